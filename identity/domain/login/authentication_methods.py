@@ -1,4 +1,4 @@
-"""How a user authenticated, in the words of RFC 8176 (the claim `amr`)."""
+"""Authentication method references (RFC 8176): the `amr` claim of each authenticationType."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _SECOND: Final[Mapping[str, tuple[str, ...]]] = {
     "sms": ("otp", "sms", "mfa"),
     "voice": ("otp", "tel", "mfa"),
 }
-"""Method of a second factor -> what it adds. A browser that is trusted shows nothing, and adds nothing."""
+"""Method of the second factor -> the references that it adds. A trusted device adds none."""
 
 
 def of(authentication_type: str, second_factor: str = "") -> tuple[str, ...]:
-    """The methods behind an authenticationType; none for one that is not an authentication of the user.
+    """Return the references of an authenticationType; none where the user did not authenticate.
 
-    Somebody else's authentication is `fed`, which RFC 8176 leaves to its users to define: what was done there is not
-    known here. `second_factor` is the method of the second factor, if there was one.
+    A federated login is `fed`, a value that RFC 8176 does not define: how the identity provider authenticated the user
+    is unknown. `second_factor` is the method of the second factor, if any.
     """
     first = ("fed",) if authentication_type in _FEDERATED else _METHODS.get(authentication_type, ())
     return tuple(dict.fromkeys((*first, *(_SECOND.get(second_factor, ()) if first else ()))))

@@ -1,9 +1,8 @@
-"""Breached passwords: what a password can be found as, which finds count, and what is looked up for that.
+"""Breach detection: the statuses of a password, which of them count, and the digests to look up.
 
-exact match        this password was seen together with this login id
-sub-address match  it was seen with the address without its sub-address: `a@x` for `a+shop@x`
-common password    it is among those that everybody tries first
-password only      it was seen somewhere, with whomever
+ExactMatch: the password was breached together with this login id. SubAddressMatch: with the login id without its
+sub-address, `a@x` for `a+shop@x`. CommonPassword: it is on the list of common passwords. PasswordOnly: it was breached
+with any login id.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ STATUSES_BY_MATCH_MODE: Final = {
     "Medium": (EXACT_MATCH, SUB_ADDRESS_MATCH, COMMON_MATCH),
     "Low": (EXACT_MATCH, COMMON_MATCH),
 }
-"""matchMode -> the finds that count, the worst first."""
+"""matchMode -> the statuses that count as breached, the most severe first."""
 
 ERROR_CODES: Final = {
     EXACT_MATCH: "breachedExactMatch",
@@ -34,22 +33,22 @@ ERROR_CODES: Final = {
     COMMON_MATCH: "breachedCommonPassword",
     ANY_MATCH: "breachedPasswordOnly",
 }
-"""Find -> the kind of the error that a new password gets."""
+"""Status -> the error code of a new password."""
 
 
 def settings_of(tenant: Document) -> Document:
-    """The tenant's settings."""
+    """Return the tenant's `breachDetection` settings."""
     found: Document = tenant["passwordValidationRules"]["breachDetection"]
     return found
 
 
 def digest(text: str) -> str:
-    """What is looked up of a text: its SHA-1 in upper-case hex, because that is what the collections have."""
+    """Return the SHA-1 of a text in upper-case hex, the format of breach collections."""
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest().upper()
 
 
 def credential_pairs(user: Document, password: str) -> Iterator[tuple[str, str]]:
-    """(find, text) of each pair of a login id and the password, the worst first; a colon stands in between."""
+    """Yield (status, text) of each pair of login id and password, joined by a colon, the most severe first."""
     keys = [users.login_key(login_id) for login_id in users.login_ids(user).values()]
     yield from ((EXACT_MATCH, f"{key}:{password}") for key in keys)
     for key in keys:
@@ -59,7 +58,7 @@ def credential_pairs(user: Document, password: str) -> Iterator[tuple[str, str]]
 
 
 def with_breach_status(user: Document, status: str, now: int) -> Document:
-    """The user with what a look for the password found."""
+    """Return the user with the result of a check."""
     return {**user, "breachedPasswordStatus": status, "breachedPasswordLastCheckedInstant": now}
 
 

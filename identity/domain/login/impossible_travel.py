@@ -1,4 +1,4 @@
-"""What makes a login suspicious: it comes from a place that its user cannot have got to since the login before."""
+"""Impossible travel: a login from a position that the user cannot have reached since the previous login."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Final
 IMPOSSIBLE_TRAVEL: Final = "ImpossibleTravel"
 
 FASTEST_KM_PER_HOUR: Final = 1000.0
-"""Airliners are slower."""
+"""The maximum speed in km/h; airliners are slower."""
 NEAR_KM: Final = 100.0
-"""Addresses are not placed more exactly than that: what is nearer is no journey."""
+"""The accuracy of GeoIP: smaller distances are ignored."""
 _EARTH_RADIUS_KM: Final = 6371.0
 _HOUR_MS: Final = 3_600_000
 
 
 def find_threats(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """What is suspicious about two places of a user, each `latitude`, `longitude` (degrees) and `instant`."""
+    """Return the threats of two positions of a user, each with `latitude`, `longitude` (degrees) and `instant`."""
     if before is None or now is None:
         return ()
     distance = distance_km(before, now)
@@ -27,8 +27,11 @@ def find_threats(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None
 
 
 def distance_km(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """The way between two places along a great circle."""
-    here, there = math.radians(one["latitude"]), math.radians(other["latitude"])
-    turn = math.radians(other["longitude"] - one["longitude"])
-    half = math.sin((there - here) / 2) ** 2 + math.cos(here) * math.cos(there) * math.sin(turn / 2) ** 2
+    """Return the great-circle distance of two positions (haversine formula)."""
+    from_latitude, to_latitude = math.radians(one["latitude"]), math.radians(other["latitude"])
+    longitude = math.radians(other["longitude"] - one["longitude"])
+    half = (
+        math.sin((to_latitude - from_latitude) / 2) ** 2
+        + math.cos(from_latitude) * math.cos(to_latitude) * math.sin(longitude / 2) ** 2
+    )
     return 2 * _EARTH_RADIUS_KM * math.asin(min(1.0, math.sqrt(half)))

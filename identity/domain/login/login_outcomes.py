@@ -1,7 +1,7 @@
-"""What a login comes to: the outcomes as types, and the checks that follow right credentials, read in order.
+"""The outcomes of a login as types, and the checks that follow verified credentials, in their order.
 
-Whether a user is locked, expired or unverified is told only to somebody who knows the password: everybody else gets
-the one answer that an unknown user gives.
+Only callers with correct credentials receive the reason why a login is halted. Everyone else receives the result that
+an unknown user gives.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from identity.domain.users import users
 from identity.instants import Instant, later
 
 SESSION_RECORD_INTERVAL_SECONDS: Final = 60
-"""How often at most the use of a session is written down: a browser may come back many times in a minute."""
+"""The minimum interval between two records of the use of a session."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WrongCredentials:
-    """No such user, or not the password; nobody learns which."""
+    """The user does not exist or the password is incorrect; the caller cannot distinguish the two."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TooManyAttempts:
-    """The account or the address failed too often lately; nothing was compared."""
+    """The account or the address exceeded its limit of failures; nothing was compared."""
 
     wait_seconds: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AccountLocked:
-    """Too many logins failed: whatever the password was, the account is locked, be it somebody's or nobody's.
+    """The account is locked after too many failures, whether the password was correct and whether the account exists.
 
     `actions` are as `action_logs.prevention` makes them.
     """
@@ -45,21 +45,21 @@ class AccountLocked:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deactivated:
-    """The user was locked out by an administrator."""
+    """An administrator deactivated the user."""
 
     user: Document
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Expired:
-    """The user's `expiry` has come."""
+    """The user's `expiry` has passed."""
 
     user: Document
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ActionPrevents:
-    """Actions on the user prevent the login; `actions` are as `action_logs.prevention` makes them."""
+    """User actions prevent the login; `actions` are as `action_logs.prevention` makes them."""
 
     user: Document
     actions: tuple[Document, ...]
@@ -67,10 +67,10 @@ class ActionPrevents:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SecondFactorRequired:
-    """A second factor is wanted: one of the user's methods, or first of all a method, of those in `configurable`.
+    """The login requires a two-factor code, or that the user adds one of the `configurable` methods first.
 
-    The other members are what the login knew when it was stopped, and what it goes on with: how the user authenticated,
-    with which type of login id, why the password has to be changed, and what events tell of the login beside the usual.
+    The other members are the state with which the login continues: how the user authenticated, the login id type, why
+    the password has to be changed, and `event_members`, to be added to the login events.
     """
 
     user: Document
@@ -79,14 +79,14 @@ class SecondFactorRequired:
     identity_type: str | None = None
     is_federated: bool = False
     reason_to_change: str | None = None
-    told: Document = dataclasses.field(default_factory=dict)
+    event_members: Document = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PasswordChangeRequired:
-    """The password has to be changed; `reason` is Administrative, Breached, Expired or Validation.
+    """The user has to change the password; `reason` is Administrative, Breached, Expired or Validation.
 
-    `has_second_factor`: the user has used one, and needs none again to change it.
+    `has_second_factor`: the user completed a second factor, and needs none again to change the password.
     """
 
     user: Document
@@ -96,14 +96,14 @@ class PasswordChangeRequired:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EmailNotVerified:
-    """The tenant lets in only users who verified their email."""
+    """The tenant requires a verified email address."""
 
     user: Document
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RegistrationNotVerified:
-    """The application lets in only users who verified their registration."""
+    """The application requires a verified registration."""
 
     user: Document
     registration: Document
@@ -111,9 +111,9 @@ class RegistrationNotVerified:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoggedIn:
-    """The login is complete; `registration` is None for a user without one for the application.
+    """The login is complete; `registration` is None for a user who is not registered for the application.
 
-    `authentication_type` is how, where that was found out on the way; `threats` is what was suspicious about it.
+    `authentication_type` is set where the login determined it; `threats` are the detected threats.
     """
 
     user: Document
@@ -136,11 +136,11 @@ LoginResult = WrongCredentials | TooManyAttempts | AccountLocked | Halt | Logged
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Authenticated:
-    """A user whose credentials are right, and what the checks look at; `password` is None where none was used.
+    """A user with verified credentials, and the input of the checks; `password` is None where none was used.
 
-    `is_federated`: an identity provider vouches for the user, whose password here is not asked for, nor its change.
-    `has_second_factor`: one was shown, or need not be shown on this device. `reason_to_change` is why the password has
-    to be changed, where that was found out when it was still known.
+    `is_federated`: an identity provider authenticated the user, so that no password policy applies.
+    `has_second_factor`: a second factor was completed, or the device is trusted. `reason_to_change`: why the password
+    has to be changed, if that was determined while the password was known.
     """
 
     tenant: Document
@@ -162,17 +162,17 @@ _BY_PASSWORD = frozenset({"PASSWORD", "REGISTRATION"})
 
 
 def is_password_outdated(user: Document, authentication_type: str, since: int) -> bool:
-    """Whether a login of then rests on a password that the user has given up meanwhile."""
+    """Whether a password login at `since` precedes a later change of the password."""
     changed: int = user.get("passwordLastUpdateInstant", 0)
     return authentication_type in _BY_PASSWORD and changed > since
 
 
 Barred = Deactivated | ActionPrevents | Expired
-"""The halts of users who may not come in at all, whatever they do."""
+"""The halts of users who may not log in at all, whatever they do."""
 
 
 def find_halt(login: Authenticated) -> Halt | None:
-    """What still stands between right credentials and a login, or None."""
+    """Return what halts a login with verified credentials, or None."""
     return next((found for check in _CHECKS if (found := check(login)) is not None), None)
 
 
@@ -236,7 +236,7 @@ def _reason_to_change(login: Authenticated) -> str | None:
 def _email(login: Authenticated) -> Halt | None:
     configuration = login.tenant["emailConfiguration"]
     is_gated = configuration["verifyEmail"] and configuration["unverified"]["behavior"] == "Gated"
-    # Who has no address has nothing to verify, and could never get in.
+    # A user without an address has nothing to verify, and could never log in.
     is_unverified = "email" in login.user and not login.user["verified"]
     return EmailNotVerified(login.user) if is_gated and is_unverified else None
 
@@ -250,15 +250,17 @@ def _registration(login: Authenticated) -> Halt | None:
 
 
 def find_verification_gate(login: Authenticated) -> Halt | None:
-    """What of the user has to be verified first, or None."""
+    """Return the verification that the tenant or application requires first, or None."""
     return _email(login) or _registration(login)
 
 
 def is_recently_recorded(user: Document, application_id: str | None, now: Instant) -> bool:
     """Whether the user and any registration have a login within the last `SESSION_RECORD_INTERVAL_SECONDS`."""
     registration = None if application_id is None else users.find_registration(user, application_id)
-    noted: list[int] = [place.get("lastLoginInstant", 0) for place in (user, registration) if place is not None]
-    return min(noted) > later(now, seconds=-SESSION_RECORD_INTERVAL_SECONDS)
+    last_logins: list[int] = [
+        holder.get("lastLoginInstant", 0) for holder in (user, registration) if holder is not None
+    ]
+    return min(last_logins) > later(now, seconds=-SESSION_RECORD_INTERVAL_SECONDS)
 
 
 _CHECKS: tuple[Callable[[Authenticated], Halt | None], ...] = (

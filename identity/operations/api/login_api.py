@@ -109,15 +109,15 @@ async def _log_in_once(
     found = await one_time_passwords.redeem(services, TenantId(tenant["id"]), value)
     application = None if client is None else client.application
     proven = steps.Authenticated(
-        tenant, application, found.user, call.now, has_second_factor=found.about.counts_at(application)
+        tenant, application, found.user, call.now, has_second_factor=found.details.satisfies_second_factor(application)
     )
     proven = await two_factor_policy.apply_device_trust(services, call, proven, trust_id)
     kind = one_time_passwords.AUTHENTICATION_TYPE
     result = await password_login.continue_login(
         services, call, proven, kind, is_new_device=wishes.is_new_device, side_effects=found.side_effects
     )
-    may_refresh = found.about.may_refresh and not wishes.no_refresh_token
-    wishes = dataclasses.replace(wishes, no_refresh_token=not may_refresh, state=found.about.state)
+    may_refresh = found.details.may_refresh and not wishes.no_refresh_token
+    wishes = dataclasses.replace(wishes, no_refresh_token=not may_refresh, state=found.details.state)
     return await login_responses.build_response(services, call, client, result, kind, wishes)
 
 

@@ -42,13 +42,13 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     request = services.schemas[_LOGIN].read(body)
     waiting = await two_factor_challenges.get_challenge(services, call, request["twoFactorId"])
     client = await _client(services, waiting, request.get("applicationId"))
-    call = login_responses.with_stated_ip_address(call.within(waiting.ticket.tenant_id), request)
+    call = login_responses.with_stated_ip_address(call.within(waiting.token.tenant_id), request)
     verified = await two_factor_challenges.verify_code(services, call, request["twoFactorId"], request["code"])
     asked = LoginOptions.of(request)
-    is_new = asked.is_new_device or verified.waiting.about.get("isNewDevice", False)
-    wishes = dataclasses.replace(asked, is_new_device=is_new, state=verified.waiting.about.get("state"))
+    is_new = asked.is_new_device or verified.challenge.login_state.get("isNewDevice", False)
+    wishes = dataclasses.replace(asked, is_new_device=is_new, state=verified.challenge.login_state.get("state"))
     application = None if client is None else client.application
-    proven = verified.proven(call, application)
+    proven = verified.authenticated(call, application)
     result = await password_login.continue_login(
         services,
         call,
@@ -100,12 +100,12 @@ async def _client(
     Whether an application lets callers without an API key log in was judged when the login began: it stays the one that
     it was. Raises Invalid.
     """
-    begun = waiting.about.get("applicationId")
-    if application_id not in {None, begun} and not (begun is None and waiting.about.get("isStarted")):
+    begun = waiting.login_state.get("applicationId")
+    if application_id not in {None, begun} and not (begun is None and waiting.login_state.get("isStarted")):
         message = "The [applicationId] must name the application of the login that was begun."
         raise Invalid.field("invalid", "applicationId", message)
     wanted = application_id or begun
-    return None if wanted is None else await clients.of_api(services, waiting.ticket.tenant_id, wanted)
+    return None if wanted is None else await clients.of_api(services, waiting.token.tenant_id, wanted)
 
 
 async def _with_trust(
@@ -121,7 +121,7 @@ async def _with_trust(
     """The answer with what the second factor is good for beside the login, unless the user may not log in at all."""
     if answer.body is None or isinstance(result, steps.Barred):
         return Completed(answer)
-    tenant, about = verified.waiting.tenant, verified.waiting.about
+    tenant, about = verified.challenge.tenant, verified.challenge.login_state
     token = await two_factor_trust.issue_trust_token(services, tenant, verified.user, about.get("trustChallenge"))
     body: Document = {**answer.body, "trustToken": token}
     seconds = None

@@ -161,7 +161,7 @@ async def _resume_session(
     current = await current_logins.find_session(services, call, client, login.session_id, browser)
     if current is None:
         return LoginPage(client)
-    change = Change([side_effects.write], side_effects.offered, side_effects.announced)
+    change = Change([side_effects.write], side_effects.before_commit(), side_effects.after_commit)
     await services.bus.commit(call.within(client.tenant_id), change)
     if login.second_factor != current.session.second_factor:
         current = await authorization.step_up(services, call, client, browser, current, login.second_factor)

@@ -265,7 +265,7 @@ async def _redeemed(services: Services, call: Call, code: str, one_time_code: st
     async def tell() -> None:
         await email_verifications.finish_verification(services, call, client.tenant, verified)
 
-    side_effects = LoginSideEffects(spend, user_events.of_verified_email(verified), after=tell)
+    side_effects = LoginSideEffects(spend, user_events.of_verified_email(verified), on_commit=tell)
     return Redeemed(client, authenticated, side_effects, ticket.document["state"])
 
 

@@ -1,9 +1,8 @@
-"""Locking an account after failed logins, by the user action that its tenant names.
+"""Account lockout after failed logins, by the user action that the tenant configures.
 
-An attempt is counted before its password is compared. The attempt that fails as one too many takes the action. From
-then on no attempt is told whether its password was right, and each makes the lock last longer: whoever could tell
-right from wrong would go on guessing. A login id that is nobody's is locked likewise, for show, so that a lock does
-not say that there is a user.
+An attempt is counted before its password is compared. The failure that reaches the limit applies the action. From then
+on no attempt reveals whether its password was correct, and each one extends the lock: otherwise guessing could
+continue. A login id that no user has is locked in the same way, so that a lock does not reveal that the user exists.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from identity.services import Services
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LockOutAttempt:
-    """One attempt to log in where failures lock; `count` is how many there were, with this one, in the window."""
+    """A login attempt of a tenant whose failures lock accounts; `count` is the number of attempts in the window."""
 
     tenant: Document
     user: Document | None
@@ -39,12 +38,12 @@ class LockOutAttempt:
 
     @property
     def subject(self) -> str:
-        """What is counted for: the user, under whichever login id, or the login id that is nobody's."""
+        """The counted subject: the user, whichever login id was used, or a login id that no user has."""
         return self.login_id if self.user is None else str(self.user["id"])
 
     @property
     def settings(self) -> Document:
-        """What the tenant says of failed logins."""
+        """The tenant's `failedAuthenticationConfiguration`."""
         found: Document = self.tenant["failedAuthenticationConfiguration"]
         return found
 
@@ -52,7 +51,7 @@ class LockOutAttempt:
 async def count_attempt(
     services: Services, call: Call, tenant: Document, user: Document | None, login_id: str
 ) -> LockOutAttempt | None:
-    """Count an attempt; None where failures lock nobody."""
+    """Count an attempt; None where failures lock no accounts."""
     settings, tenant_id = tenant["failedAuthenticationConfiguration"], TenantId(tenant["id"])
     if user is not None and any(one["isLockOut"] for one in rules.preventing(user, None, call.now)):
         return LockOutAttempt(tenant, user, login_id, 0, is_locked=True)

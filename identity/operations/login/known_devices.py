@@ -1,4 +1,4 @@
-"""The devices of hosted logins: a cookie for each user who logged in with a browser, for as long as the tenant says."""
+"""Known devices: one signed cookie per user who logged in with a browser, valid for the tenant's device trust TTL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COOKIE_PREFIX: Final = "fusionauth.known-device."
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceCookie:
-    """A cookie that lets a browser be known as a device of a user."""
+    """A cookie that marks a browser as a known device of a user."""
 
     name: str
     value: str = dataclasses.field(repr=False)
@@ -23,9 +23,9 @@ class DeviceCookie:
 
 
 def is_new_device(services: Services, call: Call, user: Document) -> bool:
-    """Whether a browser at one of our pages does not show that this user logged in with it before.
+    """Whether a browser has no live device cookie of this user.
 
-    Callers of the API have no cookies of ours: they say so themselves.
+    False for API callers, which have no cookies and report new devices themselves.
     """
     if call.devices is None:
         return False
@@ -35,12 +35,12 @@ def is_new_device(services: Services, call: Call, user: Document) -> bool:
 
 
 def renew_cookie(
-    services: Services, tenant: Document, user_id: UserId, shown: str | None, now: Instant
+    services: Services, tenant: Document, user_id: UserId, current: str | None, now: Instant
 ) -> DeviceCookie | None:
-    """The cookie for a user who is logged in; None where the browser `shown` one that has half its time left."""
+    """Return a new cookie for a logged-in user, or None while the `current` one has over half its lifetime left."""
     seconds = int(tenant["ssoConfiguration"]["deviceTrustTimeToLiveInSeconds"])
     tenant_id = TenantId(tenant["id"])
-    expires = services.known_devices.expires(tenant_id, user_id, shown or "")
+    expires = services.known_devices.expires(tenant_id, user_id, current or "")
     if expires is not None and expires > later(now, seconds=seconds // 2):
         return None
     value = services.known_devices.issue(tenant_id, user_id, later(now, seconds=seconds))
@@ -48,5 +48,5 @@ def renew_cookie(
 
 
 def cookie_name(user_id: str) -> str:
-    """The name of a user's cookie, which does not tell whose it is."""
+    """Return the name of a user's cookie, which does not reveal the user id."""
     return COOKIE_PREFIX + fingerprint(user_id)[:22]

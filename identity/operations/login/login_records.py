@@ -1,7 +1,7 @@
-"""Login records: who logged in when, from where and to what; written with the login, searched and exported.
+"""Login records: user, time, address and application of each login; searchable and exported as CSV.
 
-One row for each completed login of whatever kind, each ping of the API, each exchange of a refresh token, and each
-registration that gives a token. The use of a session makes one row a minute at the most: more often it is not noted.
+There is one row per completed login of any kind, API ping, refresh token exchange, and registration that issues a
+token. The use of an SSO session adds at most one row a minute.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEARCH: Final = SearchRules(
     default="instant DESC",
     members={"start": "instant", "end": "instant"},
 )
-"""What can be asked for; the newest come first in any case."""
+"""The search criteria of the API; sorted by instant, newest first, by default."""
 
 _RECENT: Final = SearchRules({"userId": "exact"}, {"instant": "instant"}, default="instant DESC")
 _RECENT_ROWS: Final = 10
@@ -37,11 +37,11 @@ _ADDRESS_LENGTH: Final = 64
 def new_record(
     services: Services, call: Call, user: Document, application_id: str | None, identity_type: str | None = None
 ) -> Document:
-    """The record of a login that is made now; `identity_type` is the type of login id that was used, if one was."""
+    """Return the record of a login at `call.now`; `identity_type` is the login id type used, if any."""
     info = event_info.of(call, services.geoip.find)
     login_ids = user_rules.login_ids(user)
     kind = identity_type if identity_type in login_ids else next(iter(login_ids), None)
-    found: Document = {
+    record: Document = {
         "applicationId": application_id,
         "instant": call.now,
         "ipAddress": info.get("ipAddress", "")[:_ADDRESS_LENGTH] or None,
@@ -50,7 +50,7 @@ def new_record(
         "loginIdType": kind,
         "userId": user["id"],
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in record.items() if value is not None}
 
 
 async def add(
@@ -62,7 +62,7 @@ async def add(
     *,
     identity_type: str | None = None,
 ) -> None:
-    """Write the record of a login, in the transaction if there is one. It is there for good when this returns."""
+    """Store the record of a login, in the transaction if there is one."""
     record = new_record(services, call, user, application_id, identity_type)
     await services.login_records.add(TenantId(user["tenantId"]), record, session)
 
@@ -70,17 +70,17 @@ async def add(
 async def search(
     services: Services, call: Call, criteria: Mapping[str, Any], prefix: str, *, with_total: bool
 ) -> Document:
-    """`logins`, and `total` where it is asked for. Raises Invalid."""
-    wanted = searches.read(SEARCH, criteria, prefix)
-    total, rows = await services.login_records.search(call.tenant_id, wanted, with_total=with_total)
-    counted = {} if total is None else {"total": total}
-    return {"logins": [await to_response(services, found) for found in rows], **counted}
+    """Return a page of `logins`, and `total` if requested. Raises Invalid."""
+    query = searches.read(SEARCH, criteria, prefix)
+    total, rows = await services.login_records.search(call.tenant_id, query, with_total=with_total)
+    total_member = {} if total is None else {"total": total}
+    return {"logins": [await to_response(services, record) for record in rows], **total_member}
 
 
 async def find_recent(
     services: Services, call: Call, user_id: str | None, offset: object, limit: object
 ) -> list[Document]:
-    """The newest records, of a user or of all. Raises Invalid."""
+    """Return the newest records, of one user or of all. Raises Invalid."""
     errors: list[FieldError] = []
     paging = {
         "startRow": _number("offset", offset, 0, errors),
@@ -88,9 +88,9 @@ async def find_recent(
     }
     if errors:
         raise Invalid(errors)
-    wanted = searches.read(_RECENT, {"userId": user_id, **paging}, "")
-    _, rows = await services.login_records.search(call.tenant_id, wanted, with_total=False)
-    return [await to_response(services, found) for found in rows]
+    query = searches.read(_RECENT, {"userId": user_id, **paging}, "")
+    _, rows = await services.login_records.search(call.tenant_id, query, with_total=False)
+    return [await to_response(services, record) for record in rows]
 
 
 EXPORT: Final = csv_exports.Kind(
@@ -102,26 +102,26 @@ EXPORT: Final = csv_exports.Kind(
     frozenset({"instant"}),
     SEARCH,
 )  # fmt: skip
-"""Login records as a file."""
+"""The CSV export of login records."""
 
 
-async def export(services: Services, call: Call, wanted: Export) -> IO[bytes]:
-    """The zip of every record that matches and that the caller's tenant may see. Whoever takes it closes it."""
+async def export(services: Services, call: Call, request: Export) -> IO[bytes]:
+    """Return a zip of every matching record that is visible to the caller. The caller closes it."""
+    return await csv_exports.export(request, _export_rows(services, call, request))
 
-    async def rows() -> AsyncIterator[Document]:
-        async for found in services.login_records.iterate(call.tenant_id, wanted.query):
-            yield {**await to_response(services, found), "tenantId": found["tenantId"]}
 
-    return await csv_exports.export(wanted, rows())
+async def _export_rows(services: Services, call: Call, request: Export) -> AsyncIterator[Document]:
+    async for record in services.login_records.iterate(call.tenant_id, request.query):
+        yield {**await to_response(services, record), "tenantId": record["tenantId"]}
 
 
 async def to_response(services: Services, record: Document) -> Document:
-    """A record as the API tells it, with the name that its application has now."""
-    told = {name: value for name, value in record.items() if name != "tenantId"}
+    """Return a record as in API responses, with the current name of its application."""
+    response = {name: value for name, value in record.items() if name != "tenantId"}
     if "applicationId" in record:
         application = await services.applications.find_cached(TenantId(record["tenantId"]), record["applicationId"])
-        told |= {} if application is None else {"applicationName": application["name"]}
-    return told
+        response |= {} if application is None else {"applicationName": application["name"]}
+    return response
 
 
 def _number(name: str, value: object, default: int, errors: list[FieldError]) -> int:

@@ -1,36 +1,45 @@
-"""What happens together with the outcome of a login: one write and one order of events, or none of it."""
+"""Side effects that are committed atomically with the outcome of a login."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from identity.call import Document
 from identity.events.changes import Event, Write
+from identity.store.mongo import Session
+
+
+async def _write_nothing(_session: Session | None) -> None:
+    """The write of a login without side effects."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoginSideEffects:
-    """What happens together with the outcome of a login, such as the end of a ticket that proved who it is.
+    """A write and events that are committed atomically with the outcome of a login, such as consuming a used code.
 
-    `write` runs when no webhook vetoed, in the transaction if there is one; what it raises ends the login. `offered`
-    are asked about before the login itself, `found` right before its success, `announced` are told after the commit.
-    `told` are members that the events about the login have beside the usual ones. `after` is done when all of it is
-    committed.
+    `write` runs after webhooks approved the login, in its transaction if there is one; an exception aborts the login.
+    Webhooks may veto the `before_login` events, which precede those of the login, and the `before_success` events,
+    which come right before its success event, but not the `after_commit` events. `event_members` are added to the
+    payloads of the login events. `on_commit` runs after the commit.
     """
 
-    write: Write[None]
-    offered: Sequence[Event] = ()
-    found: Sequence[Event] = ()
-    announced: Sequence[Event] = ()
-    told: Document = dataclasses.field(default_factory=dict)
-    after: Callable[[], Awaitable[None]] | None = None
+    write: Write[None] = _write_nothing
+    before_login: Sequence[Event] = ()
+    before_success: Sequence[Event] = ()
+    after_commit: Sequence[Event] = ()
+    event_members: Document = dataclasses.field(default_factory=dict)
+    on_commit: Callable[[], Awaitable[None]] | None = None
 
-    def around(self, events: Sequence[Event]) -> list[Event]:
-        """The events before the commit in their order, with those of the login, of which the last tells its success."""
-        return [*self.offered, *events[:-1], *self.found, *events[-1:]]
+    def before_commit(self, login_events: Sequence[Event] = ()) -> list[Event]:
+        """Return all events before the commit, in order; the last of `login_events` is the success event."""
+        return [*self.before_login, *login_events[:-1], *self.before_success, *login_events[-1:]]
 
-    async def committed(self) -> None:
-        """Do what comes after the commit."""
-        if self.after is not None:
-            await self.after()
+    async def run_on_commit(self) -> None:
+        """Run `on_commit`, if there is one."""
+        if self.on_commit is not None:
+            await self.on_commit()
+
+
+NO_SIDE_EFFECTS: Final = LoginSideEffects()

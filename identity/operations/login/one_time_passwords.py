@@ -1,8 +1,9 @@
-"""One-time passwords: what a change of password answers with, so that its user is logged in without typing it again."""
+"""One-time passwords: returned by a password change, so that its user can log in without entering the new password."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Final
 
 from identity.call import Document
@@ -11,6 +12,7 @@ from identity.ids import Secret, TenantId
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.services import Services
 from identity.store.mongo import Session
+from identity.store.one_time_tokens import OneTimeTokenUse
 
 AUTHENTICATION_TYPE: Final = "ONE_TIME_PASSWORD"
 TENANT_ALONE: Final = ""
@@ -19,10 +21,11 @@ _KIND: Final = "one-time-password"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OneTimePasswordDetails:
-    """What comes with the login: the caller's own `state`, and whether it may give a refresh token.
+    """What the login with a one-time password inherits from the password change.
 
-    `has_second_factor`: a second factor was there when the password was changed. `trusted_at` is the application, or
-    nothing for the tenant alone, at whose login it was there or was not needed: elsewhere it says nothing.
+    `state` is the caller's own; `may_refresh`: the login may issue a refresh token. `has_second_factor`: the user
+    completed a second factor for the change. `trusted_at`: the application, or TENANT_ALONE, whose login completed a
+    second factor or required none; this holds for that login only.
     """
 
     state: Document | None = None
@@ -30,46 +33,47 @@ class OneTimePasswordDetails:
     has_second_factor: bool = False
     trusted_at: str | None = None
 
-    def counts_at(self, application: Document | None) -> bool:
-        """Whether a login to an application, or to the tenant alone, need not ask for a second factor."""
-        at = TENANT_ALONE if application is None else application["id"]
-        return self.has_second_factor or self.trusted_at == at
+    def satisfies_second_factor(self, application: Document | None) -> bool:
+        """Whether a login to an application, or to the tenant alone, requires no further second factor."""
+        target = TENANT_ALONE if application is None else application["id"]
+        return self.has_second_factor or self.trusted_at == target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RedeemedOneTimePassword:
-    """Whom a one-time password lets in; `along` uses it up."""
+    """The user of a one-time password; committing `side_effects` consumes it."""
 
     user: Document
-    about: OneTimePasswordDetails
+    details: OneTimePasswordDetails
     side_effects: LoginSideEffects
 
 
-async def issue(services: Services, tenant: Document, user: Document, about: OneTimePasswordDetails) -> Secret:
-    """A one-time password of a user."""
+async def issue(services: Services, tenant: Document, user: Document, details: OneTimePasswordDetails) -> Secret:
+    """Issue a one-time password. Raises Unavailable."""
     ttl_seconds = int(tenant["externalIdentifierConfiguration"]["oneTimePasswordTimeToLiveInSeconds"])
-    tenant_id = TenantId(tenant["id"])
-    secret = await services.one_time_tokens.issue(tenant_id, _KIND, user["id"], dataclasses.asdict(about), ttl_seconds)
+    document = dataclasses.asdict(details)
+    secret = await services.one_time_tokens.issue(TenantId(tenant["id"]), _KIND, user["id"], document, ttl_seconds)
     if secret is None:
         raise Unavailable("No one-time password can be made now. Try again.")
     return secret
 
 
 async def redeem(services: Services, tenant_id: TenantId, value: str) -> RedeemedOneTimePassword:
-    """Whom it lets into the tenant. Raises NotFound for one that is unknown, over, used or another tenant's."""
-    ticket = await services.one_time_tokens.find(tenant_id, _KIND, value)
-    user = None if ticket is None else await services.users.find(tenant_id, ticket.owner)
-    if ticket is None or user is None:
+    """Return the user of a one-time password. Raises NotFound if it is unknown, expired, used or another tenant's."""
+    token = await services.one_time_tokens.find(tenant_id, _KIND, value)
+    user = None if token is None else await services.users.find(tenant_id, token.owner)
+    if token is None or user is None:
         raise NotFound(log_detail="no such one-time password")
     use = services.one_time_tokens.use(tenant_id, _KIND, value)
-
-    async def spend(_session: Session | None) -> None:
-        if not await use.consume():
-            raise NotFound(log_detail="the one-time password was used meanwhile")
-
-    return RedeemedOneTimePassword(user, OneTimePasswordDetails(**ticket.document), LoginSideEffects(spend))
+    side_effects = LoginSideEffects(functools.partial(_consume, use))
+    return RedeemedOneTimePassword(user, OneTimePasswordDetails(**token.document), side_effects)
 
 
 async def revoke_all(services: Services, user: Document) -> None:
-    """Let every one-time password of a user count no more."""
+    """Revoke every one-time password of a user."""
     await services.one_time_tokens.revoke_all(TenantId(user["tenantId"]), _KIND, str(user["id"]))
+
+
+async def _consume(use: OneTimeTokenUse, _session: Session | None) -> None:
+    if not await use.consume():
+        raise NotFound(log_detail="the one-time password was used meanwhile")

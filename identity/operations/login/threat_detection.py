@@ -1,11 +1,11 @@
-"""What a login tells of itself beside that it happened: a device that is new for its user, and what is suspicious."""
+"""Threat detection at logins: new devices and impossible travel, with their events and notification mails."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from identity.call import Call, Document
-from identity.domain.login import impossible_travel as rules
+from identity.domain.login import impossible_travel
 from identity.domain.objects import event_info
 from identity.ids import TenantId
 from identity.operations.login import known_devices
@@ -15,7 +15,7 @@ from identity.services import Services
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ThreatAssessment:
-    """Whether the device is new, what is suspicious, and where the user is, as `private.place` of the user keeps it."""
+    """Whether the device is new, the threats found, and the geographic position, stored as `private.place`."""
 
     is_new_device: bool
     threats: tuple[str, ...]
@@ -23,45 +23,45 @@ class ThreatAssessment:
 
     @property
     def event_types(self) -> list[str]:
-        """The events about the login, in the order in which they are told."""
-        found = {"user.login.new-device": self.is_new_device, "user.login.suspicious": bool(self.threats)}
-        return [*(name for name, is_so in found.items() if is_so), "user.login.success"]
+        """The types of the login events, in their order; `user.login.success` is the last."""
+        detected = {"user.login.new-device": self.is_new_device, "user.login.suspicious": bool(self.threats)}
+        return [*(name for name, is_detected in detected.items() if is_detected), "user.login.success"]
 
-    def members(self, event_type: str) -> Document:
-        """What an event of this type has beside what the others have."""
+    def event_members(self, event_type: str) -> Document:
+        """Return the payload members that only events of this type have."""
         return {"threatsDetected": list(self.threats)} if event_type == "user.login.suspicious" else {}
 
 
 def assess(services: Services, call: Call, user: Document, *, is_new_device: bool = False) -> ThreatAssessment:
-    """Look at a login that lacks nothing; `user` as before it. `is_new_device`: the caller says so.
+    """Assess a login that passed all checks; `user` as stored before it.
 
-    Nothing is asked of a store: the last place of the user stands on the user.
+    `is_new_device` is what the caller reports. No store is queried: the position of the last login is on the user.
     """
-    place = _place(services, call)
+    place = _find_place(services, call)
     is_new = is_new_device or known_devices.is_new_device(services, call, user)
-    return ThreatAssessment(is_new, rules.find_threats(user["private"].get("place"), place), place)
+    return ThreatAssessment(is_new, impossible_travel.find_threats(user["private"].get("place"), place), place)
 
 
 async def notify_user(
-    services: Services, call: Call, user: Document, application: Document | None, judgement: ThreatAssessment
+    services: Services, call: Call, user: Document, application: Document | None, assessment: ThreatAssessment
 ) -> None:
-    """Tell the user by mail, after the commit, where tenant or application name the templates."""
-    if not judgement.is_new_device and not judgement.threats:
+    """Mail the user about a new device or a threat, where the tenant or application has a template for it."""
+    if not assessment.is_new_device and not assessment.threats:
         return
     tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
-    if judgement.is_new_device:
+    if assessment.is_new_device:
         await user_notifications.tell(
             services, call, tenant, user, "loginNewDeviceEmailTemplateId", application=application
         )
-    if judgement.threats:
-        data = {"threatsDetected": list(judgement.threats)}
+    if assessment.threats:
+        data = {"threatsDetected": list(assessment.threats)}
         await user_notifications.tell(
             services, call, tenant, user, "loginSuspiciousEmailTemplateId", data, application=application
         )
 
 
-def _place(services: Services, call: Call) -> Document | None:
-    """Where the call comes from, as the caller says or the address tells; None where that is not known."""
+def _find_place(services: Services, call: Call) -> Document | None:
+    """Return the position that the caller states, or that GeoIP has for the IP address; None if unknown."""
     location = event_info.of(call, services.geoip.find).get("location", {})
     names = ("latitude", "longitude")
     if not all(name in location for name in names):

@@ -1,7 +1,7 @@
-"""Logins that wait for a second factor: challenged, sent a code, and gone on with when a right one is shown.
+"""Two-factor challenges: logins that are halted until the user enters a two-factor code.
 
-A challenge is a ticket that knows what the login knew when it was stopped. API and pages use the same four steps:
-`challenge_login`, `send_code`, `verify_code` (is the code right?) and, with the outcome of the login, `Verified.along`.
+A challenge is a one-time token that stores the state of the halted login. The API and the pages take the same steps:
+`challenge_login`, `send_code`, `verify_code`, and `VerifiedChallenge.side_effects`, committed with the login.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.login.login_outcomes import Authenticated, SecondFactorRequired
 from identity.domain.two_factor import two_factor
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.errors import Invalid, NotFound, Unavailable, WrongCode
-from identity.events.changes import Event
+from identity.events.changes import Change, Event
 from identity.ids import Secret, TenantId, UserId
 from identity.operations.clients.clients import Client
 from identity.operations.limits import failed_login_limits
@@ -30,89 +30,91 @@ from identity.store.rate_limits import Limit
 
 KIND: Final = "two-factor"
 _MESSAGES: Final = 10
-"""How many messages one challenge is good for, whatever the tenant's limit is."""
+"""The maximum number of messages per challenge, whatever limit the tenant sets."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Challenge:
-    """A challenge, with its user as stored now, its tenant, and the application that the login is to."""
+    """A pending challenge with its user as stored now, its tenant, and the application of the login, if any."""
 
     two_factor_id: str = dataclasses.field(repr=False)
-    ticket: OneTimeToken
+    token: OneTimeToken
     tenant: Document
     application: Document | None
     user: Document
 
     @property
-    def about(self) -> Document:
-        """What the login knew when it was stopped."""
-        return self.ticket.document
+    def login_state(self) -> Document:
+        """The stored state of the halted login."""
+        return self.token.document
 
     def methods(self, *, is_masked: bool = True) -> list[Document]:
-        """The user's methods as they may be shown."""
+        """Return the user's methods without secrets, and with masked addresses if `is_masked`."""
         return [two_factor.visible_method(method, is_masked=is_masked) for method in self.user["twoFactor"]["methods"]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerifiedChallenge:
-    """A challenge for which a right code was shown; nothing is used up before `spend`.
+    """A challenge for which a correct code was entered. Nothing is consumed before `consume`.
 
-    `method` is authenticator, email, sms or recoveryCode, `method_id` empty for a recovery code and for a code that the
-    caller of the API sent.
+    `method` is authenticator, email, sms or recoveryCode; `method_id` is empty for a recovery code and for a code that
+    an API caller sent itself. `challenge_use` is the single use of the challenge, `code_use` that of an authenticator
+    code.
     """
 
-    waiting: Challenge
+    challenge: Challenge
     method: str
     method_id: str
-    ticket: OneTimeTokenUse
-    step: AuthenticatorCodeUse | None
+    challenge_use: OneTimeTokenUse
+    code_use: AuthenticatorCodeUse | None
     recovery_code: str = dataclasses.field(default="", repr=False)
     services: Services = dataclasses.field(kw_only=True, repr=False)
 
     @property
     def user(self) -> Document:
-        """The user whose login it is."""
-        return self.waiting.user
+        """The user who logs in."""
+        return self.challenge.user
 
     @property
     def authentication_type(self) -> str:
-        """How the user authenticated before."""
-        return str(self.waiting.about["authenticationType"])
+        """How the user authenticated before the second factor."""
+        return str(self.challenge.login_state["authenticationType"])
 
     @property
     def identity_type(self) -> str | None:
-        """The type of the login id that was used, where one was."""
-        found: str | None = self.waiting.about.get("identityType")
+        """The login id type used, if any."""
+        found: str | None = self.challenge.login_state.get("identityType")
         return found
 
-    def proven(self, call: Call, application: Document | None = None) -> Authenticated:
-        """The credentials, complete now; `application` where the challenge left it open."""
-        about = self.waiting.about
+    def authenticated(self, call: Call, application: Document | None = None) -> Authenticated:
+        """Return the complete credentials; `application` applies if the challenge has none."""
+        state = self.challenge.login_state
         return Authenticated(
-            self.waiting.tenant,
-            self.waiting.application or application,
+            self.challenge.tenant,
+            self.challenge.application or application,
             self.user,
             call.now,
-            is_federated=about.get("isFederated", False),
+            is_federated=state.get("isFederated", False),
             has_second_factor=True,
-            reason_to_change=about.get("reasonToChange"),
+            reason_to_change=state.get("reasonToChange"),
         )
 
     def side_effects(self) -> LoginSideEffects:
-        """What comes true with the outcome of the login: the end of code and challenge, and its event."""
-        success = _attempt_event("user.two-factor.success", self.waiting, self.method)
-        return LoginSideEffects(self.spend, announced=[success], told=self.waiting.about.get("told", {}))
+        """Return the side effects of the login: consume code and challenge, and announce the success."""
+        success = _attempt_event("user.two-factor.success", self.challenge, self.method)
+        members = self.challenge.login_state.get("told", {})
+        return LoginSideEffects(self.consume, after_commit=[success], event_members=members)
 
-    async def spend(self, session: Session | None = None) -> None:
-        """Use code and challenge up: of all who show them one gets through.
+    async def consume(self, session: Session | None = None) -> None:
+        """Consume the code and the challenge; of concurrent callers one succeeds.
 
-        Raises WrongCode for a code that was used meanwhile, NotFound for a challenge that was.
+        Raises WrongCode if the code, and NotFound if the challenge, was used in the meantime.
         """
-        users, tenant_id, user_id = self.services.users, self.waiting.ticket.tenant_id, UserId(self.user["id"])
-        if self.step is not None and not await self.step.consume():
-            raise WrongCode(log_detail="the code of the authenticator was used before")
-        if not await self.ticket.consume():
-            raise NotFound(log_detail="the challenge was met meanwhile")
+        users, tenant_id, user_id = self.services.users, self.challenge.token.tenant_id, UserId(self.user["id"])
+        if self.code_use is not None and not await self.code_use.consume():
+            raise WrongCode(log_detail="the authenticator code was used before")
+        if not await self.challenge_use.consume():
+            raise NotFound(log_detail="the challenge was completed meanwhile")
         if self.recovery_code:
             if not await users.consume_recovery_code(tenant_id, user_id, self.recovery_code, session):
                 raise WrongCode(log_detail="the recovery code was used before")
@@ -129,14 +131,14 @@ async def challenge_login(
     state: Document | None = None,
     is_new_device: bool = False,
 ) -> Document:
-    """Begin to wait for a second factor: the body of a 242. Without a client the login is to the tenant alone.
+    """Issue a challenge for a halted login and return the body of a 242 response.
 
-    `twoFactorId`, `methods` (their addresses masked for callers without an API key), and `configurableMethods` for a
-    user who has none and needs one.
+    The body has `twoFactorId`, `methods` (with masked addresses for callers without an API key), and
+    `configurableMethods` for a user who has no method but needs one. Without a client the login is to the tenant alone.
     """
     tenant = await services.tenants.get(None, TenantId(result.user["tenantId"])) if client is None else client.tenant
     application = None if client is None else client.application
-    about: Document = {
+    login_state: Document = {
         "applicationId": None if application is None else application["id"],
         "authenticationType": result.authentication_type,
         "identityType": result.identity_type,
@@ -144,9 +146,9 @@ async def challenge_login(
         "isNewDevice": is_new_device or None,
         "reasonToChange": result.reason_to_change,
         "state": state,
-        "told": result.told or None,
+        "told": result.event_members or None,
     }
-    two_factor_id = await issue_challenge(services, call, tenant, application, result.user, about)
+    two_factor_id = await issue_challenge(services, call, tenant, application, result.user, login_state)
     body: Document = {"twoFactorId": two_factor_id, "methods": visible_methods(call, result.user)}
     if result.configurable:
         body["configurableMethods"] = list(result.configurable)
@@ -154,138 +156,147 @@ async def challenge_login(
 
 
 async def issue_challenge(
-    services: Services, call: Call, tenant: Document, application: Document | None, user: Document, about: Document
+    services: Services,
+    call: Call,
+    tenant: Document,
+    application: Document | None,
+    user: Document,
+    login_state: Document,
 ) -> Secret:
-    """A challenge of a user; `about` is what is known of the login, of which nothing that is None is kept."""
+    """Issue a challenge that stores the state of a login, without null members. Return its id."""
     ttl_seconds = tenant["externalIdentifierConfiguration"]["twoFactorIdTimeToLiveInSeconds"]
     tenant_id = TenantId(tenant["id"])
-    document = {name: value for name, value in about.items() if value is not None}
+    document = {name: value for name, value in login_state.items() if value is not None}
     two_factor_id = await services.one_time_tokens.issue(tenant_id, KIND, user["id"], document, ttl_seconds)
     assert two_factor_id is not None
-    event = user_events.about(
-        "user.two-factor.challenge", user, applicationId=_registered_application_id(user, application)
-    )
+    application_id = _registered_application_id(user, application)
+    event = user_events.about("user.two-factor.challenge", user, applicationId=application_id)
     await services.bus.announce(call.within(tenant_id), [event])
-    await _log_debug(services, call, tenant, user, "a second factor is asked for")
+    await _log_debug(services, call, tenant, user, "a second factor is required")
     return two_factor_id
 
 
 async def get_challenge(services: Services, call: Call, two_factor_id: str) -> Challenge:
-    """A challenge that still waits. Raises NotFound."""
-    return await _load_challenge(
-        services, two_factor_id, await services.one_time_tokens.find(call.tenant_id, KIND, two_factor_id)
-    )
+    """Return a pending challenge. Raises NotFound."""
+    token = await services.one_time_tokens.find(call.tenant_id, KIND, two_factor_id)
+    return await _load_challenge(services, two_factor_id, token)
 
 
 async def send_code(services: Services, call: Call, two_factor_id: str, method_id: str | None = None) -> None:
-    """Send a code to the address of one of the user's methods, or of the one that was used last.
+    """Send a code by one of the user's methods, by default the last used one. Earlier codes become invalid.
 
-    Earlier codes count no more. Raises NotFound for a challenge that does not wait, Invalid for a method that the user
-    does not have, or that sends nothing, and Unavailable when there were too many messages.
+    Raises NotFound for a challenge that is not pending, Invalid for a method that the user does not have or that uses
+    no messages, and Unavailable after too many messages.
     """
-    waiting = await get_challenge(services, call, two_factor_id)
-    method = _choose_method(waiting.user, method_id)
+    challenge = await get_challenge(services, call, two_factor_id)
+    method = _choose_method(challenge.user, method_id)
     address = CodeAddress.of(method)
-    two_factor_codes.require_sendable(waiting.tenant, waiting.application, address)
+    two_factor_codes.require_sendable(challenge.tenant, challenge.application, address)
     assert address is not None
-    await _count_message(services, waiting)
-    code = two_factor_codes.generate(waiting.tenant)
-    sent = {"code": two_factor_codes.hash_code(code), "methodId": method["id"], "method": method["method"]}
-    changed = {**waiting.about, "sent": sent}
-    if not await services.one_time_tokens.replace(waiting.ticket.tenant_id, KIND, two_factor_id, changed):
+    await _count_message(services, challenge)
+    tenant_id, code = challenge.token.tenant_id, two_factor_codes.generate(challenge.tenant)
+    state = _with_sent_code(challenge, method, code)
+    if not await services.one_time_tokens.replace(tenant_id, KIND, two_factor_id, state):
         raise NotFound
-    inside = call.within(waiting.ticket.tenant_id)
-    await two_factor_codes.send(services, inside, waiting.tenant, waiting.application, waiting.user, address, code)
+    inside = call.within(tenant_id)
+    await two_factor_codes.send(
+        services, inside, challenge.tenant, challenge.application, challenge.user, address, code
+    )
 
 
 async def verify_code(services: Services, call: Call, two_factor_id: str, code: str) -> VerifiedChallenge:
-    """What a code is, if it is right for this challenge.
+    """Verify a code for a challenge, without consuming either.
 
-    Every try counts, before anything is compared: five for a challenge, and few for an account and an address. Raises
-    NotFound for a challenge that does not wait (any more), WrongCode, of which webhooks hear, and Unavailable after too
-    many wrong codes.
+    Each attempt is counted before anything is compared: five per challenge, and limited per account and IP address.
+    Raises NotFound for a challenge that is not pending, WrongCode, which is announced to webhooks, and Unavailable
+    after too many incorrect codes.
     """
-    ticket = await services.one_time_tokens.find_counting_attempt(
+    token = await services.one_time_tokens.find_counting_attempt(
         call.tenant_id, KIND, two_factor_id, two_factor_limits.ATTEMPTS
     )
-    waiting = await _load_challenge(services, two_factor_id, ticket)
-    tenant_id = waiting.ticket.tenant_id
-    limits = [*two_factor_limits.account_limits(waiting.user["id"]), *failed_login_limits.address_limits(call)]
+    challenge = await _load_challenge(services, two_factor_id, token)
+    tenant_id = challenge.token.tenant_id
+    limits = [
+        *two_factor_limits.account_limits(challenge.user["id"]),
+        *failed_login_limits.address_limits(call),
+    ]
     await two_factor_limits.count_attempt(services, tenant_id, limits)
-    found = _match_code(services, call, waiting, code)
-    if found is None or (found.step is not None and await found.step.is_used()):
-        method = _likely_method(waiting, code)
-        event = _attempt_event("user.two-factor.failed-attempt", waiting, method)
+    verified = _match_code(services, call, challenge, code)
+    if verified is None or (verified.code_use is not None and await verified.code_use.is_used()):
+        method = _likely_method(challenge, code)
+        event = _attempt_event("user.two-factor.failed-attempt", challenge, method)
         await services.bus.announce(call.within(tenant_id), [event])
-        await _log_debug(
-            services, call, waiting.tenant, waiting.user, f"a code was wrong, probably of the method {method}"
-        )
-        raise WrongCode(log_detail="wrong code")
+        step = f"incorrect code, probably of the method {method}"
+        await _log_debug(services, call, challenge.tenant, challenge.user, step)
+        raise WrongCode(log_detail="incorrect code")
     await services.rate_limits.refund(tenant_id, limits)
-    await _log_debug(services, call, waiting.tenant, waiting.user, f"a code was right, of the method {found.method}")
-    return found
+    await _log_debug(services, call, challenge.tenant, challenge.user, f"correct code of the method {verified.method}")
+    return verified
 
 
 async def verify_and_consume(services: Services, call: Call, two_factor_id: str, code: str) -> VerifiedChallenge:
-    """As `verify_code`, and the challenge is used up: for a page, which goes on with the login by itself."""
+    """Verify a code and consume the challenge, for a page that continues the login itself. Raises as `verify_code`."""
     verified = await verify_code(services, call, two_factor_id, code)
     side_effects = verified.side_effects()
-    inside = call.within(verified.waiting.ticket.tenant_id)
-    await services.bus.perform(inside, side_effects.write, side_effects.offered, side_effects.announced)
+    change = Change([side_effects.write], after_commit=side_effects.after_commit)
+    await services.bus.commit(call.within(verified.challenge.token.tenant_id), change)
     return verified
 
 
 async def revoke_challenges(services: Services, user: Document) -> None:
-    """Let no login of a user wait any more: what was shown before it counts no more."""
+    """Revoke every pending challenge of a user."""
     await services.one_time_tokens.revoke_all(TenantId(user["tenantId"]), KIND, str(user["id"]))
 
 
-async def issue_completion_code(services: Services, waiting: Challenge, method: Document) -> Secret:
+async def issue_completion_code(services: Services, challenge: Challenge, method: Document) -> Secret:
     """Issue a code that completes a login which required the user to add a two-factor method.
 
-    The user proved a moment ago that the method works, and need not enter a second code of it. Raises NotFound when
-    the challenge has expired.
+    The user has just proved that the method works, and need not enter a second code of it. Raises NotFound if the
+    challenge has expired.
     """
-    code = two_factor_codes.generate(waiting.tenant)
-    sent = {"code": two_factor_codes.hash_code(code), "methodId": method["id"], "method": method["method"]}
-    ticket = waiting.ticket
-    if not await services.one_time_tokens.replace(
-        ticket.tenant_id, KIND, waiting.two_factor_id, {**waiting.about, "sent": sent}
-    ):
+    code = two_factor_codes.generate(challenge.tenant)
+    state = _with_sent_code(challenge, method, code)
+    if not await services.one_time_tokens.replace(challenge.token.tenant_id, KIND, challenge.two_factor_id, state):
         raise NotFound(log_detail="the challenge has expired")
     return code
 
 
 def visible_methods(call: Call, user: Document) -> list[Document]:
-    """A user's methods as the caller may see them: whole addresses are for callers with an API key."""
+    """Return a user's methods without secrets, and with masked addresses for callers without an API key."""
     is_masked = not isinstance(call.caller, ApiKeyCaller)
     return [two_factor.visible_method(method, is_masked=is_masked) for method in user["twoFactor"]["methods"]]
 
 
-async def _load_challenge(services: Services, two_factor_id: str, ticket: OneTimeToken | None) -> Challenge:
-    """A challenge with everybody whom it is about. Raises NotFound when one of them is gone."""
-    if ticket is None:
+def _with_sent_code(challenge: Challenge, method: Document, code: str) -> Document:
+    """Return the login state with the hash of a code that was sent."""
+    sent = {"code": two_factor_codes.hash_code(code), "methodId": method["id"], "method": method["method"]}
+    return {**challenge.login_state, "sent": sent}
+
+
+async def _load_challenge(services: Services, two_factor_id: str, token: OneTimeToken | None) -> Challenge:
+    """Load user, tenant and application of a challenge. Raises NotFound if one of them no longer exists."""
+    if token is None:
         raise NotFound(log_detail="no such challenge")
-    user = await services.users.find(ticket.tenant_id, ticket.owner)
-    tenant = await services.tenants.find_cached(None, ticket.tenant_id)
-    application_id = ticket.document.get("applicationId")
+    user = await services.users.find(token.tenant_id, token.owner)
+    tenant = await services.tenants.find_cached(None, token.tenant_id)
+    application_id = token.document.get("applicationId")
     application = None
     if application_id is not None:
-        application = await services.applications.find_cached(ticket.tenant_id, application_id)
+        application = await services.applications.find_cached(token.tenant_id, application_id)
     if user is None or tenant is None or tenant["state"] != "Active" or (application is None and application_id):
-        raise NotFound(log_detail="somebody whom the challenge is about is gone")
-    return Challenge(two_factor_id, ticket, tenant, application, user)
+        raise NotFound(log_detail="the user, tenant or application of the challenge no longer exists")
+    return Challenge(two_factor_id, token, tenant, application, user)
 
 
-async def _log_debug(services: Services, call: Call, tenant: Document, user: Document, what: str) -> None:
-    """Tell a step in the event log, where the tenant has `multiFactorConfiguration.debug` on."""
+async def _log_debug(services: Services, call: Call, tenant: Document, user: Document, step: str) -> None:
+    """Write a step to the event log if the tenant enables `multiFactorConfiguration.debug`."""
     if tenant["multiFactorConfiguration"]["debug"]:
-        message = f"Second factor of the user [{user['id']}]: {what}."
+        message = f"Second factor of the user [{user['id']}]: {step}."
         await event_logs.debug(services, call, TenantId(tenant["id"]), "two-factor", message)
 
 
 def _choose_method(user: Document, method_id: str | None) -> Document:
-    """The method with an id or, without one, that of those with messages which was used last. Raises Invalid."""
+    """Return the named method or, without an id, the last used of those that send messages. Raises Invalid."""
     if method_id is not None:
         found = two_factor.find_method(user, method_id)
     else:
@@ -296,55 +307,56 @@ def _choose_method(user: Document, method_id: str | None) -> Document:
     return found
 
 
-async def _count_message(services: Services, waiting: Challenge) -> None:
-    """Count a message against the challenge and the tenant's limit. Raises Unavailable."""
-    ttl_seconds = waiting.tenant["externalIdentifierConfiguration"]["twoFactorIdTimeToLiveInSeconds"]
-    limit = Limit("two-factor-messages", waiting.two_factor_id, _MESSAGES, ttl_seconds)
-    if await services.rate_limits.consume(waiting.ticket.tenant_id, [limit]) is not None:
-        raise Unavailable("Too many messages were asked for. Log in again.")
-    await two_factor_codes.count_message(services, waiting.tenant, waiting.user["id"])
+async def _count_message(services: Services, challenge: Challenge) -> None:
+    """Count a message against the limits of the challenge and the tenant. Raises Unavailable."""
+    ttl_seconds = challenge.tenant["externalIdentifierConfiguration"]["twoFactorIdTimeToLiveInSeconds"]
+    limit = Limit("two-factor-messages", challenge.two_factor_id, _MESSAGES, ttl_seconds)
+    if await services.rate_limits.consume(challenge.token.tenant_id, [limit]) is not None:
+        raise Unavailable("Too many messages requested. Log in again.")
+    await two_factor_codes.count_message(services, challenge.tenant, challenge.user["id"])
 
 
-def _match_code(services: Services, call: Call, waiting: Challenge, code: str) -> VerifiedChallenge | None:
-    """What a code is: one that was sent, one of an authenticator, or a recovery code."""
-    ticket = services.one_time_tokens.use(waiting.ticket.tenant_id, KIND, waiting.two_factor_id)
-    user, sent = waiting.user, waiting.about.get("sent")
-    # A code that went to an address which is gone meanwhile completes no login any more.
-    is_open = sent is not None and (
+def _match_code(services: Services, call: Call, challenge: Challenge, code: str) -> VerifiedChallenge | None:
+    """Match a code against the sent code, the user's authenticator apps, and the recovery codes."""
+    use = services.one_time_tokens.use(challenge.token.tenant_id, KIND, challenge.two_factor_id)
+    user, sent = challenge.user, challenge.login_state.get("sent")
+    # A code that was sent to a method which the user has removed since no longer completes a login.
+    is_valid = sent is not None and (
         "methodId" not in sent or two_factor.find_method(user, sent["methodId"]) is not None
     )
-    if sent is not None and is_open and two_factor_codes.matches(sent["code"], code):
-        return VerifiedChallenge(waiting, sent["method"], sent.get("methodId", ""), ticket, None, services=services)
+    if sent is not None and is_valid and two_factor_codes.matches(sent["code"], code):
+        return VerifiedChallenge(challenge, sent["method"], sent.get("methodId", ""), use, None, services=services)
     for method in user["twoFactor"]["methods"]:
         step = two_factor_codes.matching_step(method, code, call)
         if step is not None:
-            once = AuthenticatorCodeUse(services, user, method["secret"], method.get("authenticator", {}), step)
-            return VerifiedChallenge(waiting, method["method"], method["id"], ticket, once, services=services)
+            settings = method.get("authenticator", {})
+            code_use = AuthenticatorCodeUse(services, user, method["secret"], settings, step)
+            return VerifiedChallenge(challenge, method["method"], method["id"], use, code_use, services=services)
     if two_factor.matches_recovery_code(user["twoFactor"]["recoveryCodes"], code):
-        return VerifiedChallenge(waiting, two_factor.RECOVERY_CODE, "", ticket, None, code, services=services)
+        return VerifiedChallenge(challenge, two_factor.RECOVERY_CODE, "", use, None, code, services=services)
     return None
 
 
-def _likely_method(waiting: Challenge, code: str) -> str:
-    """What a wrong code was most probably meant to be: webhooks are told of a method."""
+def _likely_method(challenge: Challenge, code: str) -> str:
+    """Return the method that an incorrect code was probably meant for, which the event names."""
     if len(code.strip()) > 8:
         return two_factor.RECOVERY_CODE
-    sent = waiting.about.get("sent")
+    sent = challenge.login_state.get("sent")
     if sent is not None:
         return str(sent["method"])
-    kinds = [method["method"] for method in waiting.user["twoFactor"]["methods"]]
+    kinds = [method["method"] for method in challenge.user["twoFactor"]["methods"]]
     return two_factor.AUTHENTICATOR if two_factor.AUTHENTICATOR in kinds or not kinds else str(kinds[0])
 
 
-def _attempt_event(event_type: str, waiting: Challenge, method: str) -> Event:
-    application_id = _registered_application_id(waiting.user, waiting.application)
+def _attempt_event(event_type: str, challenge: Challenge, method: str) -> Event:
+    application_id = _registered_application_id(challenge.user, challenge.application)
     message_type = "SMS" if method == two_factor.SMS else None
     return user_events.about(
-        event_type, waiting.user, applicationId=application_id, method=method, messageType=message_type
+        event_type, challenge.user, applicationId=application_id, method=method, messageType=message_type
     )
 
 
 def _registered_application_id(user: Document, application: Document | None) -> str | None:
-    """The application's id where the user is registered for it, as events about logins have it."""
-    found = None if application is None else rules.find_registration(user, application["id"])
+    """Return the application's id if the user is registered for it, as login events have it."""
+    found = None if application is None else user_rules.find_registration(user, application["id"])
     return None if found is None else str(found["applicationId"])

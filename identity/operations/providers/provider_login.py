@@ -310,7 +310,9 @@ async def _halt(services: Services, call: Call, attempt: _Attempt, user: Documen
     halt = steps.find_halt(await two_factor_policy.apply_device_trust(services, call, proven, attempt.trust_id))
     if not isinstance(halt, steps.SecondFactorRequired):
         return halt
-    return dataclasses.replace(halt, authentication_type=attempt.authentication_type, told=_told(attempt.provider))
+    return dataclasses.replace(
+        halt, authentication_type=attempt.authentication_type, event_members=_told(attempt.provider)
+    )
 
 
 async def _require_valid(services: Services, call: Call, attempt: _Attempt, person: Person) -> None:
