@@ -15,7 +15,7 @@ from pathlib import Path
 import uvloop
 
 from identity import app, config
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.ids import new_id
 from identity.operations.clients import bearer_tokens
 from identity.services import Services
@@ -43,7 +43,7 @@ async def main(mongodb_uri: str, database: str, redis_url: str, data_dir: str, s
 
 async def _rate(services: Services, tokens: list[str], seconds: float) -> float:
     origin = Origin("127.0.0.1", "", new_id(), "http://bench.example.com")
-    call = Call(None, Nobody(), services.clock.now(), origin)
+    call = Call(None, AnonymousCaller(), services.clock.now(), origin)
     for token in tokens:
         await bearer_tokens.verify(services, call, token)
     done, began = 0, time.perf_counter()

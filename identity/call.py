@@ -48,14 +48,14 @@ class ApiKeyCaller:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Nobody:
+class AnonymousCaller:
     """A caller of a public route, or the service itself."""
 
     tenant_id: TenantId | None = None
     name: str = "anonymous"
 
 
-Caller = ApiKeyCaller | Nobody
+Caller = ApiKeyCaller | AnonymousCaller
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import prometheus_client
 
 from identity import __version__
 from identity.background_tasks import BackgroundWork
-from identity.call import Call, Document, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Document, Origin
 from identity.collections import Stores
 from identity.config import ClientKeys as ClientKeysSettings
 from identity.config import Config, IdentityProviders
@@ -144,7 +144,7 @@ def wired(
 
 def own_call(clock: Clock, base_url: str = "") -> Call:
     """What the service does by itself, in no tenant."""
-    return Call(None, Nobody(), clock.now(), Origin("127.0.0.1", "", new_id(), base_url))
+    return Call(None, AnonymousCaller(), clock.now(), Origin("127.0.0.1", "", new_id(), base_url))
 
 
 def schedule(config: Config) -> Schedule:

@@ -53,7 +53,7 @@ from identity.web.api import (
     webhook_event_logs,
     webhooks,
 )
-from identity.web.base_handlers import Family, Missing, Route
+from identity.web.base_handlers import BaseHandler, Route, UnknownPathHandler
 from identity.web.client_address import AddressBook
 from identity.web.hosted import pages
 from identity.web.in_flight import InFlight
@@ -194,7 +194,7 @@ def application(
     missing = {**common, "template": "none"}
     return tornado.web.Application(
         rules,
-        default_handler_class=Missing,
+        default_handler_class=UnknownPathHandler,
         default_handler_args=missing,
         log_function=_RequestLog(registry),
     )
@@ -217,7 +217,7 @@ class _RequestLog:
         self._known: dict[tuple[str, str, int], tuple[prometheus_client.Counter, prometheus_client.Histogram]] = {}
 
     def __call__(self, handler: tornado.web.RequestHandler) -> None:
-        template = handler.template if isinstance(handler, Family) else "none"
+        template = handler.template if isinstance(handler, BaseHandler) else "none"
         request, status = handler.request, handler.get_status()
         method = request.method if request.method in tornado.web.RequestHandler.SUPPORTED_METHODS else "OTHER"
         seconds = time.time() - request._start_time  # noqa: SLF001 (Tornado's own clock of the request)

@@ -7,7 +7,7 @@ import base64
 import structlog
 
 from identity import permissions
-from identity.call import ApiKeyCaller, Caller, Document, Nobody, Origin
+from identity.call import AnonymousCaller, ApiKeyCaller, Caller, Document, Origin
 from identity.domain.objects import api_keys as api_key_rules
 from identity.domain.objects import ip_access, ip_addresses
 from identity.errors import Invalid, Unauthorized, Unavailable
@@ -44,7 +44,7 @@ async def caller(
     text = _presented_key(authorization, endpoint)
     if not text:
         if optional:
-            return Nobody()
+            return AnonymousCaller()
         raise Unauthorized(log_detail="the request has no API key")
     api_key = await services.api_keys.find_by_key(text)
     if api_key is None:
@@ -68,12 +68,12 @@ async def recognized(
     Such a route never required a key, and clients may send anything in the Authorization header.
     """
     if authorization.strip().partition(" ")[0].lower() in _OTHER_SCHEMES:
-        return Nobody()
+        return AnonymousCaller()
     try:
         found = await caller(services, authorization, origin, now, endpoint, method, key_manager=False, optional=True)
         await named_tenant(services, found, header)
     except (Unauthorized, Unavailable, Invalid):
-        return Nobody()
+        return AnonymousCaller()
     return found
 
 

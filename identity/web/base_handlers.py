@@ -15,7 +15,7 @@ import orjson
 import structlog
 import tornado.web
 
-from identity.call import ApiKeyCaller, Call, Caller, Document, Nobody, Origin
+from identity.call import AnonymousCaller, ApiKeyCaller, Call, Caller, Document, Origin
 from identity.domain.objects import request_members
 from identity.errors import Invalid, LoopDetected, MethodNotAllowed, NotFound, ServiceError, Unavailable
 from identity.operations.objects import audited_writes, features
@@ -28,9 +28,9 @@ from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Endpoint, Method, Parameters, Reply, Tenancy
 from identity.web.error_bodies import errors_body
 from identity.web.in_flight import InFlight
-from identity.web.request import Reading
+from identity.web.request import RequestReader
 from identity.web.request_context import RequestContext
-from identity.web.response import Answering
+from identity.web.response import ResponseWriter
 
 _log = structlog.get_logger(__name__)
 
@@ -51,7 +51,7 @@ class Route:
     """A path template such as `/api/webhook/{webhookId}`, its handler class, and what the handler is given."""
 
     template: str
-    handler: type[Family]
+    handler: type[BaseHandler]
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -60,7 +60,7 @@ class Route:
         return re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.template) + "/?"
 
 
-class Family(Reading, Answering):
+class BaseHandler(RequestReader, ResponseWriter):
     """What every handler shares; the families differ in how they read bodies and render errors."""
 
     services: Services
@@ -76,9 +76,9 @@ class Family(Reading, Answering):
         # Names a request in the logs and nothing else: it may be guessed, and must not cost a system call.
         self.request_id = f"{random.getrandbits(128):032x}"
         self.event_info: Document = {}
-        self.caller = Nobody()
+        self.caller = AnonymousCaller()
         self.refusal: ServiceError | None = None
-        self.lineage = RequestContext(services, self.request, template)
+        self.request_context = RequestContext(services, self.request, template)
         for name, value in arguments.items():
             setattr(self, name, value)
         self.require_secure_transport(services.config.server.hsts_seconds)
@@ -99,7 +99,7 @@ class Family(Reading, Answering):
 
         One that a delivery of ours has brought about is refused: its events would be delivered, and so on for ever.
         """
-        if self.lineage.is_endless(self.request_id):
+        if self.request_context.is_endless(self.request_id):
             error = LoopDetected("The request was brought about by deliveries of events that would have no end.")
             self.send(Reply(errors_body(error), error.status))
             return None
@@ -202,8 +202,8 @@ class Family(Reading, Answering):
             self.request.headers.get("User-Agent", "")[:512],
             self.request_id,
             self.addresses.base_url(self.request),
-            self.lineage.trace,
-            self.lineage.via,
+            self.request_context.trace,
+            self.request_context.via,
         )
 
     def log_refusal(self, status: int, reason: str) -> None:
@@ -225,7 +225,7 @@ class Family(Reading, Answering):
 
     def on_finish(self) -> None:
         """The answer is out."""
-        self.lineage.end(self.get_status(), self.request_id)
+        self.request_context.end(self.get_status(), self.request_id)
 
     def data_received(self, chunk: bytes) -> None:
         """Bodies are read whole, within `server.max_body_bytes`."""
@@ -244,7 +244,7 @@ def _is_key(access: Access, authorization: str) -> bool:
     return bool(scheme) and scheme not in _OTHER_SCHEMES.get(access, {scheme})
 
 
-class ApiHandler(Family):
+class ApiHandler(BaseHandler):
     """The management API: JSON in, JSON out with members in alphabetical order, the Errors object on 400."""
 
     json_options = orjson.OPT_SORT_KEYS
@@ -311,7 +311,7 @@ class ApiHandler(Family):
             self.refuse(Invalid.whole("[invalid]", "The path of the request cannot be read."))
 
 
-class Missing(Family):
+class UnknownPathHandler(BaseHandler):
     """What no route matches."""
 
     SUPPORTED_METHODS = ("GET", "HEAD", "POST", "DELETE", "PATCH", "PUT", "OPTIONS")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from tornado.httputil import HTTPServerRequest
 
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.objects import cors
 from identity.domain.objects.cors import Cors, CrossOrigin, Refused
 from identity.errors import Forbidden
@@ -81,7 +81,7 @@ async def _judged(
     if rules.debug:
         what = "A preflight for" if asked.is_preflight else "The request"
         message = f"{what} {asked.method[:20]} {path[:300]} was refused by the CORS configuration: {outcome.reason}."
-        call = Call(None, Nobody(), services.clock.now(), origin())
+        call = Call(None, AnonymousCaller(), services.clock.now(), origin())
         await event_logs.debug(services, call, services.default_tenant_id, "cors", message)
     return Verdict({"Vary": "Origin"}, Forbidden.status, f"CORS configuration: {outcome.reason}")
 

@@ -44,7 +44,7 @@ class ResourceHandler(ApiHandler):
 
     def visible(self, document: Document) -> Document:
         """The object as the caller may see it."""
-        return crud.visible(self.services, self.caller, self.resource, document)
+        return crud.to_caller_response(self.services, self.caller, self.resource, document)
 
     async def all(self, documents: AsyncIterator[Document]) -> Reply:
         """Everything there is, however much that may be."""

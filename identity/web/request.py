@@ -17,7 +17,7 @@ from identity.web import json_body
 from identity.web.endpoint import Endpoint, Parameters, Query, require_declared
 
 
-class Reading(tornado.web.RequestHandler):
+class RequestReader(tornado.web.RequestHandler):
     """The part of every handler that reads."""
 
     declared: Endpoint

@@ -27,7 +27,7 @@ _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 
 
-class Answering(tornado.web.RequestHandler):
+class ResponseWriter(tornado.web.RequestHandler):
     """The part of every handler that answers."""
 
     addresses: AddressBook

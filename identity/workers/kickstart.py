@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import structlog
 
-from identity.call import Call, Document, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Document, Origin
 from identity.coercion import coerce
 from identity.domain.objects import request_members
 from identity.domain.objects.kickstart import Kickstart, Request, Source
@@ -164,4 +164,6 @@ async def _announce_success(services: Services, call: Call) -> None:
 
 
 def _own_call(services: Services, base_url: str) -> Call:
-    return Call(None, Nobody(name="kickstart"), services.clock.now(), Origin("127.0.0.1", "", new_id(), base_url))
+    return Call(
+        None, AnonymousCaller(name="kickstart"), services.clock.now(), Origin("127.0.0.1", "", new_id(), base_url)
+    )

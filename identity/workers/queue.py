@@ -18,7 +18,7 @@ import prometheus_client
 import structlog
 
 from identity import background_tasks
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.objects.log_throttling import LogThrottle
 from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.ids import TenantId
@@ -122,7 +122,7 @@ class QueueWorker(abc.ABC, Generic[J]):
             await event_logs.record(self._services, call, "Error", f"{text} It will be tried again.{more}")
 
     def _call(self, tenant_id: TenantId) -> Call:
-        return Call(tenant_id, Nobody(), self._services.clock.now(), Origin("127.0.0.1", "", "", ""))
+        return Call(tenant_id, AnonymousCaller(), self._services.clock.now(), Origin("127.0.0.1", "", "", ""))
 
     async def _work_for_ever(self) -> None:
         while True:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from identity import app
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.ids import new_id
 from identity.operations.configuration import api_keys
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
@@ -44,7 +44,7 @@ def codes(answer: httpx.Response) -> set[str]:
 
 async def manager_key(service: app.Service, **given: Any) -> str:
     """A key manager with less than everything, which only the service itself can make."""
-    call = Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
     wanted = service.services.schemas["api/api-key.json"].read({"apiKey": given})["apiKey"]
     made = await api_keys.add(service.services, call, wanted, None, caller=None, manager=True)
     return str(made["key"])

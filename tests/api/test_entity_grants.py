@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.errors import Invalid, NotFound
 from identity.ids import new_id
 from identity.operations.entities import entity_grants, entity_types
@@ -179,7 +179,7 @@ async def test_permission_whose_removal_ended_early_does_not_come_back(stage, ap
     """What has the name of a removed permission later is another permission, which nobody was granted."""
     assert (await stage.grant(userId=stage.user_id, permissions=["read", "write"])).status_code == 200
     path = f"/api/entity/type/{stage.kind['id']}/permission"
-    call = Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
+    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
 
     async def dies(*_arguments: Any) -> None:
         raise ConnectionError

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from identity import app
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.ids import new_id
 from identity.operations import retention
 from identity.operations.objects import event_logs
@@ -20,7 +20,7 @@ PATH = "/api/system/event-log"
 
 
 async def record(service: app.Service, kind: Any, message: str) -> None:
-    call = Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
     await event_logs.record(service.services, call, kind, message)
 
 

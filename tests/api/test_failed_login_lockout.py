@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.errors import Unavailable
 from identity.ids import TenantId, new_id
 from identity.operations.login import failed_login_lockout
@@ -74,7 +74,7 @@ class Door:
         await self.services.lock_outs.clear(self.tenant_id, self.user_id)
 
     def call(self) -> Call:
-        return Call(self.tenant_id, Nobody(), self.services.clock.now(), Origin("192.0.2.1", "", "", ""))
+        return Call(self.tenant_id, AnonymousCaller(), self.services.clock.now(), Origin("192.0.2.1", "", "", ""))
 
 
 async def make_definition(api: Any, **members: Any) -> Document:

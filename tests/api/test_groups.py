@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from identity import app
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.ids import TenantId, new_id
 from identity.operations.groups import groups
 from tests.conftest import SUPER_KEY, checking_client
@@ -247,7 +247,7 @@ async def test_interrupted_deletion_is_gone_on_with(service: app.Service, tenant
     assert await services.group_members.count(tenant_id) == 0
     origin = Origin("127.0.0.1", "", "", "")
     again = {"id": made["id"], "tenantId": tenant_id, "name": "x", "private": {"grants": []}}
-    await groups.finish_deletion(services, Call(tenant_id, Nobody(), services.clock.now(), origin), again)
+    await groups.finish_deletion(services, Call(tenant_id, AnonymousCaller(), services.clock.now(), origin), again)
 
 
 async def add_user(api: httpx.AsyncClient) -> str:

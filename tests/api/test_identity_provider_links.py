@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from identity import app
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.ids import new_id
 from identity.operations.providers import identity_providers
 from tests import relying_party
@@ -85,7 +85,7 @@ async def test_provider_whose_deletion_ended_early_leaves_no_link(
     """A provider that is made under the same id later must not let its predecessor's accounts in."""
     await linked(tenant_api, account(provider, user))
     path = f"/api/identity-provider/{provider['id']}"
-    call = Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
+    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
 
     async def dies(*_arguments: Any) -> None:
         raise ConnectionError

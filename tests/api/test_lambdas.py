@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from identity import app
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.lambdas import lambdas as rules
 from identity.errors import Unavailable
 from identity.ids import new_id
@@ -253,7 +253,7 @@ async def test_tenant_key_reads_lambdas_and_changes_none(
 @pytest.mark.requirement("core-13-13", "core-13-19", "core-18-lambdas-11")
 async def test_the_default_lambdas_are_there_and_run(service: app.Service, api: httpx.AsyncClient) -> None:
     variables = await bootstrap.predefined_variables(service.services, "http://localhost")
-    call = Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
     told = {
         "AppleReconcile": {"given_name": "Ada", "family_name": "Lovelace"},
         "FacebookReconcile": {"first_name": "Ada", "last_name": "Lovelace", "picture": {"data": {"url": "p"}}},

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from standardwebhooks import Webhook
 
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.events.changes import Event
 from identity.ids import TenantId, new_id
 from identity.store import webhook_event_log
@@ -395,7 +395,9 @@ async def test_tokens_of_a_refresh_are_not_shown_in_the_log(service, api, tenant
     assert changed.status_code == 200
     webhook = await make_webhook(api, tenant, "https://example.com/", eventsEnabled={"jwt.refresh": True})
     await put_status(api, webhook, "Paused")
-    call = Call(TenantId(tenant["id"]), Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    call = Call(
+        TenantId(tenant["id"]), AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", "")
+    )
     payload = {"applicationId": NOBODY, "original": "old-token", "refreshToken": "the-refresh-token", "token": "new"}
     await service.services.bus.announce(call, [Event("jwt.refresh", {**payload, "userId": NOBODY})])
     found = (await api.get("/api/system/webhook-event-log/search?eventType=jwt.refresh&numberOfResults=1")).json()
@@ -415,7 +417,9 @@ async def test_an_event_that_cannot_be_unsealed_keeps_nobody_from_reading_about_
     await tell_of(tenant_api, tenant["id"], ["jwt.refresh", "user.create.complete"])
     hears_of = {"jwt.refresh": True, "user.create.complete": True}
     await make_webhook(api, tenant, receiver.url, eventsEnabled=hears_of)
-    call = Call(TenantId(tenant["id"]), Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    call = Call(
+        TenantId(tenant["id"]), AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", "")
+    )
     payload = {"applicationId": NOBODY, "original": "old-token", "refreshToken": "the-refresh-token", "token": "new"}
     await service.services.bus.announce(call, [Event("jwt.refresh", {**payload, "userId": NOBODY})])
     await make_user(tenant_api)
@@ -490,7 +494,7 @@ async def test_the_last_hour_is_searched_where_no_time_is_given_to_the_minute(se
     minute = service.services.clock.now() // 60_000 * 60_000
     instants = [minute + 60_000, minute + 59_999, minute, minute - 3_600_000, minute - 3_600_001]
     for instant in instants:
-        call = Call(TenantId(tenant["id"]), Nobody(), instant, Origin("127.0.0.1", "", "", ""))
+        call = Call(TenantId(tenant["id"]), AnonymousCaller(), instant, Origin("127.0.0.1", "", "", ""))
         await service.services.bus.announce(call, [Event("user.update", {"user": {"id": NOBODY}})])
     found = await api.get("/api/system/webhook-event-log/search", params={"event": tenant["id"]})
     assert [log["insertInstant"] for log in found.json()["webhookEventLogs"]] == instants[1:4]

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from standardwebhooks import Webhook
 
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.webhooks.standard_webhooks import MAXIMUM_PREVIOUS_SECRETS
 from identity.events.catalogue import EVENTS
 from identity.ids import new_id
@@ -217,7 +217,7 @@ async def test_of_sixty_four_who_disable_one_does_and_tells_of_it(service, api, 
 
 
 def _call(service: Any) -> Call:
-    return Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    return Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
 
 
 @pytest.mark.requirement("webhooks-own-4")

@@ -11,7 +11,7 @@ from typing import Any
 import prometheus_client
 import pytest
 
-from identity.call import ApiKeyCaller, Call, Nobody, Origin
+from identity.call import AnonymousCaller, ApiKeyCaller, Call, Origin
 from identity.config import Webhooks
 from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.events.bus import Bus
@@ -155,7 +155,7 @@ class Engine:
 
     def call(self, tenant_id: str | None = None, **event_info: Any) -> Call:
         """A call inside the engine's tenant, or another; only a caller with an API key may state its origin."""
-        caller = ApiKeyCaller({}) if event_info else Nobody()
+        caller = ApiKeyCaller({}) if event_info else AnonymousCaller()
         origin = Origin("192.0.2.7", "Browser/1", new_id(), "http://localhost:9011")
         return Call(TenantId(tenant_id or self.tenant_id), caller, self.clock.now(), origin, event_info)
 

@@ -12,7 +12,7 @@ from joserfc import jws as joserfc_jws
 from joserfc import jwt
 from joserfc.jwk import KeySet, OctKey
 
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.errors import Unavailable
 from identity.ids import TenantId, UserId, new_id
 from identity.operations.sessions import sso_sessions
@@ -323,7 +323,7 @@ async def test_notices_are_there_before_the_session_is_over(listener, receiver, 
     await listener.log_in(browser)
     secret = browser.cookies["fusionauth.sso"]
     monkeypatch.setattr(service.services.sso_sessions, "end", dies)
-    call = Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
     with pytest.raises(KeyboardInterrupt):
         await sso_sessions.end(service.services, call, TenantId(listener.tenant["id"]), secret)
     assert await pending(service, listener) == 1

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from identity import app
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.lambdas import lambdas as rules
 from identity.errors import LambdaFailed, Unavailable
 from identity.ids import TenantId, new_id
@@ -40,7 +40,7 @@ async def rp(api: httpx.AsyncClient) -> RelyingParty:
 
 def call_of(service: app.Service, rp: RelyingParty) -> Call:
     origin = Origin("203.0.113.7", "the agent", "", service.base_url)
-    return Call(TenantId(rp.tenant["id"]), Nobody(), service.services.clock.now(), origin)
+    return Call(TenantId(rp.tenant["id"]), AnonymousCaller(), service.services.clock.now(), origin)
 
 
 async def make(rp: RelyingParty, kind: str, parameters: str, statements: str, **members: Any) -> Document:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from identity import app
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.errors import Conflict
 from identity.ids import new_id
 from identity.operations.configuration import applications, tenants
@@ -20,7 +20,7 @@ from tests.receiver import until
 
 
 def call_of(service: app.Service) -> Call:
-    return Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
+    return Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
 
 
 async def test_update_that_read_before_does_not_bring_a_deleted_tenant_back(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pymongo.errors import AutoReconnect
 
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.messaging.mail_messages import Address
 from identity.ids import TenantId, new_id
 from identity.operations.messaging import mail
@@ -35,7 +35,7 @@ class Desk:
             assert answer.status_code == 200, answer.text
 
     def call(self) -> Call:
-        return Call(self.tenant_id, Nobody(), self.services.clock.now(), Origin("192.0.2.1", "", "", ""))
+        return Call(self.tenant_id, AnonymousCaller(), self.services.clock.now(), Origin("192.0.2.1", "", "", ""))
 
     async def send(self, *addresses: str) -> None:
         first, *others = addresses or ("to@example.com",)

@@ -11,7 +11,7 @@ import prometheus_client
 import pytest
 
 from identity import app, permissions
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.objects.resource_definition import Resource
 from identity.ids import new_id
 from identity.instants import later
@@ -61,7 +61,7 @@ OF_INSTANCE = (
 
 async def add_key(service: app.Service, *, manager: bool = False, **given: Any) -> str:
     """A key as only the service itself can make it: one that has expired, one that manages others."""
-    call = Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
     expiration = given.pop("expirationInstant", None)
     wanted = service.services.schemas["api/api-key.json"].read({"apiKey": given})["apiKey"]
     made = await api_keys.add(service.services, call, wanted, None, caller=None, manager=manager)
@@ -334,10 +334,10 @@ def ids_for(route: Route, objects: dict[str, str]) -> dict[str, str]:
         ids["object_id"] = objects["userConsent"]
     elif route.template.endswith("/grant"):
         ids["entity_id"] = objects["entity"]
-    if "part" in route.arguments:
-        part = route.arguments["part"]
-        owner = "application_id" if part.owner.name == "application" else part.owner.name
-        ids |= {"owner_id": objects[owner], "part_id": objects[part.name]}
+    if "subresource" in route.arguments:
+        subresource = route.arguments["subresource"]
+        owner = "application_id" if subresource.owner.name == "application" else subresource.owner.name
+        ids |= {"owner_id": objects[owner], "subresource_id": objects[subresource.name]}
     return ids
 
 

@@ -15,7 +15,7 @@ from identity.domain.objects.resource_definition import Resource
 from identity.events.catalogue import EVENTS
 from identity.schemas import FOLDER, Schemas, load
 from identity.web import application
-from identity.web.base_handlers import ApiHandler, Family, Route
+from identity.web.base_handlers import ApiHandler, BaseHandler, Route
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Endpoint
 from identity.web.oauth2.oauth_handlers import OAuth2Handler, PageHandler
@@ -109,10 +109,10 @@ def has_verb(route: Route, method: str) -> bool:
 @pytest.mark.requirement("design-state-31")
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.template)
 def test_every_method_of_a_handler_declares_its_access(route: Route) -> None:
-    assert issubclass(route.handler, Family)
+    assert issubclass(route.handler, BaseHandler)
     own = {
         name
-        for base in route.handler.__mro__[: route.handler.__mro__.index(Family)]
+        for base in route.handler.__mro__[: route.handler.__mro__.index(BaseHandler)]
         for name in vars(base)
         if name.upper() in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
     }
@@ -181,7 +181,7 @@ def test_forms_are_declared_where_the_family_reads_them_and_every_family_has_a_s
     for route in ROUTES:
         if any(about.form is not None for _, about in declared(route)):
             assert issubclass(route.handler, OAuth2Handler), route.template
-        assert route.handler.refuse is not Family.refuse, route.template
+        assert route.handler.refuse is not BaseHandler.refuse, route.template
 
 
 def test_features_are_those_that_can_be_switched_off() -> None:

@@ -15,12 +15,12 @@ from identity.instants import Instant
 Problems = Callable[[Document, Document], list[FieldError]]
 """(owner, part): what is wrong with the part beyond its schema and its name among the others."""
 
-Settle = Callable[[Any, Document, Document, Document | None], Awaitable[None]]
+Propagate = Callable[[Any, Document, Document, Document | None], Awaitable[None]]
 """(services, owner, part as it was, part as it is or None): what a change means for others, after it was written."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Part:
+class Subresource:
     """One kind of part.
 
     `name` is the wrapper in JSON, `member` the list in its owner, `schema` the file of its shape; `fixed` are members
@@ -37,16 +37,16 @@ class Part:
     problems: Problems | None = None
     complete: Callable[[Document], Document] | None = None
     feature: str | None = None
-    settle: Settle | None = None
+    propagate: Propagate | None = None
 
     @property
     def id_name(self) -> str:
         """How the id in the path is called in errors: `roleId`."""
         return f"{self.name}Id"
 
-    def fresh(self, owner: Document, wanted: Document, now: Instant, part_id: str | None = None) -> Document:
+    def fresh(self, owner: Document, wanted: Document, now: Instant, subresource_id: str | None = None) -> Document:
         """A new part as it is stored."""
-        own = {"id": part_id or wanted.get("id") or new_id(), "insertInstant": now, "lastUpdateInstant": now}
+        own = {"id": subresource_id or wanted.get("id") or new_id(), "insertInstant": now, "lastUpdateInstant": now}
         return {**wanted, **own, **({self.owner.id_name: owner["id"]} if self.names_owner else {})}
 
     def changed(self, stored: Document, wanted: Document, now: Instant) -> Document:
@@ -54,22 +54,22 @@ class Part:
         kept = {k: stored[k] for k in ("id", "insertInstant", self.owner.id_name, *self.fixed) if k in stored}
         return {**wanted, **kept, "lastUpdateInstant": max(now, stored["lastUpdateInstant"] + 1)}
 
-    def errors(self, owner: Document, part: Document) -> list[FieldError]:
+    def errors(self, owner: Document, subresource: Document) -> list[FieldError]:
         """What is wrong with one part among the others of its owner."""
         errors = []
-        if sum(other["name"] == part["name"] for other in owner[self.member]) > 1:
-            message = f"{with_article(self.name)} with name = [{part['name']}] already exists."
+        if sum(other["name"] == subresource["name"] for other in owner[self.member]) > 1:
+            message = f"{with_article(self.name)} with name = [{subresource['name']}] already exists."
             errors.append(FieldError.of("duplicate", f"{self.name}.name", message))
-        return errors + (self.problems(owner, part) if self.problems else [])
+        return errors + (self.problems(owner, subresource) if self.problems else [])
 
 
 def repeated(parts: list[Document], path: str) -> list[FieldError]:
     """The names and ids that occur twice in a list of parts."""
     errors, seen = [], set()
-    for index, part in enumerate(parts):
+    for index, subresource in enumerate(parts):
         for member in ("name", "id"):
-            if (member, part[member]) in seen:
-                message = f"The {member} [{part[member]}] occurs twice."
+            if (member, subresource[member]) in seen:
+                message = f"The {member} [{subresource[member]}] occurs twice."
                 errors.append(FieldError.of("duplicate", f"{path}[{index}].{member}", message))
-            seen.add((member, part[member]))
+            seen.add((member, subresource[member]))
     return errors

@@ -77,7 +77,9 @@ async def ping(services: Services, call: Call, body: Document) -> LoginResponse:
     """
     request = services.schemas[_PING].read(body)
     client = await _client(services, call, request.get("applicationId"))
-    tenant_id = await user_lookup.tenant_of(services, call, request["userId"]) if client is None else client.tenant_id
+    tenant_id = (
+        await user_lookup.get_tenant_id(services, call, request["userId"]) if client is None else client.tenant_id
+    )
     tenant = await services.tenants.get_cached(None, tenant_id)
     call = login_responses.with_stated_ip_address(call.within(tenant_id), request)
     user = await services.users.find(tenant_id, request["userId"])

@@ -53,7 +53,7 @@ async def withdraw(services: Services, call: Call, user_id: str, application_id:
 
 
 async def _user(services: Services, call: Call, user_id: str) -> Document:
-    return await services.users.get(await user_lookup.tenant_of(services, call, user_id), user_id)
+    return await services.users.get(await user_lookup.get_tenant_id(services, call, user_id), user_id)
 
 
 def _shown(consent: Document) -> Document:

@@ -136,7 +136,7 @@ async def _with_trust(
 async def _user(services: Services, call: Call, request: Document) -> Document:
     """The user of a start: by id, else by login id. Raises Invalid, and NotFound."""
     if request.get("userId") is not None:
-        tenant_id = await user_lookup.tenant_of(services, call, request["userId"])
+        tenant_id = await user_lookup.get_tenant_id(services, call, request["userId"])
         return await services.users.get(tenant_id, request["userId"])
     if request.get("loginId") is None:
         message = "You must specify the [loginId] or the [userId] property."

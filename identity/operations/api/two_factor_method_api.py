@@ -59,7 +59,7 @@ async def subject(services: Services, call: Call, token: str | None, user_id: st
     if isinstance(call.caller, ApiKeyCaller):
         if user_id is None:
             raise Invalid.field("missing", "userId", "You must specify the [userId].")
-        tenant_id = await user_lookup.tenant_of(services, call, user_id)
+        tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     else:
         shown = await bearer_tokens.verify(services, call, token)
         shown.require_reach()
@@ -201,6 +201,6 @@ def _secret(request: Document) -> str:
         raise Invalid.field("blank", "secret", "You must specify the [secret] or the [secretBase32Encoded] property.")
     secret = given if member == "secret" else totp.from_base32(given)
     if secret is None or not rules.is_totp_secret(secret):
-        crud.gather([FieldError.of("invalid", member, f"The [{member}] must have 16 to 128 bytes.")])
+        crud.require_no_errors([FieldError.of("invalid", member, f"The [{member}] must have 16 to 128 bytes.")])
     assert secret is not None
     return str(secret)

@@ -23,7 +23,7 @@ async def retrieve(services: Services, call: Call, body: Document) -> LoginRespo
     request = services.schemas[_REQUEST].read(body)
     if request.get("userId") is None:
         raise Invalid.field("missing", "userId", "You must specify the [userId] property.")
-    tenant_id = await user_lookup.tenant_of(services, call, request["userId"])
+    tenant_id = await user_lookup.get_tenant_id(services, call, request["userId"])
     user = await services.users.get(tenant_id, request["userId"])
     tenant, application = await services.tenants.get(None, tenant_id), None
     if request.get("applicationId") is not None:

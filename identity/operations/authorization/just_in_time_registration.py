@@ -95,7 +95,7 @@ async def register(services: Services, call: Call, client: Client, user_id: str,
     lambda rejects the registration, LambdaFailed, and WebhookTransactionFailed.
     """
     call = call.within(client.tenant_id)
-    user, is_new = await crud.retried(functools.partial(_attempt, services, call, client, user_id, form))
+    user, is_new = await crud.retry_on_conflict(functools.partial(_attempt, services, call, client, user_id, form))
     if is_new:
         await registrations.start_verification(services, call, user, client.client_id)
     return user
@@ -122,7 +122,7 @@ def _read_fields(services: Services, missing: tuple[Question, ...], form: Mappin
     except Invalid as error:
         reported = {field_error.path for field_error in errors}
         errors += [each for each in error.fields if each.path in names and each.path not in reported]
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     return members
 
 

@@ -54,7 +54,13 @@ async def add(
     manager: bool = False,
 ) -> Document:
     """Store a new key; `caller` None is the service itself, at kickstart, the only one that may make a `manager`."""
-    api_key = {"retrievable": True, **wanted, "keyManager": manager, "id": key_id or new_id(), **crud.stamps(call.now)}
+    api_key = {
+        "retrievable": True,
+        **wanted,
+        "keyManager": manager,
+        "id": key_id or new_id(),
+        **crud.creation_instants(call.now),
+    }
     chosen: str | None = api_key.setdefault("key", None)
     api_key["key"] = chosen or new_secret(48)
     if caller is not None and caller.get("tenantId") is not None:
@@ -76,12 +82,12 @@ async def retrieve(services: Services, call: Call, key_id: str) -> Document:
 
 async def update(services: Services, call: Call, body: Document, key_id: str) -> Document:
     """Replace a key; its tenant, retrievability and management stay. Raises NotFound, Unauthorized and Invalid."""
-    return await crud.retried(functools.partial(_replace, services, call, key_id, None, body))
+    return await crud.retry_on_conflict(functools.partial(_replace, services, call, key_id, None, body))
 
 
 async def patch(services: Services, call: Call, content_type: str, body: Any, key_id: str) -> Document:
     """Apply a patch, of one of the three media types. Raises NotFound, Unauthorized and Invalid."""
-    return await crud.retried(functools.partial(_replace, services, call, key_id, content_type, body))
+    return await crud.retry_on_conflict(functools.partial(_replace, services, call, key_id, content_type, body))
 
 
 async def delete(services: Services, call: Call, key_id: str) -> None:
@@ -92,14 +98,14 @@ async def delete(services: Services, call: Call, key_id: str) -> None:
 
 def to_response(services: Services, api_key: Document) -> Document:
     """A key as the API shows it."""
-    return crud.shown(services, RESOURCE, api_key)
+    return crud.to_response(services, RESOURCE, api_key)
 
 
 async def _replace(services: Services, call: Call, key_id: str, content_type: str | None, body: Any) -> Document:
     """Replace a key once, by the body of an update or by a patch of `content_type`. Raises Conflict."""
     stored = await _managed(services, call, key_id)
     if content_type is not None:
-        body = patches.apply(content_type, {"apiKey": crud.request_form(stored)}, body)
+        body = patches.apply(content_type, {"apiKey": crud.to_request(stored)}, body)
     if not isinstance(body.get("apiKey"), dict):
         raise Invalid.field("missing", "apiKey", "You must specify the [apiKey] property.")
     wanted = services.schemas[RESOURCE.schema].read(body)["apiKey"]
@@ -107,7 +113,7 @@ async def _replace(services: Services, call: Call, key_id: str, content_type: st
     fresh = {name: value for name, value in wanted.items() if name not in _FIXED}
     # The contract of this release lets an update give a key a new value, where it can be read back at all.
     value = wanted.get("key") if stored["retrievable"] else None
-    api_key = {**fresh, **kept, **({"key": value} if value else {}), **crud.restamped(stored, call.now)}
+    api_key = {**fresh, **kept, **({"key": value} if value else {}), **crud.update_instants(stored, call.now)}
     api_key["permissions"] = rules.tidied_permissions(api_key["permissions"])
     await _require_valid(services, call, api_key, _caller(call), stored, value)
     api_key["private"] = {"fingerprint": services.api_keys.fingerprint(value)} if value else stored["private"]
@@ -160,7 +166,7 @@ async def _require_valid(
     errors += [
         error for error in [await _unknown_tenant(services, api_key), await _unknown_list(services, api_key)] if error
     ]
-    crud.gather(errors, features.problems(services, RESOURCE.name, api_key, stored))
+    crud.require_no_errors(errors, features.problems(services, RESOURCE.name, api_key, stored))
 
 
 async def _report_guessable(services: Services, call: Call, api_key: Document, chosen: str | None) -> None:

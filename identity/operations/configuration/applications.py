@@ -11,7 +11,7 @@ from identity.domain.configuration import applications as rules
 from identity.domain.configuration import feature_settings
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.domain.objects.stored_credentials import Credential
-from identity.domain.objects.subresources import Part
+from identity.domain.objects.subresources import Subresource
 from identity.errors import GeneralError, Invalid, NotLicensed
 from identity.ids import ApplicationId, TenantId
 from identity.operations.clients import client_ids, client_key_policy
@@ -47,7 +47,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += await ip_access_control_lists.reference_problems(services, document, "application")
     errors += await lambdas.reference_problems(services, "application", document)
     errors += await references.problems(services, RESOURCE, document, stored, _NAMED)
-    crud.gather(errors, _tenant_manager_problems(services, document))
+    crud.require_no_errors(errors, _tenant_manager_problems(services, document))
     return document
 
 
@@ -96,8 +96,8 @@ RESOURCE = Resource(
     commit=_commit,
 )
 
-ROLE = Part("role", "roles", RESOURCE, "api/application-role.json", settle=groups.forget_role)
-SCOPE = Part(
+ROLE = Subresource("role", "roles", RESOURCE, "api/application-role.json", propagate=groups.forget_role)
+SCOPE = Subresource(
     "scope",
     "scopes",
     RESOURCE,
@@ -105,7 +105,7 @@ SCOPE = Part(
     fixed=("name",),
     names_owner=True,
     problems=rules.scope_problems,
-    settle=scope_consents.forget_scope,
+    propagate=scope_consents.forget_scope,
     feature=feature_settings.CUSTOM_SCOPES,
 )
 
@@ -159,7 +159,7 @@ async def oauth_configuration(services: Services, call: Call, application_id: st
     """What a client library asks before a login; the client secret only for callers with an API key."""
     application = await crud.retrieve(services, call, RESOURCE, application_id)
     tenant = await services.tenants.get(None, application["tenantId"])
-    shown = crud.shown(services, RESOURCE, application)["oauthConfiguration"]
+    shown = crud.to_response(services, RESOURCE, application)["oauthConfiguration"]
     if not with_secret:
         shown.pop("clientSecret", None)
     answer = {
@@ -171,8 +171,10 @@ async def oauth_configuration(services: Services, call: Call, application_id: st
 
 
 async def _set_state(services: Services, call: Call, application_id: str, *, active: bool) -> Document:
-    tenant_id = await crud.tenant_of(services, call, RESOURCE, application_id)
-    return await crud.retried(functools.partial(_replace_state, services, call, tenant_id, application_id, active))
+    tenant_id = await crud.get_tenant_id(services, call, RESOURCE, application_id)
+    return await crud.retry_on_conflict(
+        functools.partial(_replace_state, services, call, tenant_id, application_id, active)
+    )
 
 
 async def _replace_state(
@@ -181,7 +183,7 @@ async def _replace_state(
     application = await services.applications.get(tenant_id, application_id)
     version = application["lastUpdateInstant"]
     application |= {"active": active, "state": "Active" if active else "Inactive"}
-    application |= crud.restamped(application, call.now)
+    application |= crud.update_instants(application, call.now)
     await services.applications.replace(tenant_id, application, version)
     return application
 
@@ -194,7 +196,7 @@ async def _with_source(services: Services, call: Call, body: Document) -> Docume
     if source is None:
         raise Invalid.field("invalid", "sourceApplicationId", "The [sourceApplicationId] must name an application.")
     given = body.get("application")
-    copy = crud.request_form(source)
+    copy = crud.to_request(source)
     # A copy is a client of its own: it shares neither the secret nor the ids of roles and scopes.
     copy["oauthConfiguration"].pop("clientSecret", None)
     for entry in (*copy["roles"], *copy["scopes"]):

@@ -14,7 +14,7 @@ _REFERENCE = "accessControlConfiguration.uiIPAccessControlListId"
 async def prepare(_services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
     """Judge the entries and put them in order. Raises Invalid."""
     entries = document.get("entries", [])
-    crud.gather(ip_access.problems(entries))
+    crud.require_no_errors(ip_access.problems(entries))
     if not document.get("data"):
         document.pop("data", None)
     return {**document, "entries": ip_access.arranged(entries)}

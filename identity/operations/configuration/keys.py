@@ -87,7 +87,7 @@ async def generated_for_tenant(call: Call, tenant: Document) -> Document:
     private = {"tenantId": tenant["id"], "usage": key_usage.TOKENS}
     key_id = new_id()
     name = f"Signing key of tenant {tenant['id']} ({key_id})"
-    return {**made, "name": name, "id": key_id, **crud.stamps(call.now), "private": private}
+    return {**made, "name": name, "id": key_id, **crud.creation_instants(call.now), "private": private}
 
 
 async def ensure_client_secret_keys(services: Services, call: Call) -> None:
@@ -95,7 +95,7 @@ async def ensure_client_secret_keys(services: Services, call: Call) -> None:
     for key_id, algorithm in CLIENT_SECRET_KEYS.items():
         key = {"id": key_id, "name": CLIENT_SECRET_NAMES[key_id], "type": "HMAC", "algorithm": algorithm}
         if await services.keys.find(None, key_id) is None:
-            await _insert(services, {**key, **crud.stamps(call.now)})
+            await _insert(services, {**key, **crud.creation_instants(call.now)})
 
 
 def _require_changeable(stored: Document) -> None:
@@ -112,13 +112,13 @@ def _read(services: Services, body: Document, require: Callable[[Document], None
             require(tidy["key"])
         except Invalid as more:
             raise Invalid([*errors, *more.fields]) from more
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     wanted: Document = tidy["key"]
     return wanted
 
 
 async def _add(services: Services, call: Call, wanted: Document, made: Document, key_id: str | None) -> Document:
-    key = {**made, "name": wanted["name"], "id": key_id or new_id(), **crud.stamps(call.now)}
+    key = {**made, "name": wanted["name"], "id": key_id or new_id(), **crud.creation_instants(call.now)}
     await _insert(services, key)
     return key
 

@@ -24,7 +24,7 @@ async def prepare(_services: Services, _call: Call, wanted: Document, _stored: D
     configuration["allowedOrigins"] = _origins(configuration["allowedOrigins"], errors)
     _require_some_restraint(configuration, errors)
     _require_networks(wanted["trustedProxyConfiguration"]["trusted"], errors)
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     return {**wanted, "usageDataConfiguration": {**wanted["usageDataConfiguration"], "enabled": False}}
 
 
@@ -46,7 +46,7 @@ async def ensure(services: Services, call: Call) -> None:
     if await services.documents[RESOURCE.collection].find(None, DOCUMENT_ID) is None:
         wanted = {"reportTimezone": DEFAULT_TIME_ZONE, "corsConfiguration": {"enabled": True}}
         read: Any = services.schemas[RESOURCE.schema].read({RESOURCE.name: wanted})
-        document = {**read[RESOURCE.name], "id": DOCUMENT_ID, **crud.stamps(call.now)}
+        document = {**read[RESOURCE.name], "id": DOCUMENT_ID, **crud.creation_instants(call.now)}
         with contextlib.suppress(Duplicate):  # another process was faster
             await services.documents[RESOURCE.collection].insert(None, document)
     await services.system.refresh()

@@ -69,7 +69,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += await user_actions.reference_problems(services, document)
     errors += await lambdas.reference_problems(services, "tenant", document)
     errors += await references.problems(services, RESOURCE, document, stored, _NAMED)
-    crud.gather(errors, features.event_problems(services, _newly_enabled(document, stored)))
+    crud.require_no_errors(errors, features.event_problems(services, _newly_enabled(document, stored)))
     return document
 
 
@@ -236,7 +236,7 @@ async def _with_source(services: Services, body: Document) -> Document:
         raise Invalid.field("invalid", "sourceTenantId", "The [sourceTenantId] must name an existing tenant.")
     given = body.get("tenant")
     name = given.get("name") if isinstance(given, dict) else None
-    copy = crud.request_form(source)
+    copy = crud.to_request(source)
     # A copy is an issuer of its own: it shares neither the issuer nor the keys of the source.
     copy |= {"name": name, "issuer": None}
     copy["jwtConfiguration"] = {

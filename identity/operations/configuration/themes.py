@@ -17,7 +17,7 @@ async def prepare(_services: Services, _call: Call, document: Document, stored: 
     """Judge the theme. Raises Invalid, also for a change of the default theme."""
     if stored is not None:
         _require_own(stored["id"])
-    crud.gather(rules.problems(document))
+    crud.require_no_errors(rules.problems(document))
     return document
 
 
@@ -70,7 +70,7 @@ async def _with_source(services: Services, body: Document) -> Document:
     if source is None:
         raise Invalid.field("invalid", "sourceThemeId", "The [sourceThemeId] must name an existing theme.")
     given = body.get("theme")
-    return {"theme": {**crud.request_form(source), "name": given.get("name") if isinstance(given, dict) else None}}
+    return {"theme": {**crud.to_request(source), "name": given.get("name") if isinstance(given, dict) else None}}
 
 
 def _require_own(theme_id: str) -> None:

@@ -36,7 +36,7 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     if not await _has_good_parents(services, entity):
         errors.append(_invalid("parentId", _GOOD_PARENT))
     errors += await client_ids.problems(services, entity, stored)
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     return entity
 
 
@@ -46,7 +46,7 @@ async def _commit(
     """Commit an entity with its events, its client id and the grants on it."""
     writes = [*writes]
     if entity is not None:
-        await crud.require_free(services, RESOURCE, entity, stored)
+        await crud.require_unique(services, RESOURCE, entity, stored)
         if client_ids.is_claimed_anew(entity, stored):
             writes.insert(0, functools.partial(client_ids.claim_for_entity, services, entity, stored))
         if _is_moved(entity, stored):
@@ -107,7 +107,8 @@ async def search(services: Services, call: Call, criteria: Document, prefix: str
     """`entities`, `total`, and `nextResults` when there are more. Raises Invalid."""
     total, found, more = await index_search.run(services.entities, call, criteria, prefix)
     entities = [
-        crud.visible(services, call.caller, RESOURCE, await with_full_type(services, entity)) for entity in found
+        crud.to_caller_response(services, call.caller, RESOURCE, await with_full_type(services, entity))
+        for entity in found
     ]
     return {"total": total, "entities": entities, **more}
 
@@ -119,7 +120,7 @@ async def with_full_type(services: Services, entity: Document) -> Document:
 
 async def for_events(services: Services, entity: Document) -> Document:
     """The entity as events and grants show it."""
-    return crud.shown(services, RESOURCE, rules.without_secret(await with_full_type(services, entity)))
+    return crud.to_response(services, RESOURCE, rules.without_secret(await with_full_type(services, entity)))
 
 
 def _is_moved(document: Document | None, stored: Document | None) -> bool:
@@ -135,7 +136,7 @@ async def _require_no_circle(services: Services, entity: Document, session: Sess
     while parent_id is not None:
         parent = await services.entities.find(TenantId(entity["tenantId"]), parent_id, session)
         if parent is None or parent_id in seen:
-            crud.gather([_invalid("parentId", _GOOD_PARENT)])
+            crud.require_no_errors([_invalid("parentId", _GOOD_PARENT)])
         seen.add(parent_id)
         parent_id = None if parent is None else parent.get("parentId")
 

@@ -23,7 +23,7 @@ async def prepare(services: Services, _call: Call, document: Document, _stored: 
     entity_type = await services.entity_types.get(None, target["type"]["id"])
     errors = rules.grant_problems(document, entity_type)
     errors += await _recipient_problems(services, tenant_id, document)
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     private = {"entityName": target["name"], "typeId": entity_type["id"]}
     return {
         **document,
@@ -58,19 +58,19 @@ async def upsert(services: Services, call: Call, entity_id: str, body: Document)
     """Make a grant, or replace the one that the recipient has. Raises NotFound and Invalid."""
     target = await crud.retrieve(services, call, entities.RESOURCE, entity_id)
     tenant_id = TenantId(target["tenantId"])
-    own = {"id": new_id(), "tenantId": tenant_id, "entityId": entity_id, **crud.stamps(call.now)}
+    own = {"id": new_id(), "tenantId": tenant_id, "entityId": entity_id, **crud.creation_instants(call.now)}
 
     async def attempt() -> Document:
         grant = await crud.validate(services, call, RESOURCE, body, own, None)
         stored = await services.entity_grants.find_where(tenant_id, {"entityId": entity_id, **recipient(grant)})
         if stored is not None:
-            grant |= crud.restamped(stored, call.now)
+            grant |= crud.update_instants(stored, call.now)
             await services.entity_grants.replace(tenant_id, grant, stored["lastUpdateInstant"])
         else:
             await _insert(services, tenant_id, grant)
         return grant
 
-    await crud.retried(attempt)
+    await crud.retry_on_conflict(attempt)
 
 
 async def retrieve_all(services: Services, call: Call, entity_id: str) -> list[Document]:
@@ -104,7 +104,7 @@ async def to_response(services: Services, grant: Document) -> Document:
         target = await entities.for_events(services, target)
         names = rules.permission_names(target["type"])
         grant = {**grant, "entity": target, "permissions": [name for name in grant["permissions"] if name in names]}
-    return crud.shown(services, RESOURCE, grant)
+    return crud.to_response(services, RESOURCE, grant)
 
 
 async def _find(services: Services, call: Call, entity_id: str, wanted: Mapping[str, str]) -> Document:
@@ -113,7 +113,7 @@ async def _find(services: Services, call: Call, entity_id: str, wanted: Mapping[
         message = "You must specify the [recipientEntityId] or the [userId]."
         raise Invalid.field("missing", "recipientEntityId", message)
     ids = {name: parse_id(value) for name, value in wanted.items()}
-    crud.gather(
+    crud.require_no_errors(
         [
             FieldError.of("couldNotConvert", name, f"The [{name}] must be a UUID.")
             for name, value in ids.items()

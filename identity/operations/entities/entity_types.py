@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from identity.call import Call, Document
 from identity.domain.objects import subresources
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
-from identity.domain.objects.subresources import Part
+from identity.domain.objects.subresources import Subresource
 from identity.errors import FieldError
 from identity.operations.objects import crud, key_references
 from identity.services import Services
@@ -28,7 +28,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors = subresources.repeated(document["permissions"], "entityType.permissions")
     errors += _token_problems(document["jwtConfiguration"])
     errors += await key_references.problems(services, call, document["jwtConfiguration"], stored, _JWT)
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     return document
 
 
@@ -88,8 +88,8 @@ def _counted(owner: Document) -> Document:
     return {**owner, "private": {**owner.get("private", {}), "permissionsCount": len(owner["permissions"])}}
 
 
-PERMISSION = Part(
-    "permission", "permissions", RESOURCE, "api/entity-type-permission.json", complete=_counted, settle=_settle
+PERMISSION = Subresource(
+    "permission", "permissions", RESOURCE, "api/entity-type-permission.json", complete=_counted, propagate=_settle
 )
 
 

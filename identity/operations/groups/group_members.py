@@ -65,17 +65,17 @@ class _Change:
 async def add(services: Services, call: Call, body: Document) -> Document:
     """Let users into groups: the new memberships by group. Raises Invalid."""
     wanted = _by_group(services.schemas[REQUEST].read(body)["members"])
-    crud.gather(_empty(wanted))
+    crud.require_no_errors(_empty(wanted))
 
     async def attempt() -> Document:
         tenant_id, found = await _judged(services, call, wanted)
-        crud.gather(await _duplicates(services, tenant_id, "add", wanted))
+        crud.require_no_errors(await _duplicates(services, tenant_id, "add", wanted))
         added = {group["id"]: _memberships(wanted[group["id"]], group, call) for group in found}
         changes = [_Change(group, added[group["id"]], added=added[group["id"]]) for group in found]
         await _write(services, call.within(tenant_id), "add", changes, wanted)
         return added
 
-    return await crud.retried(attempt)
+    return await crud.retry_on_conflict(attempt)
 
 
 async def replace(services: Services, call: Call, body: Document) -> Document:
@@ -84,12 +84,12 @@ async def replace(services: Services, call: Call, body: Document) -> Document:
 
     async def attempt() -> Document:
         tenant_id, found = await _judged(services, call, wanted)
-        crud.gather(await _duplicates(services, tenant_id, "update", wanted))
+        crud.require_no_errors(await _duplicates(services, tenant_id, "update", wanted))
         changes = [await _replacement(services, call, group, wanted[group["id"]]) for group in found]
         await _write(services, call.within(tenant_id), "update", changes, wanted)
         return {change.group["id"]: list(change.told) for change in changes}
 
-    return await crud.retried(attempt)
+    return await crud.retry_on_conflict(attempt)
 
 
 async def remove(services: Services, call: Call, body: Document) -> None:
@@ -98,7 +98,7 @@ async def remove(services: Services, call: Call, body: Document) -> None:
     users, member_ids = _by_group(request.get("members", {})), request.get("memberIds", [])
     if not users and not member_ids:
         raise Invalid([_error("missing", "memberIds")])
-    crud.gather(_empty(users))
+    crud.require_no_errors(_empty(users))
 
     async def attempt() -> Document:
         tenant_id = await _tenant_of(services, call, users, member_ids)
@@ -113,19 +113,19 @@ async def remove(services: Services, call: Call, body: Document) -> None:
                 if (group_id, user_id) not in by_user
             ),
         ]
-        crud.gather(errors[:_MAXIMUM_ERRORS])
+        crud.require_no_errors(errors[:_MAXIMUM_ERRORS])
         members = {member["id"]: member for member in (*by_id.values(), *by_user.values())}
         await _remove(services, call, tenant_id, list(members.values()))
         return {}
 
-    await crud.retried(attempt)
+    await crud.retry_on_conflict(attempt)
 
 
 async def remove_by_id(services: Services, call: Call, member_id: str) -> None:
     """End one membership. Raises NotFound."""
 
     async def attempt() -> Document:
-        tenant_id = await crud.tenant_of(services, call, RESOURCE, member_id)
+        tenant_id = await crud.get_tenant_id(services, call, RESOURCE, member_id)
         assert tenant_id is not None, "a membership belongs to a tenant"
         found = await _found_by_id(services, tenant_id, [member_id])
         if not found:
@@ -133,7 +133,7 @@ async def remove_by_id(services: Services, call: Call, member_id: str) -> None:
         await _remove(services, call, tenant_id, list(found.values()))
         return {}
 
-    await crud.retried(attempt)
+    await crud.retry_on_conflict(attempt)
 
 
 async def remove_from(services: Services, call: Call, group_id: str, user_id: str | None) -> None:
@@ -149,7 +149,7 @@ async def remove_from(services: Services, call: Call, group_id: str, user_id: st
         await _remove(services, call, tenant_id, found)
         return {}
 
-    await crud.retried(attempt)
+    await crud.retry_on_conflict(attempt)
 
 
 async def insert_memberships(
@@ -185,7 +185,7 @@ async def _judged(services: Services, call: Call, wanted: rules.ByGroup) -> tupl
     errors = [_error("invalid", f"members.{group_id}") for group_id in wanted if group_id not in found]
     errors += [_error("invalid", f"{path}.userId") for path, one in rules.each(wanted) if one["userId"] not in users]
     errors += [_error("duplicate", path) for path in rules.repeated(wanted)]
-    crud.gather(errors[:_MAXIMUM_ERRORS])
+    crud.require_no_errors(errors[:_MAXIMUM_ERRORS])
     return tenant_id, list(found.values())
 
 
@@ -229,7 +229,7 @@ async def _write(services: Services, call: Call, deed: str, changes: Sequence[_C
     try:
         await services.bus.perform(call, write, offered, announced)
     except Duplicate as duplicate:
-        crud.gather(await _duplicates(services, tenant_id, deed, wanted))
+        crud.require_no_errors(await _duplicates(services, tenant_id, deed, wanted))
         raise Conflict from duplicate  # whoever was in the way is gone again
     await remove_orphans(services, tenant_id, [member for change in changes for member in change.added])
 

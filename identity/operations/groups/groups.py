@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any
 
-from identity.call import Call, Document, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Document, Origin
 from identity.domain.groups import groups as rules
 from identity.domain.objects import patch as patches
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
@@ -52,9 +52,9 @@ RESOURCE = Resource(
 async def create(services: Services, call: Call, body: Document, group_id: str | None) -> Document:
     """A new group. Raises Invalid and WebhookTransactionFailed."""
     tenant_id = crud.require_tenant(call)
-    own = {"id": group_id or new_id(), "tenantId": tenant_id, **crud.stamps(call.now)}
+    own = {"id": group_id or new_id(), "tenantId": tenant_id, **crud.creation_instants(call.now)}
     group = await _judged(services, call, body, own, None)
-    await crud.require_free(services, RESOURCE, group, None)
+    await crud.require_unique(services, RESOURCE, group, None)
 
     async def insert(session: Session | None) -> None:
         await services.groups.insert(tenant_id, group, session)
@@ -130,7 +130,7 @@ async def finish_deletions(services: Services) -> None:
     """Go on with the deletions that were interrupted."""
     for group in await services.groups.find_all_across_tenants({_DELETING: True}):
         origin = Origin("127.0.0.1", "", new_id(), "")
-        call = Call(TenantId(group["tenantId"]), Nobody(), services.clock.now(), origin)
+        call = Call(TenantId(group["tenantId"]), AnonymousCaller(), services.clock.now(), origin)
         await finish_deletion(services, call, group)
 
 
@@ -153,7 +153,7 @@ async def to_response(services: Services, group: Document) -> Document:
         application = await services.applications.find_cached(TenantId(group["tenantId"]), application_id)
         if application is not None and (granted := rules.granted_roles([group], application)):
             roles[application_id] = granted
-    return crud.shown(services, RESOURCE, {**group, "roles": roles})
+    return crud.to_response(services, RESOURCE, {**group, "roles": roles})
 
 
 async def find_live(
@@ -172,15 +172,15 @@ async def find_all_live(services: Services, tenant_id: TenantId, group_ids: Coll
 
 
 async def _change(services: Services, call: Call, group_id: str, wanted_of: Callable[[Document], Document]) -> Document:
-    tenant_id = await crud.tenant_of(services, call, RESOURCE, group_id)
+    tenant_id = await crud.get_tenant_id(services, call, RESOURCE, group_id)
     assert tenant_id is not None, "a group belongs to a tenant"
     call = call.within(tenant_id)
 
     async def attempt() -> Document:
         stored = await services.groups.get(tenant_id, group_id)
-        own = {**crud.restamped(stored, call.now), "tenantId": tenant_id}
+        own = {**crud.update_instants(stored, call.now), "tenantId": tenant_id}
         group = await _judged(services, call, wanted_of(stored), own, stored)
-        await crud.require_free(services, RESOURCE, group, stored)
+        await crud.require_unique(services, RESOURCE, group, stored)
 
         async def replace(session: Session | None) -> None:
             await services.groups.replace(tenant_id, group, stored["lastUpdateInstant"], session)
@@ -192,7 +192,7 @@ async def _change(services: Services, call: Call, group_id: str, wanted_of: Call
             )
         return group
 
-    return await crud.retried(attempt)
+    return await crud.retry_on_conflict(attempt)
 
 
 async def _judged(services: Services, call: Call, body: Document, own: Document, stored: Document | None) -> Document:
@@ -211,7 +211,7 @@ def _role_ids(services: Services, body: Document) -> list[str]:
 def _patch_form(services: Services, stored: Document) -> Document:
     """A stored group as a PUT would send it: what a patch is applied to."""
     role_ids = list(dict.fromkeys(grant["roleId"] for grant in stored["private"]["grants"]))
-    return {"group": crud.patch_form(services, RESOURCE, stored), "roleIds": role_ids}
+    return {"group": crud.to_patch_target(services, RESOURCE, stored), "roleIds": role_ids}
 
 
 async def _forget_grants(services: Services, tenant_id: TenantId, gone: Document) -> None:

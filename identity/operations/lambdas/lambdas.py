@@ -26,7 +26,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
         errors += await _body_problems(services, kind, body)
     if kind is not None and stored is not None and kind != stored["type"]:
         errors += await _type_problems(services, call, stored["id"])
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     return document
 
 
@@ -57,7 +57,7 @@ async def add_defaults(services: Services, call: Call, ids: Mapping[str, str]) -
             "id": lambda_id,
             "name": f"Default {kind.removesuffix('Reconcile')} reconcile",
             "type": kind,
-            **crud.stamps(call.now),
+            **crud.creation_instants(call.now),
         }
         with contextlib.suppress(Duplicate):
             await services.documents["lambdas"].insert(None, lambda_)

@@ -174,7 +174,7 @@ async def _users(services: Services, tenant_id: TenantId, user_ids: Sequence[str
             errors.append(FieldError.of("invalid", f"userIds[{index}]", f"The [userIds[{index}]] must name a user."))
         else:
             found.append(user)
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     return found
 
 
@@ -183,11 +183,11 @@ async def values(
 ) -> dict[str, Any]:
     """What a template reads: nothing that the API does not show, and no secret of a client."""
     found: dict[str, Any] = {
-        "tenant": crud.shown_by_schema(services, "api/tenant.json", "tenant", tenant),
+        "tenant": crud.to_schema_response(services, "api/tenant.json", "tenant", tenant),
         template_language.NOW: services.clock.now(),
     }
     if application is not None:
-        shown = crud.shown_by_schema(services, "api/application.json", "application", application)
+        shown = crud.to_schema_response(services, "api/application.json", "application", application)
         shown["oauthConfiguration"] = {
             name: value for name, value in shown["oauthConfiguration"].items() if name != "clientSecret"
         }

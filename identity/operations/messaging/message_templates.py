@@ -16,7 +16,7 @@ from identity.services import Services
 
 async def prepare(_services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
     """Judge every variant. Raises Invalid with the lines of what is wrong."""
-    crud.gather(await asyncio.to_thread(message_templates.problems, document))
+    crud.require_no_errors(await asyncio.to_thread(message_templates.problems, document))
     return document
 
 

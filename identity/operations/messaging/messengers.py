@@ -24,7 +24,7 @@ async def prepare(services: Services, _call: Call, document: Document, _stored: 
     reason = webhook_headers.problem(messenger["headers"])
     if reason is not None:
         errors.append(_problem("headers", f"The headers cannot be used: {reason}."))
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     return messenger
 
 

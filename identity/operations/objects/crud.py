@@ -39,19 +39,19 @@ READ_ONLY = ("id", "insertInstant", "lastUpdateInstant")
 async def create(services: Services, call: Call, resource: Resource, body: Document, object_id: str | None) -> Document:
     """Create an object with the given id, or with a random one. Raises Invalid."""
     tenant_id = scope_of(call, resource)
-    own = {"id": object_id or new_id(), **stamps(call.now)}
+    own = {"id": object_id or new_id(), **creation_instants(call.now)}
     if tenant_id is not None:
         own["tenantId"] = tenant_id
     document = await validate(services, call, resource, body, own, None)
-    insert = functools.partial(documents_of(services, resource).insert, tenant_id, document)
+    insert = functools.partial(collection_of(services, resource).insert, tenant_id, document)
     await _commit(services, call, resource, document, None, insert)
     return document
 
 
 async def retrieve(services: Services, call: Call, resource: Resource, object_id: str) -> Document:
     """The object. Raises NotFound."""
-    tenant_id = await tenant_of(services, call, resource, object_id)
-    return await documents_of(services, resource).get(tenant_id, object_id)
+    tenant_id = await get_tenant_id(services, call, resource, object_id)
+    return await collection_of(services, resource).get(tenant_id, object_id)
 
 
 async def retrieve_all(services: Services, call: Call, resource: Resource) -> list[Document]:
@@ -63,7 +63,7 @@ def retrieve_each(
     services: Services, call: Call, resource: Resource, where: Mapping[str, Any] | None = None
 ) -> AsyncIterator[Document]:
     """As `retrieve_all`, one after the other, and only those that match."""
-    documents = documents_of(services, resource)
+    documents = collection_of(services, resource)
     if resource.tenant_scoped and call.tenant_id is None:
         return documents.iterate_across_tenants(where or {})
     return documents.iterate(scope_of(call, resource), where)
@@ -71,16 +71,18 @@ def retrieve_each(
 
 async def update(services: Services, call: Call, resource: Resource, body: Document, object_id: str) -> Document:
     """Replace an object. Raises NotFound and Invalid."""
-    tenant_id = await tenant_of(services, call, resource, object_id)
-    return await retried(functools.partial(_replace, services, call, resource, tenant_id, object_id, None, body))
+    tenant_id = await get_tenant_id(services, call, resource, object_id)
+    return await retry_on_conflict(
+        functools.partial(_replace, services, call, resource, tenant_id, object_id, None, body)
+    )
 
 
 async def patch(
     services: Services, call: Call, resource: Resource, content_type: str, body: Any, object_id: str
 ) -> Document:
     """Apply a patch, of one of the three media types, to an object. Raises NotFound and Invalid."""
-    tenant_id = await tenant_of(services, call, resource, object_id)
-    return await retried(
+    tenant_id = await get_tenant_id(services, call, resource, object_id)
+    return await retry_on_conflict(
         functools.partial(_replace, services, call, resource, tenant_id, object_id, content_type, body)
     )
 
@@ -89,7 +91,7 @@ async def delete(services: Services, call: Call, resource: Resource, object_id: 
     """Delete an object. Raises NotFound, and Invalid with `[inUse]` while other objects refer to it."""
     stored = await retrieve(services, call, resource, object_id)
     tenant_id = stored.get("tenantId") if resource.tenant_scoped else None
-    remove = functools.partial(_remove, documents_of(services, resource), tenant_id, object_id)
+    remove = functools.partial(_remove, collection_of(services, resource), tenant_id, object_id)
     await _commit(services, call, resource, None, stored, remove)
 
 
@@ -98,26 +100,26 @@ async def search(
 ) -> tuple[int, list[Document]]:
     """How many objects match, and one page of them. Raises Invalid."""
     query = searches.read(resource.search, request, prefix)
-    documents = documents_of(services, resource)
+    documents = collection_of(services, resource)
     if resource.tenant_scoped and call.tenant_id is None:
         return await documents.search_across_tenants(query)
     return await documents.search(scope_of(call, resource), query)
 
 
-def shown(services: Services, resource: Resource, document: Document) -> Document:
+def to_response(services: Services, resource: Resource, document: Document) -> Document:
     """The object as its API shows it."""
-    return shown_by_schema(services, resource.schema, resource.name, document)
+    return to_schema_response(services, resource.schema, resource.name, document)
 
 
-def shown_by_schema(services: Services, schema: str, name: str, document: Document) -> Document:
+def to_schema_response(services: Services, schema: str, name: str, document: Document) -> Document:
     """Return the members of a document that the schema of its resource allows in responses."""
     answer: Document = services.schemas[schema].show({name: document})[name]
     return answer
 
 
-def visible(services: Services, caller: Caller, resource: Resource, document: Document) -> Document:
+def to_caller_response(services: Services, caller: Caller, resource: Resource, document: Document) -> Document:
     """As `shown`, with credentials masked unless the caller's API key may change objects of this kind."""
-    answer = shown(services, resource, document)
+    answer = to_response(services, resource, document)
     if not isinstance(caller, ApiKeyCaller):
         return stored_credentials.masked(resource.credentials, answer)
     granted = caller.api_key["permissions"]["endpoints"]
@@ -125,21 +127,21 @@ def visible(services: Services, caller: Caller, resource: Resource, document: Do
     return answer if is_unmasked else stored_credentials.masked(resource.credentials, answer)
 
 
-def request_form(stored: Document) -> Document:
+def to_request(stored: Document) -> Document:
     """A stored object as a PUT would send it."""
     return {name: value for name, value in stored.items() if name not in READ_ONLY and name != "private"}
 
 
-def patch_form(services: Services, resource: Resource, stored: Document) -> Document:
+def to_patch_target(services: Services, resource: Resource, stored: Document) -> Document:
     """What a patch is applied to: the object as its caller can read it.
 
     Write-only members are absent and other credentials masked, so that a JSON Patch can neither copy nor test them;
     `judged` puts back those that the patch leaves alone.
     """
-    return request_form(stored_credentials.masked(resource.credentials, shown(services, resource, stored)))
+    return to_request(stored_credentials.masked(resource.credentials, to_response(services, resource, stored)))
 
 
-def documents_of(services: Services, resource: Resource) -> Documents:
+def collection_of(services: Services, resource: Resource) -> Documents:
     """The collection of a resource."""
     return services.documents[resource.collection]
 
@@ -159,24 +161,24 @@ def require_tenant(call: Call) -> TenantId:
     return call.tenant_id
 
 
-async def tenant_of(services: Services, call: Call, resource: Resource, object_id: str) -> TenantId | None:
+async def get_tenant_id(services: Services, call: Call, resource: Resource, object_id: str) -> TenantId | None:
     """The tenant of an existing object: the call's, else the object's own. Raises NotFound."""
     if not resource.tenant_scoped:
         return None
     if call.tenant_id is not None:
         return call.tenant_id
-    found = await documents_of(services, resource).find_cached_across_tenants(object_id)
+    found = await collection_of(services, resource).find_cached_across_tenants(object_id)
     if found is None:
         raise NotFound
     return TenantId(found["tenantId"])
 
 
-def stamps(now: Instant) -> Document:
+def creation_instants(now: Instant) -> Document:
     """The instants of a new object."""
     return {"insertInstant": now, "lastUpdateInstant": now}
 
 
-def restamped(stored: Document, now: Instant) -> Document:
+def update_instants(stored: Document, now: Instant) -> Document:
     """The instants of a changed object; the second always moves, because it is also the object's version."""
     return {
         "id": stored["id"],
@@ -223,7 +225,7 @@ async def _further(
         fields += more.fields
         general = more.general
     try:
-        await require_free(services, resource, rest, stored)
+        await require_unique(services, resource, rest, stored)
     except Invalid as taken:
         fields += taken.fields
     return fields, general
@@ -238,7 +240,7 @@ async def _licensed(
         prepared = await _prepared(services, call, resource, document, stored)
     except Invalid as error:
         raise Invalid(error.fields, [*error.general, *unlicensed], log_detail=error.log_detail) from error
-    gather([], unlicensed)
+    require_no_errors([], unlicensed)
     return prepared
 
 
@@ -272,12 +274,12 @@ def duplicate_error(resource: Resource, document: Document, duplicate: Duplicate
     )
 
 
-async def require_free(services: Services, resource: Resource, document: Document, stored: Document | None) -> None:
+async def require_unique(services: Services, resource: Resource, document: Document, stored: Document | None) -> None:
     """Raise Invalid for an id or a unique value that another object has: no webhook is asked about what cannot be.
 
     The unique indexes decide between concurrent requests; see `report_duplicates`.
     """
-    documents = documents_of(services, resource)
+    documents = collection_of(services, resource)
     if stored is None and await documents.find_all_across_tenants({"_id": document["id"]}):
         raise duplicate_error(resource, document, Duplicate("_id_"))
     for unique in resource.unique:
@@ -288,7 +290,7 @@ async def require_free(services: Services, resource: Resource, document: Documen
             raise duplicate_error(resource, document, Duplicate(unique.index))
 
 
-async def retried(change: Callable[[], Awaitable[T]]) -> T:
+async def retry_on_conflict(change: Callable[[], Awaitable[T]]) -> T:
     """Run a read-modify-write again when somebody else changed the object in between.
 
     Raises Unavailable when the others are always faster. The pauses are random, so that callers who met once part.
@@ -311,11 +313,11 @@ async def _replace(
     body: Any,
 ) -> Document:
     """Replace an object once, by the body of an update or by a patch of `content_type`. Raises Conflict."""
-    documents = documents_of(services, resource)
+    documents = collection_of(services, resource)
     stored = await documents.get(tenant_id, object_id)
     if content_type is not None:
-        body = patches.apply(content_type, {resource.name: patch_form(services, resource, stored)}, body)
-    own = restamped(stored, call.now)
+        body = patches.apply(content_type, {resource.name: to_patch_target(services, resource, stored)}, body)
+    own = update_instants(stored, call.now)
     own |= {name: stored[name] for name in ("private", "tenantId") if name in stored}
     document = await validate(services, call, resource, body, own, stored)
     replace = functools.partial(documents.replace, tenant_id, document, stored["lastUpdateInstant"])
@@ -350,7 +352,7 @@ def _value(document: Document, path: str) -> object:
     return value
 
 
-def gather(errors: list[FieldError], general: Sequence[GeneralError] = ()) -> None:
+def require_no_errors(errors: list[FieldError], general: Sequence[GeneralError] = ()) -> None:
     """Raise Invalid when there are errors."""
     if errors or general:
         raise Invalid(errors, general)

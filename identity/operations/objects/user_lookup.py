@@ -13,7 +13,7 @@ from identity.services import Services
 
 async def retrieve(services: Services, call: Call, user_id: str) -> Document:
     """The user. Raises NotFound."""
-    return await services.users.get(await tenant_of(services, call, user_id), user_id)
+    return await services.users.get(await get_tenant_id(services, call, user_id), user_id)
 
 
 async def retrieve_by_login_id(services: Services, call: Call, login_id: str, types: Iterable[str]) -> Document:
@@ -31,7 +31,7 @@ async def retrieve_by_username(services: Services, call: Call, username: str) ->
     return _existing(await services.users.find_by_username(crud.require_tenant(call), username))
 
 
-async def tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
+async def get_tenant_id(services: Services, call: Call, user_id: str) -> TenantId:
     """The tenant of an existing user: the call's, else the user's own. Raises NotFound."""
     if call.tenant_id is not None:
         return call.tenant_id

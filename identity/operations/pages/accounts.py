@@ -104,7 +104,7 @@ async def edit(services: Services, call: Call, account: Account, form: Mapping[s
     Unavailable after too many messages, and WebhookTransactionFailed.
     """
     asked = questions(account)
-    crud.gather(rules.problems(asked, form))
+    crud.require_no_errors(rules.problems(asked, form))
     inside, client = call.within(account.client.tenant_id), account.client
     email = form.get(_EMAIL.name, "") if _EMAIL in asked else ""
     is_new_email = bool(email) and email_change_requests.is_different(account.user, email)

@@ -253,7 +253,7 @@ async def change_password(
         await _commit(services, call, tenant, stored, rules.with_derived_members(user), change, verifies=verifies)
         return user, verifies
 
-    user, verifies = await crud.retried(attempt)
+    user, verifies = await crud.retry_on_conflict(attempt)
     await revoke_outstanding(services, user)
     if change.is_reset:
         await failed_login_lockout.cancel_lock_out(services, call, tenant, user)
@@ -324,7 +324,7 @@ async def _with_new_password(
         errors = await user_passwords.change_problems(
             services, tenant, stored, password, call.now, PATH, is_forced=is_forced
         )
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     user = await user_passwords.with_password(services, tenant, stored, password, call.now)
     user = {name: value for name, value in user.items() if name != "passwordChangeReason"}
     moved = max(call.now, int(stored["lastUpdateInstant"]) + 1)

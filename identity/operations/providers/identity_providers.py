@@ -58,7 +58,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += await _reference_problems(services, call, provider, stored)
     errors += _address_problems(services, provider)
     errors += _key_problems(provider)
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     return provider
 
 
@@ -161,7 +161,7 @@ async def lookup(services: Services, call: Call, text: str | None, tenant: str |
 
 def shown(services: Services, call: Call, provider: Document) -> Document:
     """The provider as the caller may see it: a tenant's key sees no secret of a shared one."""
-    answer = crud.visible(services, call.caller, RESOURCE, provider)
+    answer = crud.to_caller_response(services, call.caller, RESOURCE, provider)
     if call.caller.tenant_id is not None and "tenantId" not in provider:
         _hide_secrets(answer)
     return answer

@@ -51,7 +51,9 @@ async def identify(
     Raises Invalid where the provider gives no usable answer, Unauthorized where what it says cannot be trusted.
     """
     absent = [name for name in ("code", "redirect_uri") if not data.get(name)]
-    crud.gather([FieldError.of("blank", f"data.{n}", f"You must specify the [data.{n}] property.") for n in absent])
+    crud.require_no_errors(
+        [FieldError.of("blank", f"data.{n}", f"You must specify the [data.{n}] property.") for n in absent]
+    )
     spoken_to = await spoken_to_as(services, call, oauth2_for(provider, application_id))
     # The authorization response may name its issuer (RFC 9207): then it is no other provider's code.
     if data.get("iss") and spoken_to.issuer is not None and data["iss"] != spoken_to.issuer:

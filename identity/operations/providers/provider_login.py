@@ -231,7 +231,7 @@ async def _reconciled(services: Services, call: Call, attempt: _Attempt) -> Outc
             await _require_valid(services, call, attempt, change.person)
         return await _write(services, call, attempt, change)
 
-    user = await crud.retried(once)
+    user = await crud.retry_on_conflict(once)
     change = outcome[-1]
     if change is None:
         return await _pending(services, attempt)

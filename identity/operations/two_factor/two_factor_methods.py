@@ -107,7 +107,7 @@ async def enable(
 
     async def attempt() -> Document:
         stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
-        crud.gather(_clashes(stored, method))
+        crud.require_no_errors(_clashes(stored, method))
         is_first = not stored["twoFactor"]["methods"]
         codes[:] = two_factor.new_recovery_codes() if is_first else []
         kept = codes or stored["twoFactor"]["recoveryCodes"]
@@ -116,7 +116,7 @@ async def enable(
         await _replace(services, call, stored, changed, once, ends=ends)
         return changed
 
-    changed = await crud.retried(attempt)
+    changed = await crud.retry_on_conflict(attempt)
     await _notify_user(services, call, tenant, changed, "twoFactorMethodAddEmailTemplateId", method, application)
     return AddedMethod(changed, method, tuple(codes))
 
@@ -152,7 +152,7 @@ async def disable(
         await _replace(services, call, stored, changed, once)
         return changed
 
-    changed = await crud.retried(attempt)
+    changed = await crud.retry_on_conflict(attempt)
     for method in removed:
         await _notify_user(services, call, tenant, changed, "twoFactorMethodRemoveEmailTemplateId", method, application)
 
@@ -184,7 +184,7 @@ async def rename(services: Services, call: Call, user: Document, method_id: str,
         await _replace(services, call, stored, changed, None)
         return changed
 
-    await crud.retried(attempt)
+    await crud.retry_on_conflict(attempt)
 
 
 async def generate_recovery_codes(services: Services, call: Call, user: Document) -> list[str]:
@@ -199,7 +199,7 @@ async def generate_recovery_codes(services: Services, call: Call, user: Document
         await _replace(services, call, stored, changed, None)
         return changed
 
-    await crud.retried(attempt)
+    await crud.retry_on_conflict(attempt)
     return codes
 
 
@@ -226,7 +226,7 @@ def _new_method(tenant: Document, user: Document, wanted: MethodRequest) -> Docu
         found: Document = rules.with_method_ids({"methods": [method]})["methods"][0]
         if found["id"] not in taken:
             break
-    crud.gather(_clashes(user, found))
+    crud.require_no_errors(_clashes(user, found))
     return found
 
 

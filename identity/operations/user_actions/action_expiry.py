@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from identity.call import Call, Document, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Document, Origin
 from identity.ids import TenantId, UserId
 from identity.operations.user_actions import action_phases
 from identity.operations.user_actions.action_phases import Phase
@@ -29,7 +29,7 @@ async def sweep(services: Services) -> None:
 
 async def _sweep_some(services: Services) -> int:
     """End some of what is over; answers how many were ended. Raises what MongoDB raises when it is away."""
-    call = Call(None, Nobody(), services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    call = Call(None, AnonymousCaller(), services.clock.now(), Origin("127.0.0.1", "", "", ""))
     ended = 0
     for log in await services.action_logs.find_due_across_tenants(call.now, _AT_A_TIME):
         try:

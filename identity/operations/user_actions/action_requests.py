@@ -35,7 +35,7 @@ async def validate(services: Services, call: Call, wanted: Document) -> Judged:
         errors += await _application_problems(services, tenant_id, wanted)
     if definition is not None:
         errors += _option_problems(definition, wanted) + _expiry_problems(definition, call, wanted)
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     assert user is not None, "a user who is not there is an error"
     assert definition is not None, "a user action that is not there is an error"
     return Judged(user, definition, reason)

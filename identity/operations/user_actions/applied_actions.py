@@ -69,7 +69,7 @@ async def retrieve_of_user(
 
     Raises NotFound for a user who is not there.
     """
-    tenant_id = await user_lookup.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     if await services.users.find_cached(tenant_id, user_id) is None:
         raise NotFound
     live: Document = {"private.endsAt": {"$gt": call.now}}
@@ -141,7 +141,7 @@ async def _change(services: Services, call: Call, body: Document, action_id: str
 
     async def attempt() -> Document:
         log = await _find(services, call, action_id)
-        crud.gather(
+        crud.require_no_errors(
             await action_requests.problems_of_change(services, call, wanted, log, is_cancelled=deed == "cancel")
         )
         change = {name: wanted[name] for name in ("actionerUserId", "comment") if name in wanted}
@@ -153,7 +153,7 @@ async def _change(services: Services, call: Call, body: Document, action_id: str
             return await cancel_live(services, call, log, change, **told)
         return await _modify_live(services, call, log, change | {"expiry": wanted.get("expiry", log["expiry"])}, **told)
 
-    return to_response(services, await crud.retried(attempt))
+    return to_response(services, await crud.retry_on_conflict(attempt))
 
 
 async def _modify_live(services: Services, call: Call, log: Document, change: Document, **told: bool) -> Document:

@@ -22,7 +22,7 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     errors += await references.problems(services, RESOURCE, action, stored, ("email_templates",))
     if stored is not None and rules.can_lock_out(stored) and not rules.can_lock_out(action):
         errors += await _lock_out_problems(services, action)
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     return action
 
 
@@ -68,14 +68,14 @@ async def reference_problems(services: Services, tenant: Document) -> list[Field
 
 
 async def _set_active(services: Services, call: Call, action_id: str, *, active: bool) -> Document:
-    return await crud.retried(functools.partial(_replace_active, services, call, action_id, active))
+    return await crud.retry_on_conflict(functools.partial(_replace_active, services, call, action_id, active))
 
 
 async def _replace_active(services: Services, call: Call, action_id: str, active: bool) -> Document:
     actions = services.documents[RESOURCE.collection]
     action = await actions.get(None, action_id)
     version = action["lastUpdateInstant"]
-    action |= {"active": active, **crud.restamped(action, call.now)}
+    action |= {"active": active, **crud.update_instants(action, call.now)}
     replace = functools.partial(actions.replace, None, action, version)
     # Nothing may refer to an inactive action.
     checks = [] if active else references.checks(services, RESOURCE, None, action, call.now)

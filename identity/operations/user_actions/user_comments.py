@@ -39,7 +39,9 @@ async def add(services: Services, call: Call, body: Document) -> Document:
     """Note something about a user; answers the comment. Raises Invalid."""
     wanted = services.schemas[RESOURCE.schema].read(body)["userComment"]
     tenant_id = await _tenant_of(services, call, wanted["userId"])
-    crud.gather(await action_requests.actioner_problems(services, call, tenant_id, wanted, "userComment.commenterId"))
+    crud.require_no_errors(
+        await action_requests.actioner_problems(services, call, tenant_id, wanted, "userComment.commenterId")
+    )
     comment = {**wanted, "id": new_id(), "insertInstant": call.now, "tenantId": tenant_id}
 
     async def write(session: Session) -> None:
@@ -48,22 +50,22 @@ async def add(services: Services, call: Call, body: Document) -> Document:
         await services.documents[RESOURCE.collection].insert(tenant_id, comment, session)
 
     await services.database.in_transaction(write)
-    return crud.shown(services, RESOURCE, comment)
+    return crud.to_response(services, RESOURCE, comment)
 
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
     """The comments about a user, the newest first. Raises NotFound for a user who is not there."""
-    tenant_id = await user_lookup.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     if await services.users.find_cached(tenant_id, user_id) is None:
         raise NotFound
     found = await services.documents[RESOURCE.collection].find_all(tenant_id, {"userId": user_id})
-    return [crud.shown(services, RESOURCE, comment) for comment in found]
+    return [crud.to_response(services, RESOURCE, comment) for comment in found]
 
 
 async def _tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
     found = await services.users.find_cached_across_tenants(user_id)
     if found is None or call.tenant_id not in {None, found["tenantId"]}:
         path = "userComment.userId"
-        crud.gather([FieldError.of("invalid", path, f"The [{path}] must name an existing user.")])
+        crud.require_no_errors([FieldError.of("invalid", path, f"The [{path}] must name an existing user.")])
     assert found is not None, "a user who is not there is an error"
     return TenantId(found["tenantId"])

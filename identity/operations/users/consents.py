@@ -17,7 +17,7 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     """Judge the messages. Raises Invalid."""
     errors = _email_plus_problems(document["emailPlus"])
     errors += await references.problems(services, RESOURCE, document, stored, ("email_templates",))
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     return document
 
 

@@ -43,8 +43,13 @@ async def create(services: Services, call: Call, body: Document, family_id: str 
     errors = rules.problems(tenant["familyConfiguration"], owner, user, call.now)
     if any(_owns(family, user["id"]) for family in await services.families.find_of_user(tenant_id, user["id"])):
         errors.append(rules.error("duplicate", "userId", "owns a family already"))
-    crud.gather(errors)
-    family = {"id": family_id or new_id(), "tenantId": tenant_id, "members": [owner], **crud.stamps(call.now)}
+    crud.require_no_errors(errors)
+    family = {
+        "id": family_id or new_id(),
+        "tenantId": tenant_id,
+        "members": [owner],
+        **crud.creation_instants(call.now),
+    }
     try:
         await services.families.insert(tenant_id, family)
     except Duplicate as duplicate:
@@ -65,7 +70,7 @@ async def put_member(services: Services, call: Call, body: Document, family_id: 
         before = next((one for one in stored["members"] if one["userId"] == user["id"]), None)
         is_owner = bool(wanted.get("owner", before["owner"] if before else False))
         one = rules.member(wanted, before, call.now, is_owner=is_owner)
-        crud.gather(rules.problems(tenant["familyConfiguration"], one, user, call.now))
+        crud.require_no_errors(rules.problems(tenant["familyConfiguration"], one, user, call.now))
         return rules.with_member(stored["members"], one)
 
     changed = await _change(services, call, family_id, joined)
@@ -92,7 +97,7 @@ async def retrieve(services: Services, call: Call, family_id: str) -> Document:
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
     """The families that a user belongs to. Raises NotFound for a user who does not exist."""
-    tenant_id = await user_lookup.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     await services.users.get(tenant_id, user_id)
     return [_shown(family) for family in await services.families.find_of_user(tenant_id, user_id)]
 
@@ -140,7 +145,7 @@ async def _change(
         stored = await services.families.get(tenant_id, family_id)
         return await services.families.replace_members(tenant_id, stored, members_of(stored), call.now)
 
-    return await crud.retried(attempt)
+    return await crud.retry_on_conflict(attempt)
 
 
 async def _claim(services: Services, call: Call, tenant: Document, family: Document, user: Document) -> None:
@@ -171,7 +176,7 @@ async def _people(services: Services, call: Call, wanted: Document) -> tuple[Doc
 
 
 async def _get(services: Services, call: Call, family_id: str) -> Document:
-    tenant_id = await crud.tenant_of(services, call, RESOURCE, family_id)
+    tenant_id = await crud.get_tenant_id(services, call, RESOURCE, family_id)
     return await services.families.get(tenant_id, family_id)
 
 

@@ -42,7 +42,7 @@ async def create(services: Services, call: Call, body: Document) -> Document:
     tenant_id = call.tenant_id if user is None else user["tenantId"]
     provider = await _provider(services, tenant_id, wanted.get("identityProviderId"))
     found = {"identityProviderId": provider, "userId": user}
-    crud.gather(_problems(wanted, found, prefix, ("identityProviderId", "identityProviderUserId", "userId")))
+    crud.require_no_errors(_problems(wanted, found, prefix, ("identityProviderId", "identityProviderUserId", "userId")))
     assert provider is not None
     assert user is not None
     return await _link(services, call, provider, user, wanted)
@@ -72,7 +72,9 @@ async def delete(services: Services, call: Call, query: Mapping[str, str]) -> No
     account = query.get("identityProviderUserId")
     given = {"identityProviderId": provider_id, "identityProviderUserId": account, "userId": user_id}
     absent = [name for name, value in given.items() if not value]
-    crud.gather([FieldError.of("missing", name, f"You must specify the [{name}] parameter.") for name in absent])
+    crud.require_no_errors(
+        [FieldError.of("missing", name, f"You must specify the [{name}] parameter.") for name in absent]
+    )
     user = await user_lookup.retrieve(services, call, str(user_id))
     tenant_id = TenantId(user["tenantId"])
 
@@ -141,7 +143,7 @@ async def _completed(services: Services, call: Call, pending_id: str, wanted: Do
     Of several requests with one id, all but the first are refused as if the id did not exist, whoever they are for.
     """
     user = await _user(services, call, wanted.get("userId"))
-    crud.gather(_problems(wanted, {"userId": user}, prefix, ("userId",)))
+    crud.require_no_errors(_problems(wanted, {"userId": user}, prefix, ("userId",)))
     assert user is not None
     tenant_id = TenantId(user["tenantId"])
     pending = await services.pending_links.find(tenant_id, pending_id)
@@ -199,7 +201,7 @@ async def _link(services: Services, call: Call, provider: Document, user: Docume
             raise Conflict from duplicate
         return link
 
-    return await crud.retried(attempt)
+    return await crud.retry_on_conflict(attempt)
 
 
 async def _user(services: Services, call: Call, user_id: str | None) -> Document | None:
@@ -225,7 +227,7 @@ def _providers(services: Services) -> Documents:
 async def _tenant(services: Services, call: Call, user_id: str | None) -> TenantId:
     """The tenant of a link that is asked for: the call's, else that of the user who is named."""
     if call.tenant_id is None and user_id is not None:
-        return await user_lookup.tenant_of(services, call, user_id)
+        return await user_lookup.get_tenant_id(services, call, user_id)
     return crud.require_tenant(call)
 
 

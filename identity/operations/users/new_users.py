@@ -130,7 +130,7 @@ async def finish_draft(
     """Return the user of a draft with its password hashed. Raises Invalid with the draft's and `further_errors`."""
     if draft.others:
         await user_notifications.tell_in_use(services, call, draft.tenant, draft.user, draft.others, "create")
-    crud.gather([*draft.errors, *further_errors], features.problems(services, "user", draft.user, None))
+    crud.require_no_errors([*draft.errors, *further_errors], features.problems(services, "user", draft.user, None))
     assert draft.password is not None
     return await user_passwords.with_password(services, draft.tenant, draft.user, draft.password, call.now)
 

@@ -118,8 +118,10 @@ async def delete(
 
     With `only_unverified`, also raises NotFound for a verified registration.
     """
-    tenant_id = await user_lookup.tenant_of(services, call, user_id)
-    await crud.retried(functools.partial(_delete, services, call, tenant_id, user_id, application_id, only_unverified))
+    tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
+    await crud.retry_on_conflict(
+        functools.partial(_delete, services, call, tenant_id, user_id, application_id, only_unverified)
+    )
 
 
 def to_response(services: Services, registration: Document) -> Document:
@@ -130,8 +132,8 @@ def to_response(services: Services, registration: Document) -> Document:
 
 async def _register(services: Services, call: Call, request: Document, user_id: str) -> tuple[Document, Document]:
     """Register an existing user; return the user and the registration."""
-    tenant_id = await user_lookup.tenant_of(services, call, user_id)
-    user = await crud.retried(functools.partial(_register_once, services, call, tenant_id, user_id, request))
+    tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
+    user = await crud.retry_on_conflict(functools.partial(_register_once, services, call, tenant_id, user_id, request))
     return user, _get(user, request["registration"]["applicationId"])
 
 
@@ -143,7 +145,7 @@ async def _register_once(
     if application is not None and user_rules.find_registration(user, application["id"]) is not None:
         message = f"A Registration for the application [{application['id']}] already exists."
         errors.append(FieldError.of("duplicate", "registration", message))
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     assert application is not None
     registration = _build(call, request, application)
     changed = registration_rules.with_registration(user, registration)
@@ -209,12 +211,12 @@ async def _change(
 ) -> Document:
     """Replace a registration by the body of a PUT, or by the result of a patch of the given kind."""
     application_id = application_id or _application_id_in(body)
-    tenant_id = await user_lookup.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     if application_id is None:
         path = "registration.applicationId"
         raise Invalid.field("missing", path, f"You must specify the [{path}] property.")
     change = functools.partial(_change_once, services, call, tenant_id, user_id, application_id, body, patch_kind)
-    return await _with_group_roles(services, await crud.retried(change), application_id)
+    return await _with_group_roles(services, await crud.retry_on_conflict(change), application_id)
 
 
 async def _change_once(
@@ -232,7 +234,7 @@ async def _change_once(
         body = patches.apply(patch_kind, {"registration": registration_rules.request_form(stored)}, body)
     requested = services.schemas[SCHEMA].read(body)["registration"]
     errors, _ = await _problems(services, tenant_id, {**requested, "applicationId": application_id})
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     registration = registration_rules.apply_update(stored, requested, call.now)
     changed = registration_rules.with_registration(user, registration)
     return await _commit(services, call, user, changed, registration, "update", stored)

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from identity.call import Call, Document, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Document, Origin
 from identity.errors import NotFound, Unavailable, WebhookTransactionFailed
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
@@ -105,7 +105,7 @@ async def _try(deletion: Awaitable[None], user: Document) -> None:
 
 
 def _new_call(services: Services, tenant_id: TenantId) -> Call:
-    return Call(tenant_id, Nobody(), services.clock.now(), Origin("127.0.0.1", "", new_id(), ""))
+    return Call(tenant_id, AnonymousCaller(), services.clock.now(), Origin("127.0.0.1", "", new_id(), ""))
 
 
 def _before(services: Services, days: int) -> Instant:

@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from identity.call import Call, Document, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Document, Origin
 from identity.domain.objects.resource_definition import Resource, Unique
 from identity.domain.users import ages
 from identity.errors import FieldError, Invalid
@@ -39,7 +39,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += [_error("invalid", name, "must name an existing user") for name, one in people.items() if one is None]
     if consent is not None:
         errors += _value_problems(consent, document["values"])
-    crud.gather(errors)
+    crud.require_no_errors(errors)
     assert consent is not None
     giver, user = people["giverUserId"], people["userId"]
     assert giver is not None
@@ -96,7 +96,7 @@ async def retrieve(services: Services, call: Call, object_id: str) -> Document:
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
     """The consents of a user, the newest first. Raises NotFound for a user who does not exist."""
-    tenant_id = await user_lookup.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     await services.users.get(tenant_id, user_id)
     found = await services.documents[RESOURCE.collection].find_all(tenant_id, {"userId": user_id})
     return [await to_response(services, one) for one in found]
@@ -132,7 +132,7 @@ async def delete_of_consent(services: Services, consent_id: str) -> None:
 async def send_second_mails(services: Services) -> None:
     """Send the second mails that are due; one that fails on the way is tried again."""
     now = services.clock.now()
-    call = Call(None, Nobody(), now, Origin("", "", "", ""))
+    call = Call(None, AnonymousCaller(), now, Origin("", "", "", ""))
     documents = services.documents[RESOURCE.collection]
     for consent in await documents.find_all_across_tenants({_DUE: {"$lte": now}}):
         tenant_id, due = TenantId(consent["tenantId"]), consent["private"]["secondMailInstant"]
@@ -147,7 +147,7 @@ async def to_response(services: Services, document: Document) -> Document:
     """A consent as the API shows it, with what it is about."""
     consent = await _consent(services, document)
     with_consent = {**document, **({} if consent is None else {"consent": consent})}
-    return crud.shown(services, RESOURCE, with_consent)
+    return crud.to_response(services, RESOURCE, with_consent)
 
 
 def _filed(document: Document) -> None:

@@ -111,7 +111,7 @@ async def _run(services: Services, call: Call, read: ReadRequest) -> None:
         raise Invalid([bulk_imports.empty("users")])
     materials = await _materials(services, call, given)
     drafts = await _drafts(services, call, given, request, materials)
-    crud.gather(drafts.errors, list(drafts.unlicensed))
+    crud.require_no_errors(drafts.errors, list(drafts.unlicensed))
     await _require_free(services, drafts, request)
     try:
         await _write(services, call, drafts)

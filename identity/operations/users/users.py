@@ -110,16 +110,16 @@ async def patch(services: Services, call: Call, kind: str, body: Any, user_id: s
 
 async def deactivate(services: Services, call: Call, user_id: str) -> None:
     """Deactivate a user, revoke the user's tokens and end the sessions. Raises NotFound."""
-    tenant_id = await user_lookup.tenant_of(services, call, user_id)
-    await crud.retried(functools.partial(_deactivate, services, call, tenant_id, user_id))
+    tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
+    await crud.retry_on_conflict(functools.partial(_deactivate, services, call, tenant_id, user_id))
     # Ends the session of a login that was in progress during the deactivation.
     await sso_sessions.end_all(services, call, tenant_id, UserId(user_id))
 
 
 async def reactivate(services: Services, call: Call, user_id: str) -> Document:
     """Reactivate a deactivated user; an active one stays unchanged. Raises NotFound."""
-    tenant_id = await user_lookup.tenant_of(services, call, user_id)
-    return await crud.retried(functools.partial(_reactivate, services, call, tenant_id, user_id))
+    tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
+    return await crud.retry_on_conflict(functools.partial(_reactivate, services, call, tenant_id, user_id))
 
 
 async def delete(services: Services, call: Call, user_id: str, *, expected: Document | None = None) -> None:
@@ -127,7 +127,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
 
     With `expected`, delete the user only if it has not changed since. Raises NotFound.
     """
-    tenant_id = await user_lookup.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     stored = expected or await services.users.get(tenant_id, user_id)
     termination = await session_termination.prepare(services, call, stored)
     version = None if expected is None else expected["lastUpdateInstant"]
@@ -143,7 +143,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     await services.scope_consents.delete_all(tenant_id, {"userId": user_id})
     await services.two_factor_trusts.delete_all(tenant_id, {"userId": user_id})
     leave_families = functools.partial(services.families.remove_user, tenant_id, user_id, services.clock.now())
-    await crud.retried(leave_families)
+    await crud.retry_on_conflict(leave_families)
     await services.login_records.erase(tenant_id, UserId(user_id))
 
 
@@ -232,9 +232,11 @@ async def _change(
     services: Services, call: Call, user_id: str, body: Any, *, patch_kind: str | None = None
 ) -> Document:
     """Replace a user by the body of a PUT, or by the result of a patch of the given kind."""
-    tenant_id = await user_lookup.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     tenant = await services.tenants.get(None, tenant_id)
-    return await crud.retried(functools.partial(_change_once, services, call, tenant, user_id, body, patch_kind))
+    return await crud.retry_on_conflict(
+        functools.partial(_change_once, services, call, tenant, user_id, body, patch_kind)
+    )
 
 
 async def _change_once(
@@ -282,7 +284,7 @@ async def _replacement(
             errors += await user_passwords.change_problems(services, tenant, stored, password, call.now)
     if others:
         await user_notifications.tell_in_use(services, call, tenant, user, others, "update")
-    crud.gather(errors, features.problems(services, "user", user, stored))
+    crud.require_no_errors(errors, features.problems(services, "user", user, stored))
     if password is not None:
         user = await user_passwords.with_password(services, tenant, user, password, call.now)
     return user_rules.with_derived_members(user)

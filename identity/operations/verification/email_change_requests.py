@@ -58,13 +58,13 @@ async def require_usable(services: Services, call: Call, tenant: Document, user:
     """Raise Invalid for an address that is malformed, blocked or in use."""
     email = rules.login_key(email)
     if not is_email(email):
-        crud.gather([FieldError.of("notEmail", PATH, "The [user.email] is not an email address.")])
+        crud.require_no_errors([FieldError.of("notEmail", PATH, "The [user.email] is not an email address.")])
     wanted = {**user, "email": email}
     errors = rules.blocked_domain_problems(wanted, tenant["registrationConfiguration"]["blockedDomains"])
     others = await services.users.find_duplicates(TenantId(tenant["id"]), wanted)
     if others:
         await user_notifications.tell_in_use(services, call, tenant, wanted, others, "update")
-    crud.gather(errors + rules.duplicate_problems(wanted, others))
+    crud.require_no_errors(errors + rules.duplicate_problems(wanted, others))
 
 
 async def _send_verification(

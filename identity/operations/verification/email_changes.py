@@ -119,7 +119,7 @@ async def revoke(services: Services, call: Call, tenant_id: TenantId, token: str
     await services.one_time_tokens.revoke_all(ticket.tenant_id, KIND, owner_of(ticket.owner))
     before = await services.users.get(ticket.tenant_id, ticket.owner)
     try:
-        user = await crud.retried(lambda: _restore(services, call, ticket, use))
+        user = await crud.retry_on_conflict(lambda: _restore(services, call, ticket, use))
     except Duplicate as duplicate:
         raise NotFound(log_detail="another user has the previous address") from duplicate
     await services.one_time_tokens.revoke_all(ticket.tenant_id, REVOCATION, ticket.owner)

@@ -52,4 +52,4 @@ async def commit(
         await services.bus.perform(call.within(tenant_id), put, before, after)
         return (stored, False) if change is None else (change.user, True)
 
-    return await crud.retried(attempt)
+    return await crud.retry_on_conflict(attempt)

@@ -159,11 +159,11 @@ async def _change(
         wanted = change(stored)
         if wanted == stored:
             return stored, False
-        fresh = {**wanted, **crud.restamped(stored, call.now)}
+        fresh = {**wanted, **crud.update_instants(stored, call.now)}
         await services.webhooks.replace(None, fresh, stored["lastUpdateInstant"])
         return fresh, True
 
-    fresh, is_changed = await crud.retried(attempt)
+    fresh, is_changed = await crud.retry_on_conflict(attempt)
     if is_changed:
         await services.webhook_health.record_success(None, WebhookId(webhook_id))
     return fresh, is_changed

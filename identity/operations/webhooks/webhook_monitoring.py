@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
-from identity.call import Call, Document, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Document, Origin
 from identity.domain.webhooks import webhook_health as rules
 from identity.ids import TenantId, WebhookId
 from identity.instants import Instant, later
@@ -118,4 +118,4 @@ class WebhookWatch:
         await webhook_deliveries.disable(self._services, self._call(), webhook_id, reason)
 
     def _call(self) -> Call:
-        return Call(None, Nobody(), self._services.clock.now(), Origin("127.0.0.1", "", "", ""))
+        return Call(None, AnonymousCaller(), self._services.clock.now(), Origin("127.0.0.1", "", "", ""))

@@ -86,5 +86,5 @@ ROUTES = [
     Route("/api/application/{object_id}", ApplicationHandler),
     Route("/api/application/{object_id}/oauth-configuration", OAuthConfigurationHandler),
     *subresources.routes(operations.ROLE),
-    *subresources.routes(operations.SCOPE, subresources.ReadablePartHandler),
+    *subresources.routes(operations.SCOPE, subresources.ReadableSubresourceHandler),
 ]

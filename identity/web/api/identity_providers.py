@@ -10,7 +10,7 @@ from identity.ids import parse_id
 from identity.operations.providers import identity_providers as operations
 from identity.operations.providers import provider_login
 from identity.operations.two_factor import two_factor_trust
-from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
+from identity.web.api.login import LOGIN_ANSWERS, LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import CollectionHandler, ObjectHandler, ResourceHandler, SearchHandler
 from identity.web.endpoint import Access, Reply, endpoint
@@ -116,7 +116,7 @@ class StartHandler(ApiHandler):
         return Reply()
 
 
-class ProviderLoginHandler(LoginFamily):
+class ProviderLoginHandler(LoginApiHandler):
     """Log in with what a provider gave."""
 
     @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)
@@ -126,7 +126,7 @@ class ProviderLoginHandler(LoginFamily):
         return self.answered(await provider_login.log_in(self.services, call, body, trust_id=trust_id))
 
 
-class ReconcileHandler(LoginFamily):
+class ReconcileHandler(LoginApiHandler):
     """The older form of a login with a JWT."""
 
     @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)

@@ -9,7 +9,7 @@ from identity.errors import Invalid, NotFound
 from identity.ids import parse_id
 from identity.operations.api import discovery, refresh_token_api, token_api
 from identity.store.cache import stale_if_unavailable
-from identity.web.api.login import ACCESS_COOKIE, REFRESH_COOKIE, LoginFamily
+from identity.web.api.login import ACCESS_COOKIE, REFRESH_COOKIE, LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
@@ -44,11 +44,11 @@ class PublicKeyHandler(ApiHandler):
         return Reply({"publicKey": keys[kid]})
 
 
-class BearerFamily(LoginFamily):
+class BearerHandler(LoginApiHandler):
     """What is called with an access token."""
 
 
-class ValidateHandler(BearerFamily):
+class ValidateHandler(BearerHandler):
     """Whether a token is good."""
 
     @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, answer="api/jwt-validate.response.json")
@@ -57,7 +57,7 @@ class ValidateHandler(BearerFamily):
         return Reply({"jwt": await token_api.validate(self.services, call, self.token())})
 
 
-class IssueHandler(BearerFamily):
+class IssueHandler(BearerHandler):
     """A token for another application."""
 
     @endpoint(
@@ -91,7 +91,7 @@ class VendHandler(ApiHandler):
         return Reply(await token_api.vend(self.services, call, body))
 
 
-class RefreshTokensHandler(BearerFamily):
+class RefreshTokensHandler(BearerHandler):
     """New access tokens for refresh tokens; the refresh tokens of a user, and the end of refresh tokens."""
 
     @endpoint(
@@ -136,7 +136,7 @@ class RefreshTokensHandler(BearerFamily):
         return value
 
 
-class RefreshTokenHandler(BearerFamily):
+class RefreshTokenHandler(BearerHandler):
     """One refresh token, by its id."""
 
     @endpoint(access=Access.API_KEY, answer=f"{_TOKENS}#refreshToken")

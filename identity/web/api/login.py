@@ -25,7 +25,7 @@ _PING = "api/login-ping.request.json"
 _ADDRESS: Query = {"callerIPAddress": "text", "ipAddress": "text"}
 
 
-class LoginFamily(ApiHandler):
+class LoginApiHandler(ApiHandler):
     """What answers with the Login API response."""
 
     def answered(self, answer: login_responses.LoginResponse) -> Reply:
@@ -58,7 +58,7 @@ class LoginFamily(ApiHandler):
         return self.received_cookie(name) or None
 
 
-class LoginHandler(LoginFamily):
+class LoginHandler(LoginApiHandler):
     """Log in with a password; ping."""
 
     @endpoint(access=Access.OPTIONAL_KEY, raw_body=True, takes="api/login.request.json", answer=LOGIN_ANSWERS)
@@ -75,7 +75,7 @@ class LoginHandler(LoginFamily):
         return self.answered(await login_api.ping(self.services, call, body))
 
 
-class PingHandler(LoginFamily):
+class PingHandler(LoginApiHandler):
     """The older form of a ping, with ids in the path."""
 
     @endpoint(
@@ -89,7 +89,7 @@ class PingHandler(LoginFamily):
         return self.answered(await login_api.ping(self.services, call, body))
 
 
-class LogoutHandler(LoginFamily):
+class LogoutHandler(LoginApiHandler):
     """Log out."""
 
     @endpoint(

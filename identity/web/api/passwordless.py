@@ -8,7 +8,7 @@ from identity.call import Call, Document
 from identity.errors import Unauthorized
 from identity.operations.authorization import passwordless
 from identity.operations.two_factor import two_factor_trust
-from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
+from identity.web.api.login import LOGIN_ANSWERS, LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
 
@@ -39,7 +39,7 @@ class SendHandler(ApiHandler):
         return Reply()
 
 
-class LoginHandler(LoginFamily):
+class LoginHandler(LoginApiHandler):
     """Logins that end here."""
 
     @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes="api/passwordless-login.request.json", answer=_ANSWERS)

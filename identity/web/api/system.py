@@ -6,7 +6,7 @@ import ipaddress
 
 import prometheus_client
 
-from identity.call import ApiKeyCaller, Call, Document, Nobody
+from identity.call import AnonymousCaller, ApiKeyCaller, Call, Document
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.operations import status as operations
 from identity.web.base_handlers import ApiHandler, Route
@@ -30,7 +30,7 @@ class StatusHandler(ApiHandler):
         try:
             return await super().open_call(declared)
         except operations.STORE_ERRORS:
-            return Call(None, Nobody(), self.services.clock.now(), self.origin())
+            return Call(None, AnonymousCaller(), self.services.clock.now(), self.origin())
 
     @endpoint(
         access=Access.OPTIONAL_KEY,

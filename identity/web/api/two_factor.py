@@ -8,8 +8,8 @@ from identity.call import Call, Document
 from identity.operations.api import two_factor_login_api, two_factor_method_api, two_factor_status
 from identity.operations.login import two_factor_challenges
 from identity.operations.two_factor import two_factor_methods, two_factor_trust
-from identity.web.api.jwt import BearerFamily
-from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
+from identity.web.api.jwt import BearerHandler
+from identity.web.api.login import LOGIN_ANSWERS, LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, endpoint
 
@@ -41,7 +41,7 @@ class StartHandler(ApiHandler):
         return Reply(await two_factor_login_api.start(self.services, call, body))
 
 
-class LoginHandler(LoginFamily):
+class LoginHandler(LoginApiHandler):
     """Completing a login."""
 
     @endpoint(
@@ -71,7 +71,7 @@ class LoginSendHandler(ApiHandler):
         return Reply()
 
 
-class SecretHandler(BearerFamily):
+class SecretHandler(BearerHandler):
     """Secrets for authenticator apps."""
 
     @endpoint(access=Access.KEY_OR_BEARER, answer="api/two-factor-secret.response.json")
@@ -81,7 +81,7 @@ class SecretHandler(BearerFamily):
         return Reply(two_factor_methods.new_secret())
 
 
-class SendHandler(BearerFamily):
+class SendHandler(BearerHandler):
     """The codes with which methods are added and removed."""
 
     @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, takes="api/two-factor-send.request.json")
@@ -131,7 +131,7 @@ class TrustStatusHandler(StatusFamily):
         return await self.asked(call, two_factor_trust_id)
 
 
-class MethodsHandler(BearerFamily):
+class MethodsHandler(BearerHandler):
     """The methods of the user whose access token it is."""
 
     @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, takes=_ENABLE, answer=_ENABLED)

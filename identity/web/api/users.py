@@ -12,7 +12,7 @@ from identity.operations.password_changes import password_api
 from identity.operations.users import users as operations
 from identity.operations.verification import verification_api, verification_responses
 from identity.web import crud, index_search
-from identity.web.api.jwt import BearerFamily
+from identity.web.api.jwt import BearerHandler
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
 
@@ -40,7 +40,7 @@ class UserFamilyHandler(ApiHandler):
         return Reply({"user": await user_views.retrieved(self.services, user), **opened})
 
 
-class UsersHandler(UserFamilyHandler, BearerFamily):
+class UsersHandler(UserFamilyHandler, BearerHandler):
     """`/api/user`: create with a random id, retrieve by login id or as the bearer of an access token."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)

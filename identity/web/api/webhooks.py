@@ -56,7 +56,7 @@ class StatusHandler(ApiHandler):
     async def put(self, call: Call, webhook_id: str, body: Document) -> Reply:
         """Set the status; safe to repeat."""
         webhook = await webhook_deliveries.set_status(self.services, call, webhook_id, body["status"])
-        return Reply({"webhook": crud.visible(self.services, call.caller, WEBHOOK, webhook)})
+        return Reply({"webhook": crud.to_caller_response(self.services, call.caller, WEBHOOK, webhook)})
 
 
 class DeadLettersHandler(ApiHandler):

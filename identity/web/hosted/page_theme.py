@@ -14,7 +14,7 @@ from identity.domain.configuration import page_texts
 from identity.domain.configuration import themes as rules
 from identity.ids import fingerprint
 from identity.operations.configuration import themes
-from identity.web.base_handlers import Family
+from identity.web.base_handlers import BaseHandler
 
 LOCALE_COOKIE = "fusionauth.locale"
 
@@ -56,7 +56,7 @@ DEFAULT = Look()
 
 
 async def of(
-    handler: Family,
+    handler: BaseHandler,
     tenant: Document,
     application: Document | None = None,
     given: Mapping[str, str] | None = None,
@@ -74,7 +74,7 @@ async def of(
     return Look(theme, (*_named(given or {}), *_locales(remembered), *_locales(accepted)))
 
 
-def cookies(handler: Family, given: Mapping[str, str]) -> list[Morsel[str]]:
+def cookies(handler: BaseHandler, given: Mapping[str, str]) -> list[Morsel[str]]:
     """The cookie that remembers the language of a request which names one, for those that name none."""
     named = next((name for name in _named(given) if _LOCALE.fullmatch(name)), None)
     if named is None or named == handler.received_cookie(LOCALE_COOKIE):

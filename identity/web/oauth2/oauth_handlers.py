@@ -29,7 +29,7 @@ from identity.operations.entities import entity_clients
 from identity.operations.entities.entity_clients import EntityClient
 from identity.operations.grants import client_credentials
 from identity.operations.login import known_devices
-from identity.web.base_handlers import Family
+from identity.web.base_handlers import BaseHandler
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Endpoint, Reply
 from identity.web.hosted import render
@@ -42,7 +42,7 @@ PAGE_OR_REDIRECT: Final = {200: "text/html", 302: None}
 _UNDESCRIBABLE = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
 
 
-class OAuth2Handler(Family):
+class OAuth2Handler(BaseHandler):
     """Form in, JSON out; failures as the OAuth error JSON (RFC 6749 section 5.2)."""
 
     uuid_paths = False

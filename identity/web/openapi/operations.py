@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.objects import patch as patches
-from identity.web.base_handlers import ApiHandler, Family, Route
+from identity.web.base_handlers import ApiHandler, BaseHandler, Route
 from identity.web.endpoint import Access, Endpoint, Tenancy
 from identity.web.openapi import parameters, refusals, rows
 from identity.web.openapi.components import Components, Use
@@ -66,13 +66,15 @@ def of_route(route: Route, components: Components) -> Iterator[tuple[str, str, D
             )
 
 
-def path_of(handler: Family, route: Route) -> str:
+def path_of(handler: BaseHandler, route: Route) -> str:
     """The template of a route, with its ids under the names that the API gives them."""
     return handler.named(route.template)
 
 
 class _Operation:
-    def __init__(self, handler: Family, route: Route, method: str, declared: Endpoint, components: Components) -> None:
+    def __init__(
+        self, handler: BaseHandler, route: Route, method: str, declared: Endpoint, components: Components
+    ) -> None:
         self._handler, self._route, self._method, self._declared = handler, route, method, declared
         self._components = components
         self._row: RowMethod | None = rows.of(handler, route.template, method, components)

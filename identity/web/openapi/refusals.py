@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Document
-from identity.web.base_handlers import ApiHandler, Family
+from identity.web.base_handlers import ApiHandler, BaseHandler
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Endpoint
 from identity.web.openapi.components import Components, Use
@@ -45,7 +45,7 @@ _OAUTH_ERRORS: Final = {
 
 
 def of_method(
-    handler: Family, declared: Endpoint, method: str, components: Components, *, has_body: bool, may_miss: bool
+    handler: BaseHandler, declared: Endpoint, method: str, components: Components, *, has_body: bool, may_miss: bool
 ) -> dict[int, Document]:
     """The refusals of a method, by status."""
     if isinstance(handler, ApiHandler):

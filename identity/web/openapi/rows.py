@@ -8,7 +8,7 @@ from typing import Any, Final
 from identity.call import Document
 from identity.domain.objects import search as searches
 from identity.domain.objects.resource_definition import Resource
-from identity.web.base_handlers import Family
+from identity.web.base_handlers import BaseHandler
 from identity.web.crud import ResourceHandler
 from identity.web.openapi import parameters
 from identity.web.openapi.components import Components, Use
@@ -32,7 +32,7 @@ class RowMethod:
     has_id: bool = False
 
 
-def of(handler: Family, template: str, method: str, components: Components) -> RowMethod | None:
+def of(handler: BaseHandler, template: str, method: str, components: Components) -> RowMethod | None:
     """What a method of a declared resource is; None for other handlers, and for further paths of a resource."""
     if not isinstance(handler, ResourceHandler):
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from identity.call import ApiKeyCaller, Call, Caller, Nobody, Origin
+from identity.call import AnonymousCaller, ApiKeyCaller, Call, Caller, Origin
 from identity.domain.objects import event_info
 from identity.instants import Instant
 
@@ -36,7 +36,7 @@ def test_caller_knows_better() -> None:
 @pytest.mark.requirement("audit-a6")
 def test_address_and_place_of_a_caller_without_a_key_are_ignored() -> None:
     given = {"ipAddress": "198.51.100.1", "location": {"city": "Denver"}, "os": "Linux"}
-    assert info(given, caller=Nobody()) == {"ipAddress": "192.0.2.7", "os": "Linux", "userAgent": "Browser/1"}
+    assert info(given, caller=AnonymousCaller()) == {"ipAddress": "192.0.2.7", "os": "Linux", "userAgent": "Browser/1"}
 
 
 def test_nothing_known_is_left_out() -> None:
@@ -52,8 +52,8 @@ def test_members_of_another_name_or_type_are_left_out() -> None:
 def test_stranger_does_not_fill_the_logs() -> None:
     long = {"deviceName": "x" * 1001, "os": "x" * 1000, "data": {"a": "x" * 10_000}}
     usual = {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
-    assert info(long, caller=Nobody()) == {**usual, "os": "x" * 1000}
-    assert info({"data": {"a": "x" * 9000}}, caller=Nobody())["data"] == {"a": "x" * 9000}
+    assert info(long, caller=AnonymousCaller()) == {**usual, "os": "x" * 1000}
+    assert info({"data": {"a": "x" * 9000}}, caller=AnonymousCaller())["data"] == {"a": "x" * 9000}
     call = Call(None, ApiKeyCaller({}), Instant(0), Origin("192.0.2.7", "Browser/1", "r", "http://x"), long)
     assert event_info.of(call) == {**usual, **long}
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from identity import app
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.login import login_outcomes as outcomes
 from identity.domain.login.login_outcomes import LoginResult
 from identity.errors import Unavailable, WebhookTransactionFailed
@@ -63,7 +63,7 @@ class Desk:
         self, login_id: str | None = None, password: str = PASSWORD, *, address: str | None = None, **types: Any
     ) -> LoginResult:
         origin = Origin(address or _address(), "test", new_id(), "http://localhost")
-        call = Call(self.tenant_id, Nobody(), self.services.clock.now(), origin)
+        call = Call(self.tenant_id, AnonymousCaller(), self.services.clock.now(), origin)
         credentials = password_login.Credentials(login_id or self.user["email"], password, **types)
         application = self.application
         if application is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from identity import trace_context
-from identity.call import ApiKeyCaller, Call, Nobody, Origin
+from identity.call import AnonymousCaller, ApiKeyCaller, Call, Origin
 from identity.ids import TenantId, new_id
 from identity.operations.messaging import text_messages
 from tests import certificates
@@ -40,7 +40,7 @@ class Sender:
         return str(answer.json()["messageTemplate"]["id"])
 
     async def send(self, messenger_id: str, template_id: str, to: Document | str, **more: Any) -> bool:
-        by_itself = Call(self.tenant_id, Nobody(), self.services.clock.now(), Origin("192.0.2.1", "", "", ""))
+        by_itself = Call(self.tenant_id, AnonymousCaller(), self.services.clock.now(), Origin("192.0.2.1", "", "", ""))
         call = more.pop("call", by_itself)
         data = {"code": "314159"}
         return await text_messages.send_sms(

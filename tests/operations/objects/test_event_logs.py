@@ -11,7 +11,7 @@ import structlog.testing
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from identity import app
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.ids import new_id
 from identity.operations.objects import event_logs
 from tests.receiver import receiving, until
@@ -19,7 +19,7 @@ from tests.receiver import receiving, until
 
 def call_of(service: app.Service) -> Call:
     origin = Origin("127.0.0.1", "", "", service.base_url)
-    return Call(None, Nobody(), service.services.clock.now(), origin)
+    return Call(None, AnonymousCaller(), service.services.clock.now(), origin)
 
 
 async def rows(service: app.Service, marker: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from identity import app
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.objects.resource_definition import Resource
 from identity.errors import Invalid
 from identity.ids import new_id
@@ -21,7 +21,7 @@ Document = dict[str, Any]
 
 
 def call_of(service: app.Service) -> Call:
-    return Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
+    return Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
 
 
 async def make_key(api) -> str:

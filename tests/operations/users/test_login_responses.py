@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from identity.call import Call, Nobody, Origin
+from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.login import login_outcomes as steps
 from identity.errors import NotFound, Unavailable
 from identity.operations.clients import clients
@@ -20,7 +20,7 @@ async def answer(service, api) -> Any:
     """Answers a result, for an application and a user of it."""
     rp = await relying_party.make(api)
     client = await clients.find(service.services, TenantHints(), rp.client_id)
-    call = Call(client.tenant_id, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    call = Call(client.tenant_id, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
 
     async def answered(make: Any) -> login_responses.LoginResponse:
         user = await service.services.users.get(rp.tenant["id"], rp.user["id"])
