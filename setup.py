@@ -29,7 +29,14 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["identity", "identity.*"]),
-    package_data={"identity": ["web/hosted/templates/*", "web/hosted/static/*", "web/admin/static/*"]},
+    package_data={
+        "identity": [
+            "domain/configuration/*.properties",
+            "web/hosted/templates/*",
+            "web/hosted/static/*",
+            "web/admin/static/*",
+        ]
+    },
     install_requires=[
         # Below 6.6.1 tornado has known security faults.
         "tornado>=6.6.1,<7",

@@ -237,7 +237,7 @@ async def test_the_login_page_says_the_same_to_somebody_and_nobody(door: Door, h
         answer = await door.rp.submit(http, shown, loginId=login_id, password=password)
         assert answer.status_code == 200
         texts.append(page(answer).text.replace(login_id, "login"))
-    assert "This sign-in was refused." in texts[0]
+    assert "This sign-in was rejected." in texts[0]
     assert texts[0] == texts[1] == texts[2]
 
 

@@ -9,7 +9,7 @@ from tests import relying_party
 from tests.federation.hosted import CALLBACK
 from tests.receiver import answers
 
-FAILED = "did not work"
+FAILED = "We could not sign you in"
 
 
 async def told(hosted, shown) -> str:
@@ -50,8 +50,8 @@ async def test_answers_without_a_code_are_told(hosted, answer, text, kind, reaso
 @pytest.mark.parametrize(
     ("broken", "text", "reason"),
     [
-        ("/token", "gave no usable answer", "answered 400 invalid_grant"),
-        ("/userinfo", "did not say who you are", "/userinfo answered 400"),
+        ("/token", "did not send a valid response", "answered 400 invalid_grant"),
+        ("/userinfo", "did not send your profile", "/userinfo answered 400"),
     ],
 )
 async def test_calls_that_fail_are_told(hosted, broken, text, reason) -> None:
@@ -75,7 +75,7 @@ async def test_what_cannot_be_trusted_is_told(hosted) -> None:
 
 async def test_nobody_who_is_known_is_told(hosted) -> None:
     await hosted.scene.change(linkingStrategy="LinkByEmailForExistingUser")
-    assert "Nobody here belongs" in await told(hosted, await hosted.walk())
+    assert "No account here is linked" in await told(hosted, await hosted.walk())
 
 
 async def test_user_who_is_locked_is_told(hosted) -> None:
@@ -91,7 +91,7 @@ async def test_too_many_links_are_told(hosted) -> None:
     hosted.fake.userinfo.pop("sub")
     left = await hosted.leave(prompt="login")
     hosted.fake.id_claims = hosted.fake.claims(nonce=left["nonce"], sub="another account")
-    assert "as many accounts" in await told(hosted, await hosted.come_back(left))
+    assert "the maximum number of accounts" in await told(hosted, await hosted.come_back(left))
 
 
 @pytest.mark.requirement("core-11-16")
@@ -110,7 +110,7 @@ async def test_webhook_that_vetoes_is_told(hosted, receiver) -> None:
     await hosted.scene.listen(receiver, "Any")
     receiver.behaviour = answers(500)
     shown = await hosted.walk()
-    assert "This sign-in was refused" in relying_party.page(shown).text
+    assert "This sign-in was rejected" in relying_party.page(shown).text
     assert await hosted.scene.count_users() == 1
 
 
@@ -146,7 +146,7 @@ async def test_provider_that_went_away_meanwhile_is_told(hosted, members) -> Non
 async def test_provider_that_nobody_can_be_sent_to_is_told(hosted, published) -> None:
     hosted.fake.published = published
     shown = await hosted.rp.authorize(hosted.browser, idp_hint=hosted.provider_id)
-    assert "gave no usable answer" in await told(hosted, shown)
+    assert "did not send a valid response" in await told(hosted, shown)
     (row,) = await hosted.event_logs(hosted.provider_id)
     assert row["type"] == "Error"
 

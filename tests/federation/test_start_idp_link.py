@@ -76,7 +76,7 @@ async def test_wrong_password_links_nobody_and_may_be_tried_again(linking) -> No
     shown = await linking.browser.get(await wanted(linking))
     failed = await submit(linking, shown, password="wrong")
     assert failed.status_code == 200
-    assert "is not right" in relying_party.page(failed).text
+    assert "Incorrect email, username or password" in relying_party.page(failed).text
     assert relying_party.page(failed).forms[0]["fields"]["loginId"] == linking.rp.login_id
     assert await linking.scene.links(linking.rp.user["id"]) == []
     assert "code" in relying_party.response(await submit(linking, failed))
@@ -104,7 +104,7 @@ async def test_attack_42_page_of_a_link_is_nothing_in_another_browser(linking, s
         assert (await victim.post(LINK_PAGE, data=data)).status_code == 400
     refused = await submit(linking, shown, csrf_token="made up")
     assert refused.status_code == 403
-    assert "came from somewhere else" in relying_party.page(refused).text
+    assert "sent from another site" in relying_party.page(refused).text
     assert await linking.scene.links(linking.rp.user["id"]) == []
 
 
@@ -116,7 +116,7 @@ async def test_of_64_who_submit_the_page_at_once_one_links(linking) -> None:
     assert counted == {True: 1, False: 63}
     assert {answer.status_code for answer in answers} <= {200, 302, 400}
     # A busy machine turns some away before their password is compared.
-    assert all(re.search("is over|Too many people", answer.text) for answer in answers if answer.status_code != 302)
+    assert all(re.search("has expired|Too many people", answer.text) for answer in answers if answer.status_code != 302)
     assert [answer.status_code for answer in answers].count(302) == 1
     assert len(await linking.scene.links(linking.rp.user["id"])) == 1
 
@@ -126,7 +126,7 @@ async def test_of_64_who_submit_the_page_at_once_one_links(linking) -> None:
 async def test_page_of_no_link_is_an_error_page(linking, place) -> None:
     answer = await linking.browser.get(f"{LINK_PAGE}{place}")
     assert answer.status_code == 400
-    assert "This link is over" in answer.text
+    assert "This link has expired" in answer.text
 
 
 async def test_link_that_is_over_is_an_error_page(linking) -> None:
@@ -143,7 +143,7 @@ async def test_account_that_somebody_else_has_meanwhile_stays_theirs(linking) ->
     assert made.status_code == 200, made.text
     refused = await submit(linking, shown)
     assert refused.status_code == 200
-    assert "belongs to somebody else" in relying_party.page(refused).text
+    assert "already linked to another account" in relying_party.page(refused).text
     assert await linking.scene.links(linking.rp.user["id"]) == []
 
 
@@ -154,7 +154,7 @@ async def test_user_with_too_many_links_is_told(linking) -> None:
     link = {**account, "userId": linking.rp.user["id"]}
     assert (await linking.scene.api.post("/api/identity-provider/link", json=link)).status_code == 200
     refused = await submit(linking, await linking.browser.get(await wanted(linking)))
-    assert "as many accounts" in relying_party.page(refused).text
+    assert "the maximum number of accounts" in relying_party.page(refused).text
 
 
 @pytest.mark.requirement("core-11-45")

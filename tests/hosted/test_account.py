@@ -74,7 +74,7 @@ async def test_login_of_the_account_pages_gives_no_code_and_ends_nowhere_else(rp
 @pytest.mark.requirement("self-service-16")
 async def test_there_is_no_account_page_where_no_session_is_kept(rp, browser):
     await rp.configure_tenant(httpSessionMaxInactiveInterval=0)
-    assert "There are no account pages here" in page(await browser.get("/account", params=place(rp))).text
+    assert "Account pages are not available" in page(await browser.get("/account", params=place(rp))).text
 
 
 @pytest.mark.requirement("event-user.update-2", "self-service-17")
@@ -94,7 +94,7 @@ async def test_user_changes_the_fields_that_the_application_asks_for_and_webhook
         saved = await press(browser, shown, **{"user.firstName": "Ada", **smuggled})
         assert saved.status_code == 302
         updated, _ = await hearing.heard("user.update", "user.update.complete")
-    assert "Your changes are saved." in page(await browser.get(saved.headers["Location"])).text
+    assert "Your changes have been saved." in page(await browser.get(saved.headers["Location"])).text
     user = await found(rp, email=rp.login_id)
     assert user is not None
     assert (user["id"], user["firstName"]) == (rp.user["id"], "Ada")
@@ -120,7 +120,7 @@ async def test_veto_of_a_change_is_told_and_changes_nothing(rp, browser, api):
     async with receiving(answers(500)) as receiver:
         await Hearing(api, receiver, rp.tenant["id"]).listen(["user.update"], "AbsoluteMajority")
         told = await press(browser, shown, **{"user.firstName": "Ada"})
-    assert "refused by a check" in page(told).text
+    assert "rejected by a required check" in page(told).text
     user = await found(rp, email=rp.login_id)
     assert user is not None
     assert "firstName" not in user
@@ -139,9 +139,9 @@ async def test_attack_44_address_of_somebody_else_is_told_as_one_that_cannot_be_
 async def test_password_is_changed_by_whoever_knows_the_present_one_and_ends_every_session(rp, browser, api):
     shown = await enter(rp, browser, "/account/password")
     for fields, told in (
-        ({"currentPassword": "wrong", "password": NEW_PASSWORD}, "This is not your present password."),
+        ({"currentPassword": "wrong", "password": NEW_PASSWORD}, "Incorrect current password."),
         ({"currentPassword": PASSWORD, "password": "short"}, "This password is too short."),
-        ({"currentPassword": PASSWORD, "password": NEW_PASSWORD, "passwordConfirm": "x"}, "are not the same"),
+        ({"currentPassword": PASSWORD, "password": NEW_PASSWORD, "passwordConfirm": "x"}, "do not match"),
     ):
         answer = await press(browser, shown, **{"passwordConfirm": fields["password"], **fields})
         assert answer.status_code == 200
@@ -163,7 +163,7 @@ async def test_attack_48_present_password_is_guessed_only_so_often(rp, browser, 
     shown = await enter(rp, browser, "/account/password")
     wrong = {"currentPassword": "wrong", "password": NEW_PASSWORD, "passwordConfirm": NEW_PASSWORD}
     for _ in range(2):
-        assert "not your present password" in page(await press(browser, shown, **wrong)).text
+        assert "Incorrect current password" in page(await press(browser, shown, **wrong)).text
     told = await press(browser, shown, **{**wrong, "currentPassword": PASSWORD})
     assert "Too many attempts" in page(told).text
 
@@ -187,11 +187,11 @@ async def test_what_matters_wants_a_login_of_a_short_time_ago(rp, browser, clock
 @pytest.mark.requirement("event-user.two-factor.method.add-3", "self-service-19")
 async def test_second_factor_is_added_with_recovery_codes_shown_once_and_removed_with_a_code(rp, browser, clock, api):
     listed = await enter(rp, browser, "/account/two-factor")
-    assert "You have none." in page(listed).text
+    assert "Two-factor authentication is not set up." in page(listed).text
     shown = await browser.get("/account/two-factor/enable", params=place(rp))
     assert 'class="qr"' in shown.text
     secret = base64_of(secret_of(shown))
-    assert "not right" in page(await press(browser, shown, code="000000")).text
+    assert "incorrect" in page(await press(browser, shown, code="000000")).text
     async with receiving() as receiver:
         hearing = Hearing(api, receiver, rp.tenant["id"])
         kinds = ["user.two-factor.method.add", "user.two-factor.method.remove"]
@@ -215,10 +215,13 @@ async def test_second_factor_is_added_with_recovery_codes_shown_once_and_removed
         link = re.search(r'href="(/account/two-factor/disable\?[^"]+)"', listed.text)
         assert link is not None
         removing = await browser.get(html.unescape(link[1]))
-        assert "not right" in page(await press(browser, removing, code="000000")).text
+        assert "incorrect" in page(await press(browser, removing, code="000000")).text
         assert (await press(browser, removing, code=codes[1])).status_code == 302
         await hearing.heard(kinds[1])
-    assert "You have none." in page(await browser.get("/account/two-factor", params=place(rp))).text
+    assert (
+        "Two-factor authentication is not set up."
+        in page(await browser.get("/account/two-factor", params=place(rp))).text
+    )
 
 
 def base64_of(secret: str) -> str:
@@ -244,7 +247,7 @@ async def test_secret_that_no_authenticator_may_have_is_replaced(rp, browser, cl
         own = code(clock.now(), secret=base64_of("AA======"))
         again = await press(browser, shown, secretBase32Encoded=bad, code=own)
         assert again.status_code == 200
-        assert "not right" in page(again).text
+        assert "incorrect" in page(again).text
         assert len(base64.b64decode(base64_of(secret_of(again)))) == 20
 
 

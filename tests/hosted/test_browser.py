@@ -59,7 +59,7 @@ async def test_login_needs_no_mouse_and_says_what_was_wrong(chromium, example_ur
     await chromium.go(f"{example_url}/login")
     await chromium.find("#loginId")
     await chromium.press(user["email"] + TAB + "wrong" + ENTER)
-    await says(chromium, "not right")
+    await says(chromium, "Incorrect email, username or password")
     state = await chromium.run(
         "const f = document.activeElement, e = document.getElementById('login-error');"
         "return [f.id, f.getAttribute('aria-describedby'), f.getAttribute('aria-invalid'), e.getAttribute('role')]"
@@ -113,7 +113,7 @@ async def test_login_page_fits_and_can_be_read(chromium, example_url, user, sche
     await chromium.go(f"{example_url}/login")
     await fill_in(chromium, user["email"], "wrong")
     await chromium.click("button")
-    await says(chromium, "not right")
+    await says(chromium, "Incorrect email, username or password")
     assert await chromium.run("return document.documentElement.scrollWidth") <= width
     measured = await chromium.run(MEASURE)
     assert len(measured) >= 8

@@ -89,7 +89,7 @@ async def test_veto_of_the_registration_leaves_the_user_at_the_login_page(strang
         await Hearing(api, receiver, stranger.tenant["id"]).listen(CREATED[:1], "AbsoluteMajority")
         told = await stranger.submit(browser, shown)
     assert told.status_code == 200
-    assert "refused by a check" in page(told).text
+    assert "rejected by a required check" in page(told).text
     assert await registered(stranger) == []
 
 
@@ -158,7 +158,7 @@ async def test_veto_of_what_was_missing_changes_nothing_and_can_be_tried_again(s
     async with receiving(in_turn(answers(500), answers())) as receiver:
         await Hearing(api, receiver, stranger.tenant["id"]).listen(CREATED[:1], "AbsoluteMajority")
         told = await send(browser, shown, firstName="Ada")
-        assert "refused by a check" in page(told).text
+        assert "rejected by a required check" in page(told).text
         assert await registered(stranger) == []
         user = await found(stranger, email=stranger.login_id)
         assert user is not None

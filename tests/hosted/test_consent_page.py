@@ -48,7 +48,7 @@ async def test_scope_is_told_in_the_words_of_application_tenant_theme_or_by_its_
         return page(await ask(rp, browser, scope=asked, **changes)).text
 
     told = await text()
-    for words in ("Know your email address", "Read your calendar", "also private ones", "plain", "unheard-of"):
+    for words in ("See your email address", "Read your calendar", "also private ones", "plain", "unheard-of"):
         assert words in told
     lines = [
         "{scope-message}calendar\\:read=by theme",
@@ -103,7 +103,7 @@ async def at_page(chromium, service, api) -> relying_party.RelyingParty:
     await chromium.go(f"{service.base_url}/oauth2/authorize?{urllib.parse.urlencode(query)}")
     await fill_in(chromium, party.login_id)
     await chromium.click("button")
-    await says(chromium, "asks for access")
+    await says(chromium, "requests access")
     return party
 
 

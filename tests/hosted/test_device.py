@@ -143,14 +143,14 @@ async def test_device_that_is_not_wanted_is_told_so(rp, browser, http):
     refused = (await device.poll()).json()
     assert (refused["error"], refused["error_reason"]) == ("access_denied", "consent_canceled")
     again = await enter(browser, rp, device.user_code)
-    assert "not right" in page(again).text
+    assert "incorrect" in page(again).text
 
 
 @pytest.mark.parametrize("typed", ["XXXXXX", "", "BC*DF", NASTY])
 async def test_wrong_code_is_asked_for_again(rp, browser, typed):
     again = await send(browser, await open_page(rp, browser), interactive_user_code=typed)
     assert again.status_code == 200
-    assert "not right" in page(again).text
+    assert "incorrect" in page(again).text
     assert page(again).forms[0]["fields"]["interactive_user_code"] == typed
     assert "<script>" not in again.text
 
@@ -160,7 +160,7 @@ async def test_expired_code_is_told_as_such(rp, browser, http, clock):
     question = await asked(browser, rp, late)
     clock.advance(seconds=300)
     again = await enter(browser, rp, device.user_code)
-    assert "too old" in page(again).text
+    assert "has expired" in page(again).text
     last = await follow(browser, await send(browser, question, action="allow"))
     assert "not connected" in page(last).text
     assert await error_of(late) == "expired_token"
@@ -169,7 +169,7 @@ async def test_expired_code_is_told_as_such(rp, browser, http, clock):
 async def test_code_of_another_application_is_none_here(rp, browser, http, api):
     sibling = await device_client(api, tenant=rp.tenant)
     device = await Device.begin(sibling, http)
-    assert "not right" in page(await enter(browser, rp, device.user_code)).text
+    assert "incorrect" in page(await enter(browser, rp, device.user_code)).text
 
 
 @pytest.mark.requirement("attack-49", "contract-errors-8")
@@ -178,7 +178,7 @@ async def test_attack_49_guesses_of_a_browser_are_counted(rp, http, service):
     async with checking_client(service.base_url, headers={"X-Forwarded-For": "198.51.100.7"}) as guesser:
         shown = await open_page(rp, guesser)
         for _ in range(device_grants.SESSION_FAILURES):
-            assert "not right" in page(await send(guesser, shown, interactive_user_code="XXXXXX")).text
+            assert "incorrect" in page(await send(guesser, shown, interactive_user_code="XXXXXX")).text
         limited = await send(guesser, shown, interactive_user_code=device.user_code)
         assert "Too many attempts" in page(limited).text
     async with checking_client(service.base_url, headers={"X-Forwarded-For": "198.51.100.8"}) as other:
@@ -196,7 +196,7 @@ async def test_attack_42_forms_that_were_not_shown_to_this_browser_are_refused(r
         for changes, headers in (({"csrf_token": "guessed"}, {}), ({"csrf_token": ""}, {}), ({}, ELSEWHERE)):
             answer = await browser.post(form["action"], data={**filled, **changes}, headers=headers)
             assert answer.status_code == 403
-            assert "came from somewhere else" in page(answer).text
+            assert "sent from another site" in page(answer).text
     assert await error_of(device) == "authorization_pending"
     await send(browser, question, action="allow")
     await device_tokens(device, rp)
@@ -281,7 +281,7 @@ async def test_second_factor_comes_before_the_question_about_the_device(rp, brow
     await rp.patch(f"/api/user/{rp.user['id']}", methods)
     device = await Device.begin(rp, http)
     shown = await follow(browser, await rp.submit(browser, await enter(browser, rp, device.user_code)))
-    assert "your authenticator app shows" in page(shown).text
+    assert "from your authenticator app" in page(shown).text
     assert await error_of(device) == "authorization_pending"
     question = await follow(browser, await send(browser, shown, code=two_factor.code(clock.now())))
     assert "Connect this device?" in question.text
@@ -448,7 +448,7 @@ async def test_scope_that_was_declined_on_the_way_stays_declined(api, browser, h
     device = await Device.begin(rp, http, scope="openid")
     shown = await rp.authorize(browser, user_code=device.user_code, scope="openid email")
     consent = await follow(browser, await rp.submit(browser, shown))
-    assert "asks for access" in page(consent).text
+    assert "requests access" in page(consent).text
     question = await follow(browser, await send(browser, consent, action="allow"))
     assert "Connect this device?" in page(question).text
     code = response(await send(browser, question, action="allow"))["code"]

@@ -28,7 +28,7 @@ async def test_device_is_connected_on_pages_that_fit_and_can_be_read(chromium, d
     await chromium.go(device.given["verification_uri"])
     await measured(chromium, least=4)
     await chromium.press("XXXXXX" + ENTER)
-    await says(chromium, "not right")
+    await says(chromium, "incorrect")
     state = await chromium.run(
         "const f = document.activeElement, e = document.getElementById('code-error');"
         "return [f.id, f.getAttribute('aria-describedby'), f.getAttribute('aria-invalid'), e.getAttribute('role')]"

@@ -33,7 +33,7 @@ async def test_login_goes_on_with_the_new_password(rp, browser):
     assert response(answer)["state"] == "the-state"
     assert "code" in response(await rp.authorize(browser))
     async with checking_client(str(browser.base_url)) as other:
-        assert says(await log_in(rp, other), "is not right")
+        assert says(await log_in(rp, other), "Incorrect email, username or password")
         fresh = await rp.submit(other, await rp.authorize(other), password=NEW)
         assert "code" in response(fresh)
 
@@ -52,7 +52,7 @@ async def test_attack_46_change_belongs_to_its_browser_and_is_needed(rp, browser
     assert "code" in response(await send(browser, shown, password=NEW, passwordConfirm=NEW))
     assert "fusionauth.sso" in browser.cookies
     late = await post(browser, shown, password=PASSWORD, passwordConfirm=PASSWORD)
-    assert says(late, "It was used already, or is too old.")
+    assert says(late, "It has expired or was already used.")
 
 
 @pytest.mark.requirement("oauth-1.9-6")
@@ -82,7 +82,7 @@ async def test_session_does_not_stand_for_the_password(rp, browser):
     assert silent["error_reason"] == "change_password_administrative"
     asked = await follow(browser, await rp.authorize(browser))
     assert path(asked) == "/oauth2/authorize"
-    assert says(asked, "has to be changed before you can sign in")
+    assert says(asked, "You must change your password before you can sign in")
     shown = await follow(browser, await rp.submit(browser, asked))
     assert path(shown).startswith("/password/change/")
 

@@ -62,7 +62,7 @@ async def test_who_forgot_the_password_gets_a_link_to_choose_another_one(place, 
     sent = await press(browser, form, loginId=place.rp.login_id)
     assert sent.status_code == 302
     assert sent.headers["Location"].startswith("/password/sent?")
-    assert "on its way" in page(await browser.get(sent.headers["Location"])).text
+    assert "we have sent you an email" in page(await browser.get(sent.headers["Location"])).text
     (mail,) = await place.mailbox.wait_for(1)
     assert mail.recipients == [place.rp.login_id]
     link = f"/password/change/{id_in(mail.part('plain'))}"
@@ -83,8 +83,8 @@ async def test_who_forgot_the_password_gets_a_link_to_choose_another_one(place, 
     login = await browser.get(back[1].replace("&amp;", "&"))
     assert "code" in response(await place.rp.submit(browser, login, password=NEW_PASSWORD))
     over = await browser.get(link)
-    assert "not valid any more" in page(over).text
-    assert "not valid any more" in page(await choose(browser, shown, "another password still")).text
+    assert "no longer valid" in page(over).text
+    assert "no longer valid" in page(await choose(browser, shown, "another password still")).text
     assert await is_password(place, NEW_PASSWORD)
 
 
@@ -137,13 +137,13 @@ async def test_page_says_so_where_no_such_mails_are_sent(rp, browser):
     shown = await rp.authorize(browser)
     assert "/password/forgot" not in shown.text
     told = await browser.get("/password/forgot", params={"client_id": rp.client_id})
-    assert "No mails are sent from here" in page(told).text
+    assert "Password reset emails are not available" in page(told).text
     assert not page(told).forms
     token = page(shown).forms[0]["fields"]["csrf_token"]
     form = {"client_id": rp.client_id, "csrf_token": token, "loginId": rp.login_id}
     assert (await browser.post("/password/forgot", data=form)).status_code == 400
     over = await browser.get(f"/password/change/{new_id()}", params={"client_id": rp.client_id})
-    assert "not valid any more" in page(over).text
+    assert "no longer valid" in page(over).text
     assert "/password/forgot" not in over.text
 
 
@@ -164,7 +164,7 @@ async def test_rules_and_typing_errors_are_told_and_change_nothing(place, browse
     shown = await opened(place, browser)
     assert "A digit" in page(shown).text
     for password, again, told in (
-        ("another horse 1", "another horse 2", "The two passwords are not the same."),
+        ("another horse 1", "another horse 2", "The two passwords do not match."),
         ("short1", None, "This password is too short."),
         (NEW_PASSWORD, None, "Please use a digit."),
         ("", None, "Please choose a password."),
@@ -219,8 +219,8 @@ async def test_attack_46_second_factor_comes_before_the_form_and_cannot_be_left_
     assert page(shown).forms[0]["fields"].keys() >= {"code", "csrf_token"}
     assert "password" not in page(shown).forms[0]["fields"]
     skipped = await choose(browser, shown)
-    assert "This code is not right" in page(skipped).text
-    assert "not right" in page(await press(browser, shown, code=wrong_code(clock.now()))).text
+    assert "This code is incorrect" in page(skipped).text
+    assert "incorrect" in page(await press(browser, shown, code=wrong_code(clock.now()))).text
     assert await is_password(place, PASSWORD)
     form = await press(browser, shown, code=code(clock.now()))
     assert "password" in page(form).forms[0]["fields"]
@@ -253,9 +253,9 @@ async def test_attack_48_codes_are_tried_five_times_for_a_challenge(place, brows
     shown = await opened(place, browser)
     for _ in range(5):
         told = await press(browser, shown, code=wrong_code(clock.now()))
-        assert "not right" in page(told).text
+        assert "incorrect" in page(told).text
     told = await press(browser, shown, code=code(clock.now()))
-    assert "too many wrong codes" in page(told).text
+    assert "too many codes were incorrect" in page(told).text
     assert "password" not in page(told).forms[0]["fields"]
 
 
@@ -281,12 +281,12 @@ async def test_code_is_sent_where_the_user_has_such_a_method(place, browser):
     button = re.search(r'name="methodId" value="([^"]+)"', shown.text)
     assert button is not None
     sent = await press(browser, shown, 1, methodId=button[1])
-    assert "A code is on its way" in page(sent).text
+    assert "We have sent you a code" in page(sent).text
     (mail,) = await place.mailbox.wait_for(1)
     assert mail.recipients == ["second@example.com"]
     form = await press(browser, sent, code=mail.part("plain").split()[1])
     assert (await choose(browser, form)).status_code == 302
-    assert "cannot be sent" in page(await press(browser, await opened(place, browser), 1, methodId="none")).text
+    assert "could not send a code" in page(await press(browser, await opened(place, browser), 1, methodId="none")).text
 
 
 @pytest.mark.requirement("attack-46")
@@ -294,12 +294,12 @@ async def test_attack_46_id_of_another_tenant_is_none(place, browser, api):
     other = await relying_party.make(api)
     path = f"/password/change/{await place.change_id()}"
     for named in ({"tenantId": other.tenant["id"]}, {"client_id": other.client_id}):
-        assert "not valid any more" in page(await browser.get(path, params=named)).text
+        assert "no longer valid" in page(await browser.get(path, params=named)).text
     shown = await browser.get(path)
     moved = await press(
         browser, shown, tenantId=other.tenant["id"], password=NEW_PASSWORD, passwordConfirm=NEW_PASSWORD
     )
-    assert "not valid any more" in page(moved).text
+    assert "no longer valid" in page(moved).text
     assert await is_password(place, PASSWORD)
 
 
@@ -341,6 +341,6 @@ async def test_attack_46_ids_that_are_none_are_tried_only_so_often(place, browse
     monkeypatch.setattr("identity.operations.limits.failed_login_limits.ADDRESS_FAILURES", 2)
     at = {"client_id": place.rp.client_id}
     for _ in range(2):
-        assert "not valid any more" in page(await browser.get(f"/password/change/{new_id()}", params=at)).text
+        assert "no longer valid" in page(await browser.get(f"/password/change/{new_id()}", params=at)).text
     good = f"/password/change/{await place.change_id()}"
     assert (await browser.get(good, params=at)).status_code == 503

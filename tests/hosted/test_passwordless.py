@@ -55,9 +55,9 @@ async def test_login_page_leads_to_the_page_that_mails_a_link_which_logs_in(rp, 
     form = await browser.get(link.replace("&amp;", "&"))
     sent = await post(browser, form, loginId=rp.login_id, rememberDevice="true")
     assert sent.status_code == 200
-    assert says(sent, "Look at your messages")
+    assert says(sent, "Check your messages")
     own = await browser.get(await newest(mailbox))
-    assert says(own, "You are being signed in.")
+    assert says(own, "Signing you in.")
     assert "document.getElementById" in own.text
     answer = await post(browser, own)
     assert "Max-Age" in next(line for line in answer.headers.get_list("Set-Cookie") if "fusionauth.sso" in line)
@@ -99,7 +99,7 @@ async def test_attack_44_code_to_type_is_asked_for_of_everybody(rp, browser, typ
         assert says(sent, "Code from the message"), login_id
         wrong = await post(browser, sent, oneTimeCode="WRONG")
         assert wrong.status_code == 200
-        assert says(wrong, "This code is not right, or it is too old."), login_id
+        assert says(wrong, "This code is incorrect or has expired."), login_id
         assert "fusionauth.sso" not in browser.cookies
     code = await newest(typed)
     assert response(await post(browser, sent, oneTimeCode=code))["state"] == "the-state"
@@ -125,7 +125,7 @@ async def test_five_wrong_codes_end_the_right_one(rp, browser, typed):
     for _ in range(5):
         await post(browser, sent, oneTimeCode="WRONG")
     late = await post(browser, sent, oneTimeCode=await newest(typed))
-    assert says(late, "This code is not right, or it is too old.")
+    assert says(late, "This code is incorrect or has expired.")
     assert "fusionauth.sso" not in browser.cookies
 
 
@@ -147,7 +147,7 @@ async def test_looking_at_a_link_uses_nothing_up_and_another_browser_is_asked(rp
         answer = await post(phone, await phone.get(link))
         assert "code" in response(answer)
     again = await post(browser, await browser.get(link))
-    assert says(again, "This link is over, or was used already.")
+    assert says(again, "This link has expired or was already used.")
     assert "fusionauth.sso" not in browser.cookies
 
 
@@ -202,7 +202,7 @@ async def test_attack_54_code_is_good_at_its_own_application_only(rp, browser, m
         on = {"passwordlessConfiguration": {"enabled": True}}
         await other.patch(f"/api/application/{other.client_id}", {"application": on})
         shown = await browser.get(f"/oauth2/passwordless/{code}", params=other.query())
-        assert says(shown, "This link is over, or was used already.")
+        assert says(shown, "This link has expired or was already used.")
     assert "code" in response(await post(browser, await browser.get(await newest(mailbox))))
 
 
@@ -217,7 +217,7 @@ async def test_mails_are_counted_for_nobody_as_for_somebody(rp, browser, mailbox
     limit = {"sendPasswordless": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
     await rp.configure_tenant(rateLimitConfiguration=limit)
     for login_id in (f"{new_id()}@example.com", rp.login_id):
-        assert says(await ask(rp, browser, login_id), "Look at your messages")
+        assert says(await ask(rp, browser, login_id), "Check your messages")
         assert says(await ask(rp, browser, login_id), "Too many attempts"), login_id
 
 
@@ -225,7 +225,7 @@ async def test_one_address_asks_for_so_many_mails_and_no_more(rp, browser, mailb
     monkeypatch.setattr(message_limits, "ADDRESS_MESSAGES", 2)
     unknown = f"{new_id()}@example.com"
     for _ in range(2):
-        assert says(await ask(rp, browser, unknown), "Look at your messages")
+        assert says(await ask(rp, browser, unknown), "Check your messages")
     for login_id in (unknown, rp.login_id):
         assert says(await ask(rp, browser, login_id), "Too many attempts"), login_id
     assert not mailbox.mails

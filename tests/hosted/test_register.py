@@ -95,7 +95,7 @@ async def test_veto_of_a_registration_makes_nobody_and_says_so(service, rp, brow
         async with unchanged(service, rp.tenant["id"], except_for=[":limit:"]):
             told = await send(browser, shown, email=email, password=PASSWORD)
     assert told.status_code == 200
-    assert "refused by a check" in page(told).text
+    assert "rejected by a required check" in page(told).text
     assert await found(rp, email=email) is None
 
 
@@ -172,11 +172,11 @@ async def test_login_id_is_of_the_type_that_the_application_wants(rp, browser, k
     ("fields", "path", "told"),
     [
         ({"email": ""}, "user.email", "Please enter your email address."),
-        ({"email": "nobody"}, "user.email", "This is not an email address."),
+        ({"email": "nobody"}, "user.email", "Please enter a valid email address."),
         ({"email": "me@blocked.example"}, "user.email", "cannot be used here"),
         ({"password": "short"}, "user.password", "too short"),
         ({"password": ""}, "user.password", "Please choose a password."),
-        ({"passwordConfirm": "another one"}, "passwordConfirm", "The two passwords are not the same."),
+        ({"passwordConfirm": "another one"}, "passwordConfirm", "The two passwords do not match."),
         ({"firstName": " "}, "user.firstName", "Please enter your first name."),
         ({"birthDate": "yesterday"}, "user.birthDate", "birthDate"),
         ({"mobilePhone": "call me"}, "user.mobilePhone", "not a phone number"),
@@ -216,7 +216,7 @@ async def test_rules_for_passwords_are_shown(rp, browser):
     rules = {"minLength": 11, "requireNumber": True, "requireMixedCase": True, "requireNonAlpha": True}
     await rp.configure_tenant(passwordValidationRules={**rules, "disallowUserLoginId": True})
     text = page(await open_page(rp, browser)).text
-    for line in ("At least 11 characters", "A digit", "Upper and lower case", "neither letter nor digit", "Not your"):
+    for line in ("At least 11 characters", "A digit", "upper and lower case", "not a letter or digit", "Not your"):
         assert line in text
     none = dict.fromkeys((name for name in rules if name != "minLength"), False)
     await rp.configure_tenant(passwordValidationRules={**none, "disallowUserLoginId": False})
@@ -236,7 +236,7 @@ async def test_login_id_of_somebody_else_is_told_to_webhooks_and_changes_nothing
             answer = await send(browser, shown, email=rp.login_id.upper(), password=PASSWORD)
         (event,) = await hearing.heard("user.loginId.duplicate.create")
     assert answer.status_code == 200
-    assert "There is an account with this email address already." in page(answer).text
+    assert "An account with this email address already exists." in page(answer).text
     assert event["existing"]["id"] == rp.user["id"]
     assert event["duplicateEmail"] == rp.login_id
 
@@ -315,7 +315,7 @@ async def test_attack_42_form_that_this_browser_was_not_shown_registers_nobody(r
     shown, email = await open_page(rp, browser), an_email()
     told = await send(browser, shown, email=email, password=PASSWORD, **change)
     assert told.status_code == 403
-    assert "came from somewhere else" in page(told).text
+    assert "sent from another site" in page(told).text
     assert await found(rp, email=email) is None
 
 
@@ -417,7 +417,7 @@ async def test_attack_44_taken_address_is_answered_as_a_new_one_where_addresses_
     new = await send(browser, shown, email=email, password=PASSWORD)
     taken = await send(browser, shown, email=rp.login_id, password=PASSWORD)
     assert new.status_code == 200
-    assert "Look at your mail" in page(new).text
+    assert "Check your email" in page(new).text
     assert alike(new) == alike(taken)
     assert "fusionauth.sso" not in browser.cookies
     mails = await discreet.wait_for(2)
@@ -487,7 +487,7 @@ async def test_a_child_registers_where_the_tenant_lets_children_and_whoever_is_n
     await offer(rp, birthDate={"enabled": True})
     children = {"email": an_email(), "password": PASSWORD, "birthDate": born(12)}
     answer = await send(browser, await open_page(rp, browser), **children)
-    assert "Children cannot register themselves here." in answer.text
+    assert "Children cannot create an account here." in answer.text
     assert await found(rp, email=children["email"]) is None
     for others in ({"birthDate": born(13)}, {}):
         email = an_email()
@@ -513,10 +513,10 @@ async def test_a_child_names_a_parent_where_that_is_required_and_the_parent_is_a
     await offer(rp, birthDate={"enabled": True})
     child = {"email": an_email(), "password": PASSWORD, "birthDate": born(12)}
     answer = await send(browser, await open_page(rp, browser), **child)
-    assert "Please enter the email address of one of your parents." in answer.text
+    assert "Please enter the email address of a parent." in answer.text
     assert await found(rp, email=child["email"]) is None
     answer = await send(browser, answer, password=PASSWORD, parentEmail="nobody")
-    assert "This is not an email address." in answer.text
+    assert "Please enter a valid email address." in answer.text
     parent = an_email()
     async with mailbox_of() as mailbox:
         await rp.configure_tenant(emailConfiguration=mailbox.configuration())

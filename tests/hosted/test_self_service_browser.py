@@ -47,7 +47,7 @@ async def test_registration_ends_signed_in_at_the_application(chromium, example_
     email = an_email()
     # The focus is where the first answer goes: no mouse is needed.
     await chromium.press(email + TAB + PASSWORD + TAB + "another one" + TAB + "Grace" + TAB + "Hopper" + ENTER)
-    await says(chromium, "The two passwords are not the same.")
+    await says(chromium, "The two passwords do not match.")
     await picture(chromium, "register-wrong")
     focused = await chromium.run("const f = document.activeElement; return [f.id, f.getAttribute('aria-invalid')]")
     assert focused == ["passwordConfirm", "true"]
@@ -81,7 +81,7 @@ async def test_forgotten_password_is_replaced_by_the_link_of_a_mail(chromium, se
         await says(chromium, "Forgot your password?")
         await picture(chromium, "forgot")
         await chromium.type("#loginId", rp.login_id + ENTER)
-        await says(chromium, "Look at your mail")
+        await says(chromium, "Check your email")
         await picture(chromium, "forgot-sent")
         (mail,) = await place.mailbox.wait_for(1)
         query = urllib.parse.urlencode(rp.query())
@@ -90,7 +90,7 @@ async def test_forgotten_password_is_replaced_by_the_link_of_a_mail(chromium, se
         await picture(chromium, "change")
         await chromium.type("#password", NEW_PASSWORD)
         await chromium.type("#passwordConfirm", NEW_PASSWORD + ENTER)
-        await says(chromium, "Your password is changed")
+        await says(chromium, "Your password has been changed")
         await picture(chromium, "changed")
         await chromium.click("a.button")
         await chromium.find("#loginId")
@@ -106,7 +106,7 @@ async def test_second_factor_is_added_on_the_account_page(chromium, service, rp,
     await picture(chromium, "account")
     assert [found for found in await chromium.run(MEASURE) if found[1] < 4.5] == []
     await chromium.click('a[href*="/account/two-factor"]')
-    await says(chromium, "You have none.")
+    await says(chromium, "Two-factor authentication is not set up.")
     await chromium.click('a[href*="/account/two-factor/enable"]')
     await chromium.find("svg.qr")
     await picture(chromium, "account-enable")

@@ -146,14 +146,14 @@ async def test_every_page_of_the_tenant_looks_like_its_theme(rp, browser, themed
 
 
 def test_every_text_that_a_template_shows_exists() -> None:
-    folder = Path(page_texts.__file__).parent.parent / "web" / "hosted" / "templates"
+    folder = Path(page_texts.__file__).parents[2] / "web" / "hosted" / "templates"
     shown = set()
     for file in folder.glob("*.html"):
         shown |= set(re.findall(r'texts(?:\[|\.fill\()"([^"]+)"', file.read_text()))
     assert len(shown) > 20
     assert shown <= page_texts.TEXTS.keys()
     scopes = {f"{{scope-message}}{name}" for name in PROVIDED}
-    rooms = Path(page_texts.__file__).parent.parent
+    rooms = Path(page_texts.__file__).parents[2]
     files = [file for end in ("py", "html") for file in rooms.rglob(f"*.{end}") if file.name != "page_texts.py"]
     said = " ".join(file.read_text() for file in files)
     # Some keys are put together from a stem and what was found: `deviceApproval.` and the name of a member.

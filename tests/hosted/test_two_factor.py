@@ -46,13 +46,13 @@ async def policy(rp, login_policy: str, **members: object) -> None:
 async def test_code_completes_the_login_and_tokens_tell_of_it(rp, browser, clock, http):
     shown = await log_in(rp, browser)
     assert path(shown) == "/oauth2/two-factor"
-    assert says(shown, "your authenticator app shows")
+    assert says(shown, "from your authenticator app")
     assert 'autocomplete="one-time-code"' in shown.text
     assert 'inputmode="numeric"' in shown.text
     assert shown.headers["Cache-Control"] == "no-store"
     assert "fusionauth.sso" not in browser.cookies
     wrong = await send(browser, shown, code=two_factor.wrong_code(clock.now()))
-    assert says(wrong, "This code is not right")
+    assert says(wrong, "This code is incorrect")
     answer = await send(browser, wrong, code=two_factor.code(clock.now()))
     token = (await rp.exchange(http, response(answer)["code"])).json()["id_token"]
     assert claims(token)["amr"] == ["pwd", "otp", "mfa"]
@@ -66,16 +66,16 @@ async def test_recovery_code_will_do(rp, browser):
     shown = await log_in(rp, browser)
     assert "code" in response(await send(browser, shown, code="abcde fghij"))
     async with checking_client(str(browser.base_url)) as other:
-        assert says(await send(other, await log_in(rp, other), code="ABCDE-FGHIJ"), "This code is not right")
+        assert says(await send(other, await log_in(rp, other), code="ABCDE-FGHIJ"), "This code is incorrect")
 
 
 @pytest.mark.requirement("attack-46")
 async def test_attack_46_five_wrong_codes_lead_back_to_the_login(rp, browser, clock):
     shown = await log_in(rp, browser)
     for _ in range(5):
-        assert says(await send(browser, shown, code=two_factor.wrong_code(clock.now())), "This code is not right")
+        assert says(await send(browser, shown, code=two_factor.wrong_code(clock.now())), "This code is incorrect")
     over = await send(browser, shown, code=two_factor.code(clock.now()))
-    assert says(over, "The second step took too long, or too many codes were wrong.")
+    assert says(over, "Two-factor authentication took too long, or too many codes were incorrect.")
     assert page(over).forms[0]["action"] == "/oauth2/authorize"
     assert (await browser.get(str(shown.request.url))).status_code == 400
     assert "fusionauth.sso" not in browser.cookies
@@ -86,7 +86,7 @@ async def test_challenge_that_is_over_leads_back_to_the_login(rp, browser, servi
     shown = await log_in(rp, browser)
     await service.services.one_time_tokens.revoke_all(rp.tenant["id"], "two-factor", rp.user["id"])
     over = await browser.get(str(shown.request.url))
-    assert says(over, "The second step took too long")
+    assert says(over, "Two-factor authentication took too long")
     assert page(over).forms[0]["fields"]["state"] == "the-state"
 
 
@@ -151,18 +151,18 @@ async def test_one_method_by_mail_is_sent_at_once_and_again_when_asked_for(rp, b
         await add_methods(rp, {"method": "email", "email": "ada@example.com"})
         shown = await log_in(rp, browser)
         assert says(shown, "a***@example.com")
-        assert says(shown, "A code is on its way.")
+        assert says(shown, "We have sent you a code.")
         first = await two_factor.mailed_code(box)
         again = await send(browser, shown, action="resend")
         second = await two_factor.mailed_code(box, 2)
-        assert says(await send(browser, again, code=first), "This code is not right") or first == second
+        assert says(await send(browser, again, code=first), "This code is incorrect") or first == second
         assert "code" in response(await send(browser, again, code=second))
         assert [mail.recipients for mail in box.mails] == [["ada@example.com"]] * 2
 
 
 async def test_limit_of_messages_and_a_missing_template_are_told(rp, browser):
     await add_methods(rp, {"method": "email", "email": "ada@example.com"})
-    assert says(await log_in(rp, browser), "A code cannot be sent there.")
+    assert says(await log_in(rp, browser), "We could not send a code with this method.")
     async with receiving() as box:
         await two_factor.enable_email(rp, box)
         limit = {"sendTwoFactor": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
@@ -184,13 +184,13 @@ async def test_of_several_methods_one_is_chosen_and_may_be_changed(rp, browser, 
         assert path(await browser.get(str(shown.request.url).replace("-methods", ""))) == "/oauth2/two-factor-methods"
         assert not box.mails
         nothing = await post(browser, shown, methodId="OTHER")
-        assert says(nothing, "Please choose one of these.")
+        assert says(nothing, "Please choose a method.")
         assert (await post(browser, shown, methodId="MAIL", csrf_token="guessed")).status_code == 403
         app = await send(browser, shown, methodId="AUTH")
-        assert says(app, "your authenticator app shows")
+        assert says(app, "from your authenticator app")
         assert says(app, "Use another method")
         mailed = await send(browser, shown, methodId="MAIL")
-        assert says(mailed, "A code is on its way.")
+        assert says(mailed, "We have sent you a code.")
         code = await two_factor.mailed_code(box)
         assert "code" in response(await send(browser, mailed, code=code))
 
@@ -254,7 +254,7 @@ async def test_veto_at_the_end_leaves_code_and_login_as_they_were(rp, browser, c
         await listen(api, rp.tenant, receiver.url, [kind], "AbsoluteMajority")
         code = two_factor.code(clock.now())
         async with unchanged(service, rp.tenant["id"]):
-            assert says(await post(browser, shown, code=code), "refused by a check")
+            assert says(await post(browser, shown, code=code), "rejected by a required check")
         assert "fusionauth.sso" not in browser.cookies
     await rp.configure_tenant(eventConfiguration={"events": {kind: {"enabled": False}}})
     assert "code" in response(await send(browser, shown, code=code))
@@ -298,10 +298,10 @@ async def test_who_has_no_method_and_needs_one_sets_it_up_on_the_way(newcomer, b
     secret = shown_secret(shown)
     assert " ".join(secret[i : i + 4] for i in range(0, len(secret), 4)) in page(shown).text
     wrong = await post(browser, shown, code="000000" if shown_code(secret, clock) != "000000" else "000001")
-    assert says(wrong, "This code is not right")
+    assert says(wrong, "This code is incorrect")
     assert shown_secret(wrong) == secret
     codes = await post(browser, wrong, code=shown_code(secret, clock))
-    assert says(codes, "Keep these recovery codes in a safe place.")
+    assert says(codes, "Save these recovery codes in a safe place.")
     recovery = re.findall(r"<code>([A-Z2-9]{5}-[A-Z2-9]{5})</code>", codes.text)
     assert len(recovery) == 10
     assert "fusionauth.sso" not in browser.cookies
@@ -345,9 +345,9 @@ async def test_codes_by_mail_can_be_set_up_where_the_tenant_has_them(newcomer, b
         by_mail = await browser.get(link.replace("&amp;", "&"))
         assert not box.mails
         sent = await post(browser, by_mail, action="send")
-        assert says(sent, "A code is on its way.")
+        assert says(sent, "We have sent you a code.")
         codes = await post(browser, sent, code=await two_factor.mailed_code(box))
-        assert says(codes, "Keep these recovery codes")
+        assert says(codes, "Save these recovery codes")
         assert box.mails[0].recipients == [rp.login_id]
         assert "code" in response(await send(browser, codes))
 
@@ -358,7 +358,7 @@ async def test_attack_42_setting_up_takes_a_form_of_this_browser(newcomer, brows
     code = shown_code(shown_secret(shown), clock)
     assert (await post(browser, shown, code=code, csrf_token="guessed")).status_code == 403
     nonsense = await post(browser, shown, code=code, secretBase32Encoded="!!!")
-    assert says(nonsense, "This code is not right")
+    assert says(nonsense, "This code is incorrect")
     assert shown_secret(nonsense) not in {"!!!", shown_secret(shown)}
     fields = page(shown).forms[0]["fields"]
     assert (await browser.post("/oauth2/two-factor-enable-complete", data=fields)).status_code == 400
@@ -366,7 +366,7 @@ async def test_attack_42_setting_up_takes_a_form_of_this_browser(newcomer, brows
 
 async def test_where_no_method_is_left_to_set_up_the_login_page_says_so(newcomer, browser):
     await policy(newcomer, "Required", authenticator={"enabled": False})
-    assert says(await log_in(newcomer, browser), "asks for a second factor")
+    assert says(await log_in(newcomer, browser), "requires two-factor authentication")
 
 
 async def test_who_has_no_address_for_the_only_method_is_told_on_the_login_page(newcomer, browser, api):
@@ -377,7 +377,7 @@ async def test_who_has_no_address_for_the_only_method_is_told_on_the_login_page(
         body = {"user": {"username": f"u{new_id()}", "password": relying_party.PASSWORD}}
         made = await api.post("/api/user", json=body, headers={"X-FusionAuth-TenantId": rp.tenant["id"]})
         stopped = await rp.submit(browser, await rp.authorize(browser), loginId=made.json()["user"]["username"])
-        assert says(await follow(browser, stopped), "asks for a second factor")
+        assert says(await follow(browser, stopped), "requires two-factor authentication")
 
 
 async def test_policy_disabled_asks_nobody(rp, browser):

@@ -60,8 +60,8 @@ async def test_code_of_the_mail_completes_the_login(rp, browser, coded, http):
     assert "fusionauth.sso" not in browser.cookies
     _, code = (await newest(coded)).split()
     wrong = await send(browser, shown, oneTimeCode="WRONG")
-    assert says(wrong, "This code is not right.")
-    assert says(await send(browser, shown, oneTimeCode=" "), "This code is not right.")
+    assert says(wrong, "This code is incorrect.")
+    assert says(await send(browser, shown, oneTimeCode=" "), "This code is incorrect.")
     answer = await send(browser, wrong, oneTimeCode=code)
     token = (await rp.exchange(http, response(answer)["code"])).json()["access_token"]
     told = (await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})).json()
@@ -89,7 +89,7 @@ async def test_link_followed_anywhere_lets_the_login_go_on(rp, browser, linked, 
     shown = await log_in(rp, browser)
     assert "oneTimeCode" not in shown.text
     early = await send(browser, shown)
-    assert says(early, "The link was not followed yet.")
+    assert says(early, "The link has not been followed yet.")
     verification_id = await newest(linked)
     assert (await http.post("/api/user/verify-email", json={"verificationId": verification_id})).status_code == 200
     assert response(await send(browser, early))["state"] == "the-state"
@@ -115,7 +115,7 @@ async def test_mail_is_sent_again_when_asked_for_and_not_at_each_login(rp, brows
     second = await newest(coded, 2)
     assert len(coded.mails) == 2
     assert first != second
-    assert says(await send(browser, again, oneTimeCode=first.split()[1]), "This code is not right.")
+    assert says(await send(browser, again, oneTimeCode=first.split()[1]), "This code is incorrect.")
     assert "code" in response(await send(browser, again, oneTimeCode=second.split()[1]))
 
 
@@ -132,9 +132,9 @@ async def test_attack_46_five_wrong_codes_lead_back_to_the_login(rp, browser, co
     shown = await log_in(rp, browser)
     _, code = (await newest(coded)).split()
     for _ in range(5):
-        assert says(await send(browser, shown, oneTimeCode="WRONG"), "This code is not right.")
+        assert says(await send(browser, shown, oneTimeCode="WRONG"), "This code is incorrect.")
     over = await send(browser, shown, oneTimeCode=code)
-    assert says(over, "Too many wrong codes")
+    assert says(over, "too many codes were incorrect")
     assert page(over).forms[0]["action"] == "/oauth2/authorize"
     assert (await post(browser, shown, oneTimeCode=code)).status_code == 400
     assert "fusionauth.sso" not in browser.cookies
@@ -296,14 +296,14 @@ async def test_code_of_the_mail_verifies_a_registration_and_completes_the_login(
     assert says(shown, "Verify your registration")
     assert "fusionauth.sso" not in browser.cookies
     _, code = (await newest(box)).split()
-    assert says(await send(browser, shown, oneTimeCode="WRONG"), "This code is not right.")
+    assert says(await send(browser, shown, oneTimeCode="WRONG"), "This code is incorrect.")
     assert len(page(shown).forms) == 1
     email = f"{new_id()}@example.com"
     assert says(await send(browser, shown, action="change", email=email), "This email address cannot be used.")
     again = await send(browser, shown, action="resend")
     assert says(again, "We have sent another message.")
     _, second = (await newest(box, 2)).split()
-    assert code == second or says(await send(browser, again, oneTimeCode=code), "This code is not right.")
+    assert code == second or says(await send(browser, again, oneTimeCode=code), "This code is incorrect.")
     assert "code" in response(await send(browser, again, oneTimeCode=second))
     assert (await browser.get(str(shown.request.url))).status_code == 400
 

@@ -111,7 +111,7 @@ async def test_veto_leaves_the_link_good_and_following_it_tells_once(gate, brows
         await hearing.listen([event], "AbsoluteMajority")
         told = await press(browser, shown)
         assert told.status_code == 200
-        assert "refused by a check" in page(told).text
+        assert "rejected by a required check" in page(told).text
         assert not await is_verified(gate, found["user"]["id"], kind)
         assert (await press(browser, told)).status_code == 302
         assert (await press(browser, told)).status_code == 302
@@ -144,7 +144,7 @@ async def test_code_of_the_mail_is_asked_for_where_there_is_one_and_tried_five_t
     assert re.search(r'<input id="oneTimeCode"[^>]*autocomplete="one-time-code"', shown.text)
     assert "Please enter the code" in page(await press(browser, shown)).text
     told = await press(browser, shown, oneTimeCode="WRONG")
-    assert "not the code" in page(told).text
+    assert "This code is incorrect" in page(told).text
     assert (await press(browser, told, oneTimeCode=found["emailVerificationOneTimeCode"])).status_code == 302
     assert await is_verified(gate, found["user"]["id"], "email")
     found = await with_code(gate)
@@ -152,7 +152,7 @@ async def test_code_of_the_mail_is_asked_for_where_there_is_one_and_tried_five_t
     for _ in range(5):
         told = await press(browser, shown, oneTimeCode="WRONG")
     told = await press(browser, shown, oneTimeCode=found["emailVerificationOneTimeCode"])
-    assert "not valid any more" in page(told).text
+    assert "no longer valid" in page(told).text
     assert not await is_verified(gate, found["user"]["id"], "email")
 
 
@@ -169,7 +169,7 @@ async def test_attack_54_link_of_another_tenant_is_none(gate, browser, api):
     found = await made(gate)
     other = await relying_party.make(api)
     for named in ({"tenantId": other.tenant["id"]}, {"client_id": other.client_id}):
-        assert "not valid any more" in page(await browser.get(link(found, "email"), params=named)).text
+        assert "no longer valid" in page(await browser.get(link(found, "email"), params=named)).text
     mixed = {"client_id": other.client_id, "tenantId": gate.tenant["id"]}
     assert (await browser.get(link(found, "email"), params=mixed)).status_code == 400
     assert (await browser.get(link(found, "registration").replace("registration", "email"))).status_code == 200
@@ -185,7 +185,7 @@ async def test_link_that_is_over_offers_another_one_and_says_the_same_of_everybo
             count = len(await mailbox.wait_for(before + 2))
             at = {"client_id": gate.client_id}
             shown = await browser.get(f"/{kind}/verify/{new_id()}", params=at)
-            assert "not valid any more" in page(shown).text
+            assert "no longer valid" in page(shown).text
             assert page(shown).forms[0]["action"] == f"/{kind}/verify"
             nobody = await press(browser, shown, email=f"{new_id()}@example.com")
             somebody = await press(browser, shown, email=found["user"]["email"])
@@ -198,7 +198,7 @@ async def test_link_that_is_over_offers_another_one_and_says_the_same_of_everybo
             assert (await press(browser, shown)).status_code == 302
             assert await is_verified(gate, found["user"]["id"], kind)
             sent = await browser.get(nobody.headers["Location"])
-            assert "on its way" in page(sent).text
+            assert "we have sent a link" in page(sent).text
         await service.services.background_work.finish()
         assert len(mailbox.mails) == count + 1
 

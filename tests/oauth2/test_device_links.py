@@ -136,7 +136,7 @@ async def test_page_shows_the_account_and_says_what_became_of_it(rp, http, servi
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     async with checking_client(service.base_url, follow_redirects=True) as browser:
         last = await connected(rp, browser, first, rp.login_id)
-        assert f"Your account at {provider['name']} is linked now" in page(last).text
+        assert f"Your account at {provider['name']} is now linked" in page(last).text
     async with checking_client(service.base_url, follow_redirects=True) as browser:
         last = await connected(rp, browser, second, other["email"])
         assert "try again with another one" in page(last).text

@@ -12,7 +12,7 @@ from tests.relying_party import PASSWORD, page
 
 Document = dict[str, Any]
 INDEFINITE = 9223372036854775807
-REFUSED = "This sign-in was refused."
+REFUSED = "This sign-in was rejected."
 
 
 async def ban(api: Any, user_id: str, **members: Any) -> Document:
