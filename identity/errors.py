@@ -282,7 +282,7 @@ class InvalidDpopProof(OAuth2Error):
     error = "invalid_dpop_proof"
 
 
-class UnprovenToken(InvalidDpopProof):
+class InvalidDpopProofAtResource(InvalidDpopProof):
     """As InvalidDpopProof, at a protected resource (RFC 9449 section 7.1)."""
 
     status = 401
@@ -298,7 +298,7 @@ class UseDpopNonce(InvalidDpopProof):
         self.nonce = nonce
 
 
-class UnprovenTokenWithoutNonce(UseDpopNonce, UnprovenToken):
+class UseDpopNonceAtResource(UseDpopNonce, InvalidDpopProofAtResource):
     """As UseDpopNonce, at a protected resource (RFC 9449 section 9)."""
 
 

@@ -117,7 +117,7 @@ class FakeConsoles:
         return 200, [named] if query.get("accountId") == account else []
 
     def nintendo_keys(self, _request: Received, _query: Document) -> Answer:
-        return 200, {"keys": [jwks.of_key(self.key)]}
+        return 200, {"keys": [jwks.to_jwk(self.key)]}
 
     def nintendo_user(self, request: Received, _query: Document) -> Answer:
         account = self.bearer(request)

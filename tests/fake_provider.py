@@ -96,7 +96,7 @@ class FakeProvider:
         return {name: value for name, value in {**usual, **self.published}.items() if value is not None}
 
     async def key_set(self) -> Document:
-        return {"keys": self.keys or [jwks.of_key(self.key)]}
+        return {"keys": self.keys or [jwks.to_jwk(self.key)]}
 
     async def tokens(self) -> Document:
         answer = {"access_token": "the-access-token", "token_type": "Bearer"}

@@ -18,7 +18,7 @@ TTY: Final = "at"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Login:
+class TokenContext:
     """What tokens are issued for: who logged in to what, when and how, and what was granted.
 
     `grants` are the grant types in the order of their use (`gty`). `refresh_token_id` is the `sid` of the access token;
@@ -38,12 +38,12 @@ class Login:
     refresh_token_id: str | None = None
     sso_session_id: str | None = None
     authentication_methods: tuple[str, ...] = ()
-    claims_request: ClaimsRequest = claims_request.NOTHING
+    claims_request: ClaimsRequest = claims_request.NO_CLAIMS
     resources: tuple[str, ...] = ()
     confirmation: Document | None = None
 
 
-def claims(login: Login, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
+def claims(login: TokenContext, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
     """The claims of an access token."""
     answer: Document = {
         **user_claims.access_token_claims(login.user, login.application),
@@ -59,11 +59,11 @@ def claims(login: Login, token_id: str, now: NumericDate, ttl_seconds: int) -> D
     if login.confirmation is not None:
         answer["cnf"] = login.confirmation
     if login.claims_request.userinfo and scopes.OPENID in login.scopes:
-        answer[user_claims.USERINFO_WISHES] = claims_request.kept_of(login.claims_request.userinfo)
+        answer[user_claims.USERINFO_CLAIMS] = claims_request.to_document(login.claims_request.userinfo)
     return answer
 
 
-def common_claims(login: Login, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
+def common_claims(login: TokenContext, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
     """The claims that access and ID tokens share."""
     answer: Document = {
         "aud": login.application["id"],

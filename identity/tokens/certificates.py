@@ -55,7 +55,7 @@ def thumbprint_sha256(certificate: x509.Certificate) -> str:
     return base64url(hashlib.sha256(certificate.public_bytes(Encoding.DER)).digest())
 
 
-def information(certificate: x509.Certificate) -> Document:
+def certificate_information(certificate: x509.Certificate) -> Document:
     """The API's certificateInformation; instants are milliseconds."""
     der = certificate.public_bytes(Encoding.DER)
     return {

@@ -11,7 +11,7 @@ from identity.domain.clients import security_profiles
 from identity.ids import TenantId
 from identity.instants import Instant
 from identity.outbound.client_key_fetch import ClientKeyFetcher
-from identity.tokens.external_keys import OF_CLIENTS, KeySet
+from identity.tokens.external_keys import CLIENT_ALGORITHMS, KeySet
 from identity.tokens.signing_keys import SigningKey
 
 _MAXIMUM_SETS: Final = 1000
@@ -34,7 +34,7 @@ class ClientKeys:
         """
         oauth = application["oauthConfiguration"]
         algorithm = header.get("alg")
-        if algorithm not in OF_CLIENTS or not security_profiles.is_algorithm_allowed(oauth, algorithm):
+        if algorithm not in CLIENT_ALGORITHMS or not security_profiles.is_algorithm_allowed(oauth, algorithm):
             return None
         if "jwks" in oauth:
             return self._in(application["id"], oauth["jwks"], header)
@@ -59,4 +59,4 @@ class ClientKeys:
         self._sets.move_to_end(application_id)
         while len(self._sets) > _MAXIMUM_SETS:
             self._sets.popitem(last=False)
-        return known[1].find(header, OF_CLIENTS)
+        return known[1].find(header, CLIENT_ALGORITHMS)

@@ -11,7 +11,7 @@ from identity.tokens import external_keys, jwks, jws
 from identity.tokens.jws import Rejection
 from identity.tokens.signing_keys import SigningKey
 
-ALGORITHMS: Final = external_keys.OF_CLIENTS
+ALGORITHMS: Final = external_keys.CLIENT_ALGORITHMS
 """What a proof may be signed with: asymmetric, so that it shows more than what it says."""
 
 _TYPE: Final = "dpop+jwt"
@@ -21,7 +21,7 @@ _MAXIMUM_SIGNATURE_BYTES: Final = 512
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Proof:
+class DpopProof:
     """A proof with a signature that holds; nothing is said yet of what it claims."""
 
     claims: Document
@@ -29,19 +29,19 @@ class Proof:
     thumbprint: str
 
 
-async def read(text: str) -> Proof | None:
+async def verify(text: str) -> DpopProof | None:
     """The proof, if it is one: of the right type, and signed by the public key in its header."""
     if len(text) > _MAXIMUM_LENGTH:
         return None
-    verified = await jws.verify_foreign(text, _brought_along)
+    verified = await jws.verify_external(text, _brought_along)
     if isinstance(verified, Rejection) or verified.header.get("typ") != _TYPE:
         return None
-    return Proof(verified.claims, verified.header["alg"], jwks.thumbprint(verified.header["jwk"]))
+    return DpopProof(verified.claims, verified.header["alg"], jwks.thumbprint(verified.header["jwk"]))
 
 
 async def _brought_along(header: Mapping[str, Any]) -> SigningKey | None:
     jwk, algorithm = header.get("jwk"), header.get("alg")
-    if not isinstance(jwk, dict) or external_keys.PRIVATE & jwk.keys() or algorithm not in ALGORITHMS:
+    if not isinstance(jwk, dict) or external_keys.PRIVATE_MEMBERS & jwk.keys() or algorithm not in ALGORITHMS:
         return None
-    key = external_keys.of_jwk(jwk, algorithm)
+    key = external_keys.from_jwk(jwk, algorithm)
     return None if key is None or key.signature_bytes > _MAXIMUM_SIGNATURE_BYTES else key

@@ -15,7 +15,7 @@ GRANTS: Final = ["client_credentials"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class EntityLogin:
+class EntityTokenContext:
     """What a token is issued for: which entity asked, and what it may do with each of its targets.
 
     `confirmation` is the `cnf` of a token that is bound to a key (RFC 7800).
@@ -29,7 +29,7 @@ class EntityLogin:
     confirmation: Document | None = None
 
 
-def claims(login: EntityLogin, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
+def claims(login: EntityTokenContext, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
     """The claims of an entity's access token: without targets it is for nobody in particular."""
     answer: Document = {
         "exp": now + ttl_seconds,
@@ -52,6 +52,6 @@ def claims(login: EntityLogin, token_id: str, now: NumericDate, ttl_seconds: int
     return answer
 
 
-def is_one(claims_: Mapping[str, Any]) -> bool:
+def is_entity_token(claims_: Mapping[str, Any]) -> bool:
     """Whether these are the claims of an entity's token."""
     return claims_.get("gty") == GRANTS

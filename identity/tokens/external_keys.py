@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from identity.call import Document
 from identity.ids import unbase64url
-from identity.tokens.signing_keys import PublicKey, SigningKey, of_public_key
+from identity.tokens.signing_keys import PublicKey, SigningKey, from_public_key
 
 _MAXIMUM_KEYS: Final = 100
 _RSA_BITS: Final = range(2048, 8193)
@@ -28,12 +28,12 @@ _CURVES: Final[Mapping[str, tuple[ec.EllipticCurve, str]]] = {
 }
 _ALGORITHM_OF_CURVE: Final = {curve.name: algorithm for curve, algorithm in _CURVES.values()}
 _OF_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+PRIVATE_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 """The members of a JWK that nobody else may know (RFC 7518 section 6)."""
 
-USUAL: Final = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+PROVIDER_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 """What identity providers sign with."""
-OF_CLIENTS: Final = (*_OF_RSA, "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+CLIENT_ALGORITHMS: Final = (*_OF_RSA, "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 """What clients may sign with."""
 
 
@@ -46,7 +46,7 @@ class KeySet:
         self._entries = [entry for entry in listed if isinstance(entry, dict)]
         self._parsed: dict[tuple[int, str], SigningKey | None] = {}
 
-    def find(self, header: Mapping[str, Any], algorithms: Collection[str] = USUAL) -> SigningKey | None:
+    def find(self, header: Mapping[str, Any], algorithms: Collection[str] = PROVIDER_ALGORITHMS) -> SigningKey | None:
         """The key that may have signed a token with this header, by one of these algorithms, or None.
 
         A header without `kid` is enough where only one key fits.
@@ -61,18 +61,18 @@ class KeySet:
 
     def _key(self, index: int, algorithm: str) -> SigningKey | None:
         if (index, algorithm) not in self._parsed:
-            self._parsed[index, algorithm] = of_jwk(self._entries[index], algorithm)
+            self._parsed[index, algorithm] = from_jwk(self._entries[index], algorithm)
         return self._parsed[index, algorithm]
 
 
-def of_set(jwks: Document, header: Mapping[str, Any]) -> SigningKey | None:
+def from_jwk_set(jwks: Document, header: Mapping[str, Any]) -> SigningKey | None:
     """The key of a JWK Set that may have signed a token with this header, or None."""
     return KeySet(jwks).find(header)
 
 
 def jwk_problem(entry: Document) -> str | None:
     """Why a JWK is not the public key of somebody whose signatures can be verified here, or None when it is."""
-    if private := sorted(PRIVATE.intersection(entry)):
+    if private := sorted(PRIVATE_MEMBERS.intersection(entry)):
         return f"it holds what must stay secret ({', '.join(private)}); register the public key alone"
     if entry.get("use", "sig") != "sig":
         return "it is not for signatures"
@@ -87,13 +87,17 @@ def jwk_problem(entry: Document) -> str | None:
     return None
 
 
-def of_pem(pem: str, kid: str, algorithm: object) -> SigningKey | None:
+def from_pem(pem: str, kid: str, algorithm: object) -> SigningKey | None:
     """The key of a PEM, for the algorithm that a token names, or None where the key is not one for that."""
     try:
         public = _loaded(pem)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
-    return _signing_key(public, kid, algorithm) if isinstance(algorithm, str) and algorithm in USUAL else None
+    return (
+        _signing_key(public, kid, algorithm)
+        if isinstance(algorithm, str) and algorithm in PROVIDER_ALGORITHMS
+        else None
+    )
 
 
 def is_public_pem(pem: str) -> bool:
@@ -116,7 +120,7 @@ def _loaded(pem: str) -> PublicKey:
     return found
 
 
-def of_jwk(entry: Document, algorithm: str) -> SigningKey | None:
+def from_jwk(entry: Document, algorithm: str) -> SigningKey | None:
     """The key of a JWK, for the algorithm that a token names, or None where the key is not one for that."""
     if entry.get("use", "sig") != "sig" or entry.get("alg", algorithm) != algorithm:
         return None
@@ -162,4 +166,4 @@ def _algorithms(public: PublicKey) -> tuple[str, ...]:
 def _signing_key(public: PublicKey, kid: str, algorithm: str) -> SigningKey | None:
     if algorithm not in _algorithms(public):
         return None
-    return of_public_key(public, kid, "Ed25519" if algorithm == "EdDSA" else algorithm)
+    return from_public_key(public, kid, "Ed25519" if algorithm == "EdDSA" else algorithm)

@@ -9,7 +9,7 @@ from identity.call import Document
 from identity.domain.authorization import jwt_claims as user_claims
 from identity.ids import base64url
 from identity.instants import NumericDate
-from identity.tokens.access_tokens import Login, common_claims
+from identity.tokens.access_tokens import TokenContext, common_claims
 
 TTY: Final = "id"
 """The `tty` of an ID token, by which it is refused wherever an access token is wanted."""
@@ -20,7 +20,7 @@ _DIGESTS: Final = {"256": hashlib.sha256, "384": hashlib.sha384, "512": hashlib.
 
 
 def claims(
-    login: Login,
+    login: TokenContext,
     token_id: str,
     now: NumericDate,
     ttl_seconds: int,
@@ -38,7 +38,7 @@ def claims(
     is_alone = access_token is None and code is None
     answer = {
         **user_claims.id_token_claims(login.user, login.application, login.scopes, alone=is_alone),
-        **user_claims.wanted_claims(login.user, login.application, login.scopes, wishes.id_token),
+        **user_claims.requested_claims(login.user, login.application, login.scopes, wishes.id_token),
         **common_claims(login, token_id, now, ttl_seconds),
         "authenticationType": login.authentication_type,
         "tid": login.tenant["id"],

@@ -12,11 +12,11 @@ from identity.domain.configuration.key_rotation import entity_key, setting, sign
 from identity.ids import new_id
 from identity.instants import Instant, numeric_date
 from identity.tokens import access_tokens, entity_tokens, id_tokens, jws, logout_tokens
-from identity.tokens.access_tokens import Login
-from identity.tokens.entity_tokens import EntityLogin
-from identity.tokens.jws import Rejection, Verified
+from identity.tokens.access_tokens import TokenContext
+from identity.tokens.entity_tokens import EntityTokenContext
+from identity.tokens.jws import Rejection, VerifiedJwt
 from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
-from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, SigningKey, of_client_secret
+from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, SigningKey, from_client_secret
 
 FindClient = Callable[[str], Awaitable[tuple[Document, Document] | None]]
 """client_id -> (tenant, application) of a client that may be spoken for."""
@@ -113,7 +113,7 @@ class TokenIssuer:
         self._second_looks = second_looks
 
     async def access_token(
-        self, login: Login, now: Instant, *, ttl: int | None = None, populate: Populate | None = None
+        self, login: TokenContext, now: Instant, *, ttl: int | None = None, populate: Populate | None = None
     ) -> IssuedToken:
         """A new access token, which lives `ttl` seconds where that is given.
 
@@ -126,7 +126,7 @@ class TokenIssuer:
 
     async def id_token(
         self,
-        login: Login,
+        login: TokenContext,
         now: Instant,
         *,
         access_token: str | None = None,
@@ -141,7 +141,9 @@ class TokenIssuer:
         )
         return await _signed(key, claims, ttl, populate)
 
-    async def entity_token(self, login: EntityLogin, now: Instant, populate: Populate | None = None) -> IssuedToken:
+    async def entity_token(
+        self, login: EntityTokenContext, now: Instant, populate: Populate | None = None
+    ) -> IssuedToken:
         """A new access token of an entity. Raises as `access_token` does."""
         key_id, ttl = entity_key(login.tenant, login.entity_type, now)
         claims = entity_tokens.claims(login, new_id(), numeric_date(now), ttl)
@@ -170,7 +172,7 @@ class TokenIssuer:
         by_audience = _by_audience(find_client)
 
         async def locate(unverified: Mapping[str, Any]) -> _Owner | None:
-            if not entity_tokens.is_one(unverified):
+            if not entity_tokens.is_entity_token(unverified):
                 return await by_audience(unverified)
             subject = unverified.get("sub")
             found = await find_entity(subject) if isinstance(subject, str) else None
@@ -233,7 +235,7 @@ class TokenIssuer:
             allowed = [key_id for key_id in await trusted(unverified) if CLIENT_SECRET_KEYS.get(key_id) == algorithm]
             if owner is None or not allowed:
                 return None
-            return of_client_secret(allowed[0], owner.settings["oauthConfiguration"]["clientSecret"])
+            return from_client_secret(allowed[0], owner.settings["oauthConfiguration"]["clientSecret"])
 
         verified = await jws.verify(token, find, find_secret)
         if isinstance(verified, Rejection):
@@ -247,7 +249,7 @@ class TokenIssuer:
         has_all = all(name in claims for name in ("sub", "jti", "exp"))
         if is_vended or not is_ours or _kind(verified) != kind or not has_all:
             return Rejection.INVALID
-        rejection = None if now is None else jws.judge_times(claims, numeric_date(now))
+        rejection = None if now is None else jws.check_times(claims, numeric_date(now))
         return rejection or (claims, owner)
 
     async def _is_news(self, owner: _Owner, kid: str, now: Instant | None) -> bool:
@@ -266,13 +268,13 @@ class TokenIssuer:
                 return key
         return None
 
-    async def _key(self, login: Login, kind: str, now: Instant) -> SigningKey:
+    async def _key(self, login: TokenContext, kind: str, now: Instant) -> SigningKey:
         return await self._signing_key(login.tenant, login.application, kind, now)
 
     async def _signing_key(self, tenant: Document, application: Document, kind: str, now: Instant) -> SigningKey:
         key_id = signing_key(tenant, application, _KEY_MEMBERS[kind], now)
         if key_id in CLIENT_SECRET_KEYS:
-            return of_client_secret(key_id, application["oauthConfiguration"]["clientSecret"])
+            return from_client_secret(key_id, application["oauthConfiguration"]["clientSecret"])
         return await self._get(key_id, tenant)
 
     async def _get(self, key_id: str, tenant: Document) -> SigningKey:
@@ -286,7 +288,7 @@ def _by_audience(find_client: FindClient) -> _Locate:
     """Whose token of a user it would be: that of the client that it is for."""
 
     async def locate(unverified: Mapping[str, Any]) -> _Owner | None:
-        client_id = None if entity_tokens.is_one(unverified) else access_tokens.audience(unverified)
+        client_id = None if entity_tokens.is_entity_token(unverified) else access_tokens.audience(unverified)
         client = None if client_id is None else await find_client(client_id)
         return None if client is None else _Owner(*client)
 
@@ -297,7 +299,7 @@ def _of_client(claims: Document, owner: _Owner) -> VerifiedToken:
     return VerifiedToken(claims, owner.tenant, owner.settings)
 
 
-def _kind(verified: Verified) -> object:
+def _kind(verified: VerifiedJwt) -> object:
     """The kind of a token of ours: its `tty`.
 
     A minimal ID token has neither `tty` nor `gty`, which all other tokens have, and another `typ` than a logout token.

@@ -19,12 +19,12 @@ _OF_THUMBPRINT = {"EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x"), "R
 _CURVE_NAMES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 
 
-def of_keys(documents: Iterable[Document]) -> Document:
+def to_jwk_set(documents: Iterable[Document]) -> Document:
     """The JWK Set of all asymmetric keys; symmetric ones have nothing that may be shown."""
-    return {"keys": [of_key(document) for document in documents if "publicKey" in document]}
+    return {"keys": [to_jwk(document) for document in documents if "publicKey" in document]}
 
 
-def of_key(document: Document) -> Document:
+def to_jwk(document: Document) -> Document:
     """The JWK of an asymmetric key: public members only, whatever else the document holds."""
     jwk = {"alg": document["algorithm"], "kid": document["kid"], "use": "sig", **_numbers(document["publicKey"])}
     if "certificate" in document:

@@ -50,7 +50,7 @@ class Rejection(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Verified:
+class VerifiedJwt:
     """A token whose signature is ours; `claims` have the right types, but nothing is said of their meaning."""
 
     header: Document
@@ -58,14 +58,14 @@ class Verified:
     key: SigningKey
 
 
-Find = Callable[[str, Mapping[str, Any]], Awaitable[SigningKey | None]]
+FindKey = Callable[[str, Mapping[str, Any]], Awaitable[SigningKey | None]]
 """(kid, claims that nobody has verified yet) -> the key of ours that may have signed them.
 
 Of a token without a kid the first is its algorithm, by which it may ask for a client secret and nothing else.
 """
 
 
-FindForeign = Callable[[Mapping[str, Any]], Awaitable[SigningKey | None]]
+FindExternalKey = Callable[[Mapping[str, Any]], Awaitable[SigningKey | None]]
 """Header of a token of somebody else -> the key, out of those that we were told of, that may have signed it."""
 
 _NAMES_OF: Final = {"EdDSA": "Ed25519"}
@@ -93,8 +93,8 @@ async def sign(
     return f"{signing_input}.{base64url(signature)}"
 
 
-async def verify(token: str, find: Find, find_secret: Find | None = None) -> Verified | Rejection:
-    """The token's claims, if one of our keys signed it. Times are not judged: see `judge_times`.
+async def verify(token: str, find: FindKey, find_secret: FindKey | None = None) -> VerifiedJwt | Rejection:
+    """The token's claims, if one of our keys signed it. Times are not judged: see `check_times`.
 
     Only client secrets have no name: a token without a kid is verified by what `find_secret` finds, or not at all.
 
@@ -116,11 +116,11 @@ async def verify(token: str, find: Find, find_secret: Find | None = None) -> Ver
     key = await find(name, claims)
     if key is None or header.get("alg") != key.algorithm or not key.has_signed(signing_input, signature):
         return Rejection.INVALID
-    return Verified(header, claims, key)
+    return VerifiedJwt(header, claims, key)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Unverified:
+class UnverifiedJwt:
     """A token of somebody else as it was read: nothing of it may be believed, only used to find out whose it may be."""
 
     header: Document
@@ -128,7 +128,7 @@ class Unverified:
     signing_input: bytes
     signature: bytes = dataclasses.field(repr=False)
 
-    async def verified(self, key: SigningKey | None) -> Verified | Rejection:
+    async def verified(self, key: SigningKey | None) -> VerifiedJwt | Rejection:
         """The token, if this key signed it; the mathematics of asymmetric keys is done in a thread."""
         algorithm = self.header.get("alg")
         if key is None or not isinstance(algorithm, str) or _NAMES_OF.get(algorithm, algorithm) != key.algorithm:
@@ -138,10 +138,10 @@ class Unverified:
         else:
             loop = asyncio.get_running_loop()
             has_signed = await loop.run_in_executor(_threads, key.has_signed, self.signing_input, self.signature)
-        return Verified(self.header, self.claims, key) if has_signed else Rejection.INVALID
+        return VerifiedJwt(self.header, self.claims, key) if has_signed else Rejection.INVALID
 
 
-def read(token: str) -> Unverified | Rejection:
+def parse(token: str) -> UnverifiedJwt | Rejection:
     """A token of somebody else, before anybody knows whether it is good. Every `crit` is refused, and `b64`."""
     parts = _parts(token)
     if parts is None:
@@ -149,19 +149,19 @@ def read(token: str) -> Unverified | Rejection:
     header, claims, signing_input, signature = parts
     if "crit" in header or "b64" in header:
         return Rejection.INVALID
-    return Unverified(header, claims, signing_input, signature)
+    return UnverifiedJwt(header, claims, signing_input, signature)
 
 
-async def verify_foreign(token: str, find: FindForeign) -> Verified | Rejection:
+async def verify_external(token: str, find: FindExternalKey) -> VerifiedJwt | Rejection:
     """The claims of a token of somebody else, if one of the keys that we know them by signed it.
 
     The rules are those of `verify`: the key decides the algorithm, and nothing in the header brings a key along.
     """
-    found = read(token)
+    found = parse(token)
     return found if isinstance(found, Rejection) else await found.verified(await find(found.header))
 
 
-def judge_times(claims: Mapping[str, Any], now: NumericDate) -> Rejection | None:
+def check_times(claims: Mapping[str, Any], now: NumericDate) -> Rejection | None:
     """Whether `exp` has passed or `nbf` is still to come (RFC 7519 sections 4.1.4 and 4.1.5); no leeway for our own.
 
     A token without `exp` has no life at all.
@@ -183,7 +183,7 @@ def _parts(token: str) -> tuple[Document, Document, bytes, bytes] | None:
         signature = unbase64url(signature_text)
     except ValueError:
         return None
-    if not has_sound_claims(claims):
+    if not has_valid_claim_types(claims):
         return None
     return header, claims, f"{header_text}.{claims_text}".encode(), signature
 
@@ -234,7 +234,7 @@ def _finite(text: str) -> float:
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
 
 
-def has_sound_claims(claims: Mapping[str, Any]) -> bool:
+def has_valid_claim_types(claims: Mapping[str, Any]) -> bool:
     """Whether the registered claims are of the types that everybody who reads a token counts on."""
     return (
         all(_is_time(claims[name]) for name in _TIMES if name in claims)

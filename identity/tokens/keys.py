@@ -263,7 +263,7 @@ def _described(
         pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         key["privateKey"] = pem.decode().strip()
     if certificate is not None:
-        information = certificates.information(certificate)
+        information = certificates.certificate_information(certificate)
         key |= {"certificate": certificates.pem(certificate), "certificateInformation": information}
         key["expirationInstant"] = information["validTo"]
     return key

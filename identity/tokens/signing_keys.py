@@ -50,7 +50,7 @@ CLIENT_SECRET_KEYS: Final = {
 _SIGNATURE_BYTES: Final = {"ES256": 64, "ES384": 96, "ES512": 132, "HS256": 32, "HS384": 48, "HS512": 64, "Ed25519": 64}
 
 
-class Half(Protocol):
+class KeyOperations(Protocol):
     """What signs or verifies octets."""
 
     def sign(self, msg: bytes) -> bytes:
@@ -70,8 +70,8 @@ class SigningKey:
     id: str
     kid: str | None
     algorithm: str
-    verifier: Half = dataclasses.field(repr=False)
-    signer: Half | None = dataclasses.field(repr=False)
+    verifier: KeyOperations = dataclasses.field(repr=False)
+    signer: KeyOperations | None = dataclasses.field(repr=False)
     signature_bytes: int
 
     @property
@@ -104,18 +104,18 @@ def parse(document: Document) -> SigningKey:
     return SigningKey(document["id"], document["kid"], algorithm, _half(algorithm, public), signer, size)
 
 
-def of_public_key(public: PublicKey, kid: str, algorithm: str) -> SigningKey:
+def from_public_key(public: PublicKey, kid: str, algorithm: str) -> SigningKey:
     """The key of somebody else, which only verifies, and with this algorithm alone."""
     size = (public.key_size + 7) // 8 if isinstance(public, rsa.RSAPublicKey) else _SIGNATURE_BYTES[algorithm]
     return SigningKey(kid, kid, algorithm, _half(algorithm, public), None, size)
 
 
-def of_client_secret(key_id: str, client_secret: str) -> SigningKey:
+def from_client_secret(key_id: str, client_secret: str) -> SigningKey:
     """The key that signs with an application's client secret (OpenID Connect Core 10.1), by the id of a fixed key."""
     return _hmac(key_id, None, CLIENT_SECRET_KEYS[key_id], client_secret)
 
 
-def of_shared_secret(algorithm: str, secret: str) -> SigningKey | None:
+def from_shared_secret(algorithm: str, secret: str) -> SigningKey | None:
     """The key that a client signs with when it signs with its secret, or None where the secret is too short for that.
 
     It must be as long as the hash (RFC 7518 section 3.2): a shorter one could be found by trying, from one token.
@@ -161,12 +161,12 @@ def _hmac(key_id: str, kid: str | None, algorithm: str, secret: str) -> SigningK
     return SigningKey(key_id, kid, algorithm, half, half, _SIGNATURE_BYTES[algorithm])
 
 
-def _half(algorithm: str, key: Any) -> Half:
+def _half(algorithm: str, key: Any) -> KeyOperations:
     if algorithm == "Ed25519":
         return _EdwardsHalf(key)
     if algorithm in _PSS_HASHES:
         return _PssHalf(key, _PSS_HASHES[algorithm]())
-    half: Half = (CryptographyRSAKey if TYPES[algorithm] == "RSA" else CryptographyECKey)(key, algorithm)
+    half: KeyOperations = (CryptographyRSAKey if TYPES[algorithm] == "RSA" else CryptographyECKey)(key, algorithm)
     return half
 
 

@@ -179,7 +179,7 @@ async def test_a_public_key_is_no_hmac_secret(federated, fake, key_pairs, form, 
     secret = {
         "pem": public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
         "der": public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
-        "jwk": json.dumps(jwks.of_key(fake.key)).encode(),
+        "jwk": json.dumps(jwks.to_jwk(fake.key)).encode(),
         "secret": b"the secret",
     }[form]
     head = base64url(json.dumps({"alg": algorithm, "kid": fake.key["kid"]}).encode())
@@ -204,10 +204,10 @@ async def test_a_symmetric_key_in_the_set_signs_nothing(federated, fake) -> None
 async def test_a_key_that_a_token_brings_along_is_ignored(federated, fake, name) -> None:
     evil = await make_key(kid=fake.key["kid"])
     values = {
-        "jwk": jwks.of_key(evil),
+        "jwk": jwks.to_jwk(evil),
         "jku": f"{fake.issuer}/evil",
         "x5u": f"{fake.issuer}/evil",
-        "x5c": jwks.of_key(evil)["x5c"],
+        "x5c": jwks.to_jwk(evil)["x5c"],
     }
     fake.id_token = await signed(evil, fake.claims(), **{name: values[name]})
     assert await is_refused(federated)
@@ -237,7 +237,7 @@ async def test_a_changed_token_is_refused(federated, fake) -> None:
 
 async def test_a_key_of_another_algorithm_or_use_signs_nothing(federated, fake) -> None:
     fake.id_claims = fake.claims()
-    jwk = jwks.of_key(fake.key)
+    jwk = jwks.to_jwk(fake.key)
     for change in ({"alg": "RS256"}, {"use": "enc"}, {"kty": "EC", "crv": "P-384"}, {"x": "AA"}, {"kty": "XX"}):
         async with providing(fake.clock, fake.key) as other:
             other.keys = [{**jwk, **change}]

@@ -32,11 +32,11 @@ URL = "https://server.example.com/token"
 
 @pytest.mark.requirement("oauth-12-15")
 async def test_examples_of_the_rfc_hold():
-    proof = await dpop.read(OF_TOKEN_REQUEST)
+    proof = await dpop.verify(OF_TOKEN_REQUEST)
     assert proof is not None
     assert proof.thumbprint == THUMBPRINT  # RFC 9449 section 6.1
     assert proof.claims == {"jti": "-BwC3ESc6acc2lTc", "htm": "POST", "htu": URL, "iat": 1562262616}
-    other = await dpop.read(OF_RESOURCE_REQUEST)
+    other = await dpop.verify(OF_RESOURCE_REQUEST)
     assert other is not None
     assert other.thumbprint == THUMBPRINT
     assert other.claims["ath"] == "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
@@ -60,10 +60,10 @@ def flipped(text: str) -> str:
 
 
 async def test_changed_example_does_not_hold():
-    assert await dpop.read(flipped(OF_TOKEN_REQUEST)) is None
+    assert await dpop.verify(flipped(OF_TOKEN_REQUEST)) is None
     head, claims, signature = OF_RESOURCE_REQUEST.split(".")
-    assert await dpop.read(f"{head}.{OF_TOKEN_REQUEST.split('.')[1]}.{signature}") is None
-    assert await dpop.read(f"{head}.{claims}.") is None
+    assert await dpop.verify(f"{head}.{OF_TOKEN_REQUEST.split('.')[1]}.{signature}") is None
+    assert await dpop.verify(f"{head}.{claims}.") is None
 
 
 def text(value: dict) -> str:
@@ -105,20 +105,20 @@ HEADERS = {
 @pytest.mark.requirement("oauth-12-15")
 @pytest.mark.parametrize("changes", HEADERS.values(), ids=HEADERS.keys())
 async def test_header_has_to_be_that_of_a_proof(changes):
-    assert await dpop.read(KEY.proof("POST", URL)) is not None
-    assert await dpop.read(KEY.proof("POST", URL, header=changes)) is None
+    assert await dpop.verify(KEY.proof("POST", URL)) is not None
+    assert await dpop.verify(KEY.proof("POST", URL, header=changes)) is None
 
 
 @pytest.mark.requirement("oauth-12-15")
 async def test_attack_33_and_34_unsigned_and_symmetric_proofs_are_none():
     for algorithm in ("none", "None", "nOnE"):
         head = text({"typ": "dpop+jwt", "alg": algorithm, "jwk": KEY.jwk})
-        assert await dpop.read(f"{head}.{text(CLAIMS)}.") is None
+        assert await dpop.verify(f"{head}.{text(CLAIMS)}.") is None
     secret = {"kty": "oct", "k": encoded(b"a secret of thirty-two octets ok")}
     head = text({"typ": "dpop+jwt", "alg": "HS256", "jwk": secret})
     mac = hmac.HMAC(b"a secret of thirty-two octets ok", hashes.SHA256())
     mac.update(f"{head}.{text(CLAIMS)}".encode())
-    assert await dpop.read(f"{head}.{text(CLAIMS)}.{encoded(mac.finalize())}") is None
+    assert await dpop.verify(f"{head}.{text(CLAIMS)}.{encoded(mac.finalize())}") is None
 
 
 async def test_rsa_and_edwards_keys_prove_as_well_up_to_a_size(monkeypatch):
@@ -127,16 +127,16 @@ async def test_rsa_and_edwards_keys_prove_as_well_up_to_a_size(monkeypatch):
     jwk = {"kty": "RSA", "n": encoded(numbers.n.to_bytes(256, "big")), "e": "AQAB"}
     signing_input = f"{text({'typ': 'dpop+jwt', 'alg': 'RS256', 'jwk': jwk})}.{text(CLAIMS)}"
     signature = wide.sign(signing_input.encode(), padding.PKCS1v15(), hashes.SHA256())
-    proof = await dpop.read(f"{signing_input}.{encoded(signature)}")
+    proof = await dpop.verify(f"{signing_input}.{encoded(signature)}")
     assert proof is not None
     assert proof.thumbprint == jwks.thumbprint(jwk)
     monkeypatch.setattr(dpop, "_MAXIMUM_SIGNATURE_BYTES", 255)
-    assert await dpop.read(f"{signing_input}.{encoded(signature)}") is None
+    assert await dpop.verify(f"{signing_input}.{encoded(signature)}") is None
     short = ed25519.Ed25519PrivateKey.generate()
     jwk = {"kty": "OKP", "crv": "Ed25519", "x": encoded(short.public_key().public_bytes_raw())}
     for algorithm in ("EdDSA", "Ed25519"):
         signing_input = f"{text({'typ': 'dpop+jwt', 'alg': algorithm, 'jwk': jwk})}.{text(CLAIMS)}"
-        assert await dpop.read(f"{signing_input}.{encoded(short.sign(signing_input.encode()))}") is not None
+        assert await dpop.verify(f"{signing_input}.{encoded(short.sign(signing_input.encode()))}") is not None
 
 
 async def test_weak_rsa_key_proves_nothing():
@@ -144,4 +144,4 @@ async def test_weak_rsa_key_proves_nothing():
     jwk = {"kty": "RSA", "n": encoded(weak.public_key().public_numbers().n.to_bytes(128, "big")), "e": "AQAB"}
     signing_input = f"{text({'typ': 'dpop+jwt', 'alg': 'RS256', 'jwk': jwk})}.{text(CLAIMS)}"
     signature = weak.sign(signing_input.encode(), padding.PKCS1v15(), hashes.SHA256())
-    assert await dpop.read(f"{signing_input}.{encoded(signature)}") is None
+    assert await dpop.verify(f"{signing_input}.{encoded(signature)}") is None

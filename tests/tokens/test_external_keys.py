@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from identity.ids import base64url
 from identity.tokens import external_keys, jwks, jws
-from identity.tokens.jws import Rejection, Unverified, Verified
+from identity.tokens.jws import Rejection, UnverifiedJwt, VerifiedJwt
 from tests.client_signer import new_key, public
 from tests.client_signer import signed as signed_by
 from tests.fake_provider import make_key, signed
@@ -31,40 +31,40 @@ async def key():
 
 async def verified(token, key_set):
     async def find(header):
-        return external_keys.of_set(key_set, header)
+        return external_keys.from_jwk_set(key_set, header)
 
-    return await jws.verify_foreign(token, find)
+    return await jws.verify_external(token, find)
 
 
 async def test_a_key_of_the_set_verifies(key):
-    found = await verified(await signed(key, CLAIMS), {"keys": [jwks.of_key(key)]})
-    assert isinstance(found, Verified)
+    found = await verified(await signed(key, CLAIMS), {"keys": [jwks.to_jwk(key)]})
+    assert isinstance(found, VerifiedJwt)
     assert found.claims == CLAIMS
 
 
 async def test_a_key_without_alg_may_have_any_that_fits_it(key):
-    jwk = {name: value for name, value in jwks.of_key(key).items() if name not in {"alg", "use"}}
-    assert isinstance(await verified(await signed(key, CLAIMS), {"keys": [jwk]}), Verified)
+    jwk = {name: value for name, value in jwks.to_jwk(key).items() if name not in {"alg", "use"}}
+    assert isinstance(await verified(await signed(key, CLAIMS), {"keys": [jwk]}), VerifiedJwt)
 
 
 async def test_edwards_keys_go_by_both_names():
     key = await make_key("Ed25519")
-    jwk = {name: value for name, value in jwks.of_key(key).items() if name != "alg"}
+    jwk = {name: value for name, value in jwks.to_jwk(key).items() if name != "alg"}
     for name in ("EdDSA", "Ed25519"):
         head = {"alg": name, "kid": key["kid"]}
-        assert external_keys.of_set({"keys": [jwk]}, head).algorithm == "Ed25519"
+        assert external_keys.from_jwk_set({"keys": [jwk]}, head).algorithm == "Ed25519"
 
 
 async def test_a_token_without_kid_needs_a_set_with_one_key_that_fits(key):
     other, rsa_key = await make_key("ES256"), await make_key("ES384")
     token = await signed({**key, "kid": None}, CLAIMS)
-    assert isinstance(await verified(token, {"keys": [jwks.of_key(rsa_key), jwks.of_key(key)]}), Verified)
-    both = {"keys": [jwks.of_key(other), jwks.of_key(key)]}
+    assert isinstance(await verified(token, {"keys": [jwks.to_jwk(rsa_key), jwks.to_jwk(key)]}), VerifiedJwt)
+    both = {"keys": [jwks.to_jwk(other), jwks.to_jwk(key)]}
     assert await verified(token, both) is Rejection.INVALID
 
 
 async def test_two_keys_of_one_name_are_none(key):
-    twice = {"keys": [jwks.of_key(key), jwks.of_key(key)]}
+    twice = {"keys": [jwks.to_jwk(key), jwks.to_jwk(key)]}
     assert await verified(await signed(key, CLAIMS), twice) is Rejection.INVALID
 
 
@@ -77,8 +77,8 @@ async def test_what_is_no_set_has_no_keys(key, key_set):
 
 async def test_only_the_first_hundred_keys_are_looked_at(key):
     others = [{"kid": str(number)} for number in range(100)]
-    assert await verified(await signed(key, CLAIMS), {"keys": [*others, jwks.of_key(key)]}) is Rejection.INVALID
-    assert isinstance(await verified(await signed(key, CLAIMS), {"keys": [*others[1:], jwks.of_key(key)]}), Verified)
+    assert await verified(await signed(key, CLAIMS), {"keys": [*others, jwks.to_jwk(key)]}) is Rejection.INVALID
+    assert isinstance(await verified(await signed(key, CLAIMS), {"keys": [*others[1:], jwks.to_jwk(key)]}), VerifiedJwt)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ async def test_only_the_first_hundred_keys_are_looked_at(key):
     ids=str,
 )
 async def test_a_key_that_cannot_be_right_is_no_key(key, change):
-    broken = {"keys": [{**jwks.of_key(key), **change}]}
+    broken = {"keys": [{**jwks.to_jwk(key), **change}]}
     assert await verified(await signed(key, CLAIMS), broken) is Rejection.INVALID
 
 
@@ -110,14 +110,14 @@ async def test_a_key_that_cannot_be_right_is_no_key(key, change):
 def test_rsa_keys_that_are_weak_are_none(bits, exponent, is_good):
     numbers = rsa.generate_private_key(exponent, bits).public_key().public_numbers()
     jwk = {"kty": "RSA", "kid": "k", "n": integer(numbers.n), "e": integer(numbers.e)}
-    assert (external_keys.of_set({"keys": [jwk]}, {"alg": "RS256", "kid": "k"}) is not None) is is_good
+    assert (external_keys.from_jwk_set({"keys": [jwk]}, {"alg": "RS256", "kid": "k"}) is not None) is is_good
     assert external_keys.is_public_pem(pem_of(rsa.RSAPublicNumbers(numbers.e, numbers.n).public_key())) is is_good
 
 
 def test_an_exponent_that_only_costs_time_is_refused():
     numbers = rsa.generate_private_key(65537, 2048).public_key().public_numbers()
     jwk = {"kty": "RSA", "kid": "k", "n": integer(numbers.n), "e": integer(numbers.n - 2)}
-    assert external_keys.of_set({"keys": [jwk]}, {"alg": "RS256", "kid": "k"}) is None
+    assert external_keys.from_jwk_set({"keys": [jwk]}, {"alg": "RS256", "kid": "k"}) is None
 
 
 def test_only_public_keys_that_sign_are_pems_of_a_key():
@@ -133,21 +133,21 @@ def test_only_public_keys_that_sign_are_pems_of_a_key():
         "-----BEGIN CERTIFICATE-----",
     ):
         assert not external_keys.is_public_pem(text)
-        assert external_keys.of_pem(text, "k", "ES256") is None
+        assert external_keys.from_pem(text, "k", "ES256") is None
 
 
 @pytest.mark.parametrize("algorithm", ["HS256", "none", "ES384", "RS256", None, 7])
 async def test_a_pem_verifies_what_its_key_can_sign(key, algorithm):
-    assert external_keys.of_pem(key["publicKey"], "k", "ES256").algorithm == "ES256"
-    assert external_keys.of_pem(key["certificate"], "k", "ES256").algorithm == "ES256"
-    assert external_keys.of_pem(key["publicKey"], "k", algorithm) is None
+    assert external_keys.from_pem(key["publicKey"], "k", "ES256").algorithm == "ES256"
+    assert external_keys.from_pem(key["certificate"], "k", "ES256").algorithm == "ES256"
+    assert external_keys.from_pem(key["publicKey"], "k", algorithm) is None
 
 
 @pytest.mark.parametrize("kid", [["a"], {"a": 1}])
 async def test_a_kid_that_is_no_text_is_nobody_s(key, kid):
-    jwk = jwks.of_key(key)
-    assert external_keys.of_set({"keys": [jwk]}, {"alg": "ES256", "kid": kid}) is None
-    found = external_keys.of_set({"keys": [{**jwk, "kid": kid}, jwk]}, {"alg": "ES256", "kid": key["kid"]})
+    jwk = jwks.to_jwk(key)
+    assert external_keys.from_jwk_set({"keys": [jwk]}, {"alg": "ES256", "kid": kid}) is None
+    found = external_keys.from_jwk_set({"keys": [{**jwk, "kid": kid}, jwk]}, {"alg": "ES256", "kid": key["kid"]})
     assert found is not None
     assert found.kid == key["kid"]
 
@@ -155,14 +155,15 @@ async def test_a_kid_that_is_no_text_is_nobody_s(key, kid):
 async def test_probabilistic_signatures_are_for_clients_and_not_for_providers():
     key = new_key("PS256")
     keys = external_keys.KeySet(public(key))
-    token = jws.read(signed_by(key, CLAIMS, "PS256"))
-    assert isinstance(token, Unverified)
+    token = jws.parse(signed_by(key, CLAIMS, "PS256"))
+    assert isinstance(token, UnverifiedJwt)
     assert keys.find(token.header) is None
-    found = keys.find(token.header, external_keys.OF_CLIENTS)
-    assert isinstance(await token.verified(found), Verified)
-    assert keys.find({**token.header, "alg": "RS256"}, external_keys.OF_CLIENTS) is not found
+    found = keys.find(token.header, external_keys.CLIENT_ALGORITHMS)
+    assert isinstance(await token.verified(found), VerifiedJwt)
+    assert keys.find({**token.header, "alg": "RS256"}, external_keys.CLIENT_ALGORITHMS) is not found
     assert (
-        await token.verified(keys.find({**token.header, "alg": "PS512"}, external_keys.OF_CLIENTS)) is Rejection.INVALID
+        await token.verified(keys.find({**token.header, "alg": "PS512"}, external_keys.CLIENT_ALGORITHMS))
+        is Rejection.INVALID
     )
 
 
@@ -176,4 +177,4 @@ async def test_key_of_a_set_is_parsed_once():
 @pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512", "none", ["ES256"], None])
 async def test_attack_34_no_set_gives_a_key_for_what_is_no_algorithm_of_public_keys(algorithm):
     keys = external_keys.KeySet({"keys": [*public(new_key())["keys"], {"kty": "oct", "k": "c2VjcmV0"}]})
-    assert keys.find({"alg": algorithm}, (*external_keys.OF_CLIENTS, "HS256")) is None
+    assert keys.find({"alg": algorithm}, (*external_keys.CLIENT_ALGORITHMS, "HS256")) is None

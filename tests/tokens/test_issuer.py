@@ -11,7 +11,7 @@ from joserfc.jwk import KeySet, OctKey
 from identity.ids import new_id
 from identity.instants import later, numeric_date
 from identity.tokens import id_tokens, jwks, jws, keys
-from identity.tokens.access_tokens import Login
+from identity.tokens.access_tokens import TokenContext
 from identity.tokens.issuer import TokenIssuer, VerifiedToken
 from identity.tokens.jws import Rejection
 from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
@@ -53,9 +53,9 @@ class World:
     async def find_client(self, client_id):
         return self.clients.get(client_id)
 
-    def login(self, **members) -> Login:
+    def login(self, **members) -> TokenContext:
         members = {"scopes": ("openid",), "grants": ("authorization_code",), **members}
-        return Login(
+        return TokenContext(
             tenant=self.tenant,
             application=self.application,
             user=self.user,
@@ -74,7 +74,7 @@ class World:
 
     def read(self, token):
         """The claims, as an independent library verifies them."""
-        published = KeySet.import_key_set(jwks.of_keys(self.keys.values()))
+        published = KeySet.import_key_set(jwks.to_jwk_set(self.keys.values()))
         return jwt.decode(token, published, algorithms=["RS256", "ES256"], registry=_LAX).claims
 
 
@@ -176,7 +176,7 @@ async def test_minimal_id_token_has_no_claims_of_ours_and_is_still_recognized(wo
     verified = await world.issuer.verify_id_token(token, world.find_client, NOW)
     assert isinstance(verified, VerifiedToken)
     assert (set(verified.claims), verified.kind) == (MINIMAL, "id")
-    assert jws.read(token).header.keys() == {"alg", "kid", "typ"}
+    assert jws.parse(token).header.keys() == {"alg", "kid", "typ"}
     assert isinstance(await world.issuer.verify_id_token_hint(token, world.find_client), VerifiedToken)
     world.tenant["jwtConfiguration"]["accessTokenKeyId"] = world.es256
     assert await world.issuer.verify_access_token(token, world.find_client, NOW) is Rejection.INVALID

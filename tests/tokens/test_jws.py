@@ -15,8 +15,8 @@ from joserfc.jwk import JWKRegistry, OctKey
 
 from identity.ids import base64url, unbase64url
 from identity.tokens import jwks, jws, keys
-from identity.tokens.jws import Rejection, Verified
-from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, of_client_secret, parse
+from identity.tokens.jws import Rejection, VerifiedJwt
+from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, from_client_secret, parse
 from tests.builders import NOW
 
 EVIL = "https://evil.example.com"
@@ -88,12 +88,12 @@ async def test_token_is_verified_by_us_and_by_an_independent_library(algorithm, 
     document = documents[algorithm]
     token = await jws.sign(key_of(algorithm), CLAIMS, {"gty": ["authorization_code"]})
     verified = await jws.verify(token, find)
-    assert isinstance(verified, Verified)
+    assert isinstance(verified, VerifiedJwt)
     assert verified.claims == CLAIMS
     assert verified.header == {"alg": algorithm, "typ": "JWT", "kid": document["kid"], "gty": ["authorization_code"]}
     registry = other_jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
     other = (
-        OctKey.import_key(document["secret"]) if "secret" in document else JWKRegistry.import_key(jwks.of_key(document))
+        OctKey.import_key(document["secret"]) if "secret" in document else JWKRegistry.import_key(jwks.to_jwk(document))
     )
     assert json.loads(other_jws.deserialize_compact(token, other, registry=registry).payload) == CLAIMS
 
@@ -124,7 +124,7 @@ async def test_key_without_private_half_does_not_sign(documents):
 
 async def test_client_secret_signs_but_is_never_found_by_a_kid(find):
     key_id = next(key_id for key_id, algorithm in CLIENT_SECRET_KEYS.items() if algorithm == "HS256")
-    token = await jws.sign(of_client_secret(key_id, "s" * 43), CLAIMS)
+    token = await jws.sign(from_client_secret(key_id, "s" * 43), CLAIMS)
     assert json.loads(other_jws.deserialize_compact(token, OctKey.import_key("s" * 43)).payload) == CLAIMS
     assert await jws.verify(token, find) is Rejection.INVALID
     assert find.kids == []
@@ -180,12 +180,12 @@ async def test_attack_34_a_public_key_in_any_form_is_no_hmac_secret(form, victim
         "pem": document["publicKey"].encode,
         "pem and line feed": lambda: document["publicKey"].encode() + b"\n",
         "der": lambda: public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
-        "raw": lambda: unbase64url(jwks.of_key(document)["n" if victim == "RS256" else "x"]),
+        "raw": lambda: unbase64url(jwks.to_jwk(document)["n" if victim == "RS256" else "x"]),
         "openssh": lambda: public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH),
         "certificate": lambda: certificate,
-        "certificate der": lambda: base64.b64decode(jwks.of_key(document)["x5c"][0]),
-        "jwk": lambda: json.dumps(jwks.of_key(document)).encode(),
-        "jwk set": lambda: json.dumps(jwks.of_keys([document])).encode(),
+        "certificate der": lambda: base64.b64decode(jwks.to_jwk(document)["x5c"][0]),
+        "jwk": lambda: json.dumps(jwks.to_jwk(document)).encode(),
+        "jwk set": lambda: json.dumps(jwks.to_jwk_set([document])).encode(),
     }[form]()
     algorithm = {"sha256": "HS256", "sha384": "HS384", "sha512": "HS512"}[digest]
     signing_input = f"{encoded(header_of(key_of(victim), alg=algorithm))}.{encoded(CLAIMS)}"
@@ -200,7 +200,7 @@ async def test_attack_34_a_public_key_in_any_form_is_no_hmac_secret(form, victim
 )
 async def test_attack_34_the_key_decides_the_algorithm(mine, claimed, key_of, find):
     key = key_of(mine)
-    expected = Verified if claimed == mine else Rejection
+    expected = VerifiedJwt if claimed == mine else Rejection
     assert isinstance(await jws.verify(signed(key, header_of(key, alg=claimed), CLAIMS), find), expected)
 
 
@@ -230,7 +230,7 @@ async def test_attack_35_a_kid_is_one_look_up_and_nothing_more(kid, key_of, find
 @pytest.mark.requirement("attack-35")
 async def test_attack_35_keys_inside_the_token_are_ignored(documents, key_of, find):
     mine, theirs = key_of("RS256"), parse(await make("RS256"))
-    their_jwk = jwks.of_key(await make("RS256"))
+    their_jwk = jwks.to_jwk(await make("RS256"))
     offers = {
         "jwk": their_jwk,
         "jku": f"{EVIL}/jwks.json",
@@ -240,7 +240,7 @@ async def test_attack_35_keys_inside_the_token_are_ignored(documents, key_of, fi
     forged = signed(theirs, header_of(mine, **offers), CLAIMS)
     assert await jws.verify(forged, find) is Rejection.INVALID
     genuine = signed(mine, header_of(mine, **offers), CLAIMS)
-    assert isinstance(await jws.verify(genuine, find), Verified)
+    assert isinstance(await jws.verify(genuine, find), VerifiedJwt)
     assert find.kids == [mine.kid, mine.kid]
 
 
@@ -299,13 +299,13 @@ async def test_attack_37_oversized_and_deep_tokens_are_refused_before_they_are_d
 @pytest.mark.requirement("attack-37")
 async def test_attack_37_claims_nested_too_deeply_are_refused_though_signed(key_of, find):
     key = key_of("ES256")
-    assert isinstance(await jws.verify(signed(key, header_of(key), deep(30)), find), Verified)
+    assert isinstance(await jws.verify(signed(key, header_of(key), deep(30)), find), VerifiedJwt)
     assert await jws.verify(signed(key, header_of(key), deep(40)), find) is Rejection.MALFORMED
 
 
 async def test_brackets_in_texts_are_not_nesting(key_of, find):
     token = await jws.sign(key_of("ES256"), {**CLAIMS, "note": '[{"\\' * 100})
-    assert isinstance(await jws.verify(token, find), Verified)
+    assert isinstance(await jws.verify(token, find), VerifiedJwt)
 
 
 @pytest.mark.requirement("attack-38")
@@ -415,7 +415,7 @@ async def test_what_is_no_token_is_malformed(token, find):
     ],
 )
 def test_times_are_judged_without_leeway(claims, outcome):
-    assert jws.judge_times(claims, 1000) is outcome
+    assert jws.check_times(claims, 1000) is outcome
 
 
 def verifier_of(jwk) -> Any:

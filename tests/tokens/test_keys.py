@@ -225,7 +225,7 @@ async def test_import_refuses_encrypted_keys_and_foreign_curves():
 async def test_attack_34_public_key_material_is_no_hmac_secret(rsa_key):
     public = load_pem_public_key(rsa_key["publicKey"].encode())
     ssh = public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
-    jwk_set = json.dumps(jwks.of_keys([rsa_key]))
+    jwk_set = json.dumps(jwks.to_jwk_set([rsa_key]))
     for secret in (rsa_key["publicKey"], "\n" + rsa_key["certificate"], ssh, jwk_set):
         assert await refused({"type": "HMAC", "algorithm": "HS256", "secret": secret}) == ["[invalid]key.secret"]
 
@@ -233,7 +233,7 @@ async def test_attack_34_public_key_material_is_no_hmac_secret(rsa_key):
 @pytest.mark.requirement("contract-discovery-1")
 async def test_jwk_set_is_read_by_an_independent_library():
     made = [await generate(name) for name in ("RS256", "ES256", "ES384", "ES512", "Ed25519", "HS256")]
-    published = jwks.of_keys(made)["keys"]
+    published = jwks.to_jwk_set(made)["keys"]
     read = KeySet.import_key_set({"keys": published})
     for key, entry, imported in zip(made, published, read.keys, strict=False):
         assert imported.as_pem(private=False).decode().strip() == key["publicKey"]
@@ -243,7 +243,7 @@ async def test_jwk_set_is_read_by_an_independent_library():
 @pytest.mark.requirement("attack-39", "oauth-4.4-1")
 async def test_attack_39_jwk_holds_public_members_only():
     made = [await generate(name) for name in ("RS256", "ES512", "Ed25519", "HS256")]
-    published = jwks.of_keys(made)["keys"]
+    published = jwks.to_jwk_set(made)["keys"]
     assert [entry["kty"] for entry in published] == ["RSA", "EC", "OKP"]
     allowed = {"alg", "kid", "kty", "use", "n", "e", "crv", "x", "y", "x5c", "x5t", "x5t#S256"}
     for entry in published:
@@ -254,13 +254,13 @@ async def test_attack_39_jwk_holds_public_members_only():
 async def test_jwk_coordinates_keep_their_leading_zeros():
     """Of many P-521 keys some have a short coordinate; every one must be written with 66 bytes (88 characters)."""
     for _ in range(20):
-        entry = jwks.of_key(await generate("ES512"))
+        entry = jwks.to_jwk(await generate("ES512"))
         assert len(entry["x"]) == len(entry["y"]) == 88
 
 
 @pytest.mark.requirement("oauth-4.4-1")
 async def test_jwk_carries_its_certificate(rsa_key):
-    entry = jwks.of_key(rsa_key)
+    entry = jwks.to_jwk(rsa_key)
     der = base64.b64decode(entry["x5c"][0])
     assert x509.load_der_x509_certificate(der) == x509.load_pem_x509_certificate(rsa_key["certificate"].encode())
     assert entry["x5t"] == rsa_key["certificateInformation"]["sha1Thumbprint"]

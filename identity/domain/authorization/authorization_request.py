@@ -73,7 +73,7 @@ class AuthorizationRequest:
     login_hint: str | None = None
     idp_hint: str | None = None
     locales: tuple[str, ...] = ()
-    claims: ClaimsRequest = claims_request.NOTHING
+    claims: ClaimsRequest = claims_request.NO_CLAIMS
     user_code: str | None = None
     device: Mapping[str, str] = dataclasses.field(default_factory=dict)
     resources: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ class _Facts:
 
     @property
     def claims(self) -> ClaimsRequest:
-        return claims_request.parsed(self.given.get("claims"), self.given.get("acr_values"))
+        return claims_request.parse(self.given.get("claims"), self.given.get("acr_values"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def _is_token_for_openid(given: Mapping[str, Any]) -> bool:
 
 
 def _response_type(given: Mapping[str, Any], application: Document | None) -> ResponseType | None:
-    speaks_hybrid = application is not None and security_profiles.speaks_hybrid(application)
+    speaks_hybrid = application is not None and security_profiles.allows_hybrid_flow(application)
     return response_types.find(given.get("response_type"), hybrid=speaks_hybrid)
 
 
@@ -229,7 +229,7 @@ def _require_response_type(facts: _Facts) -> None:
         raise InvalidRequest("missing_response_type", "The request is missing a required parameter: response_type.")
     if facts.response_type is None:
         supported = "code, token, id_token, token id_token"
-        if security_profiles.speaks_hybrid(facts.application):
+        if security_profiles.allows_hybrid_flow(facts.application):
             supported += ", code id_token, code token, code id_token token"
         raise UnsupportedResponseType(
             "invalid_response_type", f"The response_type must be one of {supported}, and not {wanted}."
@@ -268,7 +268,7 @@ def _require_response_mode(facts: _Facts) -> None:
 def _require_grant(facts: _Facts) -> None:
     """A hybrid type is an answer of both grants, and needs both."""
     for grant_type in () if facts.response_type is None else facts.response_type.grant_types:
-        if not security_profiles.may_use(facts.application, grant_type):
+        if not security_profiles.may_use_grant(facts.application, grant_type):
             raise UnauthorizedClient("grant_type_disabled", f"The grant {grant_type} is disabled.")
 
 
@@ -378,12 +378,12 @@ def _accepted(facts: _Facts, redirect_uri: str) -> AuthorizationRequest:
 
 def _scopes(facts: _Facts) -> tuple[str, ...]:
     """What the policies leave; the implicit grant never gives a refresh token, so it drops offline_access."""
-    kept = scopes.allowed(scopes.parsed(facts.given.get("scope")), facts.oauth, facts.application["scopes"])
+    kept = scopes.apply_policy(scopes.parse(facts.given.get("scope")), facts.oauth, facts.application["scopes"])
     return kept if facts.gives_code else tuple(scope for scope in kept if scope != scopes.OFFLINE_ACCESS)
 
 
 def _resources(facts: _Facts) -> tuple[str, ...]:
-    return resource_indicators.requested(facts.given.get("resource"), facts.oauth)
+    return resource_indicators.parse(facts.given.get("resource"), facts.oauth)
 
 
 def _prompts(facts: _Facts) -> frozenset[str]:

@@ -28,7 +28,7 @@ _MAXIMUM_VALUES = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wish:
+class RequestedClaim:
     """How one claim is wanted; `values` are the values that will do, as JSON texts, or None for any."""
 
     is_essential: bool = False
@@ -39,18 +39,18 @@ class Wish:
         return self.values is None or _json(value) in self.values
 
 
-Wishes = Mapping[str, Wish]
+RequestedClaims = Mapping[str, RequestedClaim]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClaimsRequest:
     """What a request wants to be told by userinfo and in the ID token, by the names of claims."""
 
-    userinfo: Wishes = dataclasses.field(default_factory=dict)
-    id_token: Wishes = dataclasses.field(default_factory=dict)
+    userinfo: RequestedClaims = dataclasses.field(default_factory=dict)
+    id_token: RequestedClaims = dataclasses.field(default_factory=dict)
 
     @property
-    def acr(self) -> Wish | None:
+    def acr(self) -> RequestedClaim | None:
         """How the authentication context class is wanted, if it is."""
         return self.id_token.get(ACR)
 
@@ -61,45 +61,48 @@ class ClaimsRequest:
 
     def document(self) -> Document | None:
         """What codes and refresh tokens keep of it; None for nothing."""
-        kept = {"userinfo": kept_of(self.userinfo), "id_token": kept_of(self.id_token)}
+        kept = {"userinfo": to_document(self.userinfo), "id_token": to_document(self.id_token)}
         return kept if self.userinfo or self.id_token else None
 
     @classmethod
     def of(cls, document: Document | None) -> ClaimsRequest:
         """The request behind such a document."""
         if document is None:
-            return NOTHING
-        return cls(wishes_of(document["userinfo"]), wishes_of(document["id_token"]))
+            return NO_CLAIMS
+        return cls(from_document(document["userinfo"]), from_document(document["id_token"]))
 
 
-NOTHING: Final = ClaimsRequest()
+NO_CLAIMS: Final = ClaimsRequest()
 
 
-def parsed(claims: str | None, acr_values: str | None) -> ClaimsRequest:
+def parse(claims: str | None, acr_values: str | None) -> ClaimsRequest:
     """What the parameters `claims` and `acr_values` ask for. Raises InvalidRequest.
 
     `acr_values` asks for the claim `acr` in the ID token, and not as an essential one (Core 3.1.2.1); what `claims`
     says of it comes first.
     """
     if claims is None and acr_values is None:
-        return NOTHING
+        return NO_CLAIMS
     members = {} if claims is None else _members(claims)
     id_token = _wishes(members.get("id_token"), _STANDARD | {ACR})
     if acr_values is not None and ACR not in id_token:
-        id_token[ACR] = Wish(values=tuple(_json(value) for value in acr_values.split()[:_MAXIMUM_VALUES]))
+        id_token[ACR] = RequestedClaim(values=tuple(_json(value) for value in acr_values.split()[:_MAXIMUM_VALUES]))
     return ClaimsRequest(_wishes(members.get("userinfo"), _STANDARD), id_token)
 
 
-def kept_of(wishes: Wishes) -> Document:
+def to_document(wishes: RequestedClaims) -> Document:
     """Wishes as JSON; whether a claim was essential is of no interest once the request was accepted."""
     return {name: None if wish.values is None else list(wish.values) for name, wish in wishes.items()}
 
 
-def wishes_of(kept: Any) -> Wishes:
+def from_document(kept: Any) -> RequestedClaims:
     """The wishes behind that JSON; nothing, where it is not of that form."""
     if not isinstance(kept, dict):
         return {}
-    return {name: Wish(values=tuple(values) if isinstance(values, list) else None) for name, values in kept.items()}
+    return {
+        name: RequestedClaim(values=tuple(values) if isinstance(values, list) else None)
+        for name, values in kept.items()
+    }
 
 
 def _members(text: str) -> Document:
@@ -114,7 +117,7 @@ def _members(text: str) -> Document:
     return members
 
 
-def _wishes(asked: Any, names: frozenset[str]) -> dict[str, Wish]:
+def _wishes(asked: Any, names: frozenset[str]) -> dict[str, RequestedClaim]:
     """The wishes for the claims of these names; members that are not understood are ignored (Core 5.5)."""
     if asked is None:
         return {}
@@ -124,10 +127,10 @@ def _wishes(asked: Any, names: frozenset[str]) -> dict[str, Wish]:
     return {name: wish for name, wish in wishes.items() if name in names}
 
 
-def _wish(name: str, how: Any) -> Wish:
+def _wish(name: str, how: Any) -> RequestedClaim:
     """One member: null for the default, or an object with `essential`, `value`, `values` (Core 5.5.1)."""
     if how is None:
-        return Wish()
+        return RequestedClaim()
     if not isinstance(how, dict) or not isinstance(how.get("essential", False), bool):
         raise _malformed(f"wants the claim {name[:100]} in a way that is not understood")
     values = [how["value"]] if "value" in how else how.get("values")
@@ -138,7 +141,7 @@ def _wish(name: str, how: Any) -> Wish:
     except orjson.JSONEncodeError as error:
         # Deeper than what is written, though not deeper than what is read.
         raise _malformed(f"wants values of the claim {name[:100]} that are nested too deep") from error
-    return Wish(how.get("essential", False), texts)
+    return RequestedClaim(how.get("essential", False), texts)
 
 
 def _json(value: Any) -> str:

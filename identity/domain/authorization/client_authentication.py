@@ -29,7 +29,7 @@ ASSERTIONS: Final = frozenset({"client_secret_jwt", "private_key_jwt"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Presented:
+class PresentedCredentials:
     """The client id of a request and the secrets that may be meant by it; no secrets with method `none`.
 
     Basic credentials are form-encoded before they are joined (RFC 6749 section 2.3.1), but many clients send them
@@ -41,14 +41,16 @@ class Presented:
     secrets: tuple[str, ...] = dataclasses.field(default=(), repr=False)
 
 
-def presented(authorization: str | None, client_id: str | None, client_secret: str | None) -> Presented:
+def read_credentials(
+    authorization: str | None, client_id: str | None, client_secret: str | None
+) -> PresentedCredentials:
     """What header and body present. Raises InvalidRequest and InvalidClient."""
     if not authorization:
         if not client_id:
             raise InvalidRequest("missing_client_id", "The request is missing a required parameter: client_id.")
         if client_secret is None:
-            return Presented(client_id, "none")
-        return Presented(client_id, "client_secret_post", (client_secret,))
+            return PresentedCredentials(client_id, "none")
+        return PresentedCredentials(client_id, "client_secret_post", (client_secret,))
     basic = _basic(authorization)
     if client_id and client_id != basic.client_id:
         raise InvalidClient("client_id_mismatch", "The client_id of the body is not that of the Authorization header.")
@@ -69,7 +71,7 @@ def require_method(method: Method, allowed: Collection[str]) -> None:
         raise InvalidClient(reason, f"The client does not authenticate by {method}.")
 
 
-def authenticate(credentials: Presented, application: Document, *, is_required: bool) -> None:
+def authenticate(credentials: PresentedCredentials, application: Document, *, is_required: bool) -> None:
     """Check the secret: always when one is presented, and demand one when it is required. Raises InvalidClient.
 
     An assertion was verified before; here only its method is judged.
@@ -84,7 +86,7 @@ def authenticate(credentials: Presented, application: Document, *, is_required: 
     require_secret(credentials, application["oauthConfiguration"]["clientSecret"])
 
 
-def require_secret(credentials: Presented, expected: str) -> None:
+def require_secret(credentials: PresentedCredentials, expected: str) -> None:
     """Check the secret of a client that cannot do without. Raises InvalidClient."""
     if credentials.method == "none":
         raise InvalidClient("client_authentication_missing", "The client must authenticate.")
@@ -94,7 +96,7 @@ def require_secret(credentials: Presented, expected: str) -> None:
         raise InvalidClient("invalid_client_authentication", "The client could not be authenticated.")
 
 
-def is_secret_required(application: Document, grant_type: str, *, has_proof: bool) -> bool:
+def is_secret_required(application: Document, grant_type: str, *, pkce_verified: bool) -> bool:
     """What clientAuthenticationPolicy asks for a grant (spec: OAuth, client authentication).
 
     `has_proof`: the code (or, for a refresh token, the one it came from) was bound by PKCE and its verifier is there.
@@ -105,7 +107,9 @@ def is_secret_required(application: Document, grant_type: str, *, has_proof: boo
     policy = application["oauthConfiguration"]["clientAuthenticationPolicy"]
     if policy == "NotRequiredWhenUsingPKCE":
         # A device has no secret to keep, and is bound by its device_code.
-        return grant_type != DEVICE_GRANT and not (has_proof and grant_type in {"authorization_code", "refresh_token"})
+        return grant_type != DEVICE_GRANT and not (
+            pkce_verified and grant_type in {"authorization_code", "refresh_token"}
+        )
     return bool(policy == "Required")
 
 
@@ -114,7 +118,7 @@ def _is_one_of(secret: str, secrets: tuple[str, ...]) -> bool:
     return sum(same_secret(secret, other) for other in secrets) > 0
 
 
-def _basic(authorization: str) -> Presented:
+def _basic(authorization: str) -> PresentedCredentials:
     scheme, _, encoded = authorization.strip().partition(" ")
     if scheme.lower() != "basic":
         raise InvalidClient("invalid_client_authentication_scheme", "The Authorization scheme must be Basic.")
@@ -125,6 +129,6 @@ def _basic(authorization: str) -> Presented:
     client_id, colon, secret = text.partition(":")
     if not colon or not client_id:
         raise InvalidClient("invalid_client_authentication", "The Authorization header cannot be decoded.")
-    return Presented(
+    return PresentedCredentials(
         unquote_plus(client_id), "client_secret_basic", tuple(dict.fromkeys((unquote_plus(secret), secret)))
     )

@@ -42,12 +42,12 @@ class ConsentPrompt:
     def answered(self, approved: Collection[str]) -> ConsentDecision:
         """What an answer decides of what was asked. Raises AccessDenied when a required scope is not approved."""
         if missing := [scope for scope in self.required if scope not in approved]:
-            raise AccessDenied("missing_required_scope", f"The application needs: {scopes.joined(missing)}")
+            raise AccessDenied("missing_required_scope", f"The application needs: {scopes.join(missing)}")
         asked = frozenset((*self.required, *self.optional))
         return ConsentDecision(asked.intersection(approved), asked.difference(approved))
 
 
-def to_ask(application: Document, granted: Iterable[str]) -> tuple[str, ...]:
+def scopes_to_ask_for(application: Document, granted: Iterable[str]) -> tuple[str, ...]:
     """The scopes to ask for: none of a first party's, none that are reserved, none that are unknown."""
     oauth = application["oauthConfiguration"]
     if oauth["relationship"] != "ThirdParty" or oauth["consentMode"] == "NeverPrompt":
@@ -56,20 +56,20 @@ def to_ask(application: Document, granted: Iterable[str]) -> tuple[str, ...]:
     return tuple(scope for scope in granted if scope in known)
 
 
-def is_remembered(application: Document) -> bool:
+def remembers_decisions(application: Document) -> bool:
     """Whether the application's users are asked once for a while."""
     return bool(application["oauthConfiguration"]["consentMode"] == REMEMBER)
 
 
-def question(
+def consent_prompt(
     application: Document, wanted: tuple[str, ...], earlier: ConsentDecision | None, *, again: bool
 ) -> ConsentPrompt | None:
     """What to ask for the scopes of a request; None where nothing is to be asked, or all of it was answered earlier.
 
     `again`: the application wants the user to be asked in any case (`prompt=consent`).
     """
-    asked = to_ask(application, wanted)
-    needed = required(application)
+    asked = scopes_to_ask_for(application, wanted)
+    needed = required_scopes(application)
     if not asked or (not again and earlier is not None and _is_answered(asked, needed, earlier)):
         return None
     known = scopes.known_scopes(application["oauthConfiguration"], application["scopes"])
@@ -82,14 +82,14 @@ def question(
     )
 
 
-def granted(application: Document, wanted: Iterable[str], decision: ConsentDecision) -> tuple[str, ...]:
+def granted_scopes(application: Document, wanted: Iterable[str], decision: ConsentDecision) -> tuple[str, ...]:
     """What a decision leaves of the wanted scopes; what nobody is asked about stays."""
     wanted = tuple(wanted)
-    asked = to_ask(application, wanted)
+    asked = scopes_to_ask_for(application, wanted)
     return tuple(scope for scope in wanted if scope not in asked or scope in decision.approved)
 
 
-def required(application: Document) -> frozenset[str]:
+def required_scopes(application: Document) -> frozenset[str]:
     """The scopes without which the application takes nothing."""
     provided = application["oauthConfiguration"]["providedScopePolicy"]
     named = {name for name in scopes.PROVIDED if provided[name]["required"]}

@@ -19,11 +19,11 @@ from identity.ids import parse_id
 _PREFIX: Final = "target-entity"
 _MAXIMUM: Final = 100
 
-Wanted = Mapping[str, tuple[str, ...]]
+TargetPermissions = Mapping[str, tuple[str, ...]]
 """target -> the permissions that are wanted there, in the order of the request; none of them stands for all."""
 
 
-def parsed(text: str | None) -> Wanted:
+def parse(text: str | None) -> TargetPermissions:
     """The targets of a scope. What is said of a target twice counts together. Raises InvalidScope."""
     wanted: dict[str, tuple[str, ...]] = {}
     items = [item for item in (text or "").split(" ") if item]

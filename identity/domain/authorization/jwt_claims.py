@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.authorization import claims_request, consent
-from identity.domain.authorization.claims_request import Wishes
+from identity.domain.authorization.claims_request import RequestedClaims
 from identity.domain.clients import scopes, security_profiles
 from identity.domain.users import users
 
@@ -38,7 +38,7 @@ _FROM_DATA: Final[Mapping[str, tuple[str, type]]] = {
 }
 """claim -> the scope it needs and the type it must have in `data`; an address may also be one text, its `formatted`."""
 
-USERINFO_WISHES: Final = "userinfo_claims"
+USERINFO_CLAIMS: Final = "userinfo_claims"
 """The claim of an access token that says what userinfo shall tell beyond its scopes (OpenID Connect Core 5.5)."""
 
 _TOKEN_ONLY: Final = frozenset(
@@ -57,7 +57,7 @@ _TOKEN_ONLY: Final = frozenset(
         "iss",
         "jti",
     }
-    | {"nbf", "nonce", "scope", "sid", "tid", "tty", USERINFO_WISHES}
+    | {"nbf", "nonce", "scope", "sid", "tid", "tty", USERINFO_CLAIMS}
 )
 
 CLAIMS_SUPPORTED: Final = tuple(
@@ -112,7 +112,9 @@ def id_token_claims(user: Document, application: Document, granted: Collection[s
     return _present({"preferred_username": user.get("username"), **_email(user)})
 
 
-def wanted_claims(user: Document, application: Document, granted: Collection[str], wishes: Wishes) -> Document:
+def requested_claims(
+    user: Document, application: Document, granted: Collection[str], wishes: RequestedClaims
+) -> Document:
     """The claims that were asked for one by one, as far as the application may have them and the values will do.
 
     It may have what its granted scopes cover. A first party, which need ask nobody, may also have what its other scopes
@@ -121,7 +123,9 @@ def wanted_claims(user: Document, application: Document, granted: Collection[str
     if not wishes:
         return {}
     known = scopes.known_scopes(application["oauthConfiguration"], application["scopes"])
-    free = [scope for scope in scopes.PROVIDED if scope in known and not consent.to_ask(application, [scope])]
+    free = [
+        scope for scope in scopes.PROVIDED if scope in known and not consent.scopes_to_ask_for(application, [scope])
+    ]
     told = scope_claims(user, {*granted, *free})
     return {name: told[name] for name, wish in wishes.items() if name in told and wish.accepts(told[name])}
 
@@ -154,7 +158,7 @@ def userinfo_claims(
 
     What the token says was asked for one by one comes on top.
     """
-    wanted = wanted_claims(user, application, granted, claims_request.wishes_of(token.get(USERINFO_WISHES)))
+    wanted = requested_claims(user, application, granted, claims_request.from_document(token.get(USERINFO_CLAIMS)))
     if is_strict(application):
         return {**scope_claims(user, granted), **wanted, "sub": user["id"]}
     claims = {name: value for name, value in token.items() if name not in _TOKEN_ONLY}

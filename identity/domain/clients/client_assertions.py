@@ -57,16 +57,16 @@ def time_problem(claims: Mapping[str, Any], now: NumericDate) -> str | None:
     """
     if "exp" not in claims:
         return "must have an exp"
-    if ends(claims) + LEEWAY_SECONDS <= now:
+    if effective_expiration(claims) + LEEWAY_SECONDS <= now:
         return "has expired"
     if max(claims.get("nbf", 0), claims.get("iat", 0)) > now + LEEWAY_SECONDS:
         return "is of the future"
-    if ends(claims) > now + LONGEST_SECONDS + LEEWAY_SECONDS:
+    if effective_expiration(claims) > now + LONGEST_SECONDS + LEEWAY_SECONDS:
         return f"lives too long: its exp may be at most {LONGEST_SECONDS} seconds ahead"
     return None
 
 
-def ends(claims: Mapping[str, Any]) -> int:
+def effective_expiration(claims: Mapping[str, Any]) -> int:
     """The second from which the assertion does not count any more, before any leeway."""
     ending: int = claims["exp"]
     return min(ending, claims["iat"] + LONGEST_SECONDS) if "iat" in claims else ending

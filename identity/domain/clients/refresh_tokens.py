@@ -15,12 +15,12 @@ from identity.call import Document
 from identity.ids import ApplicationId, UserId, new_id
 from identity.instants import Instant, later
 
-NOTED_SECONDS: Final = 60
+USE_RECORDED_SECONDS: Final = 60
 """How often at most it is written down that a token was used which the use does not change."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Policy:
+class RefreshTokenPolicy:
     """The refresh token settings of a jwtConfiguration."""
 
     ttl_seconds: int
@@ -30,7 +30,7 @@ class Policy:
     grace_seconds: int
 
     @classmethod
-    def of(cls, jwt_configuration: Document) -> Policy:
+    def of(cls, jwt_configuration: Document) -> RefreshTokenPolicy:
         """The policy that a jwtConfiguration states."""
         window = jwt_configuration["refreshTokenSlidingWindowConfiguration"]
         return cls(
@@ -60,7 +60,7 @@ class Policy:
                 return later(started, seconds=self.ttl_seconds)
 
 
-def new(
+def new_record(
     user_id: UserId,
     application_id: ApplicationId,
     scopes: Sequence[str],
@@ -87,15 +87,15 @@ def device(named: Mapping[str, str], address: str, now: Instant) -> Document:
     return {**known, "lastAccessedAddress": address, "lastAccessedInstant": now}
 
 
-def is_noted(record: Document, address: str, now: Instant) -> bool:
-    """Whether a use from this address less than `NOTED_SECONDS` ago stands on the record."""
+def is_use_recorded(record: Document, address: str, now: Instant) -> bool:
+    """Whether a use from this address less than `USE_RECORDED_SECONDS` ago stands on the record."""
     seen = record["metaData"]["device"]
     if seen.get("lastAccessedAddress") != address:
         return False
     noted: int = seen.get("lastAccessedInstant", 0)
-    return noted > later(now, seconds=-NOTED_SECONDS)
+    return noted > later(now, seconds=-USE_RECORDED_SECONDS)
 
 
-def shown(record: Document) -> Document:
+def to_event(record: Document) -> Document:
     """The record as events carry it: without its value and what is private."""
     return {name: value for name, value in record.items() if name not in {"token", "private", "expiresAt"}}

@@ -23,7 +23,7 @@ def is_absolute(uri: str) -> bool:
     return _ABSOLUTE.fullmatch(uri) is not None
 
 
-def requested(text: str | None, oauth: Document) -> tuple[str, ...]:
+def parse(text: str | None, oauth: Document) -> tuple[str, ...]:
     """The resources of a request, each once; none for an application without a list. Raises InvalidTarget."""
     allowed = frozenset(oauth.get("authorizedResourceUris", ()))
     if not allowed or not text:
@@ -39,23 +39,23 @@ def requested(text: str | None, oauth: Document) -> tuple[str, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def of_code(text: str | None, granted: Collection[str], oauth: Document) -> tuple[str, ...]:
+def for_code(text: str | None, granted: Collection[str], oauth: Document) -> tuple[str, ...]:
     """The resources of the first token for a code: at least one, and none that its authorization request did not name.
 
     Raises InvalidTarget.
     """
-    wanted = requested(text, oauth)
+    wanted = parse(text, oauth)
     if granted and not wanted and oauth.get("authorizedResourceUris"):
         raise InvalidTarget(None, "The request must name one of the authorized resources (the resource parameter).")
     return _within(wanted, granted)
 
 
-def of_refresh(text: str | None, granted: Collection[str], oauth: Document) -> tuple[str, ...]:
+def for_refresh(text: str | None, granted: Collection[str], oauth: Document) -> tuple[str, ...]:
     """The resources of a refreshed token: those asked for of those that were granted, or all that still are allowed.
 
     Raises InvalidTarget.
     """
-    wanted = requested(text, oauth)
+    wanted = parse(text, oauth)
     if wanted:
         return _within(wanted, granted)
     allowed = frozenset(oauth.get("authorizedResourceUris", ()))

@@ -18,7 +18,7 @@ _TOKEN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _MAXIMUM = 100
 
 
-def parsed(text: str | None) -> tuple[str, ...]:
+def parse(text: str | None) -> tuple[str, ...]:
     """The scopes of a parameter in request order, each once (RFC 6749 section 3.3). Raises InvalidScope."""
     scopes = tuple(dict.fromkeys((text or "").split(" ")))
     scopes = tuple(scope for scope in scopes if scope)
@@ -32,7 +32,7 @@ def is_token(text: str) -> bool:
     return _TOKEN.fullmatch(text) is not None
 
 
-def allowed(requested: Iterable[str], oauth: Document, custom: Iterable[Document]) -> tuple[str, ...]:
+def apply_policy(requested: Iterable[str], oauth: Document, custom: Iterable[Document]) -> tuple[str, ...]:
     """What the application's unknownScopePolicy leaves of the requested scopes.
 
     Allow keeps unknown ones, Remove drops them, Reject raises InvalidScope that names the first.
@@ -55,7 +55,7 @@ def known_scopes(oauth: Document, custom: Iterable[Document]) -> frozenset[str]:
     return frozenset(RESERVED | provided | {scope["name"] for scope in custom})
 
 
-def narrowed(requested: Iterable[str], granted: Iterable[str]) -> tuple[str, ...]:
+def narrow(requested: Iterable[str], granted: Iterable[str]) -> tuple[str, ...]:
     """The requested part of what was granted (RFC 6749 section 6). Raises InvalidScope for anything beyond it."""
     before = frozenset(granted)
     wanted = tuple(requested)
@@ -65,6 +65,6 @@ def narrowed(requested: Iterable[str], granted: Iterable[str]) -> tuple[str, ...
     return wanted
 
 
-def joined(scopes: Iterable[str]) -> str:
+def join(scopes: Iterable[str]) -> str:
     """The wire form."""
     return " ".join(scopes)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.clients import redirect_uris
-from identity.domain.clients.refresh_tokens import Policy
+from identity.domain.clients.refresh_tokens import RefreshTokenPolicy
 
 BASELINE: Final = "baseline"
 STRICT: Final = "strict"
@@ -52,14 +52,14 @@ def is_strict(application: Document) -> bool:
     return bool(application["oauthConfiguration"].get("profile") == STRICT)
 
 
-def may_use(application: Document, grant_type: str) -> bool:
+def may_use_grant(application: Document, grant_type: str) -> bool:
     """Whether the application has a grant: enabled, and not one that its profile rules out."""
     if is_strict(application) and grant_type in _REFUSED_GRANTS:
         return False
     return grant_type in application["oauthConfiguration"]["enabledGrants"]
 
 
-def has_tokens_by_api(application: Document) -> bool:
+def allows_tokens_by_api(application: Document) -> bool:
     """Whether logins and refreshes over the API give tokens.
 
     Under strict the token endpoint alone does, which asks who the client is; and where tokens have to be bound to a key
@@ -68,7 +68,7 @@ def has_tokens_by_api(application: Document) -> bool:
     return not (is_strict(application) or application["oauthConfiguration"].get("dpopBoundAccessTokens"))
 
 
-def speaks_hybrid(application: Document) -> bool:
+def allows_hybrid_flow(application: Document) -> bool:
     """Whether the hybrid response types are switched on; under strict a code comes alone."""
     return bool(application["oauthConfiguration"].get("hybridResponseTypesEnabled")) and not is_strict(application)
 
@@ -89,15 +89,15 @@ def is_authorized(url: str, application: Document) -> bool:
     return redirect_uris.is_authorized(url, fit, redirect_uris.EXACT)
 
 
-def code_seconds(tenant: Document, application: Document) -> int:
+def code_lifetime_seconds(tenant: Document, application: Document) -> int:
     """How long a code of the application lives."""
     seconds: int = tenant["externalIdentifierConfiguration"]["authorizationGrantIdTimeToLiveInSeconds"]
     return min(seconds, MAXIMUM_CODE_SECONDS) if is_strict(application) else seconds
 
 
-def refresh_policy(application: Document, jwt_configuration: Document) -> Policy:
+def refresh_policy(application: Document, jwt_configuration: Document) -> RefreshTokenPolicy:
     """The policy of the application's refresh tokens, of which `jwt_configuration` is what its settings say."""
-    policy = Policy.of(jwt_configuration)
+    policy = RefreshTokenPolicy.of(jwt_configuration)
     if not (is_strict(application) and _needs_rotation(application)):
         return policy
     return dataclasses.replace(policy, is_one_time=True, grace_seconds=min(policy.grace_seconds, MAXIMUM_GRACE_SECONDS))
@@ -173,7 +173,7 @@ def report(tenant: Document, application: Document, id_token_algorithm: str | No
 
 def _weak_settings(tenant: Document, application: Document) -> Iterator[Shortcoming]:
     """What strict makes harmless by itself."""
-    if code_seconds(tenant, application) > MAXIMUM_CODE_SECONDS:
+    if code_lifetime_seconds(tenant, application) > MAXIMUM_CODE_SECONDS:
         path = "tenant.externalIdentifierConfiguration.authorizationGrantIdTimeToLiveInSeconds"
         yield Shortcoming(path, f"must be at most {MAXIMUM_CODE_SECONDS}", "FAPI 2.0 section 5.3.2.1")
     if not _needs_rotation(application):
@@ -231,7 +231,7 @@ def _needs_rotation(application: Document) -> bool:
 
 def _reuses(jwt_configuration: Document, prefix: str) -> Iterator[Shortcoming]:
     """How refresh tokens may be used more often than once."""
-    policy = Policy.of(jwt_configuration)
+    policy = RefreshTokenPolicy.of(jwt_configuration)
     if not policy.is_one_time:
         problem = "must be OneTimeUse where tokens are bound to no key"
         yield Shortcoming(f"{prefix}.refreshTokenUsagePolicy", problem, "RFC 9700 section 2.2.2")

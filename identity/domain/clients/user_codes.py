@@ -18,14 +18,14 @@ _LONGEST: Final = 300
 """More letters than any code has, hyphens between them included."""
 
 
-def new(generator: Document) -> str:
+def generate(generator: Document) -> str:
     """A random code as the tenant's `deviceUserCodeIdGenerator` wants it; random bytes are written in hexadecimal."""
     length: int = generator["length"]
     alphabet = ALPHABETS.get(generator["type"])
     return secrets.token_hex(length).upper() if alphabet is None else new_text(length, alphabet)
 
 
-def normalised(typed: str) -> str:
+def normalize(typed: str) -> str:
     """A code as it was given out, however somebody wrote it; empty for what can be none."""
     text = _IGNORED.sub("", typed) if len(typed) <= _LONGEST else ""
     return text.upper() if text.isascii() and text.isalnum() else ""

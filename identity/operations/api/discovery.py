@@ -29,7 +29,7 @@ DPOP_ALGORITHMS: Final = " ".join(sorted(dpop.ALGORITHMS))
 """What a proof of possession may be signed with, as challenges name it (RFC 9449 section 7.1)."""
 
 _CLIENT_AUTHENTICATION: Final = list(client_authentication.METHODS)
-_CLIENT_ALGORITHMS: Final = sorted({*signing_keys.SECRET_ALGORITHMS, *external_keys.OF_CLIENTS})
+_CLIENT_ALGORITHMS: Final = sorted({*signing_keys.SECRET_ALGORITHMS, *external_keys.CLIENT_ALGORITHMS})
 _KEPT_SETS: Final = 1000
 _RESPONSE_TYPES: Final = ["code", "id_token", "token id_token"]
 _HYBRID_TYPES: Final = ["code id_token", "code token", "code id_token token"]
@@ -97,7 +97,7 @@ class PreparedKeys:
 
     async def get(self, services: Services, hints: TenantHints, now: Instant) -> Prepared:
         """The public keys of a tenant, of all tenants when none is named. Raises InvalidRequest for an unknown one."""
-        tenant = await clients.named_tenant(services, hints)
+        tenant = await clients.find_named_tenant(services, hints)
         name = "" if tenant is None else tenant["id"]
         sources = await published_keys.find_sources(services, tenant)
         known = self._sets.get(name)
@@ -114,7 +114,7 @@ class PreparedKeys:
         # The material of a key never changes; an id may come back with another, and then the kid differs.
         ours = {(key["id"], key["kid"]): key for key in keys}
         fresh = [named for named in ours if named not in self._jwks]
-        made = jwks.of_keys(ours[named] for named in fresh)["keys"]
+        made = jwks.to_jwk_set(ours[named] for named in fresh)["keys"]
         existing = {(key["id"], key.get("kid")) for key in sources.keys}
         kept = {named: jwk for named, jwk in self._jwks.items() if named in existing}
         self._jwks = {**kept, **dict(zip(fresh, made, strict=True))}
@@ -142,7 +142,7 @@ class _PreparedSet:
 
 async def read_keys(services: Services, hints: TenantHints) -> None:
     """Read what the key set of a tenant is made of into the caches. Raises InvalidRequest for an unknown tenant."""
-    await published_keys.find_sources(services, await clients.named_tenant(services, hints))
+    await published_keys.find_sources(services, await clients.find_named_tenant(services, hints))
 
 
 async def public_pems(services: Services, now: Instant) -> dict[str, str]:
@@ -153,7 +153,7 @@ async def public_pems(services: Services, now: Instant) -> dict[str, str]:
 
 async def signing_kid(services: Services, application_id: str, now: Instant) -> str | None:
     """The kid of the key that signs access tokens of an application now; None for one that is no client."""
-    client = await clients.finder(services)(application_id)
+    client = await clients.client_finder(services)(application_id)
     if client is None:
         return None
     key = await services.keys.find_cached(None, key_rotation.signing_key(*client, "accessTokenKeyId", now))
@@ -163,8 +163,8 @@ async def signing_kid(services: Services, application_id: str, now: Instant) -> 
 
 async def configuration(services: Services, hints: TenantHints, base_url: str) -> Prepared:
     """The metadata of a tenant, the default one when none is named. Raises InvalidRequest for an unknown one."""
-    named = await clients.named_tenant(services, hints)
-    tenant = named or await clients.default_tenant(services)
+    named = await clients.find_named_tenant(services, hints)
+    tenant = named or await clients.get_default_tenant(services)
     applications = await services.applications.list_cached(tenant["id"], "metadata", _WITH_OPTIONS)
     options = [application["oauthConfiguration"] for application in applications]
     grant_types = {*grants.GRANTS, "implicit"}

@@ -14,7 +14,7 @@ from identity.errors import InvalidRequest, InvalidToken, UnsupportedTokenType
 from identity.ids import TenantId
 from identity.instants import Instant, numeric_date
 from identity.operations.clients import active_users, dpop_proofs
-from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client
 from identity.operations.entities.entity_clients import EntityClient
 from identity.operations.issuance import issued_tokens, token_responses
@@ -36,21 +36,23 @@ def with_client_id(form: Document, authorization: str) -> Document:
     """
     if authorization or form.keys() & _CLIENT_PARAMETERS:
         return form
-    token = jws.read(form.get("token", ""))
+    token = jws.parse(form.get("token", ""))
     client_id = None if isinstance(token, Rejection) else access_tokens.audience(token.claims)
     return form if client_id is None else {**form, "client_id": client_id}
 
 
-async def introspect(services: Services, call: Call, asking: Identified | EntityClient, form: Document) -> Document:
+async def introspect(
+    services: Services, call: Call, asking: IdentifiedClient | EntityClient, form: Document
+) -> Document:
     """The claims of a live token, or just that it is not active: unknown, expired, revoked or forged look alike.
 
     Raises InvalidClient also for the token of another client, InvalidRequest when there is no token or it is not what
     the hint says, UnsupportedTokenType for an unknown hint.
     """
-    if isinstance(asking, Identified):
-        asking.require("introspection", has_proof=False)
+    if isinstance(asking, IdentifiedClient):
+        asking.require("introspection", pkce_verified=False)
     client = asking if isinstance(asking, EntityClient) else asking.client
-    token = token_responses.required(form, "token", "missing_token")
+    token = token_responses.required_parameter(form, "token", "missing_token")
     hint = form.get("token_type_hint")
     if hint not in {None, ACCESS_TOKEN, ID_TOKEN, REFRESH_TOKEN}:
         raise UnsupportedTokenType("unsupported_token_type", f"The token_type_hint is not supported: {hint[:100]}")
@@ -72,7 +74,7 @@ async def _jwt(services: Services, call: Call, client: Client | EntityClient, to
         return _inactive()
     if await services.revocations.is_revoked(client.tenant_id, found.revocable_ids):
         return _inactive()
-    bound = {"token_type": dpop_rules.SCHEME} if dpop_proofs.key_of(found.claims) is not None else {}
+    bound = {"token_type": dpop_rules.SCHEME} if dpop_proofs.bound_key_thumbprint(found.claims) is not None else {}
     return {**found.claims, **bound, "active": True}
 
 
@@ -102,7 +104,7 @@ async def _is_refresh_token(services: Services, call: Call, client: Client | Ent
 
 async def _is_live(services: Services, tenant_id: TenantId, user_id: str, now: Instant) -> bool:
     try:
-        await active_users.get(services, tenant_id, user_id, now, InvalidToken)
+        await active_users.get_active_user(services, tenant_id, user_id, now, InvalidToken)
     except InvalidToken:
         return False
     return True

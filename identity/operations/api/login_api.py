@@ -124,7 +124,11 @@ async def _log_in_once(
 
 
 async def _client(services: Services, call: Call, application_id: str | None) -> Client | None:
-    return None if application_id is None else await clients.of_api(services, call.tenant_id, application_id)
+    return (
+        None
+        if application_id is None
+        else await clients.get_by_application_id(services, call.tenant_id, application_id)
+    )
 
 
 def _require_key(call: Call, place: Document) -> None:

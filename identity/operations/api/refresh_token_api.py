@@ -14,7 +14,7 @@ from identity.events.changes import Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.clients import bearer_tokens, clients
 from identity.operations.clients.bearer_tokens import Bearer
-from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.grants import refresh_token
 from identity.operations.issuance import token_responses
@@ -49,7 +49,7 @@ async def refresh(services: Services, call: Call, body: Document) -> LoginRespon
     form = {"refresh_token": value, "access_token": request.get("token")}
     if "timeToLiveInSeconds" in request:
         form["expires_in"] = str(request["timeToLiveInSeconds"])
-    nobody = Identified(client, client_authentication.Presented(client.client_id, "none"))
+    nobody = IdentifiedClient(client, client_authentication.PresentedCredentials(client.client_id, "none"))
     try:
         answer = await refresh_token.refreshed(services, call.within(tenant_id), nobody, presented, form)
     except OAuth2Error as error:
@@ -189,7 +189,7 @@ async def _end(services: Services, call: Call, record: Document) -> None:
     async def write(session: Session | None) -> None:
         await services.refresh_tokens.revoke(tenant_id, record["id"], session)
 
-    events = [] if user is None else [token_responses.revocation(application_id, user, record, ttl)]
+    events = [] if user is None else [token_responses.revocation_event(application_id, user, record, ttl)]
     await services.bus.perform(call.within(tenant_id), write, offered=events)
     await services.revocations.revoke(tenant_id, [record["id"]], ttl)
 
@@ -251,7 +251,7 @@ async def _presented(services: Services, call: Call, value: str) -> PresentedRef
 async def _client(services: Services, record: Document) -> Client | None:
     """The active application of a refresh token."""
     try:
-        return await clients.find(services, TenantHints(path=record["tenantId"]), record["applicationId"])
+        return await clients.get_client(services, TenantHints(path=record["tenantId"]), record["applicationId"])
     except InvalidRequest:
         return None
 
@@ -262,7 +262,7 @@ def _names_nothing() -> Invalid:
 
 def _allows_refresh(application: Document) -> bool:
     is_on = bool(application["loginConfiguration"]["allowTokenRefresh"])
-    return is_on and security_profiles.has_tokens_by_api(application)
+    return is_on and security_profiles.allows_tokens_by_api(application)
 
 
 def _unusable(message: str, name: str = "refreshToken") -> Invalid:
@@ -278,4 +278,4 @@ def _ttl_seconds(tenant: Document, application: Document | None) -> int:
 
 def _shown(record: Document) -> Document:
     """The record with its value, which the API has always told."""
-    return {**rules.shown(record), "token": record["token"]}
+    return {**rules.to_event(record), "token": record["token"]}

@@ -19,7 +19,7 @@ from identity.operations.lambdas import token_lambdas
 from identity.operations.objects import key_assignments, references
 from identity.operations.users.login_responses import LoginResponse
 from identity.services import Services
-from identity.tokens.access_tokens import Login
+from identity.tokens.access_tokens import TokenContext
 
 _VEND = "api/jwt-vend.request.json"
 
@@ -42,13 +42,13 @@ async def issue(
     shown = await bearer_tokens.verify(services, call, token)
     shown.require_reach(application_id)
     tenant_id = TenantId(shown.token.tenant["id"])
-    client = await clients.of_api(services, tenant_id, application_id)
-    if not security_profiles.has_tokens_by_api(client.application):
+    client = await clients.get_by_application_id(services, tenant_id, application_id)
+    if not security_profiles.allows_tokens_by_api(client.application):
         message = "The application named by [applicationId] gets its tokens from the token endpoint alone."
         raise Invalid.field("invalid", "applicationId", message)
     _require_no_halt(call, shown, client)
     registration = users.find_registration(shown.user, client.client_id)
-    login = Login(client.tenant, client.application, shown.user, (), (), "JWT_SSO", call.now)
+    login = TokenContext(client.tenant, client.application, shown.user, (), (), "JWT_SSO", call.now)
     remaining = max(1, int(shown.token.claims["exp"]) - numeric_date(call.now))
     body: Document = {}
     if registration is not None and refresh_token:
@@ -117,7 +117,7 @@ async def _refresh_token(services: Services, call: Call, client: Client, shown: 
     if not client.application["loginConfiguration"]["generateRefreshTokens"]:
         return {}
     old = presented.record
-    record = rules.new(
+    record = rules.new_record(
         UserId(shown.user["id"]), ApplicationId(client.client_id), (), old["metaData"]["device"], {}, call.now
     )
     # Otherwise a token for another application, and back, would begin its longest life anew.

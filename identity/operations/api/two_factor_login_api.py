@@ -71,7 +71,7 @@ async def start(services: Services, call: Call, body: Document) -> Document:
     request = services.schemas[_START].read(body)
     client = None
     if request.get("applicationId") is not None:
-        client = await clients.of_api(services, call.tenant_id, request["applicationId"])
+        client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
         call = call.within(client.tenant_id)
     user = await _user(services, call, request)
     tenant_id = TenantId(user["tenantId"])
@@ -105,7 +105,7 @@ async def _client(
         message = "The [applicationId] must name the application of the login that was begun."
         raise Invalid.field("invalid", "applicationId", message)
     wanted = application_id or begun
-    return None if wanted is None else await clients.of_api(services, waiting.token.tenant_id, wanted)
+    return None if wanted is None else await clients.get_by_application_id(services, waiting.token.tenant_id, wanted)
 
 
 async def _with_trust(

@@ -148,7 +148,9 @@ async def _application(services: Services, about: Subject, request: Document) ->
     """The application whose templates are used. Raises Invalid."""
     if request.get("applicationId") is None:
         return None
-    return (await clients.of_api(services, TenantId(about.tenant["id"]), request["applicationId"])).application
+    return (
+        await clients.get_by_application_id(services, TenantId(about.tenant["id"]), request["applicationId"])
+    ).application
 
 
 async def _waiting(

@@ -27,7 +27,7 @@ async def retrieve(services: Services, call: Call, body: Document) -> LoginRespo
     user = await services.users.get(tenant_id, request["userId"])
     tenant, application = await services.tenants.get(None, tenant_id), None
     if request.get("applicationId") is not None:
-        application = (await clients.of_api(services, tenant_id, request["applicationId"])).application
+        application = (await clients.get_by_application_id(services, tenant_id, request["applicationId"])).application
     trust_id = request.get("twoFactorTrustId")
     trusts = await two_factor_trust.find_valid_trusts(services, call, user, application, trust_id)
     body = {"trusts": list(trusts), "twoFactorTrustId": trust_id} if trusts else {}

@@ -32,7 +32,7 @@ OVER: Final = "[ExternalAuthenticationExpired]"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class WantedLink:
+class AccountLink:
     """A link that waits for its user: which request it came up in, and what the account is called at the provider."""
 
     link: str = dataclasses.field(repr=False)
@@ -47,12 +47,12 @@ class WantedLink:
 class LinkPage:
     """The user has to say who they are; `problem` is what was wrong with the last attempt."""
 
-    wanted: WantedLink
+    wanted: AccountLink
     login_id: str = ""
     problem: Problem | None = None
 
 
-async def find(services: Services, call: Call, link: str, browser: Browser) -> WantedLink:
+async def get_account_link(services: Services, call: Call, link: str, browser: Browser) -> AccountLink:
     """The link that a page is about. Raises InvalidRequest, which belongs on a page, for any that is over."""
     found = await services.link_logins.find_across_tenants(link, browser.federation_secret)
     if found is None:
@@ -62,13 +62,15 @@ async def find(services: Services, call: Call, link: str, browser: Browser) -> W
     provider = await services.identity_providers.find_cached(None, document["providerId"])
     if pending is None or provider is None:
         raise _over()
-    verified_client = await provider_callback.proven_again(services, call, tenant_id, document)
+    verified_client = await provider_callback.verify_client_again(services, call, tenant_id, document)
     account = str(pending.get("displayName", ""))
-    return WantedLink(link, verified_client, provider["name"], account, document["pendingId"], document["isPersistent"])
+    return AccountLink(
+        link, verified_client, provider["name"], account, document["pendingId"], document["isPersistent"]
+    )
 
 
 async def log_in(
-    services: Services, call: Call, wanted: WantedLink, browser: Browser, credentials: Credentials
+    services: Services, call: Call, wanted: AccountLink, browser: Browser, credentials: Credentials
 ) -> Step | LinkPage:
     """Log in, link, and go on; or the page again, for a link that is over the login page. Raises OAuth2Error."""
     client = wanted.verified_client.client
@@ -103,7 +105,7 @@ async def complete(services: Services, call: Call, pending_id: str, user: Docume
     await identity_provider_links.create(services, call, body)
 
 
-async def _is_spent(services: Services, wanted: WantedLink, browser: Browser) -> bool:
+async def _is_spent(services: Services, wanted: AccountLink, browser: Browser) -> bool:
     """Use the page up: of all who send its form one goes on."""
     return await services.link_logins.consume_across_tenants(wanted.link, browser.federation_secret) is not None
 

@@ -87,7 +87,7 @@ async def verify_client(services: Services, call: Call, hints: TenantHints, give
     Raises InvalidRequest, and AddressRefusedError for an IP address that may not see the client's pages; both are
     shown on an error page.
     """
-    client = await clients.find(services, hints, given.get("client_id"))
+    client = await clients.get_client(services, hints, given.get("client_id"))
     await ip_access_lists.require_address(services, client, call.origin.ip_address)
     if device_approvals.is_hosted(call, client, given):
         client = device_approvals.hosted(call, client)
@@ -271,7 +271,7 @@ async def respond(
         return await device_approvals.complete(services, call, verified_client, current, device)
     if account_logins.is_hosted(call, client, given):
         return account_logins.complete(client, given, current)
-    return await authorization_responses.success(services, call, client, request, current, device)
+    return await authorization_responses.success_response(services, call, client, request, current, device)
 
 
 async def restore_login(
@@ -414,7 +414,7 @@ async def _request_consent(
 ) -> IntermediatePage:
     """Redirect to the consent page. Raises ConsentRequired under `prompt=none`."""
     if request.forbids_pages:
-        missing = scopes.joined(prompt.required + prompt.optional)
+        missing = scopes.join(prompt.required + prompt.optional)
         raise ConsentRequired("consent_required", f"The user has to consent to: {missing}")
     return await login_transactions.store_authenticated(services, verified_client, current, CONSENT_PAGE)
 

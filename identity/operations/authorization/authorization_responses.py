@@ -21,18 +21,18 @@ from identity.operations.login_transactions.authorization_steps import (
 )
 from identity.services import Services
 from identity.store.device_grants import DeviceGrant
-from identity.tokens.access_tokens import Login
+from identity.tokens.access_tokens import TokenContext
 from identity.tokens.issuer import IssuedToken
 
 
-def refusal(verified_client: VerifiedClient, error: OAuth2Error) -> AuthorizationResponse:
+def error_response(verified_client: VerifiedClient, error: OAuth2Error) -> AuthorizationResponse:
     """The error response (RFC 6749 section 4.1.2.1); under strict it has the parameters of the standards only."""
     channel, with_reason = verified_client.channel, not security_profiles.is_strict(verified_client.client.application)
     parameters = rules.error_parameters(error, channel.state, verified_client.client.issuer, with_reason=with_reason)
     return AuthorizationResponse(str(channel.redirect_uri), channel.mode, parameters)
 
 
-async def success(
+async def success_response(
     services: Services,
     call: Call,
     client: Client,
@@ -45,8 +45,8 @@ async def success(
     A `device` that the user agreed to is approved when tokens are given: here, or when the code is redeemed.
     Raises InvalidRequestUri for a pushed request that was answered already.
     """
-    await request_sources.spend(services, client, request)
-    granted = Login(
+    await request_sources.consume(services, client, request)
+    granted = TokenContext(
         tenant=client.tenant,
         application=client.application,
         user=current.user,
@@ -79,7 +79,7 @@ async def _given(
     call: Call,
     client: Client,
     request: AuthorizationRequest,
-    granted: Login,
+    granted: TokenContext,
     device: DeviceGrant | None,
 ) -> dict[str, str]:
     """Code and tokens, whichever the response type names (RFC 6749 sections 4.1.2 and 4.2.2, OpenID Connect Core 3)."""
@@ -97,7 +97,7 @@ async def _given(
         )
         parameters["id_token"] = id_token.token
     if request.scopes and wanted.words != {"code"}:
-        parameters["scope"] = scopes.joined(request.scopes)
+        parameters["scope"] = scopes.join(request.scopes)
     return parameters
 
 
@@ -105,7 +105,7 @@ async def _code(
     services: Services,
     client: Client,
     request: AuthorizationRequest,
-    granted: Login,
+    granted: TokenContext,
     beside: IssuedToken | None,
     device: DeviceGrant | None,
 ) -> str:
@@ -130,6 +130,6 @@ async def _code(
     }
     if device is not None:
         grant |= {"userCode": device.grant["userCode"], "deviceGrantId": device.grant_id}
-    ttl_seconds = security_profiles.code_seconds(client.tenant, client.application)
+    ttl_seconds = security_profiles.code_lifetime_seconds(client.tenant, client.application)
     await services.authorization_codes.issue(client.tenant_id, code, grant, ttl_seconds)
     return code

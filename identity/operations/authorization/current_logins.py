@@ -100,5 +100,5 @@ async def _is_requested_user(services: Services, request: AuthorizationRequest, 
         return False
     if request.id_token_hint is None:
         return True
-    hint = await services.tokens.verify_id_token_hint(request.id_token_hint, clients.finder(services))
+    hint = await services.tokens.verify_id_token_hint(request.id_token_hint, clients.client_finder(services))
     return isinstance(hint, Rejection) or hint.claims["sub"] == user_id

@@ -56,12 +56,12 @@ def hosted(call: Call, client: Client) -> Client:
 async def require_pending(services: Services, call: Call, client: Client, request: AuthorizationRequest) -> None:
     """Raise InvalidRequest if the request names a device that does not wait for approval."""
     if request.user_code is not None:
-        await find(services, call, client, request.user_code)
+        await get_pending(services, call, client, request.user_code)
 
 
-async def find(services: Services, call: Call, client: Client, user_code: str) -> DeviceGrant:
+async def get_pending(services: Services, call: Call, client: Client, user_code: str) -> DeviceGrant:
     """Return the pending grant of a user code. Raises InvalidRequest."""
-    return await device_grants.find(
+    return await device_grants.get_pending(
         services, call, client.tenant_id, user_code, device_grants.ANONYMOUS, client.client_id
     )
 
@@ -73,7 +73,7 @@ async def request_approval(
     if request.forbids_pages:
         raise ConsentRequired("consent_required", "The user has to approve the device.")
     # Only the granted scopes: what the user declined is not requested again when the login is restored.
-    given = {**verified_client.given, "scope": scopes.joined(request.scopes)}
+    given = {**verified_client.given, "scope": scopes.join(request.scopes)}
     verified_client = dataclasses.replace(verified_client, given=given)
     return await login_transactions.store_authenticated(services, verified_client, current, PAGE)
 

@@ -13,7 +13,7 @@ from identity.errors import InvalidRequest, InvalidScope, Unavailable
 from identity.ids import new_id, new_secret
 from identity.instants import later
 from identity.operations.authorization import device_grants
-from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client
 from identity.operations.objects import features
 from identity.operations.providers import device_links
@@ -31,7 +31,7 @@ _ATTEMPTS: Final = 20
 _DEVICE: Final = "metaData.device."
 
 
-async def begin(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+async def begin(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
     """The device authorization response.
 
     A client that presents credentials has to present good ones; one that presents none is let in even where its policy
@@ -40,13 +40,13 @@ async def begin(services: Services, call: Call, identified: Identified, form: Do
     """
     client = identified.client
     if identified.has_credentials or security_profiles.is_strict(client.application):
-        identified.require(DEVICE_GRANT, has_proof=True)
+        identified.require(DEVICE_GRANT, pkce_verified=True)
     device_grants.require_enabled(client)
     verification_uri = client.oauth.get("deviceVerificationURL")
     if not verification_uri:
         raise InvalidRequest("missing_verification_uri", "The application has no deviceVerificationURL.")
-    links, requested = device_links.split(scopes.parsed(form.get("scope")))
-    granted = scopes.allowed(requested, client.oauth, client.application["scopes"])
+    links, requested = device_links.split(scopes.parse(form.get("scope")))
+    granted = scopes.apply_policy(requested, client.oauth, client.application["scopes"])
     features.require_request(services, client.application, granted)
     await _require_room(services, call, identified, form, granted)
     grant: Document = {
@@ -71,10 +71,10 @@ async def begin(services: Services, call: Call, identified: Identified, form: Do
 
 
 async def _require_room(
-    services: Services, call: Call, identified: Identified, form: Document, granted: tuple[str, ...]
+    services: Services, call: Call, identified: IdentifiedClient, form: Document, granted: tuple[str, ...]
 ) -> None:
     """Raise InvalidRequest and InvalidScope for what is too much: anybody may come here, and it is kept for a while."""
-    if len(scopes.joined(granted)) > _LONGEST_SCOPE:
+    if len(scopes.join(granted)) > _LONGEST_SCOPE:
         raise InvalidScope("unknown_scope", f"The scopes are longer than {_LONGEST_SCOPE} characters.")
     if sum(len(text) for name, text in form.items() if name.startswith(_DEVICE)) > _LONGEST:
         raise InvalidRequest("unknown", f"The metaData.device parameters are longer than {_LONGEST} characters.")
@@ -92,7 +92,7 @@ async def _issued(services: Services, call: Call, client: Client, grant: Documen
     generator = client.tenant["externalIdentifierConfiguration"]["deviceUserCodeIdGenerator"]
     device_code = new_secret()
     for _ in range(_ATTEMPTS):
-        user_code = user_codes.new(generator)
+        user_code = user_codes.generate(generator)
         new = NewDeviceGrant(
             new_id(),
             client.client_id,

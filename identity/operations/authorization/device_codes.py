@@ -14,10 +14,10 @@ from identity.domain.users import users
 from identity.errors import InvalidGrant, InvalidRequest, InvalidToken, NotFound, OAuth2Error, WebhookTransactionFailed
 from identity.ids import TenantId, parse_id
 from identity.operations.authorization import device_grants
-from identity.operations.authorization.device_grants import Approver, Guesser
+from identity.operations.authorization.device_grants import Approver, AttemptSubject
 from identity.operations.clients import bearer_tokens
 from identity.operations.clients.bearer_tokens import Bearer
-from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client
 from identity.operations.login import password_login
 from identity.operations.users import identity_provider_links
@@ -42,26 +42,31 @@ def required_user_code(form: Document) -> str:
     return str(form["user_code"])
 
 
-async def of_client(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+async def describe_for_client(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
     """What the device of a user code wants, for its own client. Raises InvalidClient and InvalidRequest."""
-    identified.require(DEVICE_GRANT, has_proof=True)
+    identified.require(DEVICE_GRANT, pkce_verified=True)
     client = identified.client
-    guesser = device_grants.guesser_of(call, client, is_authenticated=identified.has_credentials)
-    return await described(services, call, client.tenant_id, required_user_code(form), guesser, client.client_id)
+    guesser = device_grants.attempt_subject(call, client, is_authenticated=identified.has_credentials)
+    return await describe(services, call, client.tenant_id, required_user_code(form), guesser, client.client_id)
 
 
-async def described(
-    services: Services, call: Call, tenant_id: TenantId, user_code: str, guesser: Guesser, client_id: str | None = None
+async def describe(
+    services: Services,
+    call: Call,
+    tenant_id: TenantId,
+    user_code: str,
+    guesser: AttemptSubject,
+    client_id: str | None = None,
 ) -> Document:
     """What the device of a user code wants: the answer of the API. Raises InvalidRequest."""
-    found = await device_grants.find(services, call, tenant_id, user_code, guesser, client_id)
+    found = await device_grants.get_pending(services, call, tenant_id, user_code, guesser, client_id)
     wanted = [scope for scope in found.grant["scopes"] if scope not in scopes.RESERVED]
     answer: dict[str, Any] = {
         "client_id": found.client_id,
         "deviceInfo": found.grant["device"],
         "expires_in": max(1, (found.expires - call.now) // 1000),
-        "pendingIdPLink": await pending_link(services, call, tenant_id, found),
-        "scope": scopes.joined(wanted),
+        "pendingIdPLink": await find_pending_link(services, call, tenant_id, found),
+        "scope": scopes.join(wanted),
         "tenantId": tenant_id,
         "user_code": found.grant["userCode"],
     }
@@ -70,10 +75,12 @@ async def described(
 
 async def validate(services: Services, call: Call, client: Client, user_code: str) -> None:
     """Raise InvalidRequest unless the code is one that a device of the client waits with."""
-    await device_grants.find(services, call, client.tenant_id, user_code, device_grants.ANONYMOUS, client.client_id)
+    await device_grants.get_pending(
+        services, call, client.tenant_id, user_code, device_grants.ANONYMOUS, client.client_id
+    )
 
 
-async def pending_link(services: Services, call: Call, tenant_id: TenantId, found: DeviceGrant) -> Document:
+async def find_pending_link(services: Services, call: Call, tenant_id: TenantId, found: DeviceGrant) -> Document:
     """The account that the device brings along, empty where there is none, or its provider is gone."""
     pending_id = found.grant.get("pendingIdPLinkId")
     if pending_id is None:
@@ -86,20 +93,20 @@ async def pending_link(services: Services, call: Call, tenant_id: TenantId, foun
     return {name: link[name] for name in _OF_LINK if name in link}
 
 
-async def approve(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+async def approve(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
     """Approve a device for the user of an access token: the answer of the API.
 
     Raises InvalidClient, InvalidRequest, InvalidScope; InvalidToken for a token that does not hold, InvalidGrant for a
     user who is gone or may not log in to the application.
     """
-    identified.require(DEVICE_GRANT, has_proof=True)
+    identified.require(DEVICE_GRANT, pkce_verified=True)
     client = identified.client
     if "token" not in form:
         raise InvalidRequest("missing_token", "The request is missing a required parameter: token.")
     user_code = required_user_code(form)
     found = await _bearer(services, call, client, form["token"])
-    guesser = device_grants.guesser_of(call, client, is_authenticated=identified.has_credentials)
-    grant = await device_grants.find(services, call, client.tenant_id, user_code, guesser, client.client_id)
+    guesser = device_grants.attempt_subject(call, client, is_authenticated=identified.has_credentials)
+    grant = await device_grants.get_pending(services, call, client.tenant_id, user_code, guesser, client.client_id)
     await _require_login(services, call, client, found.user, found.authentication_type)
     approver = Approver(
         found.user,
@@ -121,7 +128,7 @@ async def approve(services: Services, call: Call, identified: Identified, form: 
 
 async def _bearer(services: Services, call: Call, client: Client, token: str) -> Bearer:
     """The user of the token, one that was issued to any application of the tenant but another third party."""
-    read = jws.read(token)
+    read = jws.parse(token)
     claims = {} if isinstance(read, jws.Rejection) else read.claims
     if claims and "sub" not in claims:
         raise InvalidRequest("missing_user_id", "The token has no sub.")

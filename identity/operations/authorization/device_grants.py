@@ -19,13 +19,13 @@ from identity.domain.objects import ip_addresses
 from identity.errors import AlreadyLinked, Invalid, InvalidRequest, InvalidScope, UnauthorizedClient
 from identity.ids import TenantId
 from identity.instants import Instant
-from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client
 from identity.operations.users import identity_provider_links
 from identity.services import Services
 from identity.store.device_grants import DeviceGrant
 from identity.store.rate_limits import Limit
-from identity.tokens.access_tokens import Login
+from identity.tokens.access_tokens import TokenContext
 
 ADDRESS_FAILURES: Final = 10
 SESSION_FAILURES: Final = 5
@@ -38,7 +38,7 @@ class TooManyCodesError(InvalidRequest):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Guesser:
+class AttemptSubject:
     """Who names a user code: an authenticated `caller`, or nobody in particular, at a browser with a `session`."""
 
     caller: str = ""
@@ -56,17 +56,22 @@ class Approver:
     authentication_methods: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, login: Login, consented: Iterable[str]) -> Approver:
+    def of(cls, login: TokenContext, consented: Iterable[str]) -> Approver:
         """Whoever just logged in."""
         methods = login.authentication_methods
         return cls(login.user, login.auth_instant, login.authentication_type, tuple(consented), methods)
 
 
-ANONYMOUS: Final = Guesser()
+ANONYMOUS: Final = AttemptSubject()
 
 
-async def find(
-    services: Services, call: Call, tenant_id: TenantId, user_code: str, guesser: Guesser, client_id: str | None = None
+async def get_pending(
+    services: Services,
+    call: Call,
+    tenant_id: TenantId,
+    user_code: str,
+    guesser: AttemptSubject,
+    client_id: str | None = None,
 ) -> DeviceGrant:
     """The grant of a user code that waits for a decision; with `client_id` only one of that client.
 
@@ -78,28 +83,32 @@ async def find(
         raise TooManyCodesError(
             "unknown", f"Too many wrong user codes were tried. Try again in {wait_seconds} seconds."
         )
-    found = await services.device_grants.find(tenant_id, user_codes.normalised(user_code), call.now)
+    found = await services.device_grants.find(tenant_id, user_codes.normalize(user_code), call.now)
     if found is None or client_id not in {None, found.client_id}:
-        raise invalid()
+        raise invalid_user_code()
     await services.rate_limits.refund(tenant_id, limits)
     _require(found.status)
     return found
 
 
-async def named(services: Services, call: Call, identified: Identified, form: Document) -> DeviceGrant | None:
-    """The grant that a token request approves by its user_code, when it has one. Raises as `find` does."""
+async def find_for_token_request(
+    services: Services, call: Call, identified: IdentifiedClient, form: Document
+) -> DeviceGrant | None:
+    """The grant that a token request approves by its user_code, when it has one. Raises as `get_pending` does."""
     if "user_code" not in form:
         return None
     client = identified.client
-    guesser = guesser_of(call, client, is_authenticated=identified.has_credentials)
-    return await find(services, call, client.tenant_id, form["user_code"], guesser, client.client_id)
+    guesser = attempt_subject(call, client, is_authenticated=identified.has_credentials)
+    return await get_pending(services, call, client.tenant_id, form["user_code"], guesser, client.client_id)
 
 
-async def again(services: Services, call: Call, client: Client, user_code: str, grant_id: str) -> DeviceGrant:
+async def get_pending_by_id(
+    services: Services, call: Call, client: Client, user_code: str, grant_id: str
+) -> DeviceGrant:
     """A grant that was found before. Raises InvalidRequest when it does not wait any more."""
     found = await services.device_grants.find(client.tenant_id, user_code, call.now)
     if found is None or found.grant_id != grant_id:
-        raise invalid()
+        raise invalid_user_code()
     _require(found.status)
     return found
 
@@ -139,14 +148,14 @@ def require_enabled(client: Client) -> None:
         raise UnauthorizedClient("grant_type_disabled", f"The grant {DEVICE_GRANT} is disabled for this client.")
 
 
-def guesser_of(call: Call, client: Client | None = None, *, is_authenticated: bool = False) -> Guesser:
+def attempt_subject(call: Call, client: Client | None = None, *, is_authenticated: bool = False) -> AttemptSubject:
     """Whom wrong codes of a request for clients are counted against."""
     if isinstance(call.caller, ApiKeyCaller):
-        return Guesser(caller=call.caller.api_key["id"])
-    return Guesser(caller=client.client_id) if client is not None and is_authenticated else ANONYMOUS
+        return AttemptSubject(caller=call.caller.api_key["id"])
+    return AttemptSubject(caller=client.client_id) if client is not None and is_authenticated else ANONYMOUS
 
 
-def _limits(call: Call, guesser: Guesser) -> list[Limit]:
+def _limits(call: Call, guesser: AttemptSubject) -> list[Limit]:
     if guesser.caller:
         return [Limit("user-code-caller", guesser.caller, CALLER_FAILURES, FAILURE_WINDOW_SECONDS)]
     address = ip_addresses.network(call.origin.ip_address)
@@ -159,12 +168,12 @@ def _limits(call: Call, guesser: Guesser) -> list[Limit]:
 def _granted(client: Client, grant: DeviceGrant, consented: Iterable[str]) -> tuple[str, ...]:
     """The scopes that the device gets: what the user would have to be asked for only where they agreed."""
     wanted = tuple(grant.grant["scopes"])
-    declined = frozenset(consent.to_ask(client.application, wanted)) - frozenset(consented)
-    missing = declined & consent.required(client.application)
+    declined = frozenset(consent.scopes_to_ask_for(client.application, wanted)) - frozenset(consented)
+    missing = declined & consent.required_scopes(client.application)
     if missing:
         raise InvalidScope(
             "missing_required_scope",
-            f"The user has to agree to: {scopes.joined(scope for scope in wanted if scope in missing)}",
+            f"The user has to agree to: {scopes.join(scope for scope in wanted if scope in missing)}",
         )
     return tuple(scope for scope in wanted if scope not in declined)
 
@@ -189,9 +198,9 @@ def _require(status: str) -> None:
     if status == "Expired":
         raise InvalidRequest("user_code_expired", "The user_code has expired.")
     if status != "Pending":
-        raise invalid()
+        raise invalid_user_code()
 
 
-def invalid() -> InvalidRequest:
+def invalid_user_code() -> InvalidRequest:
     """There is no such code, or nothing to decide about it."""
     return InvalidRequest("invalid_user_code", "The user_code is unknown, or was used before.")

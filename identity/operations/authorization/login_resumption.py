@@ -47,7 +47,7 @@ async def find_interrupted(
     Raises TransactionEndedError if this browser has none for the page, and what `authorization.verify_client` raises;
     all are shown on an error page.
     """
-    client = await clients.find(services, hints, given.get("client_id"))
+    client = await clients.get_client(services, hints, given.get("client_id"))
     transaction_id = given.get("intent", "")
     found = await login_transactions.find_interrupted(services, client, page, cookie, transaction_id)
     if found is None:
@@ -63,7 +63,7 @@ async def find_authenticated(
     services: Services, call: Call, hints: TenantHints, given: Document, cookie: str, page: str
 ) -> AuthenticatedTransaction:
     """Find the transaction of a complete login, as `find_interrupted` does."""
-    client = await clients.find(services, hints, given.get("client_id"))
+    client = await clients.get_client(services, hints, given.get("client_id"))
     transaction_id = given.get("intent", "")
     found = await login_transactions.find_authenticated(services, client, page, cookie, transaction_id)
     if found is None:

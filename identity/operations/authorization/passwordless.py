@@ -48,7 +48,7 @@ _NOBODY: Final = "nobody "
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Begun:
+class StartedLogin:
     """A login that waits for its code; with a one-time code where the strategy is FormField."""
 
     code: Secret
@@ -62,7 +62,7 @@ class Begun:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Redeemed:
+class RedeemedCode:
     """What a code stands for, ready for `login.finish`, which uses it up by `along`."""
 
     client: Client
@@ -76,7 +76,7 @@ def is_offered(client: Client) -> bool:
     return bool(client.application["passwordlessConfiguration"]["enabled"] and _template_of(client))
 
 
-def asks_code(client: Client) -> bool:
+def uses_one_time_code(client: Client) -> bool:
     """Whether the message of the application has a code to type in; else it has a link."""
     return bool(client.application["passwordlessConfiguration"].get("emailLoginStrategy") == _FORM_FIELD)
 
@@ -84,7 +84,7 @@ def asks_code(client: Client) -> bool:
 async def start(services: Services, call: Call, body: Document) -> Document:
     """The codes of a fresh login. Raises Invalid, and NotFound for an unknown user."""
     request = services.schemas[_START].read(body)
-    client = await clients.of_api(services, call.tenant_id, request["applicationId"])
+    client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
     _require_enabled(client)
     _require_small(request.get("state"))
     types = request.get("loginIdTypes") or user_rules.LOGIN_ID_TYPES
@@ -109,7 +109,7 @@ async def send(services: Services, call: Call, body: Document) -> None:
     missing = [name for name in ("applicationId", "loginId") if name not in request]
     if missing:
         raise Invalid.field("missing", "code", "A [code] is required, or an [applicationId] with a [loginId].")
-    client = await clients.of_api(services, call.tenant_id, request["applicationId"])
+    client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
     _require_small(request.get("state"))
     await send_to(services, call, client, request["loginId"], state=request.get("state"))
 
@@ -146,7 +146,7 @@ async def begin(
     *,
     state: Document | None = None,
     strategy: str | None = None,
-) -> Begun:
+) -> StartedLogin:
     """Make the codes of a login of a user, or of nobody's; the strategy is the application's unless one is given.
 
     Raises Unavailable when the generator of the tenant makes no code that is free.
@@ -170,7 +170,7 @@ async def begin(
     )
     if code is None:
         raise Unavailable("There is no free code now. Try again.")
-    return Begun(code, one_time_code)
+    return StartedLogin(code, one_time_code)
 
 
 async def send_to(
@@ -181,7 +181,7 @@ async def send_to(
     *,
     types: Iterable[str] = user_rules.LOGIN_ID_TYPES,
     state: Document | None = None,
-) -> Begun:
+) -> StartedLogin:
     """Begin a login of the user who has a login id, and mail its code; where nobody has it, one that nobody completes.
 
     The mail is made when the answer is out, so that no time tells whether there is one. Raises Invalid where the
@@ -207,7 +207,7 @@ async def redeem(
     one_time_code: str | None = None,
     *,
     application_id: str | None = None,
-) -> Redeemed:
+) -> RedeemedCode:
     """What a code stands for; it is used up by what comes of it, not here.
 
     Who got it by email has a verified address from then on, where the tenant takes that for a proof.
@@ -237,7 +237,7 @@ async def _guarded(services: Services, call: Call) -> AsyncIterator[None]:
     await services.rate_limits.refund(counted_in, limit)
 
 
-async def _redeemed(services: Services, call: Call, code: str, one_time_code: str | None) -> Redeemed:
+async def _redeemed(services: Services, call: Call, code: str, one_time_code: str | None) -> RedeemedCode:
     ticket = await services.one_time_tokens.find(call.tenant_id, _KIND, code)
     if ticket is not None and ticket.document["oneTimeCode"] is not None:
         ticket = await services.one_time_tokens.find_counting_attempt(call.tenant_id, _KIND, code, _TRIES)
@@ -260,13 +260,13 @@ async def _redeemed(services: Services, call: Call, code: str, one_time_code: st
 
     authenticated = Authenticated(client.tenant, client.application, verified or user, call.now)
     if verified is None:
-        return Redeemed(client, authenticated, LoginSideEffects(spend), ticket.document["state"])
+        return RedeemedCode(client, authenticated, LoginSideEffects(spend), ticket.document["state"])
 
     async def tell() -> None:
         await email_verifications.finish_verification(services, call, client.tenant, verified)
 
     side_effects = LoginSideEffects(spend, user_events.of_verified_email(verified), on_commit=tell)
-    return Redeemed(client, authenticated, side_effects, ticket.document["state"])
+    return RedeemedCode(client, authenticated, side_effects, ticket.document["state"])
 
 
 def _verified(client: Client, user: Document, ticket: OneTimeToken, now: Instant) -> Document | None:
@@ -297,7 +297,7 @@ async def _send_code(services: Services, call: Call, code: str) -> None:
     await message_limits.count_message(services, client.tenant, "sendPasswordless", ticket.owner)
     if user is None:
         return
-    begun = Begun(Secret(code), None)
+    begun = StartedLogin(Secret(code), None)
     if ticket.document["oneTimeCode"] is not None:
         # Only its fingerprint is known: a fresh one takes the place of the one that was told at the start.
         generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
@@ -311,7 +311,7 @@ async def _mail(
     call: Call,
     client: Client,
     user: Document,
-    begun: Begun,
+    begun: StartedLogin,
     template_id: str,
     state: Document | None,
 ) -> None:
@@ -331,7 +331,7 @@ async def _mail(
 async def _client(services: Services, tenant_id: TenantId, application_id: str) -> Client:
     """The application of a ticket. Raises NotFound when it is gone, Invalid when it offers such logins no more."""
     try:
-        client = await clients.of_api(services, tenant_id, application_id)
+        client = await clients.get_by_application_id(services, tenant_id, application_id)
     except Invalid as error:
         raise NotFound(log_detail="the application of a passwordless login is gone") from error
     _require_enabled(client)

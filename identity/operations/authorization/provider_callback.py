@@ -59,7 +59,7 @@ class FederationState:
     document: Document = dataclasses.field(repr=False)
 
 
-async def returned(services: Services, call: Call, state: str | None, browser: Browser) -> FederationState:
+async def consume_state(services: Services, call: Call, state: str | None, browser: Browser) -> FederationState:
     """The request that a browser left with, which is used up. Raises InvalidRequest, which belongs on a page."""
     found = None
     if state is not None:
@@ -68,16 +68,18 @@ async def returned(services: Services, call: Call, state: str | None, browser: B
         description = "This sign-in is over, took too long, or was begun in another browser. Please start again."
         raise InvalidRequest("unknown", description)
     tenant_id, document = found
-    return FederationState(await proven_again(services, call, tenant_id, document), document)
+    return FederationState(await verify_client_again(services, call, tenant_id, document), document)
 
 
-async def proven_again(services: Services, call: Call, tenant_id: TenantId, document: Document) -> VerifiedClient:
+async def verify_client_again(
+    services: Services, call: Call, tenant_id: TenantId, document: Document
+) -> VerifiedClient:
     """The request of a detour, if its client would still be let in. Raises as `authorization.verify_client` does."""
     given = {**document["given"], "tenantId": tenant_id}
     return await authorization.verify_client(services, call, TenantHints(parameter=tenant_id), given)
 
 
-async def arrive(
+async def complete_login(
     services: Services, call: Call, detour: FederationState, answer: Mapping[str, str], browser: Browser
 ) -> Step:
     """What comes of the provider's answer: a login and all that follows it, or the login page. Raises OAuth2Error."""

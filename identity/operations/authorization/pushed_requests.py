@@ -15,7 +15,7 @@ from identity.operations.authorization import request_objects
 from identity.operations.authorization.request_objects import PARAMETERS, ROUTING
 from identity.operations.authorization.request_sources import PREFIX
 from identity.operations.clients import dpop_proofs
-from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.limits import anonymous_request_limits
 from identity.operations.objects import features
 from identity.services import Services
@@ -27,7 +27,11 @@ _MAXIMUM_BYTES: Final = 65_536
 
 
 async def push(
-    services: Services, call: Call, identified: Identified, form: Document, proof: dpop_proofs.Presented | None = None
+    services: Services,
+    call: Call,
+    identified: IdentifiedClient,
+    form: Document,
+    proof: dpop_proofs.PresentedDpopProof | None = None,
 ) -> Document:
     """The request_uri of an authorization request that passes every check made before a user is asked.
 
@@ -35,11 +39,11 @@ async def push(
     the request proves to have (RFC 9449 section 10.1). Raises OAuth2Error.
     """
     grant_type, client = "authorization_code", identified.client
-    identified.require(grant_type, has_proof="code_challenge" in form or "request" in form)
+    identified.require(grant_type, pkce_verified="code_challenge" in form or "request" in form)
     if "request_uri" in form:
         raise InvalidRequest("unknown", "A request_uri cannot be pushed (the request_uri parameter).")
-    given = {**await request_objects.unpacked(services, call, client, form), PUSHED: ""}
-    identified.require(grant_type, has_proof="code_challenge" in given)
+    given = {**await request_objects.unpack(services, call, client, form), PUSHED: ""}
+    identified.require(grant_type, pkce_verified="code_challenge" in given)
     checked = rules.validate(given, client.application, origin=None, own_origin=call.origin.base_url)
     binds_key = checked.dpop_jkt is not None
     features.require_request(services, client.application, checked.scopes, binds_key=binds_key)
@@ -52,7 +56,7 @@ async def push(
     if not identified.has_credentials:
         anonymous_request_limits.require_maximum_size(request)
         await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
-    key_thumbprint = await dpop_proofs.thumbprint(services, call, client.tenant_id, proof, client.oauth)
+    key_thumbprint = await dpop_proofs.verify_proof(services, call, client.tenant_id, proof, client.oauth)
     if key_thumbprint is not None and request.setdefault("dpop_jkt", key_thumbprint) != key_thumbprint:
         raise InvalidDpopProof(None, "The DPoP proof shows another key than the dpop_jkt names.")
     secret = new_secret()

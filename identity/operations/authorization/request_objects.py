@@ -24,14 +24,14 @@ from identity.operations.clients.client_assertions import Signer
 from identity.operations.clients.clients import Client
 from identity.services import Services
 from identity.tokens import jws
-from identity.tokens.jws import Rejection, Unverified, Verified
+from identity.tokens.jws import Rejection, UnverifiedJwt, VerifiedJwt
 
 PARAMETERS: Final = "oauth2/authorize.request.json"
 ROUTING: Final = ("client_id", "tenantId")
 """What of an indirect request still counts outside: whose it is."""
 
 
-async def unpacked(services: Services, call: Call, client: Client, given: Mapping[str, Any]) -> Document:
+async def unpack(services: Services, call: Call, client: Client, given: Mapping[str, Any]) -> Document:
     """The parameters that count: those of the request object, if there is one, marked as `SIGNED`; else `given`.
 
     Client id, tenant, and what is no parameter of an authorization request remain. Of a client that has nothing to
@@ -40,7 +40,7 @@ async def unpacked(services: Services, call: Call, client: Client, given: Mappin
     text = given.get("request")
     if text is None or not _may_sign(client):
         return dict(given)
-    verified = await _verified(services, client, jws.read(text))
+    verified = await _verified(services, client, jws.parse(text))
     declared = services.schemas[PARAMETERS].schema["properties"]
     own = {name: value for name, value in given.items() if name in ROUTING or name not in declared}
     try:
@@ -59,7 +59,7 @@ async def unpacked(services: Services, call: Call, client: Client, given: Mappin
     return found
 
 
-async def _verified(services: Services, client: Client, token: Unverified | Rejection) -> Verified:
+async def _verified(services: Services, client: Client, token: UnverifiedJwt | Rejection) -> VerifiedJwt:
     if isinstance(token, Rejection):
         raise _refused("is not a signed JWT")
     if client_assertions.is_by_secret(token) and not _has_secret(client):

@@ -6,7 +6,7 @@ opened request     one of these that a login page goes on with: kept for the ten
                    request_uri of its own, which only the browser that opened it can use, and deleted by the response
 
 Of all opened requests of one pushed request a single one gets a successful response: `ONE_USE` names what they share.
-`PUSHED`, `ONE_USE` and `SIGNED` mark such parameters in what `resolved` returns; no schema has them, so that no request
+`PUSHED`, `ONE_USE` and `SIGNED` mark such parameters in what `resolve` returns; no schema has them, so that no request
 can contain them.
 """
 
@@ -40,7 +40,7 @@ _OPENINGS: Final = 20
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
-async def resolved(
+async def resolve(
     services: Services,
     call: Call,
     hints: TenantHints,
@@ -48,19 +48,19 @@ async def resolved(
     *,
     browser: str = "",
 ) -> Document:
-    """The parameters that count: those that were pushed or signed, where `given` names such a request, else `given`.
+    """Return the parameters of a request: the pushed or signed ones that it refers to, else its own.
 
-    Of a request that names a pushed one, client_id, tenantId and what is no parameter of an authorization request
-    remain. `browser` tells one browser from another. Raises InvalidRequestUri, and what `clients.find` raises; both
-    belong on a page, because nothing of such a request is verified_client; and InvalidRequestObject.
+    A request that names a pushed one keeps its client_id, its tenantId and what is no authorization parameter.
+    `browser` is the secret of the browser. Raises InvalidRequestUri and what `clients.get_client` raises, which are
+    shown on an error page because no redirect URI is verified yet; and InvalidRequestObject.
     """
     uri = str(given.get("request_uri", ""))
     if not uri.startswith(PREFIX):
         if "request" not in given:
             return dict(given)
-        client = await clients.find(services, hints, given.get("client_id"))
-        return await request_objects.unpacked(services, call, client, given)
-    client = await clients.find(services, hints, given.get("client_id"))
+        client = await clients.get_client(services, hints, given.get("client_id"))
+        return await request_objects.unpack(services, call, client, given)
+    client = await clients.get_client(services, hints, given.get("client_id"))
     found = await _opened(services, client, uri, browser) if uri.startswith(_OPENED) else None
     if found is None:
         found = await _pushed(services, client, uri)
@@ -69,12 +69,12 @@ async def resolved(
     return {**own, **found}
 
 
-def is_just_used(given: Mapping[str, Any]) -> bool:
+def must_reopen(given: Mapping[str, Any]) -> bool:
     """Whether a page needs a name to go on with: the request_uri is used up, or a signed request would run out."""
     return given.get(PUSHED) == "" or (SIGNED in given and PUSHED not in given)
 
 
-async def reopened(
+async def reopen(
     services: Services, client: Client, given: Mapping[str, Any], browser: str, address: str
 ) -> dict[str, str]:
     """Keep a pushed or signed request for the pages of this browser: the parameters by which it is found again.
@@ -100,7 +100,7 @@ async def reopened(
     return {**{name: given[name] for name in ROUTING if name in given}, "request_uri": uri}
 
 
-def carried(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def form_parameters(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a form of ours has to carry of a request: of a pushed one its name, of a signed one the whole object.
 
     So nobody can change it.
@@ -111,7 +111,7 @@ def carried(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if "request_uri" in found or not given.get(SIGNED) else {**found, "request": given[SIGNED]}
 
 
-async def spend(services: Services, client: Client, request: AuthorizationRequest) -> None:
+async def consume(services: Services, client: Client, request: AuthorizationRequest) -> None:
     """Use up the pushed or opened request that a successful response is about to be given to.
 
     Raises InvalidRequestUri when it has been used up before.

@@ -17,7 +17,7 @@ from identity.operations.sessions import sso_sessions
 from identity.services import Services
 
 
-async def bootstrapped(
+async def bootstrap(
     services: Services, call: Call, verified_client: VerifiedClient, browser: Browser, token: str | None
 ) -> Browser:
     """The browser with the session of a token's user; as it was where it has that already, or may not have it.

@@ -10,7 +10,7 @@ from identity.instants import Instant
 from identity.services import Services
 
 
-async def get(
+async def get_active_user(
     services: Services,
     tenant_id: TenantId,
     user_id: str,

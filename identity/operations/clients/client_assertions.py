@@ -20,7 +20,7 @@ from identity.operations.clients.clients import Client
 from identity.outbound.client_key_fetch import ClientKeysError
 from identity.services import Services
 from identity.tokens import jws, signing_keys
-from identity.tokens.jws import Rejection, Unverified
+from identity.tokens.jws import Rejection, UnverifiedJwt
 from identity.tokens.signing_keys import SigningKey
 
 
@@ -56,7 +56,7 @@ class Assertion:
 
     client_id: str
     method: Literal["private_key_jwt", "client_secret_jwt"]
-    token: Unverified = dataclasses.field(repr=False)
+    token: UnverifiedJwt = dataclasses.field(repr=False)
 
 
 def is_presented(form: Document) -> bool:
@@ -73,7 +73,7 @@ def read(authorization: str, form: Document) -> Assertion:
         raise InvalidClient(reason, f"The client_assertion_type must be {rules.JWT_BEARER}.")
     if "client_assertion" not in form:
         raise InvalidClient("client_authentication_missing", "The client_assertion is missing.")
-    token = jws.read(form["client_assertion"])
+    token = jws.parse(form["client_assertion"])
     if isinstance(token, Rejection) or not token.claims.get("sub"):
         raise _refused("The client_assertion is not a signed JWT that names its client as sub.")
     client_id = str(token.claims["sub"])
@@ -99,14 +99,14 @@ async def verify(services: Services, signer: Signer, assertion: Assertion, base_
     await _use_up(services, signer, verified.claims, now)
 
 
-async def signing_key(services: Services, signer: Signer, token: Unverified) -> SigningKey | None:
+async def signing_key(services: Services, signer: Signer, token: UnverifiedJwt) -> SigningKey | None:
     """The key by which the signer may have signed a JWT with this header: its secret, or one of its public keys.
 
     Raises InvalidClient when they cannot be had.
     """
     if is_by_secret(token):
         algorithm = token.header["alg"]
-        key = signing_keys.of_shared_secret(algorithm, signer.secret)
+        key = signing_keys.from_shared_secret(algorithm, signer.secret)
         if key is None:
             raise _refused(f"The client secret is too short for {algorithm}.")
         return key
@@ -120,7 +120,7 @@ async def signing_key(services: Services, signer: Signer, token: Unverified) -> 
         raise _refused("The keys of the client cannot be had from its jwksURI.") from error
 
 
-def is_by_secret(token: Unverified) -> bool:
+def is_by_secret(token: UnverifiedJwt) -> bool:
     """Whether the header names an algorithm for which both sides hold the same secret."""
     return token.header.get("alg") in signing_keys.SECRET_ALGORITHMS
 
@@ -139,7 +139,7 @@ def _audiences(signer: Signer, base_url: str) -> tuple[str, ...]:
 
 
 async def _use_up(services: Services, signer: Signer, claims: Document, now: NumericDate) -> None:
-    ttl_seconds = rules.ends(claims) + rules.LEEWAY_SECONDS - now
+    ttl_seconds = rules.effective_expiration(claims) + rules.LEEWAY_SECONDS - now
     is_first = await services.one_time_ids.mark_used(
         signer.tenant_id, "client-assertion", signer.client_id, claims["jti"], ttl_seconds
     )

@@ -34,7 +34,7 @@ async def claim_for_entity(
             raise _taken(field, client_id)
 
 
-def is_claimed_anew(entity: Document, stored: Document | None) -> bool:
+def has_new_ids(entity: Document, stored: Document | None) -> bool:
     """Whether a change gives an entity an id that may be an application's."""
     return any(_fresh(entity, stored))
 

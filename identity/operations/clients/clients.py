@@ -6,7 +6,7 @@ import dataclasses
 
 from identity.call import Document
 from identity.domain.clients import security_profiles
-from identity.domain.clients.refresh_tokens import Policy
+from identity.domain.clients.refresh_tokens import RefreshTokenPolicy
 from identity.errors import Invalid, InvalidRequest, OAuth2Error
 from identity.ids import ApplicationId, TenantId, parse_id
 from identity.services import Services
@@ -52,7 +52,7 @@ class Client:
         return own if own["enabled"] else self.tenant["jwtConfiguration"]
 
     @property
-    def refresh_policy(self) -> Policy:
+    def refresh_policy(self) -> RefreshTokenPolicy:
         """The policy of its refresh tokens."""
         return security_profiles.refresh_policy(self.application, self.tokens)
 
@@ -66,44 +66,44 @@ class UnknownClientError(InvalidRequest):
     """No such client; the token endpoint says so as invalid_client."""
 
 
-async def find(services: Services, hints: TenantHints, client_id: str | None) -> Client:
+async def get_client(services: Services, hints: TenantHints, client_id: str | None) -> Client:
     """The client of a request, and its tenant.
 
     Raises InvalidRequest for a tenant that does not exist or is not the client's, and for an absent client_id;
     UnknownClientError for a client that does not exist or was switched off.
     """
-    named = await named_tenant(services, hints)
+    named = await find_named_tenant(services, hints)
     if not client_id:
         raise InvalidRequest("missing_client_id", "The request is missing a required parameter: client_id.")
     application = await _application(services, client_id)
     if named is None and application["universalConfiguration"].get("universal"):
         raise InvalidRequest("missing_tenant_id", "The request is missing a required parameter: tenantId.")
-    return Client(await tenant_of(services, named, client_id, application), application)
+    return Client(await get_tenant(services, named, client_id, application), application)
 
 
-async def tenant_of(services: Services, named: Document | None, client_id: str, client: Document) -> Document:
+async def get_tenant(services: Services, named: Document | None, client_id: str, client: Document) -> Document:
     """The tenant of a client's application or entity. Raises InvalidRequest when a request names another one."""
     if named is not None and client["tenantId"] != named["id"]:
         raise _invalid_tenant("The tenantId is not the tenant of the client.")
     tenant = await services.tenants.find_cached(None, client["tenantId"])
     if tenant is None or tenant["state"] != "Active":
-        raise unknown(client_id)
+        raise unknown_client(client_id)
     return tenant
 
 
-async def of_api(services: Services, tenant_id: TenantId | None, application_id: str) -> Client:
+async def get_by_application_id(services: Services, tenant_id: TenantId | None, application_id: str) -> Client:
     """The client that the `applicationId` of a request to the API names, in the tenant if there is one.
 
     Raises Invalid where it names no active application.
     """
     try:
-        return await find(services, TenantHints(header=tenant_id), application_id)
+        return await get_client(services, TenantHints(header=tenant_id), application_id)
     except InvalidRequest as error:
         message = "The [applicationId] must name an active application of the tenant."
         raise Invalid.field("invalid", "applicationId", message) from error
 
 
-async def named_tenant(services: Services, hints: TenantHints) -> Document | None:
+async def find_named_tenant(services: Services, hints: TenantHints) -> Document | None:
     """The tenant that a request names, or None. Raises InvalidRequest when it names none that exists, or two."""
     named = [hint for hint in (hints.path, hints.parameter, hints.header) if hint]
     if not named:
@@ -118,20 +118,20 @@ async def named_tenant(services: Services, hints: TenantHints) -> Document | Non
     return tenant
 
 
-def finder(services: Services) -> FindClient:
+def client_finder(services: Services) -> FindClient:
     """Finds the client that a token of ours is for: client_id -> its tenant and application, or None."""
 
     async def find_client(client_id: str) -> tuple[Document, Document] | None:
         try:
             application = await _application(services, client_id)
-            return await tenant_of(services, None, client_id, application), application
+            return await get_tenant(services, None, client_id, application), application
         except InvalidRequest:
             return None
 
     return find_client
 
 
-async def default_tenant(services: Services) -> Document:
+async def get_default_tenant(services: Services) -> Document:
     """The tenant of a request that names none and has no client."""
     tenant = await services.tenants.find_cached(None, services.default_tenant_id)
     if tenant is None:
@@ -145,11 +145,11 @@ async def _application(services: Services, client_id: str) -> Document:
         None if application_id is None else await services.applications.find_cached_across_tenants(application_id)
     )
     if application is None or not application["active"]:
-        raise unknown(client_id)
+        raise unknown_client(client_id)
     return application
 
 
-def unknown(client_id: str) -> OAuth2Error:
+def unknown_client(client_id: str) -> OAuth2Error:
     """There is no such client."""
     return UnknownClientError("invalid_client_id", f"The client_id is not valid: {client_id[:100]}")
 

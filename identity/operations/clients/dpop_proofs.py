@@ -13,7 +13,13 @@ from identity.call import Call, Document
 from identity.domain.clients import dpop_proofs as rules
 from identity.domain.clients import security_profiles
 from identity.domain.configuration import feature_settings
-from identity.errors import InvalidDpopProof, InvalidToken, UnprovenToken, UnprovenTokenWithoutNonce, UseDpopNonce
+from identity.errors import (
+    InvalidDpopProof,
+    InvalidDpopProofAtResource,
+    InvalidToken,
+    UseDpopNonce,
+    UseDpopNonceAtResource,
+)
 from identity.ids import TenantId
 from identity.instants import numeric_date
 from identity.operations.objects import features
@@ -23,7 +29,7 @@ from identity.tokens.issuer import VerifiedToken
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Presented:
+class PresentedDpopProof:
     """The DPoP headers of a request, and the request that they have to be about."""
 
     proofs: tuple[str, ...] = dataclasses.field(repr=False)
@@ -31,8 +37,12 @@ class Presented:
     url: str
 
 
-async def thumbprint(
-    services: Services, call: Call, tenant_id: TenantId, presented: Presented | None, oauth: Document | None = None
+async def verify_proof(
+    services: Services,
+    call: Call,
+    tenant_id: TenantId,
+    presented: PresentedDpopProof | None,
+    oauth: Document | None = None,
 ) -> str | None:
     """The thumbprint of the key that a request proves to have; None for one without a proof.
 
@@ -49,13 +59,13 @@ async def require_binding(
     call: Call,
     token: str,
     verified: VerifiedToken,
-    presented: Presented | None,
+    presented: PresentedDpopProof | None,
 ) -> None:
     """Raise unless an access token comes in the way that it is bound to (RFC 9449 sections 7.1 and 7.2).
 
     `presented` is None for one that comes as a bearer token. Raises InvalidToken, and UnprovenToken for a bad proof.
     """
-    bound, tenant_id = key_of(verified.claims), TenantId(verified.tenant["id"])
+    bound, tenant_id = bound_key_thumbprint(verified.claims), TenantId(verified.tenant["id"])
     if presented is None:
         if bound is not None:
             raise InvalidToken("access_token_invalid", "The access token is bound to a key and needs the scheme DPoP.")
@@ -66,19 +76,19 @@ async def require_binding(
         oauth = verified.application["oauthConfiguration"]
         proven = await _verified(services, call, tenant_id, presented, oauth, token)
     except UseDpopNonce as error:
-        raise UnprovenTokenWithoutNonce(error.nonce) from error
+        raise UseDpopNonceAtResource(error.nonce) from error
     except InvalidDpopProof as error:
-        raise UnprovenToken(error.reason, error.description) from error
+        raise InvalidDpopProofAtResource(error.reason, error.description) from error
     if proven != bound:
         raise InvalidToken("access_token_invalid", "The access token is bound to another key.")
 
 
-def confirmation(key_thumbprint: str | None) -> Document | None:
+def confirmation_claim(key_thumbprint: str | None) -> Document | None:
     """The `cnf` claim of tokens that are bound to a key (RFC 9449 section 6.1)."""
     return None if key_thumbprint is None else {"jkt": key_thumbprint}
 
 
-def key_of(claims: Mapping[str, Any]) -> str | None:
+def bound_key_thumbprint(claims: Mapping[str, Any]) -> str | None:
     """The thumbprint of the key that a token of ours is bound to, by its claims."""
     confirmed = claims.get("cnf")
     bound = confirmed.get("jkt") if isinstance(confirmed, dict) else None
@@ -90,7 +100,7 @@ def token_type(confirmation_: Document | None) -> str:
     return "Bearer" if confirmation_ is None else rules.SCHEME
 
 
-def missing() -> InvalidDpopProof:
+def proof_required() -> InvalidDpopProof:
     """The refusal of a request that has to come with a proof and does not."""
     return InvalidDpopProof(None, "A DPoP proof is required (the DPoP header).")
 
@@ -99,14 +109,14 @@ async def _verified(
     services: Services,
     call: Call,
     tenant_id: TenantId,
-    presented: Presented,
+    presented: PresentedDpopProof,
     oauth: Document,
     access_token: str | None = None,
 ) -> str:
     features.require(services, feature_settings.DPOP)
     if len(presented.proofs) != 1:
-        raise InvalidDpopProof(None, "There must be one DPoP header.") if presented.proofs else missing()
-    proof = await proofs.read(presented.proofs[0])
+        raise InvalidDpopProof(None, "There must be one DPoP header.") if presented.proofs else proof_required()
+    proof = await proofs.verify(presented.proofs[0])
     if proof is None:
         raise InvalidDpopProof(None, "The DPoP proof is not a JWT of type dpop+jwt, signed by the public key in it.")
     if not security_profiles.is_algorithm_allowed(oauth, proof.algorithm):

@@ -9,7 +9,7 @@ from identity.operations.objects import event_logs
 from identity.services import Services
 
 
-async def tell(
+async def log_failure(
     services: Services, call: Call, client: Client, form: Document, error: OAuth2Error, *, wanted: str = "token"
 ) -> None:
     """Write a Debug row about a failed request, where the application asks for it; nothing secret is in it.

@@ -43,14 +43,14 @@ async def get_granted_scopes(
 
 def consent_required(asked: tuple[str, ...]) -> InvalidScope:
     """What a grant without pages answers in place of asking."""
-    return InvalidScope("missing_required_scope", f"The user has to agree to: {scopes.joined(asked)}")
+    return InvalidScope("missing_required_scope", f"The user has to agree to: {scopes.join(asked)}")
 
 
 async def record_decision(
     services: Services, call: Call, client: Client, user: Document, question: ConsentPrompt, decision: ConsentDecision
 ) -> tuple[str, ...]:
     """The scopes that an answer grants. It is remembered where the application asks once for a while."""
-    if rules.is_remembered(client.application):
+    if rules.remembers_decisions(client.application):
         user_id = UserId(user["id"])
         ttl_seconds = client.tenant["externalIdentifierConfiguration"][
             "rememberOAuthScopeConsentChoiceTimeToLiveInSeconds"
@@ -65,7 +65,7 @@ async def record_decision(
             expires=later(call.now, seconds=ttl_seconds),
         )
         await _forget_if_gone(services, client, user_id)
-    return rules.granted(client.application, question.wanted, decision)
+    return rules.granted_scopes(client.application, question.wanted, decision)
 
 
 async def forget_application(services: Services, tenant_id: TenantId, application_id: ApplicationId) -> None:
@@ -84,13 +84,13 @@ async def _settled(
     services: Services, call: Call, client: Client, user: Document, wanted: tuple[str, ...], *, again: bool
 ) -> tuple[str, ...] | ConsentPrompt:
     application = client.application
-    if not rules.to_ask(application, wanted):
+    if not rules.scopes_to_ask_for(application, wanted):
         return wanted
     earlier = None
-    if rules.is_remembered(application):
+    if rules.remembers_decisions(application):
         earlier = await _earlier(services, call, client, UserId(user["id"]))
-    found = rules.question(application, wanted, earlier, again=again)
-    return rules.granted(application, wanted, earlier or _NOTHING) if found is None else found
+    found = rules.consent_prompt(application, wanted, earlier, again=again)
+    return rules.granted_scopes(application, wanted, earlier or _NOTHING) if found is None else found
 
 
 async def _earlier(services: Services, call: Call, client: Client, user_id: UserId) -> ConsentDecision | None:

@@ -47,7 +47,7 @@ async def _commit(
     writes = [*writes]
     if entity is not None:
         await crud.require_unique(services, RESOURCE, entity, stored)
-        if client_ids.is_claimed_anew(entity, stored):
+        if client_ids.has_new_ids(entity, stored):
             writes.insert(0, functools.partial(client_ids.claim_for_entity, services, entity, stored))
         if _is_moved(entity, stored):
             writes.append(functools.partial(_require_no_circle, services, entity))

@@ -10,7 +10,7 @@ from identity.errors import InvalidClient, InvalidRequest
 from identity.ids import TenantId, parse_id
 from identity.operations.clients import client_assertions, client_authentication, clients
 from identity.operations.clients.client_assertions import Signer
-from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import TenantHints
 from identity.operations.entities import entity_types
 from identity.operations.objects import features
@@ -46,16 +46,16 @@ async def identify(
 
     Raises InvalidRequest and InvalidClient.
     """
-    presented = client_authentication.presented(authorization, form)
-    named = await clients.named_tenant(services, hints)
+    presented = client_authentication.read_credentials(authorization, form)
+    named = await clients.find_named_tenant(services, hints)
     entity = await _entity(services, presented.client_id)
     if entity is None:
         return None
     try:
-        tenant = await clients.tenant_of(services, named, presented.client_id, entity)
+        tenant = await clients.get_tenant(services, named, presented.client_id, entity)
     except clients.UnknownClientError as error:
         raise InvalidClient(error.reason, error.description) from error
-    if isinstance(presented, rules.Presented):
+    if isinstance(presented, rules.PresentedCredentials):
         rules.require_secret(presented, entity["clientSecret"])
     else:
         signer = Signer(
@@ -67,12 +67,12 @@ async def identify(
 
 async def identify_any(
     services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
-) -> Identified | EntityClient:
+) -> IdentifiedClient | EntityClient:
     """The client of a request that applications and entities may make. Raises InvalidRequest and InvalidClient.
 
     No client id is of both. Whichever is remembered is found without asking MongoDB for the other.
     """
-    presented = client_authentication.presented(authorization, form)
+    presented = client_authentication.read_credentials(authorization, form)
     is_application = services.applications.peek(presented.client_id.lower()) is not None
     if not (is_application or features.off(services, [entity_types.FEATURE])):
         entity = await identify(services, authorization, form, hints, base_url)
@@ -89,7 +89,7 @@ def entity_finder(services: Services, tenant_id: TenantId) -> FindEntity:
         if entity is None:
             return None
         try:
-            tenant = await clients.tenant_of(services, None, entity_id, entity)
+            tenant = await clients.get_tenant(services, None, entity_id, entity)
         except InvalidRequest:
             return None
         return tenant, entity, await _type(services, entity)

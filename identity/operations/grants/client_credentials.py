@@ -21,7 +21,7 @@ from identity.operations.lambdas import token_lambdas
 from identity.operations.objects import features
 from identity.services import Services
 from identity.tokens import jws
-from identity.tokens.entity_tokens import EntityLogin
+from identity.tokens.entity_tokens import EntityTokenContext
 
 grant_type = "client_credentials"
 parameters = ("scope",)
@@ -36,18 +36,24 @@ async def identify(
 
 
 async def exchange(
-    services: Services, call: Call, client: EntityClient, form: Document, proof: dpop_proofs.Presented | None = None
+    services: Services,
+    call: Call,
+    client: EntityClient,
+    form: Document,
+    proof: dpop_proofs.PresentedDpopProof | None = None,
 ) -> Document:
     """The token response for an entity, and for the key that it proves to have (RFC 9449).
 
     Raises InvalidScope, InvalidDpopProof and LambdaFailed.
     """
-    confirmation = dpop_proofs.confirmation(await dpop_proofs.thumbprint(services, call, client.tenant_id, proof))
+    confirmation = dpop_proofs.confirmation_claim(
+        await dpop_proofs.verify_proof(services, call, client.tenant_id, proof)
+    )
     scope = form.get("scope", "").strip() or None
-    wanted = entity_scopes.parsed(scope)
+    wanted = entity_scopes.parse(scope)
     targets = [await _target(services, client, target_id, names) for target_id, names in wanted.items()]
     permissions = {target.entity["id"]: target.permissions for target in targets}
-    login = EntityLogin(client.tenant, client.entity, client.entity_type, permissions, scope, confirmation)
+    login = EntityTokenContext(client.tenant, client.entity, client.entity_type, permissions, scope, confirmation)
     is_populated = token_lambdas.has_client_lambda(client.tenant)
     populate = functools.partial(_populated, services, call, client, targets) if is_populated else None
     issued = await services.tokens.entity_token(login, call.now, populate)

@@ -27,7 +27,7 @@ from identity.errors import (
 from identity.operations.authorization import device_grants
 from identity.operations.authorization.device_grants import Approver
 from identity.operations.clients import dpop_proofs
-from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client
 from identity.operations.configuration import scope_consents
 from identity.operations.issuance import token_responses
@@ -36,7 +36,7 @@ from identity.operations.login.password_login import Credentials
 from identity.operations.objects import features
 from identity.operations.password_changes import password_changes
 from identity.services import Services
-from identity.tokens.access_tokens import Login
+from identity.tokens.access_tokens import TokenContext
 
 grant_type = "password"
 parameters = (
@@ -63,7 +63,7 @@ _REFUSALS: Mapping[type[steps.LoginResult], tuple[str, str]] = {
 }
 
 
-async def exchange(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+async def exchange(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
     """The token response for a login id and a password.
 
     Raises InvalidRequest, InvalidScope, InvalidGrant, TwoFactorRequired, ChangePasswordRequired, and Unavailable when
@@ -73,12 +73,12 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     credentials = _credentials(form)
     wanted = _wanted(client, form.get("scope"))
     features.require_request(services, client.application, wanted)
-    targets = resource_indicators.requested(form.get("resource"), client.oauth)
+    targets = resource_indicators.parse(form.get("resource"), client.oauth)
     device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
-    waiting = await device_grants.named(services, call, identified, form)
+    waiting = await device_grants.find_for_token_request(services, call, identified, form)
     user = await _logged_in(services, call, identified, credentials, device)
     granted = await scope_consents.get_granted_scopes(services, call, client, user, wanted)
-    found = Login(
+    found = TokenContext(
         tenant=client.tenant,
         application=client.application,
         user=user,
@@ -86,13 +86,13 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         grants=(grant_type,),
         authentication_type="PASSWORD",
         auth_instant=call.now,
-        confirmation=dpop_proofs.confirmation(identified.key_thumbprint),
+        confirmation=dpop_proofs.confirmation_claim(identified.key_thumbprint),
         authentication_methods=authentication_methods.of("PASSWORD"),
         resources=targets,
     )
     if waiting is not None:
         await device_grants.approve(services, call, client, waiting, Approver.of(found, granted))
-    _, answer = await token_responses.tokens(services, call, client, found, device, has_proof=False)
+    _, answer = await token_responses.issue_tokens(services, call, client, found, device, pkce_verified=False)
     return answer
 
 
@@ -102,7 +102,8 @@ def _credentials(form: Document) -> Credentials:
         raise InvalidRequest("unknown", "The parameters username and loginId name two different users.")
     name = "loginId" if "loginId" in form else "username"
     return Credentials(
-        token_responses.required(form, name, "unknown"), token_responses.required(form, "password", "unknown")
+        token_responses.required_parameter(form, name, "unknown"),
+        token_responses.required_parameter(form, "password", "unknown"),
     )
 
 
@@ -112,15 +113,15 @@ def _wanted(client: Client, requested: str | None) -> tuple[str, ...]:
     Nobody can be asked here: where the user would have to be in any case, the request ends before a password is
     compared; where an answer may be remembered, it is looked for after the login.
     """
-    kept = scopes.allowed(scopes.parsed(requested), client.oauth, client.application["scopes"])
-    asked = consent.to_ask(client.application, kept)
-    if asked and not consent.is_remembered(client.application):
+    kept = scopes.apply_policy(scopes.parse(requested), client.oauth, client.application["scopes"])
+    asked = consent.scopes_to_ask_for(client.application, kept)
+    if asked and not consent.remembers_decisions(client.application):
         raise scope_consents.consent_required(asked)
     return kept
 
 
 async def _logged_in(
-    services: Services, call: Call, identified: Identified, credentials: Credentials, device: Mapping[str, str]
+    services: Services, call: Call, identified: IdentifiedClient, credentials: Credentials, device: Mapping[str, str]
 ) -> Document:
     """The user, as the login leaves it. Webhooks learn of the device that the request names."""
     info = {f"device{name.capitalize()}": value for name, value in device.items()}

@@ -16,7 +16,7 @@ from identity.instants import Instant
 from identity.operations.authorization import device_grants
 from identity.operations.authorization.device_grants import Approver
 from identity.operations.clients import active_users, dpop_proofs
-from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client
 from identity.operations.issuance import token_responses
 from identity.operations.login import login_records
@@ -24,7 +24,7 @@ from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.outages import OUTAGES
 from identity.store.refresh_tokens import PresentedRefreshToken
-from identity.tokens.access_tokens import Login
+from identity.tokens.access_tokens import TokenContext
 from identity.tokens.issuer import ttl_seconds
 
 _log = structlog.get_logger(__name__)
@@ -42,7 +42,7 @@ class _Exchange:
     """What one exchange works on."""
 
     client: Client
-    policy: rules.Policy
+    policy: rules.RefreshTokenPolicy
     presented: PresentedRefreshToken
     user: Document
 
@@ -57,18 +57,18 @@ class _Exchange:
         return self.policy.is_one_time and self.presented.is_current
 
 
-async def exchange(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+async def exchange(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
     """The token response for a refresh token.
 
     Raises InvalidRequest, InvalidClient, InvalidScope, and InvalidGrant, also when a webhook vetoes the refresh.
     """
-    value = token_responses.required(form, "refresh_token", "missing_refresh_token")
+    value = token_responses.required_parameter(form, "refresh_token", "missing_refresh_token")
     client = identified.client
     presented = await services.refresh_tokens.find_by_value(client.tenant_id, value, call.now)
     if presented is None or presented.record.get("applicationId") != client.client_id:
         raise _not_found()
     record = presented.record
-    identified.require(grant_type, has_proof=bool(record["private"].get("hasProof")))
+    identified.require(grant_type, pkce_verified=bool(record["private"].get("hasProof")))
     _require_key(identified, record)
     try:
         return await refreshed(services, call, identified, presented, form)
@@ -77,7 +77,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
 
 
 async def refreshed(
-    services: Services, call: Call, identified: Identified, presented: PresentedRefreshToken, form: Document
+    services: Services, call: Call, identified: IdentifiedClient, presented: PresentedRefreshToken, form: Document
 ) -> Document:
     """The token response, once client and token belong together and whoever asks may use it.
 
@@ -86,12 +86,12 @@ async def refreshed(
     client, record, value = identified.client, presented.record, form["refresh_token"]
     policy = client.refresh_policy
     await _require_unspent(services, call, client, policy, presented)
-    user = await active_users.get(services, client.tenant_id, record["userId"], call.now, InvalidGrant)
+    user = await active_users.get_active_user(services, client.tenant_id, record["userId"], call.now, InvalidGrant)
     granted = await _granted(services, call, client, record, user)
-    narrowed = scopes.narrowed(scopes.parsed(form.get("scope")), granted) or granted
+    narrowed = scopes.narrow(scopes.parse(form.get("scope")), granted) or granted
     ttl = _expires_in(form.get("expires_in"), ttl_seconds(client.tenant, client.application))
-    waiting = await device_grants.named(services, call, identified, form)
-    login = Login(
+    waiting = await device_grants.find_for_token_request(services, call, identified, form)
+    login = TokenContext(
         tenant=client.tenant,
         application=client.application,
         user=user,
@@ -103,12 +103,12 @@ async def refreshed(
         sso_session_id=record["private"].get("ssoSessionId"),
         authentication_methods=tuple(record["private"].get("authenticationMethods", ())),
         claims_request=ClaimsRequest.of(record["private"].get("claims")),
-        resources=resource_indicators.of_refresh(
+        resources=resource_indicators.for_refresh(
             form.get("resource"), record["metaData"].get("resources", ()), client.oauth
         ),
-        confirmation=dpop_proofs.confirmation(identified.key_thumbprint),
+        confirmation=dpop_proofs.confirmation_claim(identified.key_thumbprint),
     )
-    access_token, answer = await token_responses.issue(services, call, login, ttl=ttl)
+    access_token, answer = await token_responses.issue_access_token(services, call, login, ttl=ttl)
     event = _refreshed(client, user, value, access_token.token, form.get("access_token"))
     record = await _written(services, call, _Exchange(client, policy, presented, user), event)
     if waiting is not None:
@@ -116,11 +116,11 @@ async def refreshed(
     if policy.is_one_time:
         answer |= {"refresh_token": record["token"], "refresh_token_id": record["id"]}
     if narrowed != granted:
-        answer["scope"] = scopes.joined(narrowed)
+        answer["scope"] = scopes.join(narrowed)
     return answer
 
 
-def _require_key(identified: Identified, record: Document) -> None:
+def _require_key(identified: IdentifiedClient, record: Document) -> None:
     """A client that does not authenticate has to prove, at each use, the key that the token was issued to.
 
     The token of one that authenticates is bound by that (RFC 9449 section 5).
@@ -131,7 +131,7 @@ def _require_key(identified: Identified, record: Document) -> None:
 
 
 async def _require_unspent(
-    services: Services, call: Call, client: Client, policy: rules.Policy, presented: PresentedRefreshToken
+    services: Services, call: Call, client: Client, policy: rules.RefreshTokenPolicy, presented: PresentedRefreshToken
 ) -> None:
     """A value that was rotated out counts for the grace period only; later its use is theft, here or earlier."""
     if presented.is_current or (policy.is_one_time and presented.is_graced(policy.grace_seconds, call.now)):
@@ -140,19 +140,21 @@ async def _require_unspent(
     raise _not_found()
 
 
-async def _reused(services: Services, call: Call, client: Client, policy: rules.Policy, record: Document) -> None:
+async def _reused(
+    services: Services, call: Call, client: Client, policy: rules.RefreshTokenPolicy, record: Document
+) -> None:
     if policy.is_one_time and security_profiles.revokes_on_reuse(client.tenant, client.application):
         user = await services.users.find_cached(client.tenant_id, record["userId"])
-        await token_responses.revoke_record(services, call, client, user, record["id"])
+        await token_responses.revoke_refresh_token(services, call, client, user, record["id"])
 
 
 async def _granted(services: Services, call: Call, client: Client, record: Document, user: Document) -> tuple[str, ...]:
     """The stored scopes, as far as the application knows them now; under Reject an unknown one ends the token."""
     stored = tuple(record["metaData"].get("scopes", ()))
     try:
-        return scopes.allowed(stored, client.oauth, client.application["scopes"])
+        return scopes.apply_policy(stored, client.oauth, client.application["scopes"])
     except InvalidScope:
-        await token_responses.revoke_record(services, call, client, user, record["id"])
+        await token_responses.revoke_refresh_token(services, call, client, user, record["id"])
         raise
 
 
@@ -180,7 +182,7 @@ async def _used(services: Services, call: Call, exchange_: _Exchange, session: S
     """
     tenant_id, policy, record = exchange_.client.tenant_id, exchange_.policy, exchange_.record
     changes_nothing = not (policy.is_one_time or policy.is_sliding)
-    if session is None and changes_nothing and rules.is_noted(record, call.origin.ip_address, call.now):
+    if session is None and changes_nothing and rules.is_use_recorded(record, call.origin.ip_address, call.now):
         return record
     started = policy.start(record, call.now)
     expires = policy.expires(record["insertInstant"], started) if policy.is_sliding else record["expiresAt"]

@@ -28,7 +28,7 @@ async def find_jwt(
     A token of an entity is also that of the entities that it is for. Raises InvalidClient for one that was issued to
     other clients only.
     """
-    find_client = _within(client.tenant_id, clients.finder(services))
+    find_client = _within(client.tenant_id, clients.client_finder(services))
     find_entity = entity_clients.entity_finder(services, client.tenant_id)
     found = await services.tokens.verify_any_access_token(token, find_client, find_entity, call.now)
     if found is Rejection.INVALID:

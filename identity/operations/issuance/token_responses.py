@@ -17,19 +17,19 @@ from identity.operations.lambdas import token_lambdas
 from identity.operations.messaging import user_events
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.tokens.access_tokens import Login
+from identity.tokens.access_tokens import TokenContext
 from identity.tokens.issuer import IssuedToken, ttl_seconds
 
 
-def required(form: Document, name: str, reason: str) -> str:
+def required_parameter(form: Document, name: str, reason: str) -> str:
     """A parameter that must be there. Raises InvalidRequest."""
     if name not in form:
         raise InvalidRequest(reason, f"The request is missing a required parameter: {name}.")
     return str(form[name])
 
 
-async def issue(
-    services: Services, call: Call, login: Login, *, code: str | None = None, ttl: int | None = None
+async def issue_access_token(
+    services: Services, call: Call, login: TokenContext, *, code: str | None = None, ttl: int | None = None
 ) -> tuple[IssuedToken, Document]:
     """The access token of a login, and the token response: with an ID token where openid was granted."""
     access_token = await token_lambdas.access_token(services, call, login, ttl=ttl)
@@ -46,14 +46,14 @@ async def issue(
     return access_token, answer
 
 
-async def tokens(
+async def issue_tokens(
     services: Services,
     call: Call,
     client: Client,
-    login: Login,
+    login: TokenContext,
     device: Mapping[str, str],
     *,
-    has_proof: bool,
+    pkce_verified: bool,
     code: str | None = None,
     resources: tuple[str, ...] | None = None,
 ) -> tuple[IssuedToken, Document]:
@@ -63,11 +63,11 @@ async def tokens(
     those that the refresh token is good for, where they are more than those of this access token.
     """
     lasting = login if resources is None else dataclasses.replace(login, resources=resources)
-    record = await _refresh_token(services, call, client, lasting, device, has_proof=has_proof)
+    record = await _refresh_token(services, call, client, lasting, device, pkce_verified=pkce_verified)
     if record is not None:
         login = dataclasses.replace(login, refresh_token_id=record["id"])
     try:
-        access_token, answer = await issue(services, call, login, code=code)
+        access_token, answer = await issue_access_token(services, call, login, code=code)
     except ServiceError:
         # A lambda failed, or had no room: nobody will ever hear of the refresh token.
         if record is not None:
@@ -76,11 +76,13 @@ async def tokens(
     if record is not None:
         answer |= {"refresh_token": record["token"], "refresh_token_id": record["id"]}
     if login.scopes:
-        answer["scope"] = scopes.joined(login.scopes)
+        answer["scope"] = scopes.join(login.scopes)
     return access_token, answer
 
 
-async def revoke_record(services: Services, call: Call, client: Client, user: Document | None, record_id: str) -> None:
+async def revoke_refresh_token(
+    services: Services, call: Call, client: Client, user: Document | None, record_id: str
+) -> None:
     """End a refresh token and every access token that came of it; of several callers one tells of it."""
     tenant_id = client.tenant_id
     ttl = ttl_seconds(client.tenant, client.application)
@@ -90,38 +92,52 @@ async def revoke_record(services: Services, call: Call, client: Client, user: Do
         return await services.refresh_tokens.revoke(tenant_id, record_id, session)
 
     def events(record: Document | None) -> list[Event]:
-        return [] if record is None or user is None else [revocation(client.client_id, user, record, ttl)]
+        return [] if record is None or user is None else [revocation_event(client.client_id, user, record, ttl)]
 
     await services.bus.perform(call.within(tenant_id), write, announced=events)
 
 
-async def undo(services: Services, call: Call, client: Client, tenant_id: TenantId, given: Document) -> None:
+async def revoke_issued_tokens(
+    services: Services, call: Call, client: Client, tenant_id: TenantId, given: Document
+) -> None:
     """Take back what a code gave, because the code was used again (RFC 6749 section 4.1.2)."""
     ttl = ttl_seconds(client.tenant, client.application)
     await services.revocations.revoke(tenant_id, given["tokenIds"], ttl)
     record_id = given.get("refreshTokenId")
     if record_id is not None:
         user = await services.users.find_cached(tenant_id, given["userId"])
-        await revoke_record(services, call, client, user, record_id)
+        await revoke_refresh_token(services, call, client, user, record_id)
 
 
 async def _refresh_token(
-    services: Services, call: Call, client: Client, login: Login, device: Mapping[str, str], *, has_proof: bool
+    services: Services,
+    call: Call,
+    client: Client,
+    login: TokenContext,
+    device: Mapping[str, str],
+    *,
+    pkce_verified: bool,
 ) -> Document | None:
     """A new refresh token, where offline access was granted and the application gives any."""
     if scopes.OFFLINE_ACCESS not in login.scopes or not client.oauth["generateRefreshTokens"]:
         return None
-    return await refresh_token(services, call, client, login, device, has_proof=has_proof)
+    return await issue_refresh_token(services, call, client, login, device, pkce_verified=pkce_verified)
 
 
-async def refresh_token(
-    services: Services, call: Call, client: Client, login: Login, device: Mapping[str, str], *, has_proof: bool
+async def issue_refresh_token(
+    services: Services,
+    call: Call,
+    client: Client,
+    login: TokenContext,
+    device: Mapping[str, str],
+    *,
+    pkce_verified: bool,
 ) -> Document:
     """A new refresh token of a login, whether it may have one being settled."""
     private = {
         "authInstant": login.auth_instant,
         "grants": list(login.grants),
-        "hasProof": has_proof,
+        "hasProof": pkce_verified,
         "ssoSessionId": login.sso_session_id,
         "authenticationMethods": list(login.authentication_methods),
     }
@@ -130,20 +146,20 @@ async def refresh_token(
     if login.confirmation is not None:
         private["dpopJkt"] = login.confirmation["jkt"]
     seen = rules.device(device, call.origin.ip_address, call.now)
-    record = rules.new(UserId(login.user["id"]), client.client_id, login.scopes, seen, private, call.now)
+    record = rules.new_record(UserId(login.user["id"]), client.client_id, login.scopes, seen, private, call.now)
     if login.resources:
         record["metaData"]["resources"] = list(login.resources)
     expires = client.refresh_policy.expires(call.now, call.now)
     return await services.refresh_tokens.insert(client.tenant_id, record, expires)
 
 
-def revocation(application_id: str, user: Document, record: Document, ttl: int) -> Event:
+def revocation_event(application_id: str, user: Document, record: Document, ttl: int) -> Event:
     """The event about the end of one refresh token; `ttl` is how many seconds its access tokens live."""
     return user_events.about(
         "jwt.refresh-token.revoke",
         user,
         applicationId=application_id,
         applicationTimeToLiveInSeconds={application_id: ttl},
-        refreshToken=rules.shown(record),
+        refreshToken=rules.to_event(record),
         userId=user["id"],
     )

@@ -19,12 +19,12 @@ from identity.operations.issuance import token_responses
 from identity.operations.lambdas import token_lambdas
 from identity.services import Services
 from identity.tokens import access_tokens
-from identity.tokens.access_tokens import Login
+from identity.tokens.access_tokens import TokenContext
 
 _log = structlog.get_logger(__name__)
 
 
-async def issue(
+async def issue_tokens(
     services: Services, call: Call, user: Document, application: Document | None, authentication_type: str
 ) -> Document:
     """`token` and `tokenExpirationInstant`, for the application or, without one, of the tenant alone.
@@ -36,23 +36,23 @@ async def issue(
     Empty for an application whose tokens come from the token endpoint alone; and when the key to sign with is gone or
     a lambda fails: what was created stays created.
     """
-    if application is not None and not security_profiles.has_tokens_by_api(application):
+    if application is not None and not security_profiles.allows_tokens_by_api(application):
         return {}
     tenant = await services.tenants.get_cached(None, TenantId(user["tenantId"]))
     if _is_kept_out(Authenticated(tenant, application, user, call.now)):
         return {}
     if application is None:
-        return await of_tenant(services, call, tenant, user, authentication_type)
+        return await issue_tenant_token(services, call, tenant, user, authentication_type)
     try:
         return await _of_application(services, call, Client(tenant, application), user, authentication_type)
     except (LookupError, ValueError, LambdaFailed, Unavailable) as error:
         return _none(tenant, error)
 
 
-async def of_tenant(
+async def issue_tenant_token(
     services: Services, call: Call, tenant: Document, user: Document, authentication_type: str
 ) -> Document:
-    """`token` and `tokenExpirationInstant` of the tenant alone, for a user whose login was judged; empty as `issue`."""
+    """Return `token` and `tokenExpirationInstant` of the tenant alone; empty as in `issue_tokens`."""
     ttl_seconds = int(tenant["jwtConfiguration"]["timeToLiveInSeconds"])
     claims = _claims(call, tenant, user, authentication_type, ttl_seconds)
     try:
@@ -66,12 +66,12 @@ async def _of_application(
     services: Services, call: Call, client: Client, user: Document, authentication_type: str
 ) -> Document:
     """The tokens for an application; no refresh token stays behind when the access token fails."""
-    login = Login(client.tenant, client.application, user, (), (), authentication_type, call.now)
+    login = TokenContext(client.tenant, client.application, user, (), (), authentication_type, call.now)
     is_registered = rules.find_registration(user, client.client_id) is not None
     if not is_registered or not client.application["loginConfiguration"]["generateRefreshTokens"]:
         issued = await token_lambdas.access_token(services, call, login)
         return {"token": issued.token, "tokenExpirationInstant": later(call.now, seconds=issued.expires_in)}
-    record = await token_responses.refresh_token(services, call, client, login, {}, has_proof=False)
+    record = await token_responses.issue_refresh_token(services, call, client, login, {}, pkce_verified=False)
     try:
         login = dataclasses.replace(login, refresh_token_id=record["id"])
         issued = await token_lambdas.access_token(services, call, login)

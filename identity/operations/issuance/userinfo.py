@@ -13,7 +13,7 @@ from identity.services import Services
 
 
 async def userinfo(
-    services: Services, call: Call, token: str | None, proof: dpop_proofs.Presented | None = None
+    services: Services, call: Call, token: str | None, proof: dpop_proofs.PresentedDpopProof | None = None
 ) -> Document:
     """The claims about the user. `proof` is for a token that came with the scheme DPoP.
 

@@ -18,13 +18,13 @@ from identity.operations.groups import group_roles
 from identity.operations.lambdas import lambdas
 from identity.services import Services
 from identity.tokens import entity_tokens, jws
-from identity.tokens.access_tokens import Login
+from identity.tokens.access_tokens import TokenContext
 from identity.tokens.issuer import IssuedToken, Populate
 
 _CLIENT_LAMBDA: Final = "clientCredentialsAccessTokenPopulateLambdaId"
 
 
-async def access_token(services: Services, call: Call, login: Login, *, ttl: int | None = None) -> IssuedToken:
+async def access_token(services: Services, call: Call, login: TokenContext, *, ttl: int | None = None) -> IssuedToken:
     """A new access token with the roles of all groups and what the lambda makes of it. Raises LambdaFailed."""
     login = await _effective(services, login)
     populate = _populate(services, call, login, "accessTokenPopulateId")
@@ -36,7 +36,7 @@ async def access_token(services: Services, call: Call, login: Login, *, ttl: int
 
 
 async def id_token(
-    services: Services, call: Call, login: Login, *, access_token: str | None = None, code: str | None = None
+    services: Services, call: Call, login: TokenContext, *, access_token: str | None = None, code: str | None = None
 ) -> IssuedToken:
     """A new ID token with what the application's lambda makes of it. Raises LambdaFailed."""
     login = await _effective(services, login)
@@ -82,12 +82,12 @@ async def client_credentials(
     return await _populated(services, call, lambda_id, kind, rules.CLIENT_TOKEN_CLAIMS, claims, given)
 
 
-async def _effective(services: Services, login: Login) -> Login:
+async def _effective(services: Services, login: TokenContext) -> TokenContext:
     user = await group_roles.with_group_roles(services.documents, login.user)
     return login if user is login.user else dataclasses.replace(login, user=user)
 
 
-def _populate(services: Services, call: Call, login: Login, member: str) -> Populate | None:
+def _populate(services: Services, call: Call, login: TokenContext, member: str) -> Populate | None:
     lambda_id = login.application["lambdaConfiguration"].get(member)
     if lambda_id is None:
         return None
@@ -106,9 +106,9 @@ async def _populated(
 ) -> Document:
     after, *_ = await lambdas.invoke(services, call, lambda_id, kind, claims, *given)
     populated = rules.populated(claims, after, reserved)
-    if entity_tokens.is_one(populated) and not entity_tokens.is_one(claims):
+    if entity_tokens.is_entity_token(populated) and not entity_tokens.is_entity_token(claims):
         raise await lambdas.failed(services, call, lambda_id, "the token of a user cannot say that it is an entity's")
-    if not jws.has_sound_claims(populated):
+    if not jws.has_valid_claim_types(populated):
         raise await lambdas.failed(services, call, lambda_id, "a registered claim has a value of the wrong type")
     return populated
 

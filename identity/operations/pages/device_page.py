@@ -34,7 +34,7 @@ async def client_of(services: Services, call: Call, hints: TenantHints, given: D
 
     Raises InvalidRequest, UnauthorizedClient where it has no devices, and AddressRefusedError.
     """
-    client = await clients.find(services, hints, given.get("client_id"))
+    client = await clients.get_client(services, hints, given.get("client_id"))
     await ip_access_lists.require_address(services, client, call.origin.ip_address)
     device_grants.require_enabled(client)
     return client
@@ -59,8 +59,8 @@ async def show(
     client = transaction.verified_client.client
     if request.user_code is None or authorization.unmet_requirement(call, client, current) is not None:
         return await authorization.proceed(services, call, transaction.verified_client, request, current)
-    device = await device_approvals.find(services, call, client, request.user_code)
-    link = await device_codes.pending_link(services, call, client.tenant_id, device)
+    device = await device_approvals.get_pending(services, call, client, request.user_code)
+    link = await device_codes.find_pending_link(services, call, client.tenant_id, device)
     return DevicePage(client, current, device, link)
 
 
@@ -81,7 +81,7 @@ async def answer(
     if not isinstance(step, DevicePage):
         return step
     if step.device.grant_id != grant_id:
-        raise device_grants.invalid()
+        raise device_grants.invalid_user_code()
     if not is_allowed:
         await device_grants.deny(services, call, step.client, step.device)
         raise AccessDenied("consent_canceled", "The user does not want this device.")

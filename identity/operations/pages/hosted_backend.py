@@ -23,7 +23,7 @@ from identity.ids import new_secret
 from identity.operations import grants
 from identity.operations.authorization import hosted_backend_callback
 from identity.operations.clients import bearer_tokens, clients, ip_access_lists
-from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.issuance import token_responses, userinfo
 from identity.operations.limits import anonymous_request_limits
@@ -69,7 +69,7 @@ class Arrival:
 
 async def find(services: Services, call: Call, hints: TenantHints, client_id: str | None) -> Client:
     """The client of a request. Raises InvalidRequest, UnauthorizedClient and AddressRefusedError."""
-    client = await clients.find(services, hints, client_id)
+    client = await clients.get_client(services, hints, client_id)
     await ip_access_lists.require_address(services, client, call.origin.ip_address)
     rules.require_supported(client.application)
     return client
@@ -204,7 +204,7 @@ async def cookie_domain(call: Call) -> str | None:
 
 async def _exchanged(services: Services, call: Call, client: Client, form: Document) -> CookieTokens:
     given = {name: value for name, value in form.items() if value is not None}
-    answer = await grants.exchange(services, call, Identified.internal(client), given)
+    answer = await grants.exchange(services, call, IdentifiedClient.internal(client), given)
     expires = client.refresh_policy.expires(call.now, call.now)
     return CookieTokens(
         access_token=answer["access_token"],
@@ -222,9 +222,9 @@ async def _end(services: Services, call: Call, client: Client, refresh_token: st
     if presented is None or presented.record.get("applicationId") != client.client_id:
         return
     found = await services.users.find_cached(client.tenant_id, presented.record["userId"])
-    await token_responses.revoke_record(services, call, client, found, presented.record["id"])
+    await token_responses.revoke_refresh_token(services, call, client, found, presented.record["id"])
 
 
 async def _is_own(services: Services, client: Client, id_token: str) -> bool:
-    hint = await services.tokens.verify_id_token_hint(id_token, clients.finder(services))
+    hint = await services.tokens.verify_id_token_hint(id_token, clients.client_finder(services))
     return not isinstance(hint, Rejection) and hint.application["id"] == client.client_id

@@ -94,7 +94,7 @@ async def ask(
         begun = await passwordless.send_to(services, call.within(client.tenant_id), client, login_id, state=state)
     except Unavailable:
         return steps.TooManyAttempts(0)
-    if not passwordless.asks_code(client):
+    if not passwordless.uses_one_time_code(client):
         return Asked(client)
     return Asked(client, begun.code)
 
@@ -158,6 +158,9 @@ async def log_in(
 
 def link_parameters(services: Services, verified_client: VerifiedClient) -> Mapping[str, str]:
     """The request as the link of a mail has it."""
-    declared, kept = services.schemas[_REQUEST].schema["properties"], request_sources.carried(verified_client.given)
+    declared, kept = (
+        services.schemas[_REQUEST].schema["properties"],
+        request_sources.form_parameters(verified_client.given),
+    )
     found = {name: str(kept[name]) for name in declared if name in kept}
     return {**found, "client_id": verified_client.client.client_id, "tenantId": verified_client.client.tenant_id}

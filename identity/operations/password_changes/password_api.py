@@ -170,7 +170,7 @@ async def _read_reset_request(services: Services, call: Call, request: Document)
     application = None
     tenant_id = call.tenant_id
     if "applicationId" in request:
-        client = await clients.of_api(services, tenant_id, request["applicationId"])
+        client = await clients.get_by_application_id(services, tenant_id, request["applicationId"])
         application, tenant_id = client.application, client.tenant_id
     tenant_id = tenant_id or crud.require_tenant(call)
     state = request.get("state")

@@ -96,11 +96,11 @@ async def _nintendo(request: Request) -> ExternalIdentity:
     """An access token, which is a JWT, and the user's resource."""
     federation, (token,) = request.services.federation, request.tokens
     find = openid_connect.key_finder(request.services, request.call, ENDPOINTS["nintendo_keys"])
-    verified = await jws.verify_foreign(token, find)
+    verified = await jws.verify_external(token, find)
     if isinstance(verified, jws.Rejection):
         raise Unauthorized(log_detail=f"the token is {verified.value}")
     claims = verified.claims
-    if (rejection := jws.judge_times(claims, numeric_date(request.call.now))) is not None:
+    if (rejection := jws.check_times(claims, numeric_date(request.call.now))) is not None:
         raise Unauthorized(log_detail=f"the token is {rejection.value}")
     if claims.get("iss") != ENDPOINTS["nintendo_issuer"] or claims.get("typ") != "token":
         raise Unauthorized(log_detail="the token is no access token of Nintendo")

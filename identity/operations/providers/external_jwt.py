@@ -31,7 +31,7 @@ async def identify(
     async def find(header: Mapping[str, object]) -> SigningKey | None:
         return await _key(services, provider, header)
 
-    verified = await jws.verify_foreign(token, find)
+    verified = await jws.verify_external(token, find)
     if isinstance(verified, jws.Rejection):
         raise Unauthorized(log_detail=f"the token is {verified.value}")
     claims, now = verified.claims, numeric_date(call.now)
@@ -39,7 +39,7 @@ async def identify(
         raise Unauthorized(log_detail="the claims of the token cannot be kept")
     trace.add_claims("token", claims)
     late = {**claims, "nbf": claims.get("nbf", 0) - _LEEWAY_SECONDS}
-    if (rejection := jws.judge_times(late, now)) is not None:
+    if (rejection := jws.check_times(late, now)) is not None:
         raise Unauthorized(log_detail=f"the token is {rejection.value}")
     found = external_identities.read(provider["oauth2"], claims, lambda_arguments=(claims,))
     if found is None:
@@ -58,7 +58,7 @@ async def _key(services: Services, provider: Document, header: Mapping[str, obje
     if not isinstance(name, str):
         return None
     if name in provider["keys"]:
-        return external_keys.of_pem(provider["keys"][name], name, header.get("alg"))
+        return external_keys.from_pem(provider["keys"][name], name, header.get("alg"))
     for key_id in (*provider["verificationKeyIds"], *([] if default is None else [default])):
         key = await services.tokens.key(key_id)
         if key is not None and name in {key_id, key.kid}:

@@ -22,7 +22,7 @@ from identity.operations.providers.login_trace import Trace
 from identity.outbound.federation import FederationError
 from identity.services import Services
 from identity.tokens import external_keys, jws
-from identity.tokens.jws import FindForeign
+from identity.tokens.jws import FindExternalKey
 from identity.tokens.signing_keys import SigningKey
 
 _LEEWAY_SECONDS = 60
@@ -150,16 +150,16 @@ async def _userinfo(services: Services, spoken_to: SpokenTo, access_token: objec
         raise failed("OpenIDConnectUserinfo", str(error)) from error
 
 
-def key_finder(services: Services, call: Call, jwks_uri: str) -> FindForeign:
+def key_finder(services: Services, call: Call, jwks_uri: str) -> FindExternalKey:
     """Find the key of a token in a published key set, which is fetched again once for an unknown key."""
 
     async def find(header: Mapping[str, object]) -> SigningKey | None:
         try:
-            known = external_keys.of_set(await services.federation.keys(jwks_uri, call.now), header)
+            known = external_keys.from_jwk_set(await services.federation.keys(jwks_uri, call.now), header)
             if known is not None:
                 return known
             # After a key rotation the cached set lacks the new key.
-            return external_keys.of_set(await services.federation.keys(jwks_uri, call.now, again=True), header)
+            return external_keys.from_jwk_set(await services.federation.keys(jwks_uri, call.now, again=True), header)
         except FederationError as error:
             raise failed("OpenIDConnectToken", str(error)) from error
 
@@ -174,12 +174,12 @@ async def _verified(
         if nonce is not None:
             raise Unauthorized(log_detail="there is no id token to find the nonce in")
         return {}
-    verified = await jws.verify_foreign(id_token, key_finder(services, call, spoken_to.jwks_uri))
+    verified = await jws.verify_external(id_token, key_finder(services, call, spoken_to.jwks_uri))
     if isinstance(verified, jws.Rejection):
         raise Unauthorized(log_detail=f"the id token is {verified.value}")
     claims, now = verified.claims, numeric_date(call.now)
     reason = _problem(claims, spoken_to.issuer, spoken_to.oauth2["client_id"], nonce)
-    if reason is None and (jws.judge_times({**claims, "nbf": 0}, now) or claims.get("iat", 0) > now + _LEEWAY_SECONDS):
+    if reason is None and (jws.check_times({**claims, "nbf": 0}, now) or claims.get("iat", 0) > now + _LEEWAY_SECONDS):
         reason = "has expired, or is of the future"
     if reason is not None:
         raise Unauthorized(log_detail=f"the id token {reason}")

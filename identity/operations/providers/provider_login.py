@@ -107,7 +107,7 @@ async def log_in(
     failures from one address.
     """
     request = services.schemas[SCHEMA].read(body)
-    client = await clients.of_api(services, call.tenant_id, request["applicationId"])
+    client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
     provider = await _provider(services, client, request["identityProviderId"], only)
     call = login_responses.with_stated_ip_address(call.within(client.tenant_id), request)
     wishes, trace = login_responses.LoginOptions.of(request), Trace()
@@ -159,7 +159,7 @@ async def start(services: Services, call: Call, body: Document) -> None:
     other types have no start.
     """
     request = services.schemas["api/identity-provider-start.request.json"].read(body)
-    client = await clients.of_api(services, call.tenant_id, request["applicationId"])
+    client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
     kind = (await _provider(services, client, request["identityProviderId"], None))["type"]
     if kind in rules.AUTHENTICATION_TYPES:
         reason = f"Logins of type {kind} have no start. Complete them with POST /api/identity-provider/login."

@@ -143,7 +143,7 @@ async def _read_request(services: Services, given: Mapping[str, str], hints: Ten
     """The tenant and client of a request. An ID token proves itself by our signature, expired or not."""
     hinted = claims = None
     if "id_token_hint" in given:
-        hint = await services.tokens.verify_id_token_hint(given["id_token_hint"], clients.finder(services))
+        hint = await services.tokens.verify_id_token_hint(given["id_token_hint"], clients.client_finder(services))
         if isinstance(hint, Rejection):
             raise _invalid_hint("The id_token_hint is no ID token of this service.")
         hinted, claims = hint.application["id"], hint.claims
@@ -151,9 +151,9 @@ async def _read_request(services: Services, given: Mapping[str, str], hints: Ten
     if hinted is not None and parse_id(client_id) != hinted:
         raise _invalid_hint("The id_token_hint was issued to another client.")
     if client_id is not None:
-        client = await clients.find(services, hints, client_id)
+        client = await clients.get_client(services, hints, client_id)
         return _LogoutRequest(client.tenant, client, claims)
-    tenant = await clients.named_tenant(services, hints) or await clients.default_tenant(services)
+    tenant = await clients.find_named_tenant(services, hints) or await clients.get_default_tenant(services)
     return _LogoutRequest(tenant, None)
 
 

@@ -21,7 +21,7 @@ from identity.operations.messaging import user_views
 from identity.operations.password_changes import password_changes
 from identity.operations.verification import verification_responses
 from identity.services import Services
-from identity.tokens.access_tokens import Login
+from identity.tokens.access_tokens import TokenContext
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -151,13 +151,15 @@ async def _logged_in(
     """200 with tokens; 202 for a user who is not registered, whose token says nothing of the application's roles."""
     status = 202 if result.registration is None else 200
     body: Document = {"user": await user_views.answer(services, result.user)}
-    if wishes.no_jwt or not security_profiles.has_tokens_by_api(client.application):
+    if wishes.no_jwt or not security_profiles.allows_tokens_by_api(client.application):
         return LoginResponse(status, body)
-    found = Login(client.tenant, client.application, result.user, (), (), authentication_type, call.now)
+    found = TokenContext(client.tenant, client.application, result.user, (), (), authentication_type, call.now)
     expires = None
     is_given = client.application["loginConfiguration"]["generateRefreshTokens"] and not wishes.no_refresh_token
     if result.registration is not None and is_given:
-        record = await token_responses.refresh_token(services, call, client, found, wishes.device, has_proof=False)
+        record = await token_responses.issue_refresh_token(
+            services, call, client, found, wishes.device, pkce_verified=False
+        )
         found = dataclasses.replace(found, refresh_token_id=record["id"])
         body |= {"refreshToken": record["token"], "refreshTokenId": record["id"]}
         expires = client.refresh_policy.expires(call.now, call.now)
@@ -173,5 +175,5 @@ async def _logged_in_to_tenant(
     body: Document = {"user": await user_views.answer(services, result.user)}
     if not wishes.no_jwt:
         tenant = await services.tenants.get(None, TenantId(result.user["tenantId"]))
-        body |= await user_tokens.of_tenant(services, call, tenant, result.user, authentication_type)
+        body |= await user_tokens.issue_tenant_token(services, call, tenant, result.user, authentication_type)
     return LoginResponse(200, body)

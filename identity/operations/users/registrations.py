@@ -61,7 +61,7 @@ async def create(
     await start_verification(services, call, user, registration["applicationId"])
     token: Document = {}
     if not sets_password_by_mail:
-        token = await user_tokens.issue(services, call, user, application, "REGISTRATION")
+        token = await user_tokens.issue_tokens(services, call, user, application, "REGISTRATION")
     if token:
         await login_records.add(services, call, user, registration["applicationId"])
     effective = await _with_group_roles(services, user, registration["applicationId"])

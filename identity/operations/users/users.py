@@ -55,7 +55,7 @@ async def create(services: Services, call: Call, body: Document, user_id: str | 
     await new_users.send_first_mail(services, call, draft, user, application)
     if draft.sets_password_by_mail:
         return CreatedUser(user, {})
-    return CreatedUser(user, await user_tokens.issue(services, call, user, application, "USER_CREATE"))
+    return CreatedUser(user, await user_tokens.issue_tokens(services, call, user, application, "USER_CREATE"))
 
 
 async def insert(

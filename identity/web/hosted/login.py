@@ -64,7 +64,7 @@ async def reply(
     look = await page_theme.of(handler, page.client.tenant, page.client.application, given)
     offer = await authorization_redirect.offer(handler.services, page.client)
     token, cookie = csrf.issue(handler)
-    kept = request_sources.carried(given)
+    kept = request_sources.form_parameters(given)
     carried = tuple((name, kept[name]) for name in names if name in kept)
     is_by_mail = passwordless.is_offered(page.client)
     form = render.LoginForm(
@@ -115,7 +115,7 @@ def authorize_path(handler: OAuth2Handler) -> str:
 
 def beside(handler: OAuth2Handler, page: str, given: Mapping[str, str], names: Iterable[str]) -> str:
     """The address of another page of the login, such as `register`, with the whole request."""
-    kept = request_sources.carried(given)
+    kept = request_sources.form_parameters(given)
     query = {name: kept[name] for name in names if name in kept}
     return f"{place(handler)}/{page}?{urllib.parse.urlencode(query)}"
 
@@ -124,7 +124,7 @@ def _forgot(client: Client, given: Mapping[str, str], names: Iterable[str]) -> s
     """The way to the page for a forgotten password, which stands beside no tenant; nothing where no mail is sent."""
     if user_notifications.template_of(client.tenant, client.application, password_changes.FORGOT_TEMPLATE) is None:
         return ""
-    kept = request_sources.carried(given)
+    kept = request_sources.form_parameters(given)
     query = {name: kept[name] for name in names if name in kept}
     if client.application["universalConfiguration"].get("universal"):
         query["tenantId"] = client.tenant_id

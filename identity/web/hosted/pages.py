@@ -23,7 +23,7 @@ class IndexHandler(PageHandler):
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION)
     async def get(self, call: Call) -> Reply:
         """Show the landing page."""
-        tenant = await clients.default_tenant(self.services)
+        tenant = await clients.get_default_tenant(self.services)
         look = await page_theme.of(self, tenant)
         if self.cookie(SIGNED_OUT_COOKIE):
             return render.logged_out(look, [self.new_cookie(SIGNED_OUT_COOKIE, "", 0)])

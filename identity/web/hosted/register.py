@@ -62,7 +62,7 @@ async def reply(
     refused = refused or Refused()
     look = await page_theme.of(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
-    kept = request_sources.carried(given)
+    kept = request_sources.form_parameters(given)
     asked = fields.with_errors(_fields(client, given, look), refused.fields, look)
     told = fields.general(refused.general, look) + fields.unplaced(refused.fields, asked, look)
     name = client.application["name"]

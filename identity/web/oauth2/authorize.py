@@ -42,9 +42,7 @@ class AuthorizeHandler(LoginFlowHandler):
         )
         self.verified_client, browser = verified_client, self.browser(from_outside=True)
         try:
-            browser = await sso_bootstrap.bootstrapped(
-                self.services, call, verified_client, browser, self.bearer_token()
-            )
+            browser = await sso_bootstrap.bootstrap(self.services, call, verified_client, browser, self.bearer_token())
         except InvalidToken:
             # It is told to whoever sent the token, which is not who waits at the redirect URI.
             self.verified_client = None

@@ -43,14 +43,14 @@ class CallbackHandler(LoginFlowHandler):
     async def arrive(self, call: Call, answer: Document) -> Reply:
         """Go on with the request that the browser left with."""
         browser = self.browser()
-        detour = await provider_callback.returned(self.services, call, answer.get("state"), browser)
+        detour = await provider_callback.consume_state(self.services, call, answer.get("state"), browser)
         self.verified_client = detour.verified_client
-        step = await provider_callback.arrive(self.services, call, detour, answer, browser)
+        step = await provider_callback.complete_login(self.services, call, detour, answer, browser)
         given = dict(detour.verified_client.given)
-        if isinstance(step, LoginPage) and request_sources.is_just_used(given):
+        if isinstance(step, LoginPage) and request_sources.must_reopen(given):
             # Not by way of the authorization endpoint, where an idp_hint would lead to the provider again.
             token, _ = csrf.issue(self)
-            given |= await request_sources.reopened(self.services, step.client, given, token, call.origin.ip_address)
+            given |= await request_sources.reopen(self.services, step.client, given, token, call.origin.ip_address)
             return await self.page(step, given)
         return await self.shown(step, given)
 

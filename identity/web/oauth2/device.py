@@ -10,7 +10,7 @@ from identity.errors import InvalidClient, InvalidRequest, ServiceError, Unautho
 from identity.ids import TenantId
 from identity.operations.authorization import device_authorization, device_codes, device_grants
 from identity.operations.clients import client_authentication, clients
-from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.web import authentication
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -53,14 +53,16 @@ class UserCodeHandler(OAuth2Handler):
         """Describe the device that shows a user code."""
         if not isinstance(call.caller, ApiKeyCaller):
             identified = await self.identified(form, tenant_id)
-            return Reply(await device_codes.of_client(self.services, call, identified, form), headers=_NOT_KEPT)
+            return Reply(
+                await device_codes.describe_for_client(self.services, call, identified, form), headers=_NOT_KEPT
+            )
         tenant = await self.tenant_of_key(call, call.caller, form, tenant_id)
-        user_code, guesser = device_codes.required_user_code(form), device_grants.guesser_of(call)
-        return Reply(await device_codes.described(self.services, call, tenant, user_code, guesser), headers=_NOT_KEPT)
+        user_code, guesser = device_codes.required_user_code(form), device_grants.attempt_subject(call)
+        return Reply(await device_codes.describe(self.services, call, tenant, user_code, guesser), headers=_NOT_KEPT)
 
     async def tenant_of_key(self, call: Call, key: ApiKeyCaller, form: Document, path: str | None) -> TenantId:
         """The tenant that the request names, else the key's, else the only one. Raises Unauthorized for another's."""
-        named = await clients.named_tenant(self.services, self.tenant_hints(path, form))
+        named = await clients.find_named_tenant(self.services, self.tenant_hints(path, form))
         if named is None:
             found = await authentication.tenant(self.services, key, None)
         else:
@@ -85,7 +87,7 @@ class ValidateHandler(OAuth2Handler):
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Answer 200, without a body, for a user code that waits."""
         given = self.parameters("oauth2/device-validate.request.json")
-        client = await clients.find(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
+        client = await clients.get_client(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
         await device_codes.validate(self.services, call, client, device_codes.required_user_code(given))
         return Reply(headers=_NOT_KEPT)
 
@@ -104,7 +106,7 @@ class ApproveHandler(OAuth2Handler):
         identified = await self.named_client(form, tenant_id)
         return Reply(await device_codes.approve(self.services, call, identified, form), headers=_NOT_KEPT)
 
-    async def named_client(self, form: Document, tenant_id: str | None) -> Identified:
+    async def named_client(self, form: Document, tenant_id: str | None) -> IdentifiedClient:
         """The client; the official libraries send their API key along in the header, which says nothing here."""
         if self.request.headers.get("Authorization", "")[:6].lower() == "basic " or "client_id" not in form:
             return await self.identified(form, tenant_id)

@@ -8,7 +8,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.errors import InvalidRequest
 from identity.operations.authorization import device_approvals, device_grants, login_resumption
-from identity.operations.authorization.device_grants import Guesser, TooManyCodesError
+from identity.operations.authorization.device_grants import AttemptSubject, TooManyCodesError
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
@@ -48,9 +48,9 @@ class DeviceHandler(LoginFlowHandler):
         user_code = form.get("interactive_user_code", "")
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
             return await self.code_page(client, form, user_code=user_code, message=login.STALE, status=403)
-        guesser = Guesser(session=csrf.browser(self))
+        guesser = AttemptSubject(session=csrf.browser(self))
         try:
-            found = await device_grants.find(
+            found = await device_grants.get_pending(
                 self.services, call, client.tenant_id, user_code, guesser, client.client_id
             )
         except InvalidRequest as error:

@@ -60,7 +60,7 @@ class LoginFlowHandler(PageHandler):
         """The parameters that count, whether they came with this request, or were pushed, or signed."""
         hints = self.tenant_hints(tenant_id, given)
         try:
-            return await request_sources.resolved(self.services, call, hints, given, browser=csrf.browser(self))
+            return await request_sources.resolve(self.services, call, hints, given, browser=csrf.browser(self))
         except InvalidRequestObject as error:
             # Redirected if the redirect URI of the signed parameters, else of the unsigned ones, is verified.
             with contextlib.suppress(ServiceError):
@@ -74,7 +74,7 @@ class LoginFlowHandler(PageHandler):
         if isinstance(step, LoginPage):
             if isinstance(step.problem, NotRegistered):
                 return self.not_registered(step.client, given)
-            if request_sources.is_just_used(given):
+            if request_sources.must_reopen(given):
                 return await self.reopened(step.client, given)
             return await self.page(step, given)
         if isinstance(step, ProviderRedirect):
@@ -95,13 +95,13 @@ class LoginFlowHandler(PageHandler):
         Or to the page under `path`.
         """
         token, cookie = csrf.issue(self)
-        found = await request_sources.reopened(self.services, client, given, token, self.origin().ip_address)
+        found = await request_sources.reopen(self.services, client, given, token, self.origin().ip_address)
         location = redirect_uris.with_query(path or login.authorize_path(self), found)
         return Reply(status=302, headers={"Location": location}, cookies=[cookie])
 
     def not_registered(self, client: Client, given: Mapping[str, str]) -> Reply:
         """The way to the page that says so; it carries the request, so that another user can go on with it."""
-        names, kept = self.services.schemas[REQUEST].schema["properties"], request_sources.carried(given)
+        names, kept = self.services.schemas[REQUEST].schema["properties"], request_sources.form_parameters(given)
         query = {"client_id": client.client_id, **{name: kept[name] for name in names if name in kept}}
         location = redirect_uris.with_query(f"{login.place(self)}/authorized-not-registered", query)
         return Reply(status=302, headers={"Location": location})
@@ -117,7 +117,7 @@ class LoginFlowHandler(PageHandler):
     async def departure(self, step: ProviderRedirect, given: Mapping[str, str]) -> Reply:
         """The way to an identity provider, with the cookie that the way back needs."""
         cookies = [self.new_cookie(authorization_redirect.COOKIE, step.secret)]
-        if request_sources.is_just_used(given):
+        if request_sources.must_reopen(given):
             cookies.append(csrf.issue(self)[1])
         if step.is_post:
             look = await page_theme.of(self, step.client.tenant, step.client.application, given)
@@ -169,7 +169,7 @@ class LoginFlowHandler(PageHandler):
             super().refuse(error)
             return
         failure: OAuth2Error = oauth_error(error)
-        self.send(self.response(authorization_responses.refusal(self.verified_client, failure)))
+        self.send(self.response(authorization_responses.error_response(self.verified_client, failure)))
 
     def fail(self) -> None:
         """An unexpected failure, which says nothing of itself."""

@@ -23,7 +23,7 @@ class NotRegisteredHandler(PageHandler):
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Tell who is not registered. The page says nothing of anybody: whoever has its address may see it."""
         given = self.parameters(REQUEST)
-        client = await clients.find(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
+        client = await clients.get_client(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
         await ip_access_lists.require_address(self.services, client, call.origin.ip_address)
         look = await page_theme.of(self, client.tenant, client.application, given)
         # Whoever is signed in here is the wrong one: the session must not answer again.

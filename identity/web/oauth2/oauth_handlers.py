@@ -11,6 +11,7 @@ from identity.domain.clients import dpop_proofs as dpop_rules
 from identity.errors import (
     FeatureOff,
     InvalidClient,
+    InvalidDpopProofAtResource,
     InvalidRequest,
     InvalidToken,
     LambdaFailed,
@@ -19,11 +20,10 @@ from identity.errors import (
     ServerError,
     ServiceError,
     TooLarge,
-    UnprovenToken,
     UseDpopNonce,
 )
 from identity.operations.clients import client_authentication, dpop_proofs
-from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import TenantHints
 from identity.operations.entities import entity_clients
 from identity.operations.entities.entity_clients import EntityClient
@@ -67,7 +67,7 @@ class OAuth2Handler(BaseHandler):
         """Where a request may name its tenant."""
         return TenantHints(path, given.get("tenantId"), self.request.headers.get("X-FusionAuth-TenantId", "").strip())
 
-    async def identified(self, form: Document, path_tenant_id: str | None) -> Identified:
+    async def identified(self, form: Document, path_tenant_id: str | None) -> IdentifiedClient:
         """The client that a request speaks for, not yet authenticated. Raises InvalidRequest and InvalidClient."""
         authorization = self.request.headers.get("Authorization", "")
         hints = self.tenant_hints(path_tenant_id, form)
@@ -84,21 +84,23 @@ class OAuth2Handler(BaseHandler):
         base_url = self.addresses.base_url(self.request)
         return await client_credentials.identify(self.services, authorization, form, hints, base_url)
 
-    async def identified_any(self, form: Document, path_tenant_id: str | None) -> Identified | EntityClient:
+    async def identified_any(self, form: Document, path_tenant_id: str | None) -> IdentifiedClient | EntityClient:
         """As `identified`, where the client may be an entity too, which is authenticated."""
         authorization = self.request.headers.get("Authorization", "")
         hints = self.tenant_hints(path_tenant_id, form)
         base_url = self.addresses.base_url(self.request)
         return await entity_clients.identify_any(self.services, authorization, form, hints, base_url)
 
-    def proof(self, call: Call) -> dpop_proofs.Presented | None:
+    def proof(self, call: Call) -> dpop_proofs.PresentedDpopProof | None:
         """The DPoP proofs of this request, or None when there is no such header (RFC 9449 section 4.1)."""
         return self.presented(call) if dpop_rules.SCHEME in self.request.headers else None
 
-    def presented(self, call: Call) -> dpop_proofs.Presented:
+    def presented(self, call: Call) -> dpop_proofs.PresentedDpopProof:
         """What this request shows of a key, be it nothing."""
         proofs = tuple(self.request.headers.get_list(dpop_rules.SCHEME))
-        return dpop_proofs.Presented(proofs, self.request.method or "", call.origin.base_url + self.request.path)
+        return dpop_proofs.PresentedDpopProof(
+            proofs, self.request.method or "", call.origin.base_url + self.request.path
+        )
 
     def authorization(self) -> tuple[str, str | None]:
         """The scheme of the Authorization header, in lower case, and what comes after it."""
@@ -157,7 +159,7 @@ class OAuth2Handler(BaseHandler):
         """How to authenticate, for the refusals that have to say so (RFC 9110 section 11.6.1)."""
         if isinstance(failure, InvalidClient):
             return 'Basic realm="oauth2"'
-        if isinstance(failure, InvalidToken | UnprovenToken):
+        if isinstance(failure, InvalidToken | InvalidDpopProofAtResource):
             return "Bearer" if failure.reason == "access_token_required" else f'Bearer error="{failure.error}"'
         return None
 

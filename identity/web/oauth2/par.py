@@ -28,7 +28,7 @@ class PushedRequestHandler(OAuth2Handler):
         try:
             answer = await pushed_requests.push(self.services, call, identified, form, self.proof(call))
         except OAuth2Error as error:
-            await oauth_debug.tell(self.services, call, identified.client, form, error, wanted="request_uri")
+            await oauth_debug.log_failure(self.services, call, identified.client, form, error, wanted="request_uri")
             raise
         return Reply(answer, status=201, headers={"Pragma": "no-cache"})
 

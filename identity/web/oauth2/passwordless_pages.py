@@ -51,7 +51,7 @@ class _Family(LoginFlowHandler):
 
     def carried(self, given: Document, token: str) -> list[tuple[str, str]]:
         """What a form carries along of the request."""
-        names, kept = self.services.schemas[REQUEST].schema["properties"], request_sources.carried(given)
+        names, kept = self.services.schemas[REQUEST].schema["properties"], request_sources.form_parameters(given)
         return [*((name, kept[name]) for name in names if name in kept), (csrf.FIELD, token)]
 
     async def sent(
@@ -104,7 +104,7 @@ class PasswordlessHandler(_Family):
         step = await passwordless_pages.begin(self.services, call, verified_client, self.browser(from_outside=True))
         if step is not None:
             return await self.shown(step, given)
-        if request_sources.is_just_used(given):
+        if request_sources.must_reopen(given):
             return await self.reopened(verified_client.client, given, self.request.path)
         return await self.asked(verified_client, given)
 
@@ -177,7 +177,7 @@ class LinkHandler(_Family):
         """Log in, unless the form is not one that we showed to this browser."""
         form, verified_client = await self.opened(call, form, tenant_id)
         one_time_code, login_id = form.get("oneTimeCode"), form.get("loginId", "")
-        asks_code = passwordless.asks_code(verified_client.client)
+        asks_code = passwordless.uses_one_time_code(verified_client.client)
         if not self.is_ours(form):
             if asks_code:
                 return await self.sent(verified_client, form, login_id, code, message=login.STALE, status=403)

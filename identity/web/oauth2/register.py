@@ -32,7 +32,7 @@ class RegisterHandler(LoginFlowHandler):
         step = await self_service.begin(self.services, call, verified_client, self.browser(from_outside=True))
         if step is not None:
             return await self.shown(step, given)
-        if request_sources.is_just_used(given):
+        if request_sources.must_reopen(given):
             return await self.reopened(verified_client.client, given, self.request.path)
         return await self.asked(verified_client.client, given)
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.operations.authorization import account_linking
-from identity.operations.authorization.account_linking import LinkPage, WantedLink
+from identity.operations.authorization.account_linking import AccountLink, LinkPage
 from identity.operations.login.password_login import Credentials
 from identity.operations.providers import authorization_redirect
 from identity.web.base_handlers import Route
@@ -43,9 +43,9 @@ class StartIdPLinkHandler(LoginFlowHandler):
             return await self.link_page(step)
         return await self.shown(step, wanted.verified_client.given)
 
-    async def wanted(self, call: Call, given: Document) -> WantedLink:
+    async def wanted(self, call: Call, given: Document) -> AccountLink:
         """The link that the page is about."""
-        return await account_linking.find(self.services, call, given.get("link", ""), self.browser())
+        return await account_linking.get_account_link(self.services, call, given.get("link", ""), self.browser())
 
     async def link_page(self, page: LinkPage, *, message: str = "", status: int = 200) -> Reply:
         """The page, with what was wrong with the last attempt."""

@@ -6,7 +6,7 @@ from identity.call import Call, Document
 from identity.errors import OAuth2Error
 from identity.operations import grants
 from identity.operations.clients import oauth_debug
-from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.grants import client_credentials
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -35,10 +35,10 @@ class TokenHandler(OAuth2Handler):
         try:
             return await self.exchanged(call, identified, form)
         except OAuth2Error as error:
-            await oauth_debug.tell(self.services, call, identified.client, form, error)
+            await oauth_debug.log_failure(self.services, call, identified.client, form, error)
             raise
 
-    async def exchanged(self, call: Call, identified: Identified, form: Document) -> Reply:
+    async def exchanged(self, call: Call, identified: IdentifiedClient, form: Document) -> Reply:
         """The token response."""
         if original := self.cookie("access_token"):
             form = {**form, "access_token": original}

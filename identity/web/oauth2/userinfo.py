@@ -5,7 +5,7 @@ from __future__ import annotations
 from identity.call import Call
 from identity.errors import InvalidRequest, OAuth2Error
 from identity.operations.api import discovery
-from identity.operations.clients.dpop_proofs import Presented
+from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.operations.issuance import userinfo
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -34,11 +34,11 @@ class UserinfoHandler(OAuth2Handler):
             raise InvalidRequest("unknown", "The access token must be sent in one way only.")
         return await self.claims(call, token or posted.get("access_token"), proof)
 
-    async def claims(self, call: Call, token: str | None, proof: Presented | None) -> Reply:
+    async def claims(self, call: Call, token: str | None, proof: PresentedDpopProof | None) -> Reply:
         """The claims, as JSON."""
         return Reply(await userinfo.userinfo(self.services, call, token, proof))
 
-    def shown_token(self, call: Call) -> tuple[str | None, Presented | None]:
+    def shown_token(self, call: Call) -> tuple[str | None, PresentedDpopProof | None]:
         """The token of the Authorization header, with what proves the key that it is bound to where the scheme is DPoP.
 
         None for another scheme or none.

@@ -74,11 +74,11 @@ class SelfServiceHandler(PageHandler):
             hints = self.tenant_hints(None, given)
         client = None
         if "client_id" in given:
-            client = await clients.find(self.services, hints, given["client_id"])
+            client = await clients.get_client(self.services, hints, given["client_id"])
             await ip_access_lists.require_address(self.services, client, call.origin.ip_address)
             tenant = client.tenant
-        tenant = tenant or await clients.named_tenant(self.services, hints)
-        tenant = tenant or await clients.default_tenant(self.services)
+        tenant = tenant or await clients.find_named_tenant(self.services, hints)
+        tenant = tenant or await clients.get_default_tenant(self.services)
         application = None if client is None else client.application
         names = self.services.schemas[REQUEST].schema["properties"]
         kept = {name: value for name, value in given.items() if name in names}

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from identity.domain.authorization import claims_request
-from identity.domain.authorization.claims_request import ACR, NOTHING, ClaimsRequest, Wish
+from identity.domain.authorization.claims_request import ACR, NO_CLAIMS, ClaimsRequest, RequestedClaim
 from identity.errors import InvalidRequest
 
 
 def parsed(members, acr_values=None) -> ClaimsRequest:
-    return claims_request.parsed(json.dumps(members), acr_values)
+    return claims_request.parse(json.dumps(members), acr_values)
 
 
 def test_example_of_openid_connect_core_5_5():
@@ -33,20 +33,20 @@ def test_example_of_openid_connect_core_5_5():
         }
     )
     assert request.userinfo == {
-        "given_name": Wish(is_essential=True),
-        "nickname": Wish(),
-        "email": Wish(is_essential=True),
-        "email_verified": Wish(is_essential=True),
-        "picture": Wish(),
+        "given_name": RequestedClaim(is_essential=True),
+        "nickname": RequestedClaim(),
+        "email": RequestedClaim(is_essential=True),
+        "email_verified": RequestedClaim(is_essential=True),
+        "picture": RequestedClaim(),
     }
-    assert request.id_token == {ACR: Wish(values=('"urn:mace:incommon:iap:silver"',))}
+    assert request.id_token == {ACR: RequestedClaim(values=('"urn:mace:incommon:iap:silver"',))}
 
 
 def test_nothing_asked_is_nothing_kept():
-    for request in (claims_request.parsed(None, None), parsed({}), parsed({"userinfo": None, "id_token": {"x": None}})):
-        assert request == NOTHING
+    for request in (claims_request.parse(None, None), parsed({}), parsed({"userinfo": None, "id_token": {"x": None}})):
+        assert request == NO_CLAIMS
         assert request.document() is None
-    assert ClaimsRequest.of(None) is NOTHING
+    assert ClaimsRequest.of(None) is NO_CLAIMS
 
 
 def test_what_is_kept_says_the_same_but_for_what_was_essential():
@@ -58,8 +58,8 @@ def test_what_is_kept_says_the_same_but_for_what_was_essential():
 
 def test_claims_says_more_of_the_class_than_acr_values():
     request = parsed({"id_token": {"acr": {"essential": True, "value": "gold"}}}, "bronze")
-    assert request.acr == Wish(is_essential=True, values=('"gold"',))
-    assert claims_request.parsed(None, "bronze").acr == Wish(values=('"bronze"',))
+    assert request.acr == RequestedClaim(is_essential=True, values=('"gold"',))
+    assert claims_request.parse(None, "bronze").acr == RequestedClaim(values=('"bronze"',))
 
 
 @pytest.mark.parametrize(("told", "accepted"), [(True, True), ("true", False), (1, False), (None, False)])
@@ -76,7 +76,7 @@ def test_objects_are_the_same_in_any_order_of_members():
 def test_user_who_is_asked_for_is_the_only_one_it_is_about():
     request = parsed({"id_token": {"sub": {"value": "one"}}})
     assert request.is_about("one") and not request.is_about("other")
-    assert parsed({"id_token": {"sub": None}}).is_about("anybody") and NOTHING.is_about("anybody")
+    assert parsed({"id_token": {"sub": None}}).is_about("anybody") and NO_CLAIMS.is_about("anybody")
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_whatever_values_are_asked_for_can_be_kept(value):
 def test_deep_values_are_refused(depth):
     text = '{"userinfo": {"email": {"value": ' + depth * "[" + depth * "]" + "}}}"
     with pytest.raises(InvalidRequest, match="claims"):
-        claims_request.parsed(text, None)
+        claims_request.parse(text, None)

@@ -19,7 +19,7 @@ def basic(client_id: str, secret: str) -> str:
 
 
 def check(authorization=None, client_id=None, client_secret=None, *, required=True, expected=SECRET):
-    presented = rules.presented(authorization, client_id, client_secret)
+    presented = rules.read_credentials(authorization, client_id, client_secret)
     application = make_application({"clientSecret": expected})
     rules.authenticate(presented, application, is_required=required)
     return presented
@@ -114,7 +114,7 @@ def test_attack_25_loosely_encoded_credentials_are_refused(value):
 
 
 def test_secrets_stand_in_no_repr():
-    assert "s3cret" not in repr(rules.presented(None, "client", SECRET))
+    assert "s3cret" not in repr(rules.read_credentials(None, "client", SECRET))
 
 
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
@@ -143,6 +143,6 @@ DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
         (DEVICE, "NotRequiredWhenUsingPKCE", False, False),
     ],
 )
-def test_policy_decides_whether_a_secret_is_required(grant_type, policy, has_proof, expected):
+def test_policy_decides_whether_a_secret_is_required(grant_type, policy, pkce_verified, expected):
     application = make_application({"clientAuthenticationPolicy": policy})
-    assert rules.is_secret_required(application, grant_type, has_proof=has_proof) is expected
+    assert rules.is_secret_required(application, grant_type, pkce_verified=pkce_verified) is expected

@@ -28,7 +28,7 @@ ONE, OTHER = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00
     ],
 )
 def test_targets_and_permissions_are_read(text, wanted):
-    assert entity_scopes.parsed(text) == wanted
+    assert entity_scopes.parse(text) == wanted
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_targets_and_permissions_are_read(text, wanted):
 )
 def test_anything_else_is_no_target(text):
     with pytest.raises(InvalidScope) as refusal:
-        entity_scopes.parsed(text)
+        entity_scopes.parse(text)
     assert refusal.value.reason == "invalid_target_entity_scope"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from identity.domain.authorization import request_objects as rules
 from identity.tokens import external_keys, jws
-from identity.tokens.jws import Rejection, Unverified, Verified
+from identity.tokens.jws import Rejection, UnverifiedJwt, VerifiedJwt
 
 NOW = 1_800_000_000
 GOOD = {"iss": "client", "aud": "https://us.example.com", "exp": NOW + 60, "response_type": "code id_token"}
@@ -39,10 +39,10 @@ DECLARED = ("response_type", "redirect_uri", "scope", "state", "nonce", "max_age
 
 @pytest.mark.requirement("oauth-12-6")
 async def test_example_of_openid_connect_core_6_1_is_verified_and_read():
-    token = jws.read(EXAMPLE)
-    assert isinstance(token, Unverified)
+    token = jws.parse(EXAMPLE)
+    assert isinstance(token, UnverifiedJwt)
     verified = await token.verified(external_keys.KeySet({"keys": [KEY]}).find(token.header))
-    assert isinstance(verified, Verified)
+    assert isinstance(verified, VerifiedJwt)
     found = rules.parameters(verified.claims, DECLARED)
     claims = json.loads(found.pop("claims"))
     assert claims["id_token"]["acr"] == {"values": ["urn:mace:incommon:iap:silver"]}
@@ -60,8 +60,8 @@ async def test_example_of_openid_connect_core_6_1_is_verified_and_read():
 
 
 async def test_example_with_one_bit_changed_is_not_the_client_s():
-    token = jws.read(EXAMPLE[:-2] + "A" + EXAMPLE[-1])
-    assert isinstance(token, Unverified)
+    token = jws.parse(EXAMPLE[:-2] + "A" + EXAMPLE[-1])
+    assert isinstance(token, UnverifiedJwt)
     key = external_keys.KeySet({"keys": [KEY]}).find(token.header)
     assert await token.verified(key) is Rejection.INVALID
 

@@ -47,16 +47,16 @@ def test_assertion_counts_for_five_minutes_and_a_clock_may_be_a_minute_off(chang
 
 
 def test_id_is_remembered_for_as_long_as_the_assertion_counts():
-    assert rules.ends({"exp": NOW + 60}) == NOW + 60
-    assert rules.ends({"exp": NOW + 3600, "iat": NOW}) == NOW + 300
-    assert rules.ends({"exp": NOW + 60, "iat": NOW}) == NOW + 60
+    assert rules.effective_expiration({"exp": NOW + 60}) == NOW + 60
+    assert rules.effective_expiration({"exp": NOW + 3600, "iat": NOW}) == NOW + 300
+    assert rules.effective_expiration({"exp": NOW + 60, "iat": NOW}) == NOW + 60
 
 
 @pytest.mark.requirement("attack-40")
 def test_attack_40_what_is_forgotten_does_not_count_any_more():
     """To the last second that an assertion is taken, its jti is remembered."""
     for claims in ({"exp": NOW + 300}, {"exp": NOW + 9999, "iat": NOW}, {"exp": NOW + 1, "iat": NOW - 100}):
-        forgotten = rules.ends(claims) + rules.LEEWAY_SECONDS
+        forgotten = rules.effective_expiration(claims) + rules.LEEWAY_SECONDS
         assert rules.time_problem(claims, forgotten - 1) is None
         assert rules.time_problem(claims, forgotten) == "has expired"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from identity.domain.clients.refresh_tokens import Policy
+from identity.domain.clients.refresh_tokens import RefreshTokenPolicy
 from identity.instants import Instant
 
 
@@ -13,6 +13,6 @@ from identity.instants import Instant
     [("Fixed", 160_000), ("SlidingWindow", 160_000), ("SlidingWindowWithMaximumLifetime", 90_000)],
 )
 def test_time_counts_from_the_start_and_the_longest_life_from_the_first_of_all(expiration: str, ends: int) -> None:
-    policy = Policy(60, 90, expiration, is_one_time=False, grace_seconds=0)
+    policy = RefreshTokenPolicy(60, 90, expiration, is_one_time=False, grace_seconds=0)
     assert policy.expires(Instant(0), Instant(100_000)) == ends
     assert policy.expires(Instant(0), Instant(0)) == 60_000

@@ -31,8 +31,8 @@ def refuse(check, *arguments) -> str:
     ],
 )
 def test_each_resource_of_the_list_may_be_asked_for(text, wanted):
-    assert resource_indicators.requested(text, OAUTH) == wanted
-    assert resource_indicators.requested(text, OFF) == resource_indicators.requested(text, {}) == ()
+    assert resource_indicators.parse(text, OAUTH) == wanted
+    assert resource_indicators.parse(text, OFF) == resource_indicators.parse(text, {}) == ()
 
 
 @pytest.mark.requirement("oauth-1.2-row-20")
@@ -55,36 +55,36 @@ def test_each_resource_of_the_list_may_be_asked_for(text, wanted):
     ],
 )
 def test_anything_else_is_no_target(text):
-    assert "resource" in refuse(resource_indicators.requested, text, OAUTH)
-    assert resource_indicators.requested(text, OFF) == ()
+    assert "resource" in refuse(resource_indicators.parse, text, OAUTH)
+    assert resource_indicators.parse(text, OFF) == ()
 
 
 def test_no_more_than_ten_thousand_may_be_named():
-    assert resource_indicators.requested(" ".join([ONE] * 10_000), OAUTH) == (ONE,)
-    refuse(resource_indicators.requested, " ".join([ONE] * 10_001), OAUTH)
+    assert resource_indicators.parse(" ".join([ONE] * 10_000), OAUTH) == (ONE,)
+    refuse(resource_indicators.parse, " ".join([ONE] * 10_001), OAUTH)
 
 
 @pytest.mark.requirement("oauth-12-3")
 def test_code_gives_what_its_request_named_and_is_asked_for_at_least_one():
-    assert resource_indicators.of_code(f"{URN} {ONE}", [ONE, URN], OAUTH) == (URN, ONE)
-    assert resource_indicators.of_code(None, [], OAUTH) == ()
-    assert resource_indicators.of_code(None, [ONE], OFF) == ()
-    refuse(resource_indicators.of_code, None, [ONE], OAUTH)
-    refuse(resource_indicators.of_code, OTHER, [ONE], OAUTH)
-    refuse(resource_indicators.of_code, f"{ONE} {OTHER}", [ONE], OAUTH)
-    refuse(resource_indicators.of_code, ONE, [], OAUTH)
+    assert resource_indicators.for_code(f"{URN} {ONE}", [ONE, URN], OAUTH) == (URN, ONE)
+    assert resource_indicators.for_code(None, [], OAUTH) == ()
+    assert resource_indicators.for_code(None, [ONE], OFF) == ()
+    refuse(resource_indicators.for_code, None, [ONE], OAUTH)
+    refuse(resource_indicators.for_code, OTHER, [ONE], OAUTH)
+    refuse(resource_indicators.for_code, f"{ONE} {OTHER}", [ONE], OAUTH)
+    refuse(resource_indicators.for_code, ONE, [], OAUTH)
 
 
 @pytest.mark.requirement("attack-28", "oauth-12-3")
 def test_attack_28_refresh_narrows_and_never_widens():
-    assert resource_indicators.of_refresh(None, [ONE, OTHER], OAUTH) == (ONE, OTHER)
-    assert resource_indicators.of_refresh(OTHER, [ONE, OTHER], OAUTH) == (OTHER,)
-    refuse(resource_indicators.of_refresh, URN, [ONE, OTHER], OAUTH)
-    refuse(resource_indicators.of_refresh, f"{ONE} {URN}", [ONE, OTHER], OAUTH)
+    assert resource_indicators.for_refresh(None, [ONE, OTHER], OAUTH) == (ONE, OTHER)
+    assert resource_indicators.for_refresh(OTHER, [ONE, OTHER], OAUTH) == (OTHER,)
+    refuse(resource_indicators.for_refresh, URN, [ONE, OTHER], OAUTH)
+    refuse(resource_indicators.for_refresh, f"{ONE} {URN}", [ONE, OTHER], OAUTH)
     # What the application was forbidden since is not given any more.
-    assert resource_indicators.of_refresh(None, [ONE, "https://gone.example.com/"], OAUTH) == (ONE,)
-    refuse(resource_indicators.of_refresh, "https://gone.example.com/", [ONE, "https://gone.example.com/"], OAUTH)
-    assert resource_indicators.of_refresh(ONE, [ONE], OFF) == ()
+    assert resource_indicators.for_refresh(None, [ONE, "https://gone.example.com/"], OAUTH) == (ONE,)
+    refuse(resource_indicators.for_refresh, "https://gone.example.com/", [ONE, "https://gone.example.com/"], OAUTH)
+    assert resource_indicators.for_refresh(ONE, [ONE], OFF) == ()
 
 
 @pytest.mark.requirement("oauth-12-3")

@@ -121,9 +121,9 @@ def test_grace_is_a_minute_at_most():
 
 def test_codes_live_a_minute_at_most():
     tenant = make_tenant(externalIdentifierConfiguration={"authorizationGrantIdTimeToLiveInSeconds": 600})
-    assert security_profiles.code_seconds(tenant, make()) == 60
-    assert security_profiles.code_seconds(tenant, make({"profile": "baseline"})) == 600
-    assert security_profiles.code_seconds(make_tenant(), make()) == 30
+    assert security_profiles.code_lifetime_seconds(tenant, make()) == 60
+    assert security_profiles.code_lifetime_seconds(tenant, make({"profile": "baseline"})) == 600
+    assert security_profiles.code_lifetime_seconds(make_tenant(), make()) == 30
 
 
 def test_strict_holds_whatever_an_application_of_old_has_stored():
@@ -134,9 +134,9 @@ def test_strict_holds_whatever_an_application_of_old_has_stored():
     assert [
         grant
         for grant in ("implicit", "password", "authorization_code")
-        if security_profiles.may_use(application, grant)
+        if security_profiles.may_use_grant(application, grant)
     ] == ["authorization_code"]
-    assert not security_profiles.speaks_hybrid(application)
+    assert not security_profiles.allows_hybrid_flow(application)
     assert security_profiles.pkce_policy(application) == "Required"
 
 
@@ -144,7 +144,7 @@ def test_application_from_before_profiles_is_baseline():
     application = make({"enabledGrants": ["implicit"]})
     del application["oauthConfiguration"]["profile"]
     assert not security_profiles.is_strict(application)
-    assert security_profiles.may_use(application, "implicit")
+    assert security_profiles.may_use_grant(application, "implicit")
     assert security_profiles.is_authorized("com.ex:/cb", application)
 
 

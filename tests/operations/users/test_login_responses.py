@@ -19,7 +19,7 @@ from tests import relying_party
 async def answer(service, api) -> Any:
     """Answers a result, for an application and a user of it."""
     rp = await relying_party.make(api)
-    client = await clients.find(service.services, TenantHints(), rp.client_id)
+    client = await clients.get_client(service.services, TenantHints(), rp.client_id)
     call = Call(client.tenant_id, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
 
     async def answered(make: Any) -> login_responses.LoginResponse:
