@@ -26,22 +26,24 @@ STREAM_DOWN_SECONDS = 1.0
 """How long an entry lives while nobody tells us of changes."""
 
 
-STALE_WAIT_SECONDS: Final = 0.5
-"""How long a read waits for the store when there is a stale value to serve instead."""
+STALE_WAIT_SECONDS: Final = 0.8
+"""How long the reads of one block wait for the store, together, when there are stale values to serve instead."""
+_SHORTEST_WAIT_SECONDS: Final = 0.05
 
 _UNAVAILABLE: Final[tuple[type[Exception], ...]] = (TimeoutError, *OUTAGES)
 
-_may_be_stale: contextvars.ContextVar[bool] = contextvars.ContextVar("may_be_stale", default=False)
+_stale_from: contextvars.ContextVar[float | None] = contextvars.ContextVar("stale_from", default=None)
+"""The monotonic instant from which stale values may be served, inside of `stale_if_unavailable`."""
 
 
 @contextlib.contextmanager
 def stale_if_unavailable() -> Iterator[None]:
     """Serve the last known values of caches inside the block while MongoDB does not answer."""
-    token = _may_be_stale.set(True)
+    token = _stale_from.set(time.monotonic() + STALE_WAIT_SECONDS)
     try:
         yield
     finally:
-        _may_be_stale.reset(token)
+        _stale_from.reset(token)
 
 
 class ChangeStreamStatus:
@@ -84,9 +86,10 @@ class Cache(Generic[V]):
         loading = self._loading.get(key)
         if loading is None:
             loading = self._loading[key] = asyncio.create_task(self._load(key, load))
-        stale = self._stale.get(key) if _may_be_stale.get() else None
-        if stale is not None:
-            return await _unless_unavailable(loading, stale)
+        stale_from = _stale_from.get()
+        if stale_from is not None and (stale := self._stale.get(key)) is not None:
+            wait_seconds = max(stale_from - time.monotonic(), _SHORTEST_WAIT_SECONDS)
+            return await _unless_unavailable(loading, stale, wait_seconds)
         # A caller that gives up must not take the value from the others.
         return await asyncio.shield(loading)
 
@@ -130,12 +133,12 @@ class Cache(Generic[V]):
                 self._stale.popitem(last=False)
 
 
-async def _unless_unavailable(loading: asyncio.Task[V | None], stale: V) -> V | None:
-    """What is being read or, where the store does not answer soon, the stale value."""
-    # Nobody may be left to see how the reading ends.
+async def _unless_unavailable(loading: asyncio.Task[V | None], stale: V, wait_seconds: float) -> V | None:
+    """Return the value being read or, when the store does not answer in time, the stale value."""
+    # The read may outlive every caller: retrieve its exception, so that asyncio does not log it.
     loading.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
-        async with asyncio.timeout(STALE_WAIT_SECONDS):
+        async with asyncio.timeout(wait_seconds):
             return await asyncio.shield(loading)
     except _UNAVAILABLE:
         return stale

@@ -635,7 +635,7 @@ async def test_a_login_is_started_nowhere(api, http, application) -> None:
     body = {"applicationId": application["id"], "identityProviderId": provider["id"]}
     answer = await http.post(f"{PATH}/start", json=body)
     assert await refused(answer) == {"[invalid]identityProviderId"}
-    assert "not started" in answer.json()["fieldErrors"]["identityProviderId"][0]["message"]
+    assert "have no start" in answer.json()["fieldErrors"]["identityProviderId"][0]["message"]
     assert await refused(await http.post(f"{PATH}/start", json={})) == {
         "[missing]applicationId",
         "[missing]identityProviderId",

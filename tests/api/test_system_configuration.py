@@ -191,6 +191,7 @@ async def test_time_zone_is_required_and_everything_is_reported_at_once(api: htt
     found = errors(await api.put(PATH, json={"systemConfiguration": wanted}))
     assert set(found) == {
         "systemConfiguration.reportTimezone",
+        "systemConfiguration.corsConfiguration.allowedOrigins",
         "systemConfiguration.corsConfiguration.preflightMaxAgeInSeconds",
         "systemConfiguration.trustedProxyConfiguration.trusted",
     }
@@ -240,7 +241,7 @@ async def test_other_methods_are_not_allowed(api: httpx.AsyncClient) -> None:
     for method in ("POST", "DELETE"):
         answer = await api.request(method, PATH, json=MINIMAL)
         assert answer.status_code == 405
-        assert answer.headers["Allow"] == "GET, PUT, PATCH"
+        assert answer.headers["Allow"] == "GET, HEAD, PUT, PATCH"
 
 
 @pytest.mark.requirement("core-17-1")

@@ -100,8 +100,11 @@ async def test_the_published_patches_do_what_they_say(api, published):
     patched = answer.json()["webhook"]
     assert patched["tenantIds"] == TENANTS[:1]
     assert patched["eventsEnabled"] == {"user.create": True, "user.delete": True, "user.update": True}
-    changed = INSTANTS | {"url", "tenantIds", "eventsEnabled"}
-    assert without(changed, patched) == without(changed, published)
+    # Credentials belong to the address: the new one gets none of them.
+    assert (patched["headers"], patched.get("httpAuthenticationPassword")) == ({}, None)
+    changed = INSTANTS | {"url", "tenantIds", "eventsEnabled", "headers", "httpAuthenticationPassword"}
+    rest = {name: value for name, value in published.items() if name not in changed}
+    assert {name: value for name, value in patched.items() if name not in changed} == rest
 
 
 @pytest.mark.requirement("webhooks-15.3-34")
@@ -246,8 +249,8 @@ def operations(mine: str, other: str) -> list[tuple[str, list[dict[str, Any]], A
         ("tenantIds", [op("add", "tenantIds/0", other)], [other, mine]),
         ("tenantIds", [op("remove", "tenantIds/0")], []),
         ("eventsEnabled", [op("replace", "eventsEnabled/user.create", False)], {"user.create": False}),
-        ("headers", [op("move", "headers/X~0C", **{"from": "headers/X~1B"})], {"X-A": "1", "X~C": "2"}),
-        ("headers", [op("copy", "headers/D", **{"from": "headers/X-A"})], {"D": "1", "X-A": "1", "X/B": "2"}),
+        ("headers", [op("add", "headers/X~0C", "3")], {"X-A": "1", "X/B": "2", "X~C": "3"}),
+        ("headers", [op("remove", "headers/X~1B")], {"X-A": "1"}),
         ("data", [op("add", "data/deep/list/0", {"x": None})], {"a": 1, "deep": {"b": 2, "list": [{}, 1]}}),
         ("data", [has_deep, op("remove", "data/deep")], {"a": 1}),
         ("signatureConfiguration", [op("replace", "signatureConfiguration", off)], off),
@@ -263,6 +266,19 @@ async def test_each_operation_of_json_patch_works_on_each_kind_of_field(api, fie
         answer = await api.patch(path, content=json.dumps(wanted), headers=JSON_PATCH)
         assert answer.status_code == 200, (wanted, answer.text)
         assert answer.json()["webhook"].get(field) == after, wanted
+
+
+@pytest.mark.requirement("audit-a3-credentials")
+@pytest.mark.parametrize("kind", ["move", "copy"])
+async def test_json_patch_cannot_take_a_header_to_another_name(api, fields, kind):
+    """A patch sees masked credentials, and a mask stands for nothing under a name without a stored value."""
+    webhook = await make(api, **fields)
+    operation = [op(kind, "headers/D", **{"from": "headers/X-A"})]
+    path = f"/api/webhook/{webhook['id']}"
+    answer = await api.patch(path, content=json.dumps(operation), headers=JSON_PATCH)
+    assert answer.status_code == 400
+    assert answer.json()["fieldErrors"]["webhook.headers.D"][0]["code"] == "[invalid]webhook.headers.D"
+    assert (await api.get(path)).json()["webhook"] == webhook
 
 
 @pytest.mark.requirement("webhooks-15.3-34")

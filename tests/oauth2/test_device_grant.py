@@ -395,7 +395,12 @@ async def test_refresh_token_approves_a_device(rp, http, clock):
 
 @pytest.mark.requirement("contract-token-12")
 async def test_refresh_that_is_refused_approves_nothing_and_a_wrong_code_uses_nothing_up(rp, http):
-    await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
+    await rp.configure_tenant(
+        jwtConfiguration={
+            "refreshTokenUsagePolicy": "OneTimeUse",
+            "refreshTokenRevocationPolicy": {"onOneTimeTokenReuse": False},
+        }
+    )
     form = {"username": rp.login_id, "password": relying_party.PASSWORD, "scope": "openid offline_access"}
     first = (await rp.token(http, grant_type="password", **form)).json()["refresh_token"]
     device = await Device.begin(rp, http)

@@ -122,7 +122,12 @@ async def test_veto_of_a_login_shows_the_page_again_and_makes_no_session(rp, bro
 
 
 async def test_rotation_that_lost_a_race_is_not_told(rp, browser, http, api, receiver):
-    await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
+    await rp.configure_tenant(
+        jwtConfiguration={
+            "refreshTokenUsagePolicy": "OneTimeUse",
+            "refreshTokenRevocationPolicy": {"onOneTimeTokenReuse": False},
+        }
+    )
     tokens = await rp.tokens(http, browser)
     await receiver.wait_for(1)
     receiver.requests.clear()

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.objects.secret_masking import MASK as MASK
+from identity.errors import Invalid
 
 _EACH: Final = "*"
 _OR: Final = "|"
@@ -44,16 +45,30 @@ def masked(credentials: Iterable[Credential], document: Document) -> Document:
     return copied
 
 
-def resolved(credentials: Iterable[Credential], document: Document, stored: Document | None) -> Document:
-    """The object to store, with each credential that the request did not state taken from `stored`, or dropped."""
+def resolved(name: str, credentials: Iterable[Credential], document: Document, stored: Document | None) -> Document:
+    """Return the object to store: credentials that the request did not state are taken from `stored`, or dropped.
+
+    `name` is the wrapper of the object in requests. Raises Invalid for a mask that a
+    change puts where no credential is stored.
+    """
     document = copy.deepcopy(document)
     for credential in credentials:
+        if stored is not None:
+            _require_stored(name, credential, document, stored)
         if credential.write_only:
             _mask_if_absent(document, tuple(credential.member.split(".")))
         for path in _paths(document, credential.member):
             if _get(document, path) == MASK:
                 _set(document, path, _kept(credential, path, document, stored))
     return document
+
+
+def _require_stored(name: str, credential: Credential, document: Document, stored: Document) -> None:
+    for path in _paths(document, credential.member):
+        if _get(document, path) == MASK and _get(stored, path) is None:
+            field = ".".join((name, *path))
+            message = f"The [{field}] is masked, but no value is stored for it. State the value."
+            raise Invalid.field("invalid", field, message)
 
 
 def _kept(credential: Credential, path: Path, document: Document, stored: Document | None) -> Any:

@@ -200,7 +200,7 @@ async def validate(
     tidy, errors = shape.examine(body)
     given = tidy.get(resource.name)
     if not errors:
-        document = stored_credentials.resolved(resource.credentials, {**given, **own}, stored)
+        document = stored_credentials.resolved(resource.name, resource.credentials, {**given, **own}, stored)
         return await _licensed(services, call, resource, document, stored)
     if not isinstance(given, dict):
         raise Invalid(errors)
@@ -219,7 +219,11 @@ async def _further(
     general: tuple[GeneralError, ...] = ()
     try:
         await _licensed(
-            services, call, resource, stored_credentials.resolved(resource.credentials, rest, stored), stored
+            services,
+            call,
+            resource,
+            stored_credentials.resolved(resource.name, resource.credentials, rest, stored),
+            stored,
         )
     except Invalid as more:
         fields += more.fields

@@ -96,6 +96,8 @@ def test_refresh_tokens_are_for_one_use_unless_they_are_bound_to_a_key():
         assert security_profiles.refresh_policy(application, tenant["jwtConfiguration"]).is_one_time
         assert security_profiles.revokes_on_reuse(tenant, application)
     assert not security_profiles.refresh_policy(bound, tenant["jwtConfiguration"]).is_one_time
+    tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onOneTimeTokenReuse"] = False
+    assert security_profiles.revokes_on_reuse(tenant, make(PUBLIC))
     assert not security_profiles.revokes_on_reuse(tenant, bound)
     for oauth in (PUBLIC, {}, {"clientAuthenticationMethods": ["client_secret_jwt"]}):
         assert paths(make(oauth, jwtConfiguration=REUSABLE)) == ["jwtConfiguration.refreshTokenUsagePolicy"]
@@ -158,7 +160,6 @@ def test_baseline_application_lacks_what_its_tenant_leaves_open():
         "application.oauthConfiguration.profile",
         "tenant.externalIdentifierConfiguration.authorizationGrantIdTimeToLiveInSeconds",
         "tenant.issuer",
-        "tenant.jwtConfiguration.refreshTokenRevocationPolicy.onOneTimeTokenReuse",
         "tenant.jwtConfiguration.refreshTokenUsagePolicy",
     }
 
