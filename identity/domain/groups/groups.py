@@ -1,8 +1,8 @@
-"""Groups: what a membership is, and which roles it brings.
+"""Rules of groups, memberships and the roles that groups grant.
 
-grant       one role of one application that a group gives to its members: `{applicationId, roleId}`
-membership  that a user belongs to a group; it stands in a collection of its own, to be searched, and on its user, so
-            that nobody has to ask for it when a token is made
+grant       one role of one application that a group grants to its members: `{applicationId, roleId}`
+membership  links a user to a group; stored in its own collection for searches, and on the user so that issuing a token
+            needs no further query
 """
 
 from __future__ import annotations
@@ -15,47 +15,43 @@ from identity.ids import new_id
 from identity.instants import Instant
 
 ByGroup = Mapping[str, Sequence[Any]]
-"""Group id -> what a request asks for it, in the order of the request."""
+"""Group id -> the items of a request for the group, in the order of the request."""
 
 MAXIMUM_CHANGES = 2500
-"""How many memberships one request may add and remove: they change in one transaction, for which somebody waits."""
+"""How many memberships one request may add and remove in its transaction."""
 
 
-def membership(wanted: Document, group_id: str, user_id: str, now: Instant) -> Document:
-    """A new membership; `wanted` may bring its id and data."""
+def membership(requested: Document, group_id: str, user_id: str, now: Instant) -> Document:
+    """Build a new membership; a request may set its id and data."""
     return {
-        "data": wanted["data"],
+        "data": requested["data"],
         "groupId": group_id,
-        "id": wanted.get("id") or new_id(),
+        "id": requested.get("id") or new_id(),
         "insertInstant": now,
         "userId": user_id,
     }
 
 
-def replaced(members: Sequence[Document], wanted: Sequence[Document]) -> tuple[list[Document], list[Document]]:
-    """(memberships to remove, memberships to add) so that `members` become `wanted`.
-
-    Who stays keeps the id and the instant of the membership, unless another id is asked for; only what differs is
-    removed and added.
-    """
-    before = {member["userId"]: member for member in members}
-    after = {member["userId"]: member for member in wanted}
-    removed = [member for user_id, member in before.items() if after.get(user_id) != member]
-    added = [member for user_id, member in after.items() if before.get(user_id) != member]
+def difference(before: Sequence[Document], after: Sequence[Document]) -> tuple[list[Document], list[Document]]:
+    """Return the memberships to remove and those to add so that `before` becomes `after`."""
+    old = {member["userId"]: member for member in before}
+    new = {member["userId"]: member for member in after}
+    removed = [member for user_id, member in old.items() if new.get(user_id) != member]
+    added = [member for user_id, member in new.items() if old.get(user_id) != member]
     return removed, added
 
 
-def each(wanted: ByGroup) -> Iterator[tuple[str, Document]]:
-    """(path, member) of every member that a request names."""
-    for group_id, members in wanted.items():
+def each_member(requested: ByGroup) -> Iterator[tuple[str, Document]]:
+    """Yield (path, member) for every member of a request."""
+    for group_id, members in requested.items():
         for index, member in enumerate(members):
             yield f"members.{group_id}[{index}]", member
 
 
-def repeated(wanted: ByGroup) -> list[str]:
-    """The paths of what a request names a second time: a user of one group, the id of a membership."""
+def duplicate_paths(requested: ByGroup) -> list[str]:
+    """Return the paths of values that a request repeats: a user within one group, or a membership id."""
     paths, seen = [], set()
-    for path, member in each(wanted):
+    for path, member in each_member(requested):
         keys = {"userId": (path.partition("[")[0], member["userId"]), "id": member.get("id")}
         paths += [f"{path}.{name}" for name, key in keys.items() if key in seen]
         seen |= {key for key in keys.values() if key is not None}
@@ -63,7 +59,7 @@ def repeated(wanted: ByGroup) -> list[str]:
 
 
 def grants_of(role_ids: Iterable[str], applications: Iterable[Document]) -> list[Document]:
-    """The grants of roles, in the order of their ids; an id that no application has is left out."""
+    """Return the grants of roles in the order of their ids, without ids that no application has."""
     applications = list(applications)
     return [
         {"applicationId": application["id"], "roleId": role_id}
@@ -74,7 +70,7 @@ def grants_of(role_ids: Iterable[str], applications: Iterable[Document]) -> list
 
 
 def granted_roles(groups: Iterable[Document], application: Document) -> list[Document]:
-    """The roles of an application that the groups give, in the application's order."""
+    """Return the roles of an application that the groups grant, in the application's order."""
     granted = {
         grant["roleId"]
         for group in groups
@@ -85,7 +81,7 @@ def granted_roles(groups: Iterable[Document], application: Document) -> list[Doc
 
 
 def with_roles(user: Document, groups: Sequence[Document], applications: Mapping[str, Document]) -> Document:
-    """The user with the roles of the groups on the registrations for these applications."""
+    """Return the user with the roles of the groups added to the registrations for these applications."""
     return {
         **user,
         "registrations": [

@@ -1,22 +1,19 @@
-"""What groups add to a user: the roles of the groups, in the applications that the user is registered for.
-
-Everything that is asked for here is read through caches: this stands in the way of every token.
-"""
+"""Roles that users have through groups. Every token needs them, so all reads go through caches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from identity.call import Document
-from identity.domain.groups import groups as rules
+from identity.domain.groups import groups as group_rules
 from identity.ids import TenantId
 from identity.store.documents import Documents
 
 
 async def with_group_roles(documents: Mapping[str, Documents], user: Document) -> Document:
-    """The user as it is to be shown and told of: each registration with the roles of the user's groups too.
+    """Return the user with the roles of the user's groups added to each registration.
 
-    What is stored keeps the user's own roles alone, so that leaving a group takes its roles away.
+    Stored registrations hold only the user's own roles, so that leaving a group removes its roles.
     """
     if not user.get("memberships") or not user["registrations"]:
         return user
@@ -26,11 +23,11 @@ async def with_group_roles(documents: Mapping[str, Documents], user: Document) -
         for membership in user["memberships"]
         if (group := await documents["groups"].find_cached(tenant_id, membership["groupId"])) is not None
     ]
-    granted = {grant["applicationId"] for group in groups for grant in group["private"]["grants"]}
-    wanted = granted & {registration["applicationId"] for registration in user["registrations"]}
+    granted_in = {grant["applicationId"] for group in groups for grant in group["private"]["grants"]}
+    registered_in = {registration["applicationId"] for registration in user["registrations"]}
     applications = {
         application_id: application
-        for application_id in wanted
+        for application_id in granted_in & registered_in
         if (application := await documents["applications"].find_cached(tenant_id, application_id)) is not None
     }
-    return rules.with_roles(user, groups, applications) if applications else user
+    return group_rules.with_roles(user, groups, applications) if applications else user
