@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from identity import resources
 from identity.domain.configuration import reference_table
 from identity.domain.objects.resource_definition import Resource
-from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.operations.configuration import applications, keys, system_configuration, tenants, themes
 from identity.operations.entities import entities, entity_grants, entity_types
 from identity.operations.groups import group_members, groups
@@ -90,7 +90,7 @@ class Stores(Collections):
     vault: Vault
 
     @classmethod
-    def over(cls, database: Database, vault: Vault, schedule: Schedule) -> Stores:
+    def over(cls, database: Database, vault: Vault, schedule: RetrySchedule) -> Stores:
         freshness = ChangeStreamStatus()
         documents: dict[str, Documents] = {
             row.collection: _CLASSES.get(row.collection, Documents)(

@@ -15,11 +15,11 @@ from identity.collections import Stores
 from identity.config import ClientKeys as ClientKeysSettings
 from identity.config import Config, IdentityProviders
 from identity.domain.webhooks import delivery_loop_detection
-from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.events.bus import SYNCHRONOUS_AT_A_TIME, Bus
 from identity.events.delivery import Bounds, Deliverer, DeliveryDependencies
-from identity.events.failures import FailureLog
-from identity.events.metrics import Metrics
+from identity.events.delivery_failure_log import DeliveryFailureLog
+from identity.events.metrics import EventMetrics
 from identity.ids import TenantId, new_id
 from identity.instants import Clock
 from identity.operations.messaging.webhook_keys import WebhookKeys
@@ -48,12 +48,12 @@ from identity.tokens.issuer import TokenIssuer
 from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
 from identity.tokens.signing_keys import KeyRing
 from identity.web.in_flight import InFlight
-from identity.workers.deliver import DeliveryWorker
+from identity.workers.back_channel_logout import LogoutWorker
 from identity.workers.discovery_prefetch import DiscoveryPrefetch
-from identity.workers.logout import LogoutWorker
 from identity.workers.mail import MailWorker
-from identity.workers.messages import MessageWorker
 from identity.workers.sweep import Sweeper
+from identity.workers.text_messages import MessageWorker
+from identity.workers.webhook_delivery import DeliveryWorker
 
 _USER_AGENT = f"identity/{__version__}"
 
@@ -108,7 +108,7 @@ def wired(
     tracer = tracing.tracer_of(config.tracing, registry, __version__, instance_id)
     mark = delivery_loop_detection.mark_of(instance_id)
     bounds = Bounds(config.webhooks.payload_warn_bytes, config.webhooks.payload_max_bytes)
-    equipment = DeliveryDependencies(mark, tracer, Metrics(registry), bounds)
+    equipment = DeliveryDependencies(mark, tracer, EventMetrics(registry), bounds)
     delivery = _delivery(config, clock, stores, redis, ring, equipment)
     services = Services(
         **_members(stores, Collections),
@@ -147,9 +147,9 @@ def own_call(clock: Clock, base_url: str = "") -> Call:
     return Call(None, AnonymousCaller(), clock.now(), Origin("127.0.0.1", "", new_id(), base_url))
 
 
-def schedule(config: Config) -> Schedule:
+def schedule(config: Config) -> RetrySchedule:
     """When an event is delivered again."""
-    return Schedule(config.webhooks.schedule, config.webhooks.jitter, config.webhooks.is_published)
+    return RetrySchedule(config.webhooks.schedule, config.webhooks.jitter, config.webhooks.is_published)
 
 
 def _members(part: object, kind: type[Collections | EphemeralStores]) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def _delivery(
         proxy=config.outbound.proxy,
     )
     keys_ = WebhookKeys(ring, stores.documents["keys"])
-    deliverer = Deliverer(http, clock, __version__, keys_, FailureLog(clock), equipment)
+    deliverer = Deliverer(http, clock, __version__, keys_, DeliveryFailureLog(clock), equipment)
     wakeups, mail_wakeups, logout_wakeups = Wakeups(redis), Wakeups(redis, "mails"), Wakeups(redis, "logouts")
     stores.mails.on_enqueue(mail_wakeups.notify)
     stores.logout_notices.on_enqueue(logout_wakeups.notify)

@@ -19,14 +19,14 @@ import structlog
 from identity.bulkhead import Bulkhead
 from identity.call import Call, Document
 from identity.domain.objects import event_info
-from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.domain.webhooks.webhook_transactions import NONE, is_satisfied, stricter
 from identity.errors import WebhookTransactionFailed
 from identity.events.catalogue import EVENTS
 from identity.events.changes import Change, Event, Write
 from identity.events.delivery import Deliverer, DeliveryContext, Result
-from identity.events.failures import Ending
-from identity.events.routing import Routes, transaction_type
+from identity.events.delivery_failure_log import Ending
+from identity.events.subscriptions import SubscriptionIndex, transaction_type
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant
 from identity.store.mongo import STORE_ERRORS, Database, Session
@@ -51,7 +51,7 @@ _VETO = "A webhook that must agree to this change refused it, failed or could no
 class _Gates:
     """Who hears of what in the tenants that a change concerns; `own` is the call's."""
 
-    routes: Routes
+    routes: SubscriptionIndex
     own: TenantId | None
     tenants: Mapping[TenantId, Document]
 
@@ -99,7 +99,7 @@ class Bus:
         database: Database,
         outbox: Outbox,
         deliverer: Deliverer,
-        schedule: Schedule,
+        schedule: RetrySchedule,
         *,
         webhooks: Callable[[], Awaitable[Sequence[Document]]],
         tenant: Callable[[TenantId], Awaitable[Document | None]],
@@ -119,7 +119,7 @@ class Bus:
         self._wake = wake
         self._locate = locate
         self._questions = Bulkhead(SYNCHRONOUS_AT_A_TIME, SYNCHRONOUS_AT_A_TIME // 2)
-        self._routes = Routes()
+        self._routes = SubscriptionIndex()
         self._building = asyncio.Lock()
 
     async def perform(
@@ -197,12 +197,12 @@ class Bus:
         tenants = {one: await self._tenant(one) or {} for one in concerned if one is not None}
         return _Gates(routes, own, tenants)
 
-    async def _routes_to(self, webhooks: Sequence[Document]) -> Routes:
+    async def _routes_to(self, webhooks: Sequence[Document]) -> SubscriptionIndex:
         """Built once for all who ask after a change of any webhook."""
         if webhooks is not self._routes.webhooks:
             async with self._building:
                 if webhooks is not self._routes.webhooks:
-                    self._routes = await Routes.built(webhooks)
+                    self._routes = await SubscriptionIndex.built(webhooks)
         return self._routes
 
     def _outgoing(self, call: Call, events: Sequence[Event], gates: _Gates) -> list[_Outgoing]:

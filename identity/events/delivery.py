@@ -16,11 +16,11 @@ from identity.call import Document
 from identity.domain.objects import secret_redaction
 from identity.domain.objects.log_throttling import LogThrottle
 from identity.domain.webhooks import delivery_loop_detection, standard_webhooks, webhook_headers
-from identity.domain.webhooks.delivery_schedule import retry_after_seconds, wait_at_least
+from identity.domain.webhooks.retry_schedule import retry_after_seconds, wait_at_least
 from identity.errors import ServiceError
 from identity.events.catalogue import EVENTS, SECRET_MEMBERS
-from identity.events.failures import SILENCE_SECONDS, FailureLog
-from identity.events.metrics import Metrics
+from identity.events.delivery_failure_log import SILENCE_SECONDS, DeliveryFailureLog
+from identity.events.metrics import EventMetrics
 from identity.ids import EventId, Secret
 from identity.instants import Clock, Instant, numeric_date
 from identity.outbound.http import HttpClient, OutboundError, Request, Response
@@ -93,7 +93,7 @@ class DeliveryDependencies:
 
     mark: str
     tracer: Tracer = dataclasses.field(default_factory=Untraced)
-    metrics: Metrics = dataclasses.field(default_factory=Metrics)
+    metrics: EventMetrics = dataclasses.field(default_factory=EventMetrics)
     bounds: Bounds = Bounds()
 
 
@@ -106,7 +106,7 @@ class Deliverer:
         clock: Clock,
         version: str,
         keys: Keys,
-        failures: FailureLog,
+        failures: DeliveryFailureLog,
         equipment: DeliveryDependencies,
     ) -> None:
         self._http = http

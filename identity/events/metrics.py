@@ -9,7 +9,7 @@ from identity.store.outbox_rows import DeliveryAttempt
 _OUTCOMES = ("success", "failure")
 
 
-class Metrics:
+class EventMetrics:
     """The counters of the bus and of the deliverer. docs/webhooks.md says which promise each of them shows."""
 
     def __init__(self, registry: prometheus_client.CollectorRegistry | None = None) -> None:

@@ -11,7 +11,7 @@ from identity.call import Document
 from identity.domain.webhooks.webhook_health import ACTIVE, DISABLED, PAUSED
 
 
-class Metrics:
+class DeliveryMetrics:
     """What delivery tells Prometheus."""
 
     def __init__(self, registry: prometheus_client.CollectorRegistry) -> None:

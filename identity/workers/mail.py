@@ -7,14 +7,14 @@ import dataclasses
 import prometheus_client
 
 from identity.call import Document
-from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.operations.objects import event_logs
 from identity.outbound.mail import MailServer, SmtpClient, SmtpResult
 from identity.services import Services
 from identity.store.mails import Mail
 from identity.store.wakeups import Wakeups
 from identity.store.work_queue import JobLease, WorkQueue
-from identity.workers.queue import Pace, QueueWorker
+from identity.workers.queue_worker import Pace, QueueWorker
 
 _JITTER = 0.1
 
@@ -50,7 +50,7 @@ class MailWorker(QueueWorker[Mail]):
     def _own_pace(self) -> Pace:
         """As the operator has it."""
         settings = self._services.config.email
-        schedule = Schedule(settings.schedule, _JITTER)
+        schedule = RetrySchedule(settings.schedule, _JITTER)
         return Pace(settings.timeout_seconds, settings.max_concurrency, settings.concurrency_per_tenant, schedule)
 
     async def _attempt(self, lease: JobLease[Mail]) -> Mail | None:

@@ -13,11 +13,11 @@ import pytest
 
 from identity.call import AnonymousCaller, ApiKeyCaller, Call, Origin
 from identity.config import Webhooks
-from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.events.bus import Bus
 from identity.events.delivery import Bounds, Deliverer, DeliveryDependencies
-from identity.events.failures import FailureLog
-from identity.events.metrics import Metrics
+from identity.events.delivery_failure_log import DeliveryFailureLog
+from identity.events.metrics import EventMetrics
 from identity.ids import Secret, TenantId, new_id
 from identity.instants import Instant, SystemClock
 from identity.outbound.http import HttpClient
@@ -30,7 +30,7 @@ from identity.store.redis import Redis
 from identity.store.vault import Vault
 from identity.store.wakeups import Wakeups
 from identity.store.webhook_event_log import WebhookEventLog
-from identity.workers.deliver import DeliveryWorker
+from identity.workers.webhook_delivery import DeliveryWorker
 
 VAULT = Vault({"test": bytes(32)})
 LOOPBACK = [ipaddress.ip_network("127.0.0.0/8")]
@@ -125,8 +125,8 @@ class Engine:
     bounds: Bounds = dataclasses.field(default_factory=Bounds)
 
     def __post_init__(self) -> None:
-        self.metrics = Metrics(self.registry)
-        self.failures = FailureLog(self.clock)
+        self.metrics = EventMetrics(self.registry)
+        self.failures = DeliveryFailureLog(self.clock)
         self.failures.write_to(self._written)
         self.told: list[str] = []
         self.waits: dict[str, float] = {}
@@ -147,7 +147,7 @@ class Engine:
             self.database,
             self.outbox,
             self.deliverer,
-            Schedule(self.schedule, is_published=self.retries == "published"),
+            RetrySchedule(self.schedule, is_published=self.retries == "published"),
             webhooks=self.known_webhooks,
             tenant=self.known_tenant,
             wake=self.wakeups.notify,

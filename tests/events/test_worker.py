@@ -14,7 +14,7 @@ from identity.events.delivery import Deliverer
 from identity.ids import EventId
 from identity.store.outbox import Outbox
 from identity.store.outbox_rows import DeliveryLease
-from identity.workers.deliver import LATE_SECONDS
+from identity.workers.webhook_delivery import LATE_SECONDS
 from tests.events.conftest import VAULT
 from tests.events.samples import PAYLOADS
 from tests.receiver import Receiver, answers, hangs, in_turn, receiving, until
@@ -227,7 +227,7 @@ async def test_of_what_piled_up_no_more_is_taken_than_may_be_in_a_second(
     engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = [0.0]
-    monkeypatch.setattr("identity.workers.deliver.monotonic", lambda: seconds[0])
+    monkeypatch.setattr("identity.workers.webhook_delivery.monotonic", lambda: seconds[0])
     engine.add_webhook("http://127.0.0.1:9/", "user.create")
     await raise_events(engine, 5)
     engine.clock.advance(seconds=LATE_SECONDS + 1)
@@ -514,7 +514,7 @@ async def test_outage_of_mongodb_is_survived(
     engine: Any, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     """So is anything else that goes wrong in writing: what came of a delivery is held until it is written."""
-    monkeypatch.setattr("identity.workers.deliver._BACK_OFF_SECONDS", 0.01)
+    monkeypatch.setattr("identity.workers.webhook_delivery._BACK_OFF_SECONDS", 0.01)
     monkeypatch.setattr("identity.background_tasks._RESTART_SECONDS", 0.01)
     monkeypatch.setattr(Failing, "error", error)
     outbox = engine.outbox = Failing(engine.database, VAULT, schedule_seconds=86_400)

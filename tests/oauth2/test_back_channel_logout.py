@@ -16,7 +16,7 @@ from identity.call import AnonymousCaller, Call, Origin
 from identity.errors import Unavailable
 from identity.ids import TenantId, UserId, new_id
 from identity.operations.sessions import sso_sessions
-from identity.workers.logout import SCHEDULE_SECONDS
+from identity.workers.back_channel_logout import SCHEDULE_SECONDS
 from tests import relying_party
 from tests.receiver import Receiver, answers, receiving, until
 from tests.relying_party import REDIRECT_URI, claims, response

@@ -10,15 +10,15 @@ import structlog
 from identity.config import Webhooks
 from identity.domain.webhooks.circuit_breaker import CircuitBreaker, Rules
 from identity.ids import WebhookId
-from identity.workers.delivery_metrics import Metrics
+from identity.workers.delivery_metrics import DeliveryMetrics
 
 _log = structlog.get_logger(__name__)
 
 
-class Breakers:
+class CircuitBreakers:
     """The circuit breakers of this process."""
 
-    def __init__(self, settings: Webhooks, metrics: Metrics) -> None:
+    def __init__(self, settings: Webhooks, metrics: DeliveryMetrics) -> None:
         self._rules = Rules(
             settings.breaker_failure_ratio,
             settings.breaker_minimum_attempts,

@@ -20,7 +20,7 @@ import structlog
 from identity import background_tasks
 from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.objects.log_throttling import LogThrottle
-from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.ids import TenantId
 from identity.operations.objects import event_logs
 from identity.services import Services
@@ -48,7 +48,7 @@ class Pace:
     timeout_seconds: float
     max_concurrency: int
     concurrency_per_lane: int
-    schedule: Schedule
+    schedule: RetrySchedule
 
 
 class QueueWorker(abc.ABC, Generic[J]):

@@ -9,7 +9,7 @@ import pytest
 from identity.errors import WebhookTransactionFailed
 from identity.events.changes import Event
 from identity.events.delivery import DeliveryContext
-from identity.events.failures import SILENCE_SECONDS
+from identity.events.delivery_failure_log import SILENCE_SECONDS
 from identity.ids import EventId, new_id
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, receiving, until

@@ -24,19 +24,19 @@ from identity.bulkhead import Bulkhead
 from identity.call import Document
 from identity.config import Webhooks
 from identity.domain.objects.token_bucket import TokenBucket
-from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.domain.webhooks.prefetch_window import Ahead, PrefetchWindow
+from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.domain.webhooks.webhook_health import DISABLED, GONE, PAUSED
 from identity.events.delivery import Deliverer, DeliveryContext, Result
-from identity.events.failures import Ending
+from identity.events.delivery_failure_log import Ending
 from identity.ids import WebhookId
 from identity.instants import Clock, later
 from identity.store.mongo import STORE_ERRORS
 from identity.store.outbox import Outbox
 from identity.store.outbox_rows import DeliveryAttempt, DeliveryLease, DeliveryOutcome
 from identity.store.wakeups import Wakeups
-from identity.workers.breakers import Breakers
-from identity.workers.delivery_metrics import Metrics
+from identity.workers.circuit_breakers import CircuitBreakers
+from identity.workers.delivery_metrics import DeliveryMetrics
 
 _log = structlog.get_logger(__name__)
 
@@ -99,10 +99,10 @@ class DeliveryWorker:
         self._wakeups = wakeups
         self._clock = clock
         self._settings = settings
-        self._schedule = Schedule(settings.schedule, settings.jitter, settings.is_published)
-        self._metrics = Metrics(registry)
+        self._schedule = RetrySchedule(settings.schedule, settings.jitter, settings.is_published)
+        self._metrics = DeliveryMetrics(registry)
         self._watch = watch
-        self._breakers = Breakers(settings, self._metrics)
+        self._breakers = CircuitBreakers(settings, self._metrics)
         self._stop_seconds = stop_seconds
         self._held: dict[str, DeliveryLease] = {}
         self._counts: collections.Counter[WebhookId] = collections.Counter()

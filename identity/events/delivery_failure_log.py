@@ -21,7 +21,7 @@ _UNTOLD = frozenset({"audit-log.create", "event-log.create"})
 """Their failures would be written to the log that they tell of: a loop."""
 
 
-class FailureLog:
+class DeliveryFailureLog:
     """Writes failures to the event log, within bounds."""
 
     def __init__(self, clock: Clock) -> None:

@@ -15,7 +15,7 @@ _PUBLISHED_RETRIES = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Schedule:
+class RetrySchedule:
     """Seconds to wait after the first, second, ... failed attempt, each made longer or shorter by up to `jitter`.
 
     `is_published`: as the product does whose API this is. Three more attempts, back to back, follow where a transaction

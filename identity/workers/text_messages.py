@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.operations.messaging import text_messages as operations
 from identity.operations.objects import event_logs
 from identity.store.text_messages import TextMessage
 from identity.store.work_queue import JobLease, WorkQueue
-from identity.workers.queue import Pace, QueueWorker
+from identity.workers.queue_worker import Pace, QueueWorker
 
 SCHEDULE_SECONDS = (2, 5, 15, 30, 60, 120)
 """Seconds between attempts: most messages hold a code that is good for some minutes."""
@@ -32,7 +32,7 @@ class MessageWorker(QueueWorker[TextMessage]):
 
     def _own_pace(self) -> Pace:
         """Fast: a code is no good later."""
-        schedule = Schedule(SCHEDULE_SECONDS, _JITTER)
+        schedule = RetrySchedule(SCHEDULE_SECONDS, _JITTER)
         return Pace(_LONGEST_ATTEMPT_SECONDS, _CONCURRENCY, _CONCURRENCY_PER_MESSENGER, schedule)
 
     async def _attempt(self, lease: JobLease[TextMessage]) -> TextMessage | None:

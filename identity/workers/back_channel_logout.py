@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.operations.sessions import back_channel_logout as operations
 from identity.store.logout_notices import LogoutNotice
 from identity.store.work_queue import JobLease, WorkQueue
-from identity.workers.queue import Pace, QueueWorker
+from identity.workers.queue_worker import Pace, QueueWorker
 
 SCHEDULE_SECONDS = (5, 30, 120, 600, 1800, 3600, 7200)
 """Seconds between attempts: a receiver that is away for some hours hears of the logout, one that is gone is let be."""
@@ -29,7 +29,7 @@ class LogoutWorker(QueueWorker[LogoutNotice]):
     def _own_pace(self) -> Pace:
         """Slow enough for an application, and for some hours."""
         timeout_seconds = (operations.CONNECT_TIMEOUT_MS + operations.READ_TIMEOUT_MS) / 1000
-        schedule = Schedule(SCHEDULE_SECONDS, _JITTER)
+        schedule = RetrySchedule(SCHEDULE_SECONDS, _JITTER)
         return Pace(timeout_seconds, operations.MAX_CONCURRENCY, _CONCURRENCY_PER_APPLICATION, schedule)
 
     async def _attempt(self, lease: JobLease[LogoutNotice]) -> LogoutNotice | None:

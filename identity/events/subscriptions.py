@@ -15,7 +15,7 @@ from identity.ids import TenantId
 _NOBODY: tuple[Document, ...] = ()
 
 
-class Routes:
+class SubscriptionIndex:
     """The webhooks, indexed by event type and tenant (gates 2 and 3: the webhook's scope and its own switches)."""
 
     def __init__(self, webhooks: Sequence[Document] = ()) -> None:
@@ -27,7 +27,7 @@ class Routes:
             self._add_all(webhook)
 
     @classmethod
-    async def built(cls, webhooks: Sequence[Document]) -> Routes:
+    async def built(cls, webhooks: Sequence[Document]) -> SubscriptionIndex:
         """The routes to these webhooks; others go on in between, however many there are."""
         routes, pace = cls(), CooperativeYield()
         for webhook in webhooks:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from identity.events.catalogue import EVENTS
-from identity.events.routing import Routes, transaction_type
+from identity.events.subscriptions import SubscriptionIndex, transaction_type
 from identity.ids import TenantId
 
 ONE, OTHER = TenantId("one"), TenantId("other")
@@ -39,7 +39,7 @@ CASES = list(itertools.product((True, False, None), (True, False), ([], ["one"],
 def test_tenant_event_passes_only_when_all_gates_are_open(
     enabled: bool | None, is_global: bool, tenant_ids: list[str], switch: bool | None
 ) -> None:
-    routes = Routes([webhook(is_global, tenant_ids, switch)])
+    routes = SubscriptionIndex([webhook(is_global, tenant_ids, switch)])
     expected = enabled is True and (is_global or "one" in tenant_ids) and switch is True
     settings = tenant(enabled=enabled)
     assert bool(routes.to(CREATE, ONE, settings)) == expected
@@ -51,25 +51,25 @@ def test_tenant_event_passes_only_when_all_gates_are_open(
 def test_instance_event_ignores_tenants_but_not_an_inert_webhook(
     enabled: bool | None, is_global: bool, tenant_ids: list[str], switch: bool | None
 ) -> None:
-    routes = Routes([webhook(is_global, tenant_ids, switch, "kickstart.success")])
+    routes = SubscriptionIndex([webhook(is_global, tenant_ids, switch, "kickstart.success")])
     expected = (is_global or bool(tenant_ids)) and switch is True
     assert bool(routes.to(KICKSTART, None, tenant(enabled=enabled))) == expected
 
 
 @pytest.mark.requirement("webhooks-2-2")
 def test_webhook_that_names_a_tenant_twice_hears_once() -> None:
-    routes = Routes([webhook(False, ["one", "one"], True)])
+    routes = SubscriptionIndex([webhook(False, ["one", "one"], True)])
     assert len(routes.to(CREATE, ONE, tenant(enabled=True))) == 1
 
 
 @pytest.mark.requirement("webhooks-7-4")
 def test_tenant_event_without_a_tenant_reaches_nobody() -> None:
-    assert Routes([webhook(True, [], True)]).to(CREATE, None, tenant(enabled=True)) == ()
+    assert SubscriptionIndex([webhook(True, [], True)]).to(CREATE, None, tenant(enabled=True)) == ()
 
 
 @pytest.mark.requirement("webhooks-2-2")
 def test_webhook_of_another_tenant_does_not_hear() -> None:
-    routes = Routes([webhook(False, ["one"], True)])
+    routes = SubscriptionIndex([webhook(False, ["one"], True)])
     assert routes.to(CREATE, OTHER, tenant(enabled=True)) == ()
 
 
@@ -84,7 +84,7 @@ def test_type_that_cannot_be_vetoed_has_no_transaction() -> None:
 @pytest.mark.requirement("design-state-18")
 async def test_routes_built_in_steps_are_those_built_at_once() -> None:
     webhooks = [webhook(True, [], True), webhook(False, ["one", "two"], True), webhook(False, ["one"], False)]
-    steps, at_once = await Routes.built(webhooks), Routes(webhooks)
+    steps, at_once = await SubscriptionIndex.built(webhooks), SubscriptionIndex(webhooks)
     assert steps.webhooks is webhooks
     for tenant_id in ("one", "two", "three"):
         found = steps.to(CREATE, TenantId(tenant_id), tenant(enabled=True))

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from identity.domain.webhooks.delivery_schedule import Schedule, retry_after_seconds, wait_at_least
+from identity.domain.webhooks.retry_schedule import RetrySchedule, retry_after_seconds, wait_at_least
 from identity.instants import Instant, later
 
 NOW = Instant(1_700_000_000_000)
@@ -15,33 +15,33 @@ PUBLISHED = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400)
 
 @pytest.mark.requirement("webhooks-15.3-25")
 def test_waits_follow_the_schedule_and_end_with_it() -> None:
-    schedule = Schedule(PUBLISHED)
+    schedule = RetrySchedule(PUBLISHED)
     waits = [schedule.next_attempt(NOW, attempts, 0.5) for attempts in range(1, 11)]
     assert waits == [*(later(NOW, seconds=seconds) for seconds in PUBLISHED), None]
 
 
 @pytest.mark.requirement("webhooks-15.3-25")
 def test_jitter_stays_within_its_bounds() -> None:
-    schedule = Schedule((100,), jitter=0.2)
+    schedule = RetrySchedule((100,), jitter=0.2)
     assert schedule.next_attempt(NOW, 1, 0.0) == later(NOW, seconds=80)
     assert schedule.next_attempt(NOW, 1, 0.5) == later(NOW, seconds=100)
     assert schedule.next_attempt(NOW, 1, 1.0) == later(NOW, seconds=120)
 
 
 def test_empty_schedule_tries_nothing_twice() -> None:
-    assert Schedule(()).next_attempt(NOW, 1, 0.5) is None
-    assert Schedule(()).total_seconds == 0
+    assert RetrySchedule(()).next_attempt(NOW, 1, 0.5) is None
+    assert RetrySchedule(()).total_seconds == 0
 
 
 def test_as_published_only_an_agreed_transaction_is_repeated_three_times_at_once() -> None:
-    schedule = Schedule((5, 300), is_published=True)
+    schedule = RetrySchedule((5, 300), is_published=True)
     assert schedule.next_attempt(NOW, 1, 0.5) is None
     assert schedule.next_attempt(NOW, 1, 0.5, was_asked=True) == NOW
     assert [schedule.next_attempt(NOW, attempts, 0.5) for attempts in (2, 3, 4)] == [NOW, NOW, None]
 
 
 def test_receiver_may_ask_for_more_time_but_not_for_less() -> None:
-    schedule = Schedule((5,))
+    schedule = RetrySchedule((5,))
     assert schedule.next_attempt(NOW, 1, 0.5, at_least_seconds=60) == later(NOW, seconds=60)
     assert schedule.next_attempt(NOW, 1, 0.5, at_least_seconds=1) == later(NOW, seconds=5)
 
