@@ -32,9 +32,13 @@ setup(
     package_data={
         "identity": [
             "domain/configuration/*.properties",
-            "web/hosted/templates/*",
-            "web/hosted/static/*",
+            "domain/lambdas/defaults/*",
+            "domain/messaging/*.json",
+            "domain/messaging/*.yaml",
+            "domain/webhooks/*.json",
             "web/admin/static/*",
+            "web/hosted/static/*",
+            "web/hosted/templates/*",
         ]
     },
     install_requires=[

@@ -170,8 +170,8 @@ class Services(Collections, EphemeralStores):
     """The public keys of applications, fetched through a client of its own, too."""
     deliverer: Deliverer
     tracer: Tracer
-    mark: str
-    """How this service is called in the list of those that a delivery has come through."""
+    service_id: str
+    """The id of this service in the `webhook-via` header."""
     webhook_health: WebhookHealth
     background_work: BackgroundWork
     """For work of which callers must not learn by how long it takes."""

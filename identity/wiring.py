@@ -16,8 +16,8 @@ from identity.config import ClientKeys as ClientKeysSettings
 from identity.config import Config, IdentityProviders
 from identity.domain.webhooks import delivery_loop_detection
 from identity.domain.webhooks.retry_schedule import RetrySchedule
-from identity.events.bus import SYNCHRONOUS_AT_A_TIME, Bus
-from identity.events.delivery import Bounds, Deliverer, DeliveryDependencies
+from identity.events.bus import MAX_APPROVAL_REQUESTS, Bus
+from identity.events.delivery import Deliverer, DeliveryDependencies, PayloadLimits
 from identity.events.delivery_failure_log import DeliveryFailureLog
 from identity.events.metrics import EventMetrics
 from identity.ids import TenantId, new_id
@@ -106,10 +106,10 @@ def wired(
     ring = _ring(stores)
     registry = prometheus_client.CollectorRegistry()
     tracer = tracing.tracer_of(config.tracing, registry, __version__, instance_id)
-    mark = delivery_loop_detection.mark_of(instance_id)
-    bounds = Bounds(config.webhooks.payload_warn_bytes, config.webhooks.payload_max_bytes)
-    equipment = DeliveryDependencies(mark, tracer, EventMetrics(registry), bounds)
-    delivery = _delivery(config, clock, stores, redis, ring, equipment)
+    service_id = delivery_loop_detection.service_id_of(instance_id)
+    limits = PayloadLimits(config.webhooks.payload_warn_bytes, config.webhooks.payload_max_bytes)
+    dependencies = DeliveryDependencies(service_id, tracer, EventMetrics(registry), limits)
+    delivery = _delivery(config, clock, stores, redis, ring, dependencies)
     services = Services(
         **_members(stores, Collections),
         **_members(EphemeralStores.over(redis, stores.vault), EphemeralStores),
@@ -133,7 +133,7 @@ def wired(
         client_keys=_client_keys(config),
         deliverer=delivery.deliverer,
         tracer=tracer,
-        mark=mark,
+        service_id=service_id,
         webhook_health=WebhookHealth(stores.database),
         background_work=BackgroundWork(),
         wake_workers=delivery.wakeups.notify,
@@ -181,17 +181,17 @@ def _ring(stores: Stores) -> KeyRing:
 
 
 def _delivery(
-    config: Config, clock: Clock, stores: Stores, redis: Redis, ring: KeyRing, equipment: DeliveryDependencies
+    config: Config, clock: Clock, stores: Stores, redis: Redis, ring: KeyRing, dependencies: DeliveryDependencies
 ) -> _Delivery:
     tenants_, webhooks_ = stores.documents["tenants"], stores.documents["webhooks"]
     http = HttpClient(
         allowed_networks=config.webhooks.allowed_networks,
-        max_connections=config.webhooks.max_concurrency + back_channel_logout.MAX_CONCURRENCY + SYNCHRONOUS_AT_A_TIME,
+        max_connections=config.webhooks.max_concurrency + back_channel_logout.MAX_CONCURRENCY + MAX_APPROVAL_REQUESTS,
         user_agent=_USER_AGENT,
         proxy=config.outbound.proxy,
     )
     keys_ = WebhookKeys(ring, stores.documents["keys"])
-    deliverer = Deliverer(http, clock, __version__, keys_, DeliveryFailureLog(clock), equipment)
+    deliverer = Deliverer(http, clock, __version__, keys_, DeliveryFailureLog(clock), dependencies)
     wakeups, mail_wakeups, logout_wakeups = Wakeups(redis), Wakeups(redis, "mails"), Wakeups(redis, "logouts")
     stores.mails.on_enqueue(mail_wakeups.notify)
     stores.logout_notices.on_enqueue(logout_wakeups.notify)

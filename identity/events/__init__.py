@@ -1,1 +1,1 @@
-"""Which events exist, who hears of them, and how they reach a receiver."""
+"""Events: catalogue, bus, subscriptions, and the delivery of one event to one webhook."""

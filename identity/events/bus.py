@@ -1,7 +1,7 @@
-"""The bus: operations hand it a change and the events around it; it asks, writes and announces.
+"""Event bus: commits a change and its events in one transaction, after transactional webhooks approved it.
 
-Nothing leaves the process for a change that did not commit, except the question to transactional webhooks whether it
-may; nothing that committed is forgotten, because the events are written in the transaction of the change.
+Before the commit, only approval requests leave the process. Events are stored in the transaction of the change, so no
+event of a committed change is lost and none is sent for a change that was rolled back.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from identity.domain.webhooks.webhook_transactions import NONE, is_satisfied, st
 from identity.errors import WebhookTransactionFailed
 from identity.events.catalogue import EVENTS
 from identity.events.changes import Change, Event, Write
-from identity.events.delivery import Deliverer, DeliveryContext, Result
-from identity.events.delivery_failure_log import Ending
+from identity.events.delivery import AttemptResult, Deliverer, DeliveryContext
+from identity.events.delivery_failure_log import Consequence
 from identity.events.subscriptions import SubscriptionIndex, transaction_type
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant
@@ -39,60 +39,56 @@ _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-_CHANCE = random.SystemRandom()
-SYNCHRONOUS_AT_A_TIME = 100
-"""How many questions a process asks at a time; of one webhook half of them, so that its silence is not everybody's."""
-_MOST_WAITING = 1000
-"""How many questions to one webhook wait for their turn; with more it is as good as away."""
-_VETO = "A webhook that must agree to this change refused it, failed or could not be reached. Nothing was changed."
+_RANDOM = random.SystemRandom()
+MAX_APPROVAL_REQUESTS = 100
+"""Concurrent approval requests of a process; at most half of them to one webhook, so that none can block the others."""
+_MAX_QUEUED_APPROVAL_REQUESTS = 1000
+"""Approval requests queued for one webhook; further ones fail at once."""
+_VETO = "A transactional webhook rejected this change, failed or could not be reached. Nothing was changed."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Gates:
-    """Who hears of what in the tenants that a change concerns; `own` is the call's."""
+class _Subscriptions:
+    """The subscriptions in the tenants that a change concerns; `call_tenant_id` is the call's tenant."""
 
-    routes: SubscriptionIndex
-    own: TenantId | None
+    index: SubscriptionIndex
+    call_tenant_id: TenantId | None
     tenants: Mapping[TenantId, Document]
 
-    def targets(self, event: Event) -> tuple[Document, ...]:
-        """The webhooks that shall hear of an event."""
-        return self.routes.to(event.kind, event.tenant_id or self.own, self.tenant(event.tenant_id))
+    def webhooks_for(self, event: Event) -> tuple[Document, ...]:
+        """The webhooks subscribed to an event."""
+        return self.index.webhooks_for(
+            event.definition, event.tenant_id or self.call_tenant_id, self.tenant(event.tenant_id)
+        )
 
     def tenant(self, tenant_id: TenantId | None) -> Document:
         """The tenant of an event that names one, else the call's; empty where there is none."""
-        wanted = tenant_id or self.own
-        return {} if wanted is None else self.tenants.get(wanted, {})
+        found_id = tenant_id or self.call_tenant_id
+        return {} if found_id is None else self.tenants.get(found_id, {})
 
-    def are_open(self) -> bool:
-        """Whether any event at all of the call's tenant, or of the instance, would be heard."""
-        return self.routes.are_open(self.own, self.tenant(None))
-
-
-Announced = Sequence[Event] | Callable[[T], Sequence[Event]]
+    def has_any(self) -> bool:
+        """Whether a webhook subscribes to any event of the call's tenant or of the instance."""
+        return self.index.has_any(self.call_tenant_id, self.tenant(None))
 
 
 @dataclasses.dataclass(slots=True)
-class _Outgoing:
-    """An event on its way, with those who shall hear of it and what was already tried before the commit.
-
-    `size` is that of its body in bytes, also where that is too large to go anywhere.
-    """
+class _PendingEvent:
+    """An event to be stored with its deliveries; `size_bytes` is the size of its body, even if that is not sent."""
 
     row: EventRow
-    targets: tuple[Document, ...]
+    webhooks: tuple[Document, ...]
     deliveries: list[NewDelivery]
     transaction_type: str
-    size: int
+    size_bytes: int
 
     @property
-    def was_asked(self) -> bool:
-        """Whether its receivers were asked about the change."""
+    def approval_requested(self) -> bool:
+        """Whether approval requests were sent for it before the commit."""
         return not self.row.is_refused and any(delivery.first is not None for delivery in self.deliveries)
 
 
 class Bus:
-    """Brings changes and their events together."""
+    """Commits changes together with their events."""
 
     def __init__(
         self,
@@ -106,9 +102,9 @@ class Bus:
         wake: Callable[[], None],
         locate: event_info.Locate | None = None,
     ) -> None:
-        """`webhooks` and `tenant` answer from memory: both are asked for every change. `wake` rouses the workers.
+        """`webhooks` and `tenant` read from a cache on every change; `wake` notifies the delivery workers.
 
-        `locate` finds the place of an address, for events to tell.
+        `locate` returns the location of an IP address for `event.info`.
         """
         self._database = database
         self._outbox = outbox
@@ -118,8 +114,8 @@ class Bus:
         self._tenant = tenant
         self._wake = wake
         self._locate = locate
-        self._questions = Bulkhead(SYNCHRONOUS_AT_A_TIME, SYNCHRONOUS_AT_A_TIME // 2)
-        self._routes = SubscriptionIndex()
+        self._approval_requests = Bulkhead(MAX_APPROVAL_REQUESTS, MAX_APPROVAL_REQUESTS // 2)
+        self._index = SubscriptionIndex()
         self._building = asyncio.Lock()
 
     async def perform(
@@ -127,7 +123,7 @@ class Bus:
         call: Call,
         write: Write[T],
         offered: Sequence[Event] = (),
-        announced: Announced[T] = (),
+        announced: Sequence[Event] | Callable[[T], Sequence[Event]] = (),
         *,
         patience_seconds: float = OPERATION_SECONDS,
     ) -> T:
@@ -139,43 +135,35 @@ class Bus:
     async def commit(self, call: Call, change: Change, *, patience_seconds: float = OPERATION_SECONDS) -> list[Any]:
         """Commit a change after its transactional webhooks approved it; return the results of its writes in order.
 
-        A single write gets None in place of a session when no event is stored with it. Writes, and a commit that meets
-        a transient conflict, may take `patience_seconds` in all.
+        A single write gets None in place of a session when no event is stored with it. Transient conflicts are retried
+        for at most `patience_seconds`.
 
         Raises:
             WebhookTransactionFailed: too few of the transactional webhooks approved; nothing was written.
         """
-        gates = await self._gates(call, change.before_commit)
-        asked = await self._offer(call, change.before_commit, gates)
-        after = [] if callable(change.after_commit) else self._outgoing(call, change.after_commit, gates)
-        if not asked and not after and not (callable(change.after_commit) and gates.are_open()):
+        subscriptions = await self._subscriptions(call, change.before_commit)
+        before = await self._approved(call, change.before_commit, subscriptions)
+        is_late = callable(change.after_commit)
+        after = [] if callable(change.after_commit) else self._pending(call, change.after_commit, subscriptions)
+        if not before and not after and not (is_late and subscriptions.has_any()):
             return await self._database.execute(change.writes, patience_seconds=patience_seconds)
 
-        recorded: list[_Outgoing] = []
-
-        async def write(session: Session) -> list[Any]:
-            results = await self._database.execute(change.writes, session)
-            late = after
-            if callable(change.after_commit):
-                late = self._outgoing(call, change.after_commit(results), gates)
-            recorded[:] = [*asked, *late]
-            await self._record(session, recorded)
-            return results
-
+        stored = [*before, *after]
+        write = functools.partial(self._write, call, change, subscriptions, stored, len(stored))
         try:
             results = await self._database.in_transaction(write, patience_seconds)
         except Exception:
-            # What they were asked is told, though nothing came of it; where it did after all, it is told already.
-            await self._record_veto([one for one in asked if one.was_asked])
+            # Log the approval requests although nothing was written. If the commit did happen, they are stored already.
+            await self._log_approval_requests([pending for pending in before if pending.approval_requested])
             raise
         self._wake()
-        await self._note(recorded, "recorded")
+        await self._report_stored(stored, "recorded")
         return results
 
     async def has_subscribers(self, tenant_id: TenantId, event_type: str) -> bool:
         """Whether any webhook would receive an event: for payloads that are expensive to build."""
         event = Event(event_type, {}, tenant_id)
-        return bool((await self._gates(None, [event])).targets(event))
+        return bool((await self._subscriptions(None, [event])).webhooks_for(event))
 
     async def request_approval(self, call: Call, events: Sequence[Event]) -> None:
         """Have transactional webhooks approve what is not written here, such as a login; others receive it later.
@@ -189,35 +177,35 @@ class Bus:
         """Queue events that cannot be vetoed, whatever their type."""
         await self.commit(call, Change(after_commit=events))
 
-    async def _gates(self, call: Call | None, events: Sequence[Event]) -> _Gates:
-        webhooks = await self._webhooks()
-        routes = await self._routes_to(webhooks)
-        own = None if call is None else call.tenant_id
-        concerned = {own, *(event.tenant_id for event in events)}
-        tenants = {one: await self._tenant(one) or {} for one in concerned if one is not None}
-        return _Gates(routes, own, tenants)
+    async def _subscriptions(self, call: Call | None, events: Sequence[Event]) -> _Subscriptions:
+        index = await self._current_index(await self._webhooks())
+        call_tenant_id = None if call is None else call.tenant_id
+        tenant_ids = {call_tenant_id, *(event.tenant_id for event in events)}
+        tenants = {tenant_id: await self._tenant(tenant_id) or {} for tenant_id in tenant_ids if tenant_id is not None}
+        return _Subscriptions(index, call_tenant_id, tenants)
 
-    async def _routes_to(self, webhooks: Sequence[Document]) -> SubscriptionIndex:
-        """Built once for all who ask after a change of any webhook."""
-        if webhooks is not self._routes.webhooks:
+    async def _current_index(self, webhooks: Sequence[Document]) -> SubscriptionIndex:
+        """The index of these webhooks, built once after each change of any webhook."""
+        if webhooks is not self._index.webhooks:
             async with self._building:
-                if webhooks is not self._routes.webhooks:
-                    self._routes = await SubscriptionIndex.built(webhooks)
-        return self._routes
+                if webhooks is not self._index.webhooks:
+                    self._index = await SubscriptionIndex.built(webhooks)
+        return self._index
 
-    def _outgoing(self, call: Call, events: Sequence[Event], gates: _Gates) -> list[_Outgoing]:
-        """The events that anybody shall hear of, each to be delivered from now on."""
-        outgoing = []
+    def _pending(self, call: Call, events: Sequence[Event], subscriptions: _Subscriptions) -> list[_PendingEvent]:
+        """The events that have subscribers, with deliveries that are due now."""
+        pending_events = []
         for event in events:
-            if targets := gates.targets(event):
-                deliveries = [_delivery(webhook, call.now) for webhook in targets]
+            if webhooks := subscriptions.webhooks_for(event):
+                deliveries = [_delivery(webhook, call.now) for webhook in webhooks]
                 row = _row(call, event, self._locate, self._trace(call, event))
-                one = _Outgoing(row, targets, deliveries, event.transaction_type, len(row.body))
-                outgoing.append(self._refused(one, event) if one.size > self._deliverer.bounds.max_bytes else one)
-        return outgoing
+                pending = _PendingEvent(row, webhooks, deliveries, event.transaction_type, len(row.body))
+                is_oversized = pending.size_bytes > self._deliverer.limits.max_bytes
+                pending_events.append(self._refused(pending, event) if is_oversized else pending)
+        return pending_events
 
     def _trace(self, call: Call, event: Event) -> TraceContext | None:
-        """The trace of the request; what the service does by itself begins one, for all attempts to be in."""
+        """The trace of the request; without one, begin a trace that all attempts of the event belong to."""
         if call.origin.trace is not None:
             return call.origin.trace
         span = self._deliverer.tracer.begin(f"raise {event.type}", "producer", None)
@@ -226,121 +214,136 @@ class Bus:
         span.end({"identity.event.type": event.type})
         return span.context
 
-    def _refused(self, outgoing: _Outgoing, event: Event) -> _Outgoing:
-        """An event that is too large: nobody gets it, and the log has it without its body."""
-        row = outgoing.row
-        reason = (
-            f"payload: the event has {outgoing.size} bytes, more than the {self._deliverer.bounds.max_bytes} allowed"
-        )
+    def _refused(self, pending: _PendingEvent, event: Event) -> _PendingEvent:
+        """An oversized event: it is logged without its body and not delivered."""
+        row, limit = pending.row, self._deliverer.limits.max_bytes
+        reason = f"payload: the event has {pending.size_bytes} bytes, more than the {limit} allowed"
         deliveries = [
             _delivery(
                 webhook, None, DeliveryAttempt(row.create_instant, row.create_instant, webhook["url"], exception=reason)
             )
-            for webhook in outgoing.targets
+            for webhook in pending.webhooks
         ]
         body = _outline(row, row.tenant_id or event.tenant_id)
-        return dataclasses.replace(
-            outgoing, row=dataclasses.replace(row, body=body, is_refused=True), deliveries=deliveries
-        )
+        row = dataclasses.replace(row, body=body, is_refused=True)
+        return dataclasses.replace(pending, row=row, deliveries=deliveries)
 
-    async def _offer(self, call: Call, events: Sequence[Event], gates: _Gates) -> list[_Outgoing]:
-        """Ask in the order of the events, of each event all webhooks at once; the first veto ends it."""
-        outgoing = self._outgoing(call, events, gates)
-        asked: list[_Outgoing] = []
-        for one in outgoing:
-            kind = stricter(
-                transaction_type(EVENTS[one.row.type], gates.tenant(one.row.tenant_id)), one.transaction_type
-            )
-            if kind == NONE:
+    async def _approved(
+        self, call: Call, events: Sequence[Event], subscriptions: _Subscriptions
+    ) -> list[_PendingEvent]:
+        """Request approval in the order of the events, of all webhooks of an event at once; stop at the first veto."""
+        pending_events = self._pending(call, events, subscriptions)
+        requested: list[_PendingEvent] = []
+        for pending in pending_events:
+            row = pending.row
+            configured = transaction_type(EVENTS[row.type], subscriptions.tenant(row.tenant_id))
+            required = stricter(configured, pending.transaction_type)
+            if required == NONE:
                 continue
-            asked.append(one)
-            failures = _too_large(one) if one.row.is_refused else await self._ask(one, kind)
+            requested.append(pending)
+            failures = _oversized(pending) if row.is_refused else await self._send_approval_requests(pending, required)
             if failures is not None:
-                await self._record_veto(asked)
-                await self._note(asked, "vetoed")
-                raise WebhookTransactionFailed(_VETO, log_detail=f"{one.row.type}: {failures}")
-        return outgoing
+                await self._log_approval_requests(requested)
+                await self._report_stored(requested, "vetoed")
+                raise WebhookTransactionFailed(_VETO, log_detail=f"{row.type}: {failures}")
+        return pending_events
 
-    async def _ask(self, outgoing: _Outgoing, kind: str) -> dict[str, str] | None:
-        """Ask all webhooks of one event; answers who failed and how, where too few agreed."""
-        row = outgoing.row
-        delivery_context = DeliveryContext(row.type, 1, row.trace, row.via)
-        results = await asyncio.gather(
-            *(self._question(webhook, row, delivery_context) for webhook in outgoing.targets)
-        )
+    async def _send_approval_requests(self, pending: _PendingEvent, required: str) -> dict[str, str] | None:
+        """Send an event to all its webhooks; return the failures by webhook id if too few approved, else None."""
+        row = pending.row
+        context = DeliveryContext(row.type, 1, row.trace, row.via)
+        results = await asyncio.gather(*(self._send(webhook, row, context) for webhook in pending.webhooks))
         for result in results:
-            self._deliverer.metrics.note_question(result.attempt)
-        outgoing.deliveries = [
-            self._after_first(webhook, result) for webhook, result in zip(outgoing.targets, results, strict=True)
+            self._deliverer.metrics.observe_approval_request(result.attempt)
+        pending.deliveries = [
+            self._attempted_delivery(webhook, result) for webhook, result in zip(pending.webhooks, results, strict=True)
         ]
-        agreed = is_satisfied(kind, sum(result.attempt.succeeded for result in results), len(results))
-        await self._tell(outgoing, results, "will be tried again" if agreed else "stopped a change")
-        if agreed:
+        is_approved = is_satisfied(required, sum(result.attempt.succeeded for result in results), len(results))
+        await self._report_failures(pending, results, "will be tried again" if is_approved else "stopped a change")
+        if is_approved:
             return None
-        failures = _failures(outgoing.targets, results)
+        failures = _failures(pending.webhooks, results)
         _log.warning(
-            "webhooks vetoed a change", event_id=row.event_id, type=row.type, transaction=kind, failures=failures
+            "webhooks vetoed a change", event_id=row.event_id, type=row.type, transaction=required, failures=failures
         )
         return failures
 
-    async def _question(self, webhook: Document, row: EventRow, delivery_context: DeliveryContext) -> Result:
-        if self._questions.waiting(webhook["id"]) >= _MOST_WAITING:
-            reason = "busy: too many questions wait for this receiver"
-            return Result(DeliveryAttempt(row.create_instant, row.create_instant, webhook["url"], exception=reason))
-        async with self._questions.held(webhook["id"]):
-            return await self._deliverer.attempt(webhook, row.event_id, row.body, delivery_context)
+    async def _send(self, webhook: Document, row: EventRow, context: DeliveryContext) -> AttemptResult:
+        if self._approval_requests.waiting(webhook["id"]) >= _MAX_QUEUED_APPROVAL_REQUESTS:
+            reason = "busy: too many approval requests are queued for this webhook"
+            return AttemptResult(
+                DeliveryAttempt(row.create_instant, row.create_instant, webhook["url"], exception=reason)
+            )
+        async with self._approval_requests.held(webhook["id"]):
+            return await self._deliverer.attempt(webhook, row.event_id, row.body, context)
 
-    async def _record_veto(self, asked: Sequence[_Outgoing]) -> None:
-        """Write for the log what was asked about a change that is not made."""
-        if not asked:
-            return
-        for one in asked:
-            one.deliveries = [dataclasses.replace(delivery, next_attempt=None) for delivery in one.deliveries]
-        try:
-            first = await self._outbox.reserve_sequence(len(asked))
-            await self._outbox.record(None, [(one.row, one.deliveries) for one in asked], first, vetoed=True)
-        except STORE_ERRORS as error:
-            _log.warning("questions could not be written to the log", error=type(error).__name__)
-
-    async def _note(self, outgoing: Sequence[_Outgoing], outcome: str) -> None:
-        """Count events that are written, and tell of those that are large; what was vetoed may be tried again."""
-        metrics = self._deliverer.metrics
-        for one in outgoing:
-            metrics.events.labels(outcome).inc()
-            if one.size > self._deliverer.bounds.warn_bytes:
-                await self._tell_of_size(one)
-
-    async def _tell_of_size(self, outgoing: _Outgoing) -> None:
-        row, is_refused = outgoing.row, outgoing.row.is_refused
-        limit = self._deliverer.bounds.max_bytes if is_refused else self._deliverer.bounds.warn_bytes
-        self._deliverer.metrics.oversized.labels("refused" if is_refused else "warned").inc()
-        is_told = await self._deliverer.failures.oversized(row, outgoing.size, limit, is_refused=is_refused)
-        if is_told or is_refused:
-            about = {"type": row.type, "event_id": row.event_id, "bytes": outgoing.size, "limit": limit}
-            _log.warning("event too large to be delivered" if is_refused else "event with a large body", **about)
-
-    async def _tell(self, outgoing: _Outgoing, results: Sequence[Result], ending: Ending) -> None:
-        row = outgoing.row
-        for webhook, result in zip(outgoing.targets, results, strict=True):
-            if not result.attempt.succeeded:
-                await self._deliverer.failures.failed(webhook, row.type, row.event_id, result.attempt, ending)
-
-    def _after_first(self, webhook: Document, result: Result) -> NewDelivery:
+    def _attempted_delivery(self, webhook: Document, result: AttemptResult) -> NewDelivery:
+        """The delivery after its approval request; if that failed, it is due again by the schedule."""
         due = None
         if not result.attempt.succeeded:
             due = self._schedule.next_attempt(
                 result.attempt.end_instant,
                 1,
-                _CHANCE.random(),
+                _RANDOM.random(),
                 at_least_seconds=result.wait_seconds,
-                was_asked=True,
+                approval_requested=True,
             )
         return _delivery(webhook, due, result.attempt)
 
-    async def _record(self, session: Session, outgoing: Sequence[_Outgoing]) -> None:
-        if outgoing:
-            first = await self._outbox.reserve_sequence(len(outgoing))
-            await self._outbox.record(session, [(one.row, one.deliveries) for one in outgoing], first)
+    async def _write(
+        self,
+        call: Call,
+        change: Change,
+        subscriptions: _Subscriptions,
+        stored: list[_PendingEvent],
+        known: int,
+        session: Session,
+    ) -> list[Any]:
+        """Run the writes and store the events. Of `stored`, the first `known` do not depend on the results."""
+        results = await self._database.execute(change.writes, session)
+        if callable(change.after_commit):
+            stored[known:] = self._pending(call, change.after_commit(results), subscriptions)
+        if stored:
+            first = await self._outbox.reserve_sequence(len(stored))
+            await self._outbox.record(session, [(pending.row, pending.deliveries) for pending in stored], first)
+        return results
+
+    async def _log_approval_requests(self, requested: Sequence[_PendingEvent]) -> None:
+        """Store the approval requests of a change that was not made, for the log; nothing is delivered."""
+        if not requested:
+            return
+        for pending in requested:
+            pending.deliveries = [dataclasses.replace(delivery, next_attempt=None) for delivery in pending.deliveries]
+        rows = [(pending.row, pending.deliveries) for pending in requested]
+        try:
+            first = await self._outbox.reserve_sequence(len(rows))
+            await self._outbox.record(None, rows, first, vetoed=True)
+        except STORE_ERRORS as error:
+            _log.warning("approval requests could not be written to the log", error=type(error).__name__)
+
+    async def _report_stored(self, stored: Sequence[_PendingEvent], outcome: str) -> None:
+        """Count stored events and report those with a large body."""
+        for pending in stored:
+            self._deliverer.metrics.events.labels(outcome).inc()
+            if pending.size_bytes > self._deliverer.limits.warn_bytes:
+                await self._report_size(pending)
+
+    async def _report_size(self, pending: _PendingEvent) -> None:
+        row, is_refused, limits = pending.row, pending.row.is_refused, self._deliverer.limits
+        limit = limits.max_bytes if is_refused else limits.warn_bytes
+        self._deliverer.metrics.oversized.labels("refused" if is_refused else "warned").inc()
+        is_logged = await self._deliverer.failures.oversized(row, pending.size_bytes, limit, is_refused=is_refused)
+        if is_logged or is_refused:
+            fields = {"type": row.type, "event_id": row.event_id, "bytes": pending.size_bytes, "limit": limit}
+            _log.warning("event too large to be delivered" if is_refused else "event with a large body", **fields)
+
+    async def _report_failures(
+        self, pending: _PendingEvent, results: Sequence[AttemptResult], consequence: Consequence
+    ) -> None:
+        row = pending.row
+        for webhook, result in zip(pending.webhooks, results, strict=True):
+            if not result.attempt.succeeded:
+                await self._deliverer.failures.failed(webhook, row.type, row.event_id, result.attempt, consequence)
 
 
 def _after_one(announced: Callable[[T], Sequence[Event]], results: Sequence[Any]) -> Sequence[Event]:
@@ -351,13 +354,18 @@ def _delivery(webhook: Document, due: Instant | None, first: DeliveryAttempt | N
     return NewDelivery(WebhookId(webhook["id"]), due, first, is_ordered=webhook.get("ordered", False))
 
 
-def _too_large(outgoing: _Outgoing) -> dict[str, str]:
-    """Who was not asked about an event that cannot be sent: silence is no agreement."""
-    return {webhook["id"]: "payload: too large" for webhook in outgoing.targets}
+def _failed_attempt(row: EventRow, webhook: Document, reason: str) -> DeliveryAttempt:
+    """The record of an attempt that failed without a request."""
+    return DeliveryAttempt(row.create_instant, row.create_instant, webhook["url"], exception=reason)
+
+
+def _oversized(pending: _PendingEvent) -> dict[str, str]:
+    """The failures of an event that is too large to be sent: without a request there is no approval."""
+    return {webhook["id"]: "payload: too large" for webhook in pending.webhooks}
 
 
 def _outline(row: EventRow, tenant_id: TenantId | None) -> bytes:
-    """The body of an event that is too large: what it was, and about whom."""
+    """The body logged for an oversized event: its type and the ids that it concerns."""
     members = {
         "createInstant": row.create_instant,
         "id": row.event_id,
@@ -368,35 +376,35 @@ def _outline(row: EventRow, tenant_id: TenantId | None) -> bytes:
     return orjson.dumps({"event": _without_nulls(members)})
 
 
-def _failures(targets: Sequence[Document], results: Sequence[Result]) -> dict[str, str]:
+def _failures(webhooks: Sequence[Document], results: Sequence[AttemptResult]) -> dict[str, str]:
     return {
         webhook["id"]: result.attempt.exception or f"status {result.attempt.status}"
-        for webhook, result in zip(targets, results, strict=True)
+        for webhook, result in zip(webhooks, results, strict=True)
         if not result.attempt.succeeded
     }
 
 
 def _row(call: Call, event: Event, locate: event_info.Locate | None, trace: TraceContext | None) -> EventRow:
-    """The event with the members that all events have, as the bytes that go out."""
-    kind = event.kind
-    tenant_id = None if kind.is_of_instance else event.tenant_id or call.tenant_id
-    body_tenant_id = event.tenant_id if kind.is_of_instance else tenant_id
+    """The row of an event, with the members common to all events; its body is the exact bytes to be sent."""
+    definition = event.definition
+    tenant_id = None if definition.is_of_instance else event.tenant_id or call.tenant_id
+    body_tenant_id = event.tenant_id if definition.is_of_instance else tenant_id
     event_id = EventId(new_id())
-    linked_object_id = kind.linked_object_id(event.payload)
+    linked_object_id = definition.linked_object_id(event.payload)
     members: Document = {
         **event.payload,
         "createInstant": call.now,
         "id": event_id,
-        "info": event_info.of(call, locate) if kind.has_info else None,
+        "info": event_info.of(call, locate) if definition.has_info else None,
         "linkedObjectId": linked_object_id,
         "tenantId": body_tenant_id,
-        "type": kind.name,
+        "type": definition.name,
     }
-    if kind.repeats_ip_address:
+    if definition.repeats_ip_address:
         members["ipAddress"] = members["info"].get("ipAddress")
     body = orjson.dumps({"event": _without_nulls(members)}, option=orjson.OPT_SORT_KEYS)
     return EventRow(
-        event_id, kind.name, tenant_id, linked_object_id, body, call.now, kind.holds_secrets,
+        event_id, definition.name, tenant_id, linked_object_id, body, call.now, definition.holds_secrets,
         trace=trace, via=call.via,
     )  # fmt: skip
 

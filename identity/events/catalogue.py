@@ -1,4 +1,4 @@
-"""Every event type: whom it concerns, whether webhooks may veto it, and what its envelope holds."""
+"""The catalogue of event types: scope, whether webhooks may veto them, and the members of their envelope."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from typing import Any, Literal
 class EventType:
     """One row of the catalogue.
 
-    `transactional`: tenants may let webhooks veto it. `linked_object` is the path in the payload to the id of what the
-    event is about. `feature` is the feature of `license.features` that it belongs to. `has_info`: it tells where the
-    request came from. `repeats_ip_address`: it carries info.ipAddress a second time, where old receivers look for it.
-    `holds_secrets`: it carries tokens that somebody could use.
+    - `transactional`: tenants may require the approval of webhooks.
+    - `linked_object`: the path in the payload to the id of the object concerned.
+    - `feature`: the member of `license.features` that the type belongs to.
+    - `has_info`: the event has `info`, which describes the request.
+    - `repeats_ip_address`: `info.ipAddress` is repeated as `ipAddress`, for older receivers.
+    - `holds_secrets`: the event carries usable tokens.
     """
 
     name: str
@@ -29,11 +31,11 @@ class EventType:
 
     @property
     def is_of_instance(self) -> bool:
-        """Whether it concerns the instance rather than one tenant."""
+        """Whether the event concerns the instance rather than one tenant."""
         return self.scope == "instance"
 
     def linked_object_id(self, payload: Mapping[str, Any]) -> Any:
-        """The id of the object that an event with this payload is about, or None."""
+        """The id of the object that an event with this payload concerns, or None."""
         found: Any = payload
         for step in self.linked_object or ("",):
             found = found.get(step) if isinstance(found, Mapping) else None
@@ -41,7 +43,7 @@ class EventType:
 
 
 SECRET_MEMBERS = frozenset({"original", "refreshToken", "token"})
-"""Where the events that hold secrets have them."""
+"""The members of events that carry usable tokens."""
 
 _GROUP = ("group", "id")
 _ENTITY = ("entity", "id")
@@ -114,13 +116,13 @@ _ROWS = (
 )
 
 EVENTS: Mapping[str, EventType] = MappingProxyType({row.name: row for row in _ROWS})
-"""All types that a webhook may subscribe to, by name."""
+"""The types that webhooks may subscribe to, by name."""
 
 TRANSACTIONAL_EVENTS = frozenset(row.name for row in _ROWS if row.transactional)
-"""The names of those that can be vetoed."""
+"""The types that webhooks may veto."""
 
 INSTANCE_EVENTS = frozenset(row.name for row in _ROWS if row.is_of_instance)
-"""The names of those that concern the instance."""
+"""The types that concern the instance."""
 
 ALIASES: Mapping[str, str] = MappingProxyType({"user.two-factor.failed.attempt": "user.two-factor.failed-attempt"})
-"""Misprints that were once published: accepted where a caller names a type, never sent."""
+"""Misspelled type names that were once published: accepted from callers, never sent."""

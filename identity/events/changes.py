@@ -32,7 +32,7 @@ class Event:
     transaction_type: str = NONE
 
     @property
-    def kind(self) -> EventType:
+    def definition(self) -> EventType:
         """The catalogue row of the type. Raises KeyError for an unknown type."""
         return EVENTS[self.type]
 

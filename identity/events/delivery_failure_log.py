@@ -1,4 +1,4 @@
-"""What administrators hear of failing webhooks: a few rows of the event log, however many deliveries fail."""
+"""Rows of the event log about failing webhooks: rate-limited per webhook, however many deliveries fail."""
 
 from __future__ import annotations
 
@@ -12,67 +12,67 @@ from identity.ids import EventId
 from identity.instants import Clock
 from identity.store.outbox_rows import DeliveryAttempt, EventRow
 
-Ending = Literal["will be tried again", "was given up", "stopped a change"]
+Consequence = Literal["will be tried again", "was given up", "stopped a change"]
 
-SILENCE_SECONDS = 300
-"""How long after a row nothing more is written of the same webhook and ending, in one process."""
+THROTTLE_SECONDS = 300
+"""The shortest time between two rows about the same webhook and consequence, per process."""
 
-_UNTOLD = frozenset({"audit-log.create", "event-log.create"})
-"""Their failures would be written to the log that they tell of: a loop."""
+_UNLOGGED_EVENTS = frozenset({"audit-log.create", "event-log.create"})
+"""A row about their failed deliveries would raise another such event: a loop."""
 
 
 class DeliveryFailureLog:
-    """Writes failures to the event log, within bounds."""
+    """Writes failures to the event log, throttled."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._write: Callable[[str], Awaitable[None]] | None = None
-        self._silences = LogThrottle(SILENCE_SECONDS)
+        self._throttle = LogThrottle(THROTTLE_SECONDS)
 
     def write_to(self, write: Callable[[str], Awaitable[None]]) -> None:
-        """Where rows go; `write` never raises. Said later than the rest, because the event log itself has events."""
+        """Set where rows go; `write` must not raise. Set late, because the event log needs the bus itself."""
         self._write = write
 
     async def failed(
-        self, webhook: Document, event_type: str, event_id: EventId, what: DeliveryAttempt, ending: Ending
+        self, webhook: Document, event_type: str, event_id: EventId, attempt: DeliveryAttempt, consequence: Consequence
     ) -> None:
-        """A delivery did not succeed."""
-        if event_type in _UNTOLD:
+        """Log a failed attempt."""
+        if event_type in _UNLOGGED_EVENTS:
             return
-        reason = what.exception or f"the receiver answered {what.status}"
-        about = f"Event [{event_type}] with id [{event_id}] was not delivered and {ending}: {reason.rstrip('.')}."
-        await self._tell(webhook, ending, about)
+        reason = (attempt.exception or f"the receiver answered {attempt.status}").rstrip(".")
+        text = f"Event [{event_type}] with id [{event_id}] was not delivered and {consequence}: {reason}."
+        await self._log(webhook, consequence, text)
 
-    async def left_out(self, webhook: Document, names: Sequence[str]) -> None:
-        """Headers of a webhook cannot be sent."""
-        about = f"Its headers [{', '.join(names)}] are left out: their names cannot stand in an HTTP request."
-        await self._tell(webhook, "headers", about)
+    async def headers_omitted(self, webhook: Document, names: Sequence[str]) -> None:
+        """Log that configured headers of a webhook cannot be sent."""
+        text = f"Its headers [{', '.join(names)}] are left out: their names are not valid in an HTTP request."
+        await self._log(webhook, "headers", text)
 
-    async def oversized(self, row: EventRow, size: int, limit: int, *, is_refused: bool) -> bool:
-        """The body of an event is large, or too large to be delivered; answers whether that was told."""
-        if row.type in _UNTOLD:
+    async def oversized(self, row: EventRow, size_bytes: int, limit: int, *, is_refused: bool) -> bool:
+        """Log an event with a large body, or one too large to be delivered; return whether a row was written."""
+        if row.type in _UNLOGGED_EVENTS:
             return False
         setting = "webhooks.payload_max_bytes" if is_refused else "webhooks.payload_warn_bytes"
-        ending = "It was not delivered." if is_refused else "Many receivers refuse such bodies."
-        size_told = f"has {size} bytes, more than the {limit} of [{setting}]"
-        text = f"Event [{row.type}] with id [{row.event_id}] {size_told}. {ending}"
-        return await self._write_once((row.tenant_id or "", row.type, setting), text)
+        consequence = "It was not delivered." if is_refused else "Many receivers refuse such bodies."
+        size = f"has {size_bytes} bytes, more than the {limit} of [{setting}]"
+        text = f"Event [{row.type}] with id [{row.event_id}] {size}. {consequence}"
+        return await self._write_throttled((row.tenant_id or "", row.type, setting), text)
 
-    async def _tell(self, webhook: Document, subject: str, about: str) -> None:
-        text = f"Webhook [{webhook['id']}] at [{_host(webhook['url'])}]. {about}"
-        await self._write_once((webhook["id"], subject), text)
+    async def _log(self, webhook: Document, subject: str, text: str) -> None:
+        text = f"Webhook [{webhook['id']}] at [{_origin(webhook['url'])}]. {text}"
+        await self._write_throttled((webhook["id"], subject), text)
 
-    async def _write_once(self, subject: tuple[str, ...], text: str) -> bool:
-        """Write a row, unless one of the same subject was written a short while ago; answers whether it was."""
-        kept_back = self._silences.kept_back(subject, self._clock.now())
-        if self._write is None or kept_back is None:
+    async def _write_throttled(self, subject: tuple[str, ...], text: str) -> bool:
+        """Write a row, unless one about the same subject was written recently; return whether it was written."""
+        suppressed = self._throttle.kept_back(subject, self._clock.now())
+        if self._write is None or suppressed is None:
             return False
-        more = f" {kept_back} earlier failures of this kind were not written." if kept_back else ""
+        more = f" {suppressed} earlier failures of this kind were not written." if suppressed else ""
         await self._write(f"{text}{more}")
         return True
 
 
-def _host(url: str) -> str:
-    """Scheme and host: paths and queries of webhooks hold tokens, and rows of the event log go to other webhooks."""
+def _origin(url: str) -> str:
+    """Scheme and host of a URL: path and query may hold tokens, and other webhooks receive event log rows."""
     parts = urllib.parse.urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

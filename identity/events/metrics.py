@@ -1,4 +1,4 @@
-"""What events and their deliveries tell Prometheus, in any process; queues are workers/delivery_metrics.py's."""
+"""Prometheus metrics of events and attempts, in every process; workers/delivery_metrics.py has those of the queues."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ class EventMetrics:
     """The counters of the bus and of the deliverer. docs/webhooks.md says which promise each of them shows."""
 
     def __init__(self, registry: prometheus_client.CollectorRegistry | None = None) -> None:
-        """Without a registry nobody sees them: for parts that run on their own."""
-        self.events = _counter(registry, "events", "Events that webhooks are to hear of, by outcome", "outcome")
-        self.synchronous = _counter(
-            registry, "synchronous_attempts", "Questions of transactional events, by outcome", "outcome"
+        """Without a registry the metrics are counted but not exported."""
+        self.events = _counter(registry, "events", "Events with subscribed webhooks, by outcome", "outcome")
+        self.approval_requests = _counter(
+            registry, "synchronous_attempts", "Approval requests of transactional events, by outcome", "outcome"
         )
-        self.synchronous_seconds = prometheus_client.Histogram(
-            "identity_webhook_synchronous_attempt_seconds", "Duration of such a question", registry=registry
+        self.approval_request_seconds = prometheus_client.Histogram(
+            "identity_webhook_synchronous_attempt_seconds", "Duration of an approval request", registry=registry
         )
         self.failures = _counter(registry, "failed_attempts", "Failed attempts of any kind, by reason", "reason")
-        self.retries = _counter(registry, "retries", "Deliveries put off to another attempt")
+        self.retries = _counter(registry, "retries", "Deliveries scheduled for another attempt")
         self.given_up = _counter(registry, "given_up", "Deliveries for which there is no further attempt")
-        self.put_off = _counter(registry, "put_off", "Deliveries put off without an attempt, by reason", "reason")
-        self.asked_again = _counter(registry, "asked_again", "Deliveries that somebody asked for again", "how")
+        self.postponed = _counter(registry, "put_off", "Deliveries postponed without an attempt, by reason", "reason")
+        self.redeliveries = _counter(registry, "asked_again", "Deliveries requested again through the API", "how")
         self.oversized = _counter(registry, "oversized_events", "Events with a large body, by outcome", "outcome")
-        self.loops = _counter(registry, "loops", "Requests refused because deliveries would go round in circles")
-        self._seed()
+        self.loops = _counter(registry, "loops", "Requests refused because of a delivery loop")
+        self._initialize()
 
-    def note_question(self, attempt: DeliveryAttempt) -> None:
-        """A synchronous attempt was made."""
-        self.synchronous.labels(_OUTCOMES[not attempt.succeeded]).inc()
-        self.synchronous_seconds.observe((attempt.end_instant - attempt.start_instant) / 1000)
+    def observe_approval_request(self, attempt: DeliveryAttempt) -> None:
+        """Count an approval request."""
+        self.approval_requests.labels(_OUTCOMES[not attempt.succeeded]).inc()
+        self.approval_request_seconds.observe((attempt.end_instant - attempt.start_instant) / 1000)
 
-    def _seed(self) -> None:
-        """Have what can be known before stand there as 0: an alert on what has never happened would never fire."""
+    def _initialize(self) -> None:
+        """Export known label values as 0: alerts on a series that does not exist never fire."""
         for outcome in ("recorded", "vetoed"):
             self.events.labels(outcome)
         for outcome in _OUTCOMES:
-            self.synchronous.labels(outcome)
+            self.approval_requests.labels(outcome)
         for outcome in ("warned", "refused"):
             self.oversized.labels(outcome)
         for how in ("resend", "recover"):
-            self.asked_again.labels(how)
+            self.redeliveries.labels(how)
         for reason in ("rate limit", "paused"):
-            self.put_off.labels(reason)
+            self.postponed.labels(reason)
 
 
 def _counter(

@@ -1,4 +1,8 @@
-"""Who hears of an event: the three gates, evaluated from the configuration in memory."""
+"""Resolve the webhooks subscribed to an event, from cached configuration.
+
+An event reaches a webhook if its tenant enables the type, the webhook covers the tenant, and the webhook enables the
+type. Instance events have no tenant switch.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,11 @@ from identity.domain.webhooks.webhook_transactions import NONE
 from identity.events.catalogue import EVENTS, EventType
 from identity.ids import TenantId
 
-_NOBODY: tuple[Document, ...] = ()
+_NO_WEBHOOKS: tuple[Document, ...] = ()
 
 
 class SubscriptionIndex:
-    """The webhooks, indexed by event type and tenant (gates 2 and 3: the webhook's scope and its own switches)."""
+    """The webhooks, indexed by event type and tenant."""
 
     def __init__(self, webhooks: Sequence[Document] = ()) -> None:
         self.webhooks = webhooks
@@ -28,19 +32,19 @@ class SubscriptionIndex:
 
     @classmethod
     async def built(cls, webhooks: Sequence[Document]) -> SubscriptionIndex:
-        """The routes to these webhooks; others go on in between, however many there are."""
-        routes, pace = cls(), CooperativeYield()
+        """Build the index without blocking the event loop, however many webhooks there are."""
+        index, pace = cls(), CooperativeYield()
         for webhook in webhooks:
-            routes._add_all(webhook)  # its own
+            index._add_all(webhook)  # its own
             await pace.step()
-        routes.webhooks = webhooks
-        return routes
+        index.webhooks = webhooks
+        return index
 
     def _add_all(self, webhook: Document) -> None:
         if webhook.get("status") == DISABLED:
             return
-        for name, is_on in webhook.get("eventsEnabled", {}).items():
-            if is_on is True and name in EVENTS:
+        for name, is_enabled in webhook.get("eventsEnabled", {}).items():
+            if is_enabled is True and name in EVENTS:
                 self._add(EVENTS[name], webhook)
 
     def _add(self, event_type: EventType, webhook: Document) -> None:
@@ -55,31 +59,33 @@ class SubscriptionIndex:
             for tenant_id in dict.fromkeys(tenant_ids):
                 self._of_tenant.setdefault((event_type.name, tenant_id), []).append(webhook)
 
-    def to(self, event_type: EventType, tenant_id: TenantId | None, tenant: Mapping[str, Any]) -> tuple[Document, ...]:
-        """The webhooks that shall hear of an event (gate 1, the tenant's switch, stands before the others)."""
+    def webhooks_for(
+        self, event_type: EventType, tenant_id: TenantId | None, tenant: Mapping[str, Any]
+    ) -> tuple[Document, ...]:
+        """The webhooks subscribed to an event of this tenant; global webhooks first."""
         if event_type.is_of_instance:
-            return tuple(self._of_instance.get(event_type.name, _NOBODY))
+            return tuple(self._of_instance.get(event_type.name, _NO_WEBHOOKS))
         if tenant_id is None or setting(event_type, tenant).get("enabled") is not True:
-            return _NOBODY
-        own = self._of_tenant.get((event_type.name, tenant_id), _NOBODY)
-        return (*self._global.get(event_type.name, _NOBODY), *own)
+            return _NO_WEBHOOKS
+        of_tenant = self._of_tenant.get((event_type.name, tenant_id), _NO_WEBHOOKS)
+        return (*self._global.get(event_type.name, _NO_WEBHOOKS), *of_tenant)
 
-    def are_open(self, tenant_id: TenantId | None, tenant: Mapping[str, Any]) -> bool:
-        """Whether any event at all of this tenant, or of the instance, would reach a webhook now."""
+    def has_any(self, tenant_id: TenantId | None, tenant: Mapping[str, Any]) -> bool:
+        """Whether a webhook subscribes to any event of this tenant or of the instance."""
         return bool(self._of_instance) or any(
-            self.to(EVENTS[name], tenant_id, tenant) for name in _settings(tenant) if name in EVENTS
+            self.webhooks_for(EVENTS[name], tenant_id, tenant) for name in _settings(tenant) if name in EVENTS
         )
 
 
 def transaction_type(event_type: EventType, tenant: Mapping[str, Any]) -> str:
-    """How many webhooks must agree to an event of this tenant: one of the five transaction types."""
+    """The approval that a tenant requires for an event: one of the five transaction types."""
     if not event_type.transactional:
         return NONE
     return str(setting(event_type, tenant).get("transactionType") or NONE)
 
 
 def setting(event_type: EventType, tenant: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the tenant says about an event type; nothing said is switched off."""
+    """The tenant's settings of an event type; empty, which means disabled, if it has none."""
     found: Mapping[str, Any] = _settings(tenant).get(event_type.name, {})
     return found
 

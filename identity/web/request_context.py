@@ -29,9 +29,9 @@ class RequestContext:
 
     def is_endless(self, request_id: str) -> bool:
         """Whether the request belongs to deliveries that go round in circles. If so, that is noted."""
-        if not self.via or not delivery_loop_detection.is_endless(self.via, self._services.mark):
+        if not self.via or not delivery_loop_detection.is_loop(self.via, self._services.service_id):
             return False
-        self._services.deliverer.note_loop(self._template, self.via, request_id)
+        self._services.deliverer.report_loop(self._template, self.via, request_id)
         return True
 
     def end(self, status: int, request_id: str) -> None:
@@ -55,7 +55,7 @@ def _trace(headers: HTTPHeaders) -> TraceContext | None:
 
 def _via(headers: HTTPHeaders) -> tuple[str, ...]:
     return (
-        delivery_loop_detection.read(headers[delivery_loop_detection.HEADER])
+        delivery_loop_detection.parse(headers[delivery_loop_detection.HEADER])
         if delivery_loop_detection.HEADER in headers
         else ()
     )

@@ -8,7 +8,7 @@ from time import monotonic
 import structlog
 
 from identity.config import Webhooks
-from identity.domain.webhooks.circuit_breaker import CircuitBreaker, Rules
+from identity.domain.webhooks.circuit_breaker import BreakerSettings, CircuitBreaker
 from identity.ids import WebhookId
 from identity.workers.delivery_metrics import DeliveryMetrics
 
@@ -19,7 +19,7 @@ class CircuitBreakers:
     """The circuit breakers of this process."""
 
     def __init__(self, settings: Webhooks, metrics: DeliveryMetrics) -> None:
-        self._rules = Rules(
+        self._rules = BreakerSettings(
             settings.breaker_failure_ratio,
             settings.breaker_minimum_attempts,
             settings.breaker_window_seconds,

@@ -24,11 +24,11 @@ from identity.bulkhead import Bulkhead
 from identity.call import Document
 from identity.config import Webhooks
 from identity.domain.objects.token_bucket import TokenBucket
-from identity.domain.webhooks.prefetch_window import Ahead, PrefetchWindow
+from identity.domain.webhooks.prefetch_window import PrefetchHorizon, PrefetchWindow
 from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.domain.webhooks.webhook_health import DISABLED, GONE, PAUSED
-from identity.events.delivery import Deliverer, DeliveryContext, Result
-from identity.events.delivery_failure_log import Ending
+from identity.events.delivery import AttemptResult, Deliverer, DeliveryContext
+from identity.events.delivery_failure_log import Consequence
 from identity.ids import WebhookId
 from identity.instants import Clock, later
 from identity.store.mongo import STORE_ERRORS
@@ -106,7 +106,7 @@ class DeliveryWorker:
         self._stop_seconds = stop_seconds
         self._held: dict[str, DeliveryLease] = {}
         self._counts: collections.Counter[WebhookId] = collections.Counter()
-        self._ahead = Ahead()
+        self._horizon = PrefetchHorizon()
         self._appetites: dict[WebhookId, PrefetchWindow] = {}
         self._behind: set[WebhookId] = set()
         self._backlog = TokenBucket(settings.backlog_per_second)
@@ -182,7 +182,7 @@ class DeliveryWorker:
         now = self._clock.now()
         since, began = later(now, seconds=-LATE_SECONDS), monotonic()
         leases = await self._outbox.lease(now, settings.lease_seconds, self._room_of, room, since=since)
-        self._ahead.note(monotonic() - began)
+        self._horizon.note(monotonic() - began)
         return leases
 
     async def _drain_for_ever(self) -> None:
@@ -228,7 +228,7 @@ class DeliveryWorker:
         is_disabled = webhook is not None and webhook.get("status") == DISABLED
         room = None if is_disabled else self._breakers.room(webhook_id, held)
         if room is None:
-            room = self._appetite(webhook_id).room(monotonic(), held, self._ahead.seconds)
+            room = self._appetite(webhook_id).room(monotonic(), held, self._horizon.seconds)
         room = min(room, max(self._room() - self._kept_room(), _LITTLE - held))
         if room <= 0:
             self._behind.add(webhook_id)
@@ -275,7 +275,7 @@ class DeliveryWorker:
             _log.error("delivery failed inside", event_id=lease.event_id, webhook_id=lease.webhook_id, exc_info=error)
             now = self._clock.now()
             failed = DeliveryAttempt(now, now, "", exception="internal: the attempt could not be made")
-            self._add(self._judged(lease, Result(failed)))
+            self._add(self._judged(lease, AttemptResult(failed)))
 
     # Sending.
 
@@ -293,8 +293,8 @@ class DeliveryWorker:
         lease, attempt = outcome.lease, outcome.attempt
         webhook = self._by_id.get(lease.webhook_id)
         if webhook is not None and attempt is not None and not attempt.succeeded:
-            ending: Ending = "was given up" if outcome.next_attempt is None else "will be tried again"
-            await self._deliverer.failures.failed(webhook, lease.type, lease.event_id, attempt, ending)
+            consequence: Consequence = "was given up" if outcome.next_attempt is None else "will be tried again"
+            await self._deliverer.failures.failed(webhook, lease.type, lease.event_id, attempt, consequence)
 
     def _add(self, outcome: DeliveryOutcome) -> None:
         self._outcomes.append(outcome)
@@ -308,7 +308,7 @@ class DeliveryWorker:
             return self._without_event(lease)
         wait_seconds = await self._watch.wait_seconds(webhook)
         if wait_seconds or webhook.get("status") == PAUSED:
-            self._deliverer.metrics.put_off.labels("rate limit" if wait_seconds else "paused").inc()
+            self._deliverer.metrics.postponed.labels("rate limit" if wait_seconds else "paused").inc()
             return DeliveryOutcome(lease, None, later(self._clock.now(), seconds=wait_seconds or _POLL_SECONDS))
         if lease.body is not None:
             return await self._sent(webhook, lease, lease.body)
@@ -365,7 +365,7 @@ class DeliveryWorker:
             self._appetites = {key: one for key, one in self._appetites.items() if key in self._by_id}
             self._metrics.note_states(webhooks)
 
-    def _judged(self, lease: DeliveryLease, result: Result) -> DeliveryOutcome:
+    def _judged(self, lease: DeliveryLease, result: AttemptResult) -> DeliveryOutcome:
         attempt = result.attempt
         self._measure(lease, attempt)
         self._breakers.note(lease.webhook_id, success=attempt.succeeded)

@@ -11,7 +11,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from identity.call import AnonymousCaller, Call, Origin
-from identity.domain.webhooks.standard_webhooks import MAXIMUM_PREVIOUS_SECRETS
+from identity.domain.webhooks.standard_webhooks import MAX_PREVIOUS_SECRETS
 from identity.events.catalogue import EVENTS
 from identity.ids import new_id
 from identity.operations.webhooks import webhook_deliveries
@@ -268,7 +268,7 @@ async def test_no_secret_ends_before_its_time_however_often_it_is_replaced(api, 
     webhook = await make_webhook(api, tenant, receiver.url)
     path = f"/api/webhook/{webhook['id']}"
     first = (await api.post(f"{path}/secret", json={})).json()["secret"]
-    for _ in range(MAXIMUM_PREVIOUS_SECRETS):
+    for _ in range(MAX_PREVIOUS_SECRETS):
         assert (await api.post(f"{path}/secret", json={"overlapInSeconds": 600})).status_code == 200
     refused = await api.post(f"{path}/secret", json={"overlapInSeconds": 600})
     assert refused.status_code == 400

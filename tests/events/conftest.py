@@ -15,7 +15,7 @@ from identity.call import AnonymousCaller, ApiKeyCaller, Call, Origin
 from identity.config import Webhooks
 from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.events.bus import Bus
-from identity.events.delivery import Bounds, Deliverer, DeliveryDependencies
+from identity.events.delivery import Deliverer, DeliveryDependencies, PayloadLimits
 from identity.events.delivery_failure_log import DeliveryFailureLog
 from identity.events.metrics import EventMetrics
 from identity.ids import Secret, TenantId, new_id
@@ -122,7 +122,7 @@ class Engine:
     )
 
     tracer: Tracer = dataclasses.field(default_factory=Untraced)
-    bounds: Bounds = dataclasses.field(default_factory=Bounds)
+    limits: PayloadLimits = dataclasses.field(default_factory=PayloadLimits)
 
     def __post_init__(self) -> None:
         self.metrics = EventMetrics(self.registry)
@@ -138,8 +138,8 @@ class Engine:
 
     @property
     def deliverer(self) -> Deliverer:
-        equipment = DeliveryDependencies("0123456789abcdef", self.tracer, self.metrics, self.bounds)
-        return Deliverer(self.http, self.clock, "1.2.3", _Keys(self), self.failures, equipment)
+        dependencies = DeliveryDependencies("0123456789abcdef", self.tracer, self.metrics, self.limits)
+        return Deliverer(self.http, self.clock, "1.2.3", _Keys(self), self.failures, dependencies)
 
     @property
     def bus(self) -> Bus:

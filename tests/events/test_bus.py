@@ -326,8 +326,8 @@ async def test_racing_changes_each_keep_their_events(engine: Any) -> None:
 async def test_a_receiver_that_hangs_keeps_no_question_to_another_waiting(
     engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("identity.events.bus.SYNCHRONOUS_AT_A_TIME", 4)
-    monkeypatch.setattr("identity.events.bus._MOST_WAITING", 3)
+    monkeypatch.setattr("identity.events.bus.MAX_APPROVAL_REQUESTS", 4)
+    monkeypatch.setattr("identity.events.bus._MAX_QUEUED_APPROVAL_REQUESTS", 3)
     engine.enable("user.create", "user.registration.create", transaction="AbsoluteMajority")
     async with receiving(hangs) as slow, receiving() as quick:
         engine.add_webhook(slow.url, "user.create", readTimeout=60_000)
@@ -343,4 +343,4 @@ async def test_a_receiver_that_hangs_keeps_no_question_to_another_waiting(
         slow.behaviour = answers(200)
         await slow.stop()
         await asyncio.gather(*stuck, return_exceptions=True)
-    assert "busy: too many questions wait for this receiver" in str(await engine.log.find_all(None, {}))
+    assert "busy: too many approval requests are queued for this webhook" in str(await engine.log.find_all(None, {}))

@@ -12,7 +12,7 @@ from identity.events.changes import Event
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, later
 from identity.store.outbox_rows import DeliveryAttempt, DeliveryLease, DeliveryOutcome, EventRow, NewDelivery
-from identity.workers import deliver
+from identity.workers import webhook_delivery
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, hangs, receiving
 
@@ -105,7 +105,7 @@ async def test_a_receiver_that_says_410_gets_nothing_more(engine: Any) -> None:
 @pytest.mark.requirement("webhooks-15.2-5")
 async def test_an_open_circuit_holds_back_and_a_probe_closes_it(engine: Any, monkeypatch: Any) -> None:
     seconds = [0.0]
-    for module in ("deliver", "breakers"):
+    for module in ("webhook_delivery", "circuit_breakers"):
         monkeypatch.setattr(f"identity.workers.{module}.monotonic", lambda: seconds[0])
     async with receiving(answers(500)) as receiver:
         await webhook_for(engine, receiver.url)
@@ -246,7 +246,7 @@ async def test_a_blocked_object_does_not_starve_the_others(engine: Any) -> None:
 async def test_the_next_goes_as_soon_as_the_one_before_it_has_ended_and_not_at_the_next_look(
     engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliver, "_POLL_SECONDS", 3600.0)
+    monkeypatch.setattr(webhook_delivery, "_POLL_SECONDS", 3600.0)
     async with receiving() as receiver:
         webhook = await webhook_for(engine, receiver.url, ordered=True)
         expected = [await record(engine, "one", webhook["id"]) for _ in range(5)]
@@ -256,7 +256,7 @@ async def test_the_next_goes_as_soon_as_the_one_before_it_has_ended_and_not_at_t
 
 
 async def test_how_many_wait_for_one_before_them_is_measured(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deliver, "_BACKLOG_SECONDS", 0.02)
+    monkeypatch.setattr(webhook_delivery, "_BACKLOG_SECONDS", 0.02)
     async with receiving(hangs) as receiver, engine.working(stop_seconds=0.0):
         webhook = await webhook_for(engine, receiver.url, ordered=True, readTimeout=60_000)
         for _ in range(4):

@@ -13,7 +13,7 @@ from joserfc import jws
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 
 from identity.errors import NotFound
-from identity.events.delivery import DeliveryContext, Result
+from identity.events.delivery import AttemptResult, DeliveryContext
 from identity.ids import EventId, Secret, new_id
 from identity.outbound.http import HttpClient
 from tests import certificates
@@ -24,7 +24,7 @@ BODY = '{"event":{"name":"Zoë"}}'.encode()
 EVENT_ID = EventId(new_id())
 
 
-async def deliver(engine: Any, receiver: Receiver, **members: Any) -> tuple[Result, Received | None]:
+async def deliver(engine: Any, receiver: Receiver, **members: Any) -> tuple[AttemptResult, Received | None]:
     webhook = engine.add_webhook(receiver.url, "user.create", **members)
     result = await engine.deliverer.attempt(webhook, EVENT_ID, BODY, DeliveryContext("user.create"))
     return result, receiver.requests[-1] if receiver.requests else None

@@ -9,7 +9,7 @@ import pytest
 from identity.errors import WebhookTransactionFailed
 from identity.events.changes import Event
 from identity.events.delivery import DeliveryContext
-from identity.events.delivery_failure_log import SILENCE_SECONDS
+from identity.events.delivery_failure_log import THROTTLE_SECONDS
 from identity.ids import EventId, new_id
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, receiving, until
@@ -71,7 +71,7 @@ async def test_dead_webhook_does_not_flood_the_log_and_what_was_kept_back_is_cou
         await receiver.wait_for(20)
         await until(lambda: _settled(engine, 20))
         assert len(engine.told) == 1
-        move(engine, seconds=SILENCE_SECONDS)
+        move(engine, seconds=THROTTLE_SECONDS)
         await raise_events(engine)
         await until(lambda: len(engine.told) == 2)
     assert engine.told[1].endswith(" 19 earlier failures of this kind were not written.")
@@ -139,13 +139,13 @@ async def test_headers_that_cannot_be_sent_are_told_once(engine: Any) -> None:
     (told,) = engine.told
     assert told == (
         f"Webhook [{webhook['id']}] at [http://127.0.0.1:{receiver.port}]. Its headers [Header 1] are left out:"
-        " their names cannot stand in an HTTP request."
+        " their names are not valid in an HTTP request."
     )
 
 
 async def test_what_is_remembered_is_bounded(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("identity.domain.objects.log_throttling._REMEMBERED", 2)
     for _ in range(5):
-        await engine.failures.left_out({"id": new_id(), "url": "https://example.com"}, ["a b"])
+        await engine.failures.headers_omitted({"id": new_id(), "url": "https://example.com"}, ["a b"])
     assert len(engine.told) == 5
-    assert len(engine.failures._silences._silences) <= 2
+    assert len(engine.failures._throttle._silences) <= 2

@@ -114,7 +114,7 @@ async def test_attack_63_webhook_at_the_service_itself_is_refused_and_told_of_on
 
 
 async def test_refusal_says_what_it_is_at_every_kind_of_endpoint_and_changes_nothing(first):
-    headers = {"webhook-via": f"0123456789abcdef, {first.services.mark}"}
+    headers = {"webhook-via": f"0123456789abcdef, {first.services.service_id}"}
     username = new_id()
     async with httpx.AsyncClient(base_url=first.base_url, trust_env=False) as plain:
         body = {"user": {"username": username, "password": "password"}}
@@ -153,7 +153,7 @@ async def test_attack_63_two_services_that_point_at_each_other_come_to_an_end(fi
 
 async def test_events_carry_on_what_their_request_has_come_through(first):
     others = ", ".join(
-        delivery_loop_detection.mark_of(str(number)) for number in range(delivery_loop_detection.MOST_SERVICES - 1)
+        delivery_loop_detection.service_id_of(str(number)) for number in range(delivery_loop_detection.MAX_SERVICES - 1)
     )
     async with client_of(first) as api, receiving() as receiver:
         webhook = await listen(api, receiver.url, "user.create.complete")
@@ -161,13 +161,13 @@ async def test_events_carry_on_what_their_request_has_come_through(first):
         await make_user(api)
         sent = [request.headers["webhook-via"] for request in await receiver.wait_for(2)]
         await api.delete(f"/api/webhook/{webhook}")
-    assert sorted(sent) == sorted([f"{others}, {first.services.mark}", first.services.mark])
+    assert sorted(sent) == sorted([f"{others}, {first.services.service_id}", first.services.service_id])
 
 
 @pytest.mark.requirement("webhooks-15.2-25")
 async def test_chain_over_very_many_services_is_cut_off(first):
     others = ", ".join(
-        delivery_loop_detection.mark_of(str(number)) for number in range(delivery_loop_detection.MOST_SERVICES)
+        delivery_loop_detection.service_id_of(str(number)) for number in range(delivery_loop_detection.MAX_SERVICES)
     )
     async with httpx.AsyncClient(base_url=first.base_url, trust_env=False) as plain:
         headers = {"Authorization": SUPER_KEY, "webhook-via": others}
@@ -205,7 +205,7 @@ async def has_given_up(api: httpx.AsyncClient, receiver: Receiver, log_type: str
 async def test_list_is_believed_of_callers_with_a_key_alone(engine):
     """Anybody else could keep the next service from hearing of what they did, by a list that has that service in it."""
     engine.enable("user.create")
-    other = delivery_loop_detection.mark_of("another service")
+    other = delivery_loop_detection.service_id_of("another service")
     nobody = engine.call()
     origin = dataclasses.replace(nobody.origin, via=(other,))
     with_key = dataclasses.replace(nobody, caller=ApiKeyCaller({"id": new_id()}), origin=origin)
@@ -221,8 +221,8 @@ def test_who_sends_such_requests_does_not_fill_the_log(engine):
     deliverer = engine.deliverer
     with structlog.testing.capture_logs() as logs:
         for route in ("/api/user", "/api/user", "/api/login"):
-            deliverer.note_loop(route, ("0123456789abcdef",), "a request")
+            deliverer.report_loop(route, ("0123456789abcdef",), "a request")
         engine.clock.advance(seconds=301)
-        deliverer.note_loop("/api/user", ("0123456789abcdef",), "a request")
+        deliverer.report_loop("/api/user", ("0123456789abcdef",), "a request")
     assert [(log["route"], log["kept_back"]) for log in logs] == [("/api/user", 0), ("/api/login", 0), ("/api/user", 1)]
     assert engine.registry.get_sample_value(LOOPS) == 4

@@ -13,7 +13,7 @@ import structlog
 from identity.domain.objects.system_configuration import SentEvents
 from identity.errors import WebhookTransactionFailed
 from identity.events.changes import Event
-from identity.events.delivery import Bounds
+from identity.events.delivery import PayloadLimits
 from identity.ids import EventId, WebhookId, new_id
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.events.samples import PAYLOADS
@@ -27,7 +27,7 @@ OVERSIZED = "identity_webhook_oversized_events_total"
 @pytest.fixture(autouse=True)
 def small_bounds(engine: Any) -> None:
     engine.enable("user.create", "user.create.complete")
-    engine.bounds = Bounds(warn_bytes=10_000, max_bytes=20_000)
+    engine.limits = PayloadLimits(warn_bytes=10_000, max_bytes=20_000)
 
 
 def event(size: int, name: str = "user.create.complete") -> Event:
@@ -119,7 +119,7 @@ async def has_state(engine: Any, state: str) -> bool:
 
 async def test_event_whose_body_has_begun_to_go_is_gone(engine):
     """Rows and parts are cleared away by instants, and not in one step: nobody gets half a body."""
-    engine.bounds = Bounds()
+    engine.limits = PayloadLimits()
     engine.add_webhook("http://127.0.0.1:9/hook", "user.create.complete")
     await announce(engine, event(5 * MEGABYTE))
     found = await only_event(engine)
@@ -134,7 +134,7 @@ async def test_bound_is_the_last_size_that_goes_out(engine):
     await announce(engine, event(1000))
     size = len(orjson.dumps(orjson.loads((await only_event(engine))["body"])))
     await engine.database.collection("events").delete_many({})
-    engine.bounds = Bounds(warn_bytes=size, max_bytes=size)
+    engine.limits = PayloadLimits(warn_bytes=size, max_bytes=size)
     await announce(engine, event(1000))
     assert (engine.told, (await only_event(engine))["result"]) == ([], "Running")
     await engine.database.collection("events").delete_many({})
@@ -198,7 +198,7 @@ async def test_refused_event_is_in_the_log_where_there_is_one(engine, are_logged
 @pytest.mark.requirement("webhooks-15.2-24")
 async def test_real_sizes(engine):
     """17 MB, which no document of MongoDB holds, arrives; 26 MB do not, and nothing fails."""
-    engine.bounds = Bounds()
+    engine.limits = PayloadLimits()
     async with receiving() as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create.complete", readTimeout=60_000)
         await announce(engine, event(17 * MEGABYTE))

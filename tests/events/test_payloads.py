@@ -176,4 +176,4 @@ def test_no_event_has_a_place_for_a_secret(name: str) -> None:
 
 def test_unknown_type_is_a_programming_error() -> None:
     with pytest.raises(KeyError):
-        _ = Event("user.crate", {}).kind
+        _ = Event("user.crate", {}).definition

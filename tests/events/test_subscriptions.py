@@ -36,14 +36,14 @@ CASES = list(itertools.product((True, False, None), (True, False), ([], ["one"],
     "contract-webhook-eventsEnabled", "contract-webhook-global", "webhooks-2-1", "webhooks-2-3", "webhooks-7-4"
 )
 @pytest.mark.parametrize(("enabled", "is_global", "tenant_ids", "switch"), CASES)
-def test_tenant_event_passes_only_when_all_gates_are_open(
+def test_tenant_event_passes_only_when_all_gates_has_any(
     enabled: bool | None, is_global: bool, tenant_ids: list[str], switch: bool | None
 ) -> None:
-    routes = SubscriptionIndex([webhook(is_global, tenant_ids, switch)])
+    index = SubscriptionIndex([webhook(is_global, tenant_ids, switch)])
     expected = enabled is True and (is_global or "one" in tenant_ids) and switch is True
     settings = tenant(enabled=enabled)
-    assert bool(routes.to(CREATE, ONE, settings)) == expected
-    assert routes.are_open(ONE, settings) == expected
+    assert bool(index.webhooks_for(CREATE, ONE, settings)) == expected
+    assert index.has_any(ONE, settings) == expected
 
 
 @pytest.mark.requirement("webhooks-2-4", "webhooks-7-3")
@@ -51,26 +51,26 @@ def test_tenant_event_passes_only_when_all_gates_are_open(
 def test_instance_event_ignores_tenants_but_not_an_inert_webhook(
     enabled: bool | None, is_global: bool, tenant_ids: list[str], switch: bool | None
 ) -> None:
-    routes = SubscriptionIndex([webhook(is_global, tenant_ids, switch, "kickstart.success")])
+    index = SubscriptionIndex([webhook(is_global, tenant_ids, switch, "kickstart.success")])
     expected = (is_global or bool(tenant_ids)) and switch is True
-    assert bool(routes.to(KICKSTART, None, tenant(enabled=enabled))) == expected
+    assert bool(index.webhooks_for(KICKSTART, None, tenant(enabled=enabled))) == expected
 
 
 @pytest.mark.requirement("webhooks-2-2")
 def test_webhook_that_names_a_tenant_twice_hears_once() -> None:
-    routes = SubscriptionIndex([webhook(False, ["one", "one"], True)])
-    assert len(routes.to(CREATE, ONE, tenant(enabled=True))) == 1
+    index = SubscriptionIndex([webhook(False, ["one", "one"], True)])
+    assert len(index.webhooks_for(CREATE, ONE, tenant(enabled=True))) == 1
 
 
 @pytest.mark.requirement("webhooks-7-4")
 def test_tenant_event_without_a_tenant_reaches_nobody() -> None:
-    assert SubscriptionIndex([webhook(True, [], True)]).to(CREATE, None, tenant(enabled=True)) == ()
+    assert SubscriptionIndex([webhook(True, [], True)]).webhooks_for(CREATE, None, tenant(enabled=True)) == ()
 
 
 @pytest.mark.requirement("webhooks-2-2")
 def test_webhook_of_another_tenant_does_not_hear() -> None:
-    routes = SubscriptionIndex([webhook(False, ["one"], True)])
-    assert routes.to(CREATE, OTHER, tenant(enabled=True)) == ()
+    index = SubscriptionIndex([webhook(False, ["one"], True)])
+    assert index.webhooks_for(CREATE, OTHER, tenant(enabled=True)) == ()
 
 
 @pytest.mark.requirement("webhooks-8-5")
@@ -87,6 +87,6 @@ async def test_routes_built_in_steps_are_those_built_at_once() -> None:
     steps, at_once = await SubscriptionIndex.built(webhooks), SubscriptionIndex(webhooks)
     assert steps.webhooks is webhooks
     for tenant_id in ("one", "two", "three"):
-        found = steps.to(CREATE, TenantId(tenant_id), tenant(enabled=True))
-        assert found == at_once.to(CREATE, TenantId(tenant_id), tenant(enabled=True))
+        found = steps.webhooks_for(CREATE, TenantId(tenant_id), tenant(enabled=True))
+        assert found == at_once.webhooks_for(CREATE, TenantId(tenant_id), tenant(enabled=True))
         assert len(found) == {"one": 2, "two": 2, "three": 1}[tenant_id]

@@ -13,7 +13,7 @@ from identity.domain.messaging.mail_messages import Address
 from identity.ids import TenantId, new_id
 from identity.operations.messaging import mail
 from identity.store.work_queue import WorkQueue
-from identity.workers import queue
+from identity.workers import queue_worker
 from tests import certificates
 from tests.conftest import EMAIL_TEMPLATE, SUPER_KEY, checking_client
 from tests.mailbox import PASSWORD, Mailbox, receiving, until
@@ -379,7 +379,7 @@ async def test_mail_that_went_out_while_the_store_was_away_does_not_go_twice(des
             raise AutoReconnect("away")
         return await settle(*arguments)
 
-    monkeypatch.setattr(queue, "_BACK_OFF_SECONDS", 0.01)
+    monkeypatch.setattr(queue_worker, "_BACK_OFF_SECONDS", 0.01)
     monkeypatch.setattr(desk.services.mails, "complete", failing)
     async with receiving() as mailbox:
         await desk.configure(mailbox)

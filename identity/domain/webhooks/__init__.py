@@ -1,1 +1,1 @@
-"""Rules of webhooks: transactions, retries, health, headers, signatures, and delivery pacing."""
+"""Rules of webhooks: transaction types, retries, circuit breaker, prefetching, headers, and signatures."""

@@ -1,6 +1,6 @@
-"""A circuit breaker for one receiver: while nearly everything fails, only a probe now and then is sent.
+"""Circuit breaker per webhook: while most attempts fail, only a probe is sent from time to time.
 
-It holds deliveries back, it loses none: what is not sent stays due. Seconds are of a monotonic clock.
+Deliveries are delayed, never lost: what is not sent stays due. Times are seconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 import collections
 import dataclasses
 
-_REMEMBERED = 1000
-"""How many outcomes are looked back at, at the most."""
+_MAX_OUTCOMES = 1000
+"""The number of recent outcomes considered."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rules:
-    """Open when at least `failure_ratio` of at least `minimum_attempts` in `window_seconds` failed; 0 attempts: never.
+class BreakerSettings:
+    """Open once `failure_ratio` of at least `minimum_attempts` in `window_seconds` failed; 0 attempts: never.
 
-    After `pause_seconds` one delivery is let through, and decides.
+    After `pause_seconds` one delivery is sent as a probe. Its outcome closes the circuit or restarts the pause.
     """
 
     failure_ratio: float = 0.7
@@ -26,46 +26,46 @@ class Rules:
 
 
 class CircuitBreaker:
-    """What this process knows of one receiver."""
+    """The circuit breaker of one webhook in this process."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._seen: collections.deque[tuple[float, bool]] = collections.deque()
+    def __init__(self, settings: BreakerSettings) -> None:
+        self._settings = settings
+        self._outcomes: collections.deque[tuple[float, bool]] = collections.deque()
         self._failures = 0
         self._opened_at: float | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether deliveries are held back."""
+        """Whether deliveries are suspended."""
         return self._opened_at is not None
 
     def note(self, now: float, *, success: bool) -> None:
-        """Take the outcome of an attempt into account."""
+        """Record the outcome of an attempt."""
         if self._opened_at is not None:
-            self._judge_probe(now, success=success)
+            self._note_probe(now, success=success)
             return
-        self._seen.append((now, success))
+        self._outcomes.append((now, success))
         self._failures += not success
-        while len(self._seen) > _REMEMBERED or self._seen[0][0] <= now - self._rules.window_seconds:
-            _, succeeded = self._seen.popleft()
+        while len(self._outcomes) > _MAX_OUTCOMES or self._outcomes[0][0] <= now - self._settings.window_seconds:
+            _, succeeded = self._outcomes.popleft()
             self._failures -= not succeeded
         if self._is_failing():
             self._opened_at = now
 
     def room(self, now: float, held: int) -> int | None:
-        """How many more may be sent while `held` are on their way: None for any number."""
+        """How many more deliveries may be sent while `held` are in progress; None for no limit."""
         if self._opened_at is None:
             return None
-        return 0 if now < self._opened_at + self._rules.pause_seconds or held else 1
+        return 0 if now < self._opened_at + self._settings.pause_seconds or held else 1
 
-    def _judge_probe(self, now: float, *, success: bool) -> None:
-        """A success closes the circuit, whichever attempt it was; a failure starts the pause anew."""
-        self._seen.clear()
+    def _note_probe(self, now: float, *, success: bool) -> None:
+        """A success closes the circuit, whichever attempt it was; a failure restarts the pause."""
+        self._outcomes.clear()
         self._failures = 0
         self._opened_at = None if success else now
 
     def _is_failing(self) -> bool:
-        least = self._rules.minimum_attempts
-        if not least or len(self._seen) < least:
+        minimum = self._settings.minimum_attempts
+        if not minimum or len(self._outcomes) < minimum:
             return False
-        return self._failures >= self._rules.failure_ratio * len(self._seen)
+        return self._failures >= self._settings.failure_ratio * len(self._outcomes)

@@ -1,8 +1,8 @@
-"""Chains of deliveries: one makes an event, which is delivered, which makes an event, and so on without an end.
+"""Detection of delivery loops: an event is delivered, its receiver calls a service, which raises another event, etc.
 
-Each delivery carries `webhook-via`: a list of the services that it has come through, in the manner of CDN-Loop
-(RFC 8586). What a request with the header brings about carries the list on. A service that finds itself in the list of
-a request is in a loop; one whose list has become long is in something that looks like one.
+Each delivery carries `webhook-via`, the list of the services that the event came through, modelled on CDN-Loop
+(RFC 8586). Events raised by a request with this header continue its list. A service that finds itself in the list, or
+a list that is too long, indicates a loop.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import Final
 from identity.trace_context import TraceContext
 
 HEADER: Final = "webhook-via"
-MOST_SERVICES: Final = 5
-"""How many services a chain of events may come through."""
+MAX_SERVICES: Final = 5
+"""The number of services that a chain of events may come through."""
 
-_MARK: Final = re.compile(r"[0-9a-f]{16}")
+_SERVICE_ID: Final = re.compile(r"[0-9a-f]{16}")
 
 
-def mark_of(instance_id: str) -> str:
-    """How an instance, all of its processes, is called in lists: nothing that could be used to find it."""
+def service_id_of(instance_id: str) -> str:
+    """The id of an instance (all of its processes) in `webhook-via`; it does not reveal the instance id."""
     return hashlib.sha256(f"webhook-via:{instance_id}".encode()).hexdigest()[:16]
 
 
-def read(value: str) -> tuple[str, ...]:
-    """The services that a request has come through; what is no mark is left out, as nobody here has made it."""
-    return tuple(mark for mark in (part.strip() for part in value.split(",")) if _MARK.fullmatch(mark))
+def parse(value: str) -> tuple[str, ...]:
+    """The service ids of a `webhook-via` header; invalid items are ignored."""
+    return tuple(item for item in (part.strip() for part in value.split(",")) if _SERVICE_ID.fullmatch(item))
 
 
-def is_endless(via: tuple[str, ...], own: str) -> bool:
-    """Whether a request with this list must not be served."""
-    return own in via or len(via) >= MOST_SERVICES
+def is_loop(via: tuple[str, ...], service_id: str) -> bool:
+    """Whether a request with this list must be refused by the service."""
+    return service_id in via or len(via) >= MAX_SERVICES
 
 
-def passed_on(trace: TraceContext | None, via: tuple[str, ...], own: str) -> dict[str, str]:
-    """The headers by which whoever is called knows where that comes from."""
-    return {**(trace.headers if trace is not None else {}), HEADER: ", ".join((*via, own))}
+def forwarded_headers(trace: TraceContext | None, via: tuple[str, ...], service_id: str) -> dict[str, str]:
+    """The headers that pass trace and `webhook-via` on to the called service."""
+    return {**(trace.headers if trace is not None else {}), HEADER: ", ".join((*via, service_id))}

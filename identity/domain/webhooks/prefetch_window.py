@@ -1,60 +1,61 @@
-"""How much work for one receiver is worth having at hand, by how fast it takes what it gets.
+"""Prefetch window per webhook: how many deliveries to hold, sized from its recent throughput.
 
-Seconds are of a monotonic clock.
+Times are seconds of a monotonic clock.
 """
 
 from __future__ import annotations
 
 import math
 
-_MEMORY_SECONDS = 1.0
-_AHEAD_SECONDS = 0.5
-_MOST_AHEAD_SECONDS = 5.0
-_AHEAD_OF_TAKING = 3
-_LEAST_ROUNDS = 2
-_MOST_ROUNDS = 20
-"""Rounds are as many as may be under way at a time; what is at hand comes late from a process that dies."""
+_AVERAGE_SECONDS = 1.0
+_MIN_HORIZON_SECONDS = 0.5
+_MAX_HORIZON_SECONDS = 5.0
+_LEASES_AHEAD = 3
+_MIN_ROUNDS = 2
+_MAX_ROUNDS = 20
+"""Limits in multiples of the concurrency: deliveries held by a process that dies arrive late."""
 
 
-class Ahead:
-    """For how long the work at hand should last: longer than it takes to do it, write that down and get more.
+class PrefetchHorizon:
+    """How long the held deliveries should last: several times as long as a lease query takes.
 
-    That takes long where the process has much else to do, or MongoDB has; and a receiver that is quick would wait.
+    A slow query (a busy process or a busy MongoDB) would otherwise leave fast receivers idle.
     """
 
     def __init__(self) -> None:
-        self._taking_seconds = 0.0
+        self._lease_seconds = 0.0
 
-    def note(self, taking_seconds: float) -> None:
-        """Getting more took so long this time; of what was before, half counts."""
-        self._taking_seconds = (self._taking_seconds + taking_seconds) / 2
+    def note(self, lease_seconds: float) -> None:
+        """Record the duration of a lease query in the moving average (weight one half)."""
+        self._lease_seconds = (self._lease_seconds + lease_seconds) / 2
 
     @property
     def seconds(self) -> float:
-        """Some rounds of getting more, within reason."""
-        return min(max(_AHEAD_SECONDS, _AHEAD_OF_TAKING * self._taking_seconds), _MOST_AHEAD_SECONDS)
+        """The horizon, within its limits."""
+        return min(max(_MIN_HORIZON_SECONDS, _LEASES_AHEAD * self._lease_seconds), _MAX_HORIZON_SECONDS)
 
 
 class PrefetchWindow:
-    """What one receiver took lately, and what follows from it."""
+    """The recent throughput of one webhook and the window that follows from it."""
 
-    def __init__(self, concurrency: int, most: int) -> None:
-        """`concurrency`: how many may be under way to it at a time; `most`: at hand, so that others have room, too."""
-        self._least = _LEAST_ROUNDS * concurrency
-        self._most = max(self._least, min(_MOST_ROUNDS * concurrency, most))
-        self._taken = 0.0
+    def __init__(self, concurrency: int, maximum: int) -> None:
+        """`concurrency`: concurrent requests to the webhook; `maximum`: held deliveries, to leave room for others."""
+        self._minimum = _MIN_ROUNDS * concurrency
+        self._maximum = max(self._minimum, min(_MAX_ROUNDS * concurrency, maximum))
+        self._rate = 0.0
         self._noted_at = 0.0
 
     def note(self, now: float) -> None:
-        """One more is done, whatever came of it."""
-        self._taken = self._lately(now) + 1
+        """Record a finished attempt, whatever its outcome."""
+        self._rate = self._current_rate(now) + 1
         self._noted_at = now
 
-    def room(self, now: float, held: int, ahead_seconds: float = _AHEAD_SECONDS) -> int:
-        """How many more to take while `held` are at hand: none before half is done, so that asking is worth it."""
-        wanted = min(max(self._least, round(self._lately(now) * ahead_seconds / _MEMORY_SECONDS)), self._most)
-        return wanted - held if 2 * held <= wanted else 0
+    def room(self, now: float, held: int, horizon_seconds: float = _MIN_HORIZON_SECONDS) -> int:
+        """How many more to lease while `held` are held; 0 until half of the window is free, to lease in batches."""
+        window = round(self._current_rate(now) * horizon_seconds / _AVERAGE_SECONDS)
+        window = min(max(self._minimum, window), self._maximum)
+        return window - held if 2 * held <= window else 0
 
-    def _lately(self, now: float) -> float:
-        """How many were done in about the last second: the older, the less one counts."""
-        return self._taken * math.exp((self._noted_at - now) / _MEMORY_SECONDS)
+    def _current_rate(self, now: float) -> float:
+        """Attempts per second, as an exponentially decaying average."""
+        return self._rate * math.exp((self._noted_at - now) / _AVERAGE_SECONDS)

@@ -1,4 +1,4 @@
-"""When a failed delivery is tried again."""
+"""When a failed delivery is retried: the schedule, Retry-After, and the wait after an overload."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Sequence
 
 from identity.instants import Instant, later
 
-_MAXIMUM_RETRY_AFTER_SECONDS = 86_400
-_MINIMUM_AFTER_OVERLOAD_SECONDS = 60
+_MAX_RETRY_AFTER_SECONDS = 86_400
+_OVERLOAD_WAIT_SECONDS = 60
 _PUBLISHED_RETRIES = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RetrySchedule:
-    """Seconds to wait after the first, second, ... failed attempt, each made longer or shorter by up to `jitter`.
+    """Seconds to wait after the first, second, ... failed attempt, each varied by up to the share `jitter`.
 
-    `is_published`: as the product does whose API this is. Three more attempts, back to back, follow where a transaction
-    was agreed to by others, and none in any other case.
+    `is_published`: retry as the product does that published the API: three times, back to back, after an approval
+    request that failed although the change was approved, and never otherwise.
     """
 
     delays_seconds: Sequence[int]
@@ -28,47 +28,47 @@ class RetrySchedule:
 
     @property
     def total_seconds(self) -> float:
-        """The longest time between the first attempt and the last."""
-        longest = (max(delay * (1 + self.jitter), _MAXIMUM_RETRY_AFTER_SECONDS) for delay in self.delays_seconds)
+        """The longest possible time between the first attempt and the last."""
+        longest = (max(delay * (1 + self.jitter), _MAX_RETRY_AFTER_SECONDS) for delay in self.delays_seconds)
         return sum(longest)
 
     def next_attempt(
         self,
         failed_at: Instant,
         attempts: int,
-        chance: float,
+        random_fraction: float,
         *,
         at_least_seconds: float = 0.0,
-        was_asked: bool = False,
+        approval_requested: bool = False,
     ) -> Instant | None:
-        """The instant of the next attempt after `attempts` failed ones, or None when it is given up.
+        """The instant of the next attempt after `attempts` failed ones, or None if there is none.
 
-        `chance` is a random number of [0, 1), the place within the jitter. `was_asked`: the one attempt so far was the
-        question of a transaction, which others agreed to.
+        `random_fraction` is a random number of [0, 1) that selects the jitter. `approval_requested`: the only attempt
+        so far was an approval request of a change that was approved by other webhooks.
         """
         if self.is_published:
-            return failed_at if (was_asked or attempts > 1) and attempts <= _PUBLISHED_RETRIES else None
+            return failed_at if (approval_requested or attempts > 1) and attempts <= _PUBLISHED_RETRIES else None
         if attempts > len(self.delays_seconds):
             return None
-        factor = 1 - self.jitter + 2 * self.jitter * chance
+        factor = 1 - self.jitter + 2 * self.jitter * random_fraction
         return later(failed_at, seconds=max(self.delays_seconds[attempts - 1] * factor, at_least_seconds))
 
 
-def wait_at_least(status: int | None, *, timed_out: bool, retry_after_seconds: float | None) -> float:
-    """Seconds that a failure asks to wait at the least, whatever the schedule says.
+def minimum_wait_seconds(status: int | None, *, timed_out: bool, retry_after_seconds: float | None) -> float:
+    """The shortest time before the next attempt, whatever the schedule says.
 
-    A receiver that says 429 or 503 may name the time itself (RFC 9110 section 10.2.3), up to a day; one that is
-    overloaded without saying so (429, or no answer in time) gets a minute.
+    A response with 429 or 503 may set it by Retry-After (RFC 9110 section 10.2.3), up to a day. After a 429 without
+    that header, or a timeout, it is a minute.
     """
     if status in {429, 503} and retry_after_seconds is not None:
-        return min(retry_after_seconds, _MAXIMUM_RETRY_AFTER_SECONDS)
-    return _MINIMUM_AFTER_OVERLOAD_SECONDS if status == 429 or timed_out else 0.0
+        return min(retry_after_seconds, _MAX_RETRY_AFTER_SECONDS)
+    return _OVERLOAD_WAIT_SECONDS if status == 429 or timed_out else 0.0
 
 
 def retry_after_seconds(value: str | None, now: Instant) -> float | None:
-    """The Retry-After header as seconds from now: delay-seconds or an HTTP-date; None for anything else.
+    """The Retry-After header (delay-seconds or an HTTP-date) as seconds from now; None if it is invalid.
 
-    The form of a date that names no zone means UTC as well (RFC 9110 section 5.6.7), and not the zone of this machine.
+    A date without a zone is UTC (RFC 9110 section 5.6.7).
     """
     if value is None:
         return None

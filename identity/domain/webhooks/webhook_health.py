@@ -1,4 +1,4 @@
-"""When a webhook that fails and fails is switched off, and how far it is on the way there."""
+"""Webhook statuses, and the progress of a failing webhook towards being disabled."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ PAUSED: Final = "Paused"
 DISABLED: Final = "Disabled"
 
 WARNINGS: Final = (50, 70, 90, 100)
-"""Percent of the way at which the event log tells of it."""
+"""The percentages of the time until disabling at which the event log warns."""
 
 GONE: Final = 410
-"""The status by which a receiver says that it wants nothing more (RFC 9110 section 15.5.11)."""
+"""The status by which a receiver refuses all further events (RFC 9110 section 15.5.11)."""
 
 
 def percent(failing_seconds: float, disable_after_seconds: int) -> int:
-    """How far a webhook is on the way to being disabled: the last of the `WARNINGS` that it passed, or 0."""
+    """The last of the `WARNINGS` that a webhook has passed, or 0."""
     if disable_after_seconds == 0:
         return 0
     share = 100 * failing_seconds / disable_after_seconds

@@ -1,58 +1,51 @@
-"""Example events, for trying a webhook out before anything happens: made up from the schema of their type."""
+"""Sample events for testing a webhook, generated from the JSON schema of their type and sample_values.json."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from identity.call import Document
 from identity.instants import Instant
 
-TEST = "test"
-"""The type of an event that tells of nothing but itself."""
+TEST: Final = "test"
+"""The type of an event without any content of its own."""
 
-_CHOICES = {
-    "authenticationType": "PASSWORD",
-    "identityProviderType": "OpenIDConnect",
-}
-"""Of several values that an event may have, the one that says most to a reader."""
-
-_TEXTS = {
-    "displayString": "Denver, Colorado, US",
-    "email": "test@example.com",
-    "fullName": "Test User",
-    "ipAddress": "192.0.2.1",
-    "userAgent": "test",
-    "username": "test",
-}
+_VALUES: Final = json.loads(Path(__file__).with_name("sample_values.json").read_text("utf-8"))
+_ENUM_VALUES: Final[Mapping[str, str]] = _VALUES["enums"]
+"""By member, the value to use in place of the first of its schema."""
+_TEXTS: Final[Mapping[str, str]] = _VALUES["texts"]
+"""Values by member; samples contain these members even if they are optional."""
 
 
 def sample(event_type: str, schema: Mapping[str, Any], event_id: str, now: Instant) -> Document:
-    """An event of this type, about objects that do not exist; `schema` is the one that its events fit."""
-    event: Document = _example(schema["properties"]["event"], "event", now)
+    """An event of a type about objects that do not exist; `schema` is the schema of its events."""
+    event: Document = _value(schema["properties"]["event"], "event", now)
     return {**event, "createInstant": now, "id": event_id, "type": event_type}
 
 
-def of_nothing(event_id: str, now: Instant) -> Document:
+def test_event(event_id: str, now: Instant) -> Document:
     """The event `test`."""
     return {"createInstant": now, "id": event_id, "message": "Test event", "type": TEST}
 
 
-def _example(schema: Mapping[str, Any], name: str, now: Instant) -> Any:
-    """A value that fits: of an object its required members and those that say who somebody is."""
+def _value(schema: Mapping[str, Any], name: str, now: Instant) -> Any:
+    """A valid value; an object has its required members and those of sample_values.json."""
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
-        return _CHOICES[name] if _CHOICES.get(name) in schema["enum"] else schema["enum"][0]
+        return _ENUM_VALUES[name] if _ENUM_VALUES.get(name) in schema["enum"] else schema["enum"][0]
     match schema.get("type"):
         case "object":
-            wanted = {*schema.get("required", ()), *_TEXTS}
+            names = {*schema.get("required", ()), *_TEXTS}
             members = schema.get("properties", {})
-            return {key: _example(child, key, now) for key, child in members.items() if key in wanted}
+            return {key: _value(child, key, now) for key, child in members.items() if key in names}
         case "array":
-            return [_example(schema["items"], name, now)] * schema.get("minItems", 0)
+            return [_value(schema["items"], name, now)] * schema.get("minItems", 0)
         case "integer":
             return now if name.endswith("Instant") else 1
         case "number":
@@ -70,6 +63,6 @@ def _text(schema: Mapping[str, Any], name: str) -> str:
 
 
 def _id(name: str) -> str:
-    """The id of what the member is called: the same wherever one example names it."""
+    """An id derived from the member's name, so that references within a sample match."""
     digest = hashlib.sha256(f"{name.removesuffix('Id')} of an example".encode()).digest()
     return str(uuid.UUID(bytes=digest[:16], version=4))

@@ -1,4 +1,4 @@
-"""When a transaction with webhooks succeeds: the number of successes that each transaction type asks for."""
+"""Transaction types: how many of the webhooks must approve an event before its change is committed."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ NONE = "None"
 
 _RULES: Mapping[str, _Rule] = MappingProxyType(
     {
-        NONE: lambda _successes, _asked: True,
-        "Any": lambda successes, _asked: successes >= 1,
-        "SimpleMajority": lambda successes, asked: 2 * successes >= asked,
-        "SuperMajority": lambda successes, asked: 3 * successes >= 2 * asked,
-        "AbsoluteMajority": lambda successes, asked: successes == asked,
+        NONE: lambda _approvals, _webhooks: True,
+        "Any": lambda approvals, _webhooks: approvals >= 1,
+        "SimpleMajority": lambda approvals, webhooks: 2 * approvals >= webhooks,
+        "SuperMajority": lambda approvals, webhooks: 3 * approvals >= 2 * webhooks,
+        "AbsoluteMajority": lambda approvals, webhooks: approvals == webhooks,
     }
 )
 
 
 def stricter(one: str, other: str) -> str:
-    """The one of two transaction types that asks for more."""
+    """The transaction type of the two that requires more approvals."""
     order = list(_RULES)
     return max(one, other, key=order.index)
 
 
-def is_satisfied(transaction_type: str, successes: int, asked: int) -> bool:
-    """Whether `successes` of `asked` webhooks let the change happen; where nobody is asked, nobody objects."""
-    return asked == 0 or _RULES[transaction_type](successes, asked)
+def is_satisfied(transaction_type: str, approvals: int, webhooks: int) -> bool:
+    """Whether `approvals` of `webhooks` suffice; without webhooks every type is satisfied."""
+    return webhooks == 0 or _RULES[transaction_type](approvals, webhooks)

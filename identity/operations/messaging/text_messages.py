@@ -104,7 +104,7 @@ async def _request(services: Services, messenger: Document, message: TextMessage
             **headers,
             "Content-Type": "application/json",
             "Idempotency-Key": message.message_id,
-            **delivery_loop_detection.passed_on(message.trace, message.via, services.mark),
+            **delivery_loop_detection.forwarded_headers(message.trace, message.via, services.service_id),
         },
         body=orjson.dumps({"phoneNumber": message.phone_number, "textMessage": message.text}),
         connect_timeout_ms=messenger["connectTimeout"],

@@ -31,7 +31,7 @@ class WebhookKeys:
             return None
         if key.signer is None:
             raise LookupError(f"the key {key_id} has no private half")
-        return standard_webhooks.serialized(version, key.signer.sign(content))
+        return standard_webhooks.serialize_signature(version, key.signer.sign(content))
 
     async def client_certificate(self, key_id: str) -> tuple[str, Secret]:
         """The certificate and the private key, as PEM."""

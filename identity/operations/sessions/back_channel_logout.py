@@ -110,7 +110,7 @@ def _request(services: Services, notice: LogoutNotice, url: str, token: str) -> 
         headers={
             "Content-Type": "application/x-www-form-urlencoded",
             "Accept": "application/json",
-            **delivery_loop_detection.passed_on(notice.trace, notice.via, services.mark),
+            **delivery_loop_detection.forwarded_headers(notice.trace, notice.via, services.service_id),
         },
         body=urllib.parse.urlencode({"logout_token": token}).encode(),
         connect_timeout_ms=CONNECT_TIMEOUT_MS,

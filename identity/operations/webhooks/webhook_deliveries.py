@@ -25,7 +25,7 @@ RECOVERY_DAYS = 14
 """How far back deliveries that were given up can be asked for again."""
 
 _TOO_MANY_SECRETS = (
-    f"{standard_webhooks.MAXIMUM_PREVIOUS_SECRETS} earlier secrets sign along already. Wait until one of them has"
+    f"{standard_webhooks.MAX_PREVIOUS_SECRETS} earlier secrets sign along already. Wait until one of them has"
     " ended, or replace the current one without an overlap."
 )
 
@@ -44,7 +44,7 @@ async def test(services: Services, call: Call, webhook_id: str, body: Document) 
 def _example(event_type: str, now: Instant) -> Document:
     """An event of this type about nobody. Raises Invalid for a type that does not exist."""
     if event_type == samples.TEST:
-        return samples.of_nothing(new_id(), now)
+        return samples.test_event(new_id(), now)
     kind = EVENTS.get(ALIASES.get(event_type, event_type))
     if kind is None:
         raise Invalid.field("invalid", "eventType", f"There is no event of the type [{event_type}].")
@@ -78,7 +78,7 @@ async def resend(services: Services, call: Call, event_id: str, webhook_id: str 
     answers = [await services.webhook_event_log.redeliver(None, known, each, call.now) for each in asked]
     if "unknown" in answers:
         raise NotFound(log_detail=f"event {event_id}")
-    services.deliverer.metrics.asked_again.labels("resend").inc(len(answers))
+    services.deliverer.metrics.redeliveries.labels("resend").inc(len(answers))
     services.wake_workers()
     return len(answers)
 
@@ -96,7 +96,7 @@ async def recover(services: Services, call: Call, webhook_id: str, start: Instan
     tenant_ids = None if webhook.get("global") else webhook.get("tenantIds", [])
     log = services.webhook_event_log
     count = await log.recover(None, WebhookId(webhook_id), start, until, call.now, tenant_ids)
-    services.deliverer.metrics.asked_again.labels("recover").inc(count)
+    services.deliverer.metrics.redeliveries.labels("recover").inc(count)
     services.wake_workers()
     return count
 
@@ -127,11 +127,11 @@ async def new_secret(services: Services, call: Call, webhook_id: str, overlap_se
 
     Raises NotFound, and Invalid where as many old ones sign along as a webhook may have: none ends before its time.
     """
-    secret = standard_webhooks.secret_text(os.urandom(standard_webhooks.SECRET_BYTES))
+    secret = standard_webhooks.serialize_secret(os.urandom(standard_webhooks.SECRET_BYTES))
 
     def change(webhook: Document) -> Document:
-        private = standard_webhooks.with_new_secret(webhook.get("private", {}), secret, call.now, overlap_seconds)
-        if len(private["previousSecrets"]) > standard_webhooks.MAXIMUM_PREVIOUS_SECRETS:
+        private = standard_webhooks.replace_secret(webhook.get("private", {}), secret, call.now, overlap_seconds)
+        if len(private["previousSecrets"]) > standard_webhooks.MAX_PREVIOUS_SECRETS:
             raise Invalid.field("tooMany", "overlapInSeconds", _TOO_MANY_SECRETS)
         return {**webhook, "private": private}
 
@@ -144,7 +144,7 @@ async def remove_secret(services: Services, call: Call, webhook_id: str) -> None
 
     def change(webhook: Document) -> Document:
         private = webhook.get("private", {})
-        return {**webhook, "private": standard_webhooks.without_secret(private)} if "secret" in private else webhook
+        return {**webhook, "private": standard_webhooks.remove_secret(private)} if "secret" in private else webhook
 
     await _change(services, call, webhook_id, change)
 

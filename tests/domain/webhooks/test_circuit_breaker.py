@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from identity.domain.webhooks.circuit_breaker import CircuitBreaker, Rules
+from identity.domain.webhooks.circuit_breaker import BreakerSettings, CircuitBreaker
 from identity.domain.webhooks.webhook_health import percent
 
-RULES = Rules(failure_ratio=0.7, minimum_attempts=10, window_seconds=300, pause_seconds=30)
+RULES = BreakerSettings(failure_ratio=0.7, minimum_attempts=10, window_seconds=300, pause_seconds=30)
 
 
-def after(outcomes: str, rules: Rules = RULES, every: float = 1.0) -> CircuitBreaker:
+def after(outcomes: str, rules: BreakerSettings = RULES, every: float = 1.0) -> CircuitBreaker:
     """A breaker that saw these outcomes, `s` or `f`, one each `every` seconds from second 0."""
     breaker = CircuitBreaker(rules)
     for index, outcome in enumerate(outcomes):
@@ -40,7 +40,7 @@ def test_old_attempts_do_not_count():
 
 
 def test_it_never_opens_when_it_is_switched_off():
-    assert not after("f" * 100, Rules(minimum_attempts=0)).is_open
+    assert not after("f" * 100, BreakerSettings(minimum_attempts=0)).is_open
 
 
 def test_a_closed_one_lets_everything_through():

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from identity.domain.webhooks.prefetch_window import Ahead, PrefetchWindow
+from identity.domain.webhooks.prefetch_window import PrefetchHorizon, PrefetchWindow
 
 
-def after(count: int, seconds: float, concurrency: int = 10, most: int = 1000) -> PrefetchWindow:
+def after(count: int, seconds: float, concurrency: int = 10, maximum: int = 1000) -> PrefetchWindow:
     """One that took so many at an even pace, up to this second."""
-    appetite = PrefetchWindow(concurrency, most)
+    window = PrefetchWindow(concurrency, maximum)
     for number in range(1, count + 1):
-        appetite.note(seconds * number / count)
-    return appetite
+        window.note(seconds * number / count)
+    return window
 
 
 def test_an_unknown_receiver_gets_one_round_and_another_to_follow_it():
@@ -34,13 +34,13 @@ def test_nobody_gets_more_than_twenty_rounds():
 
 
 def test_nobody_gets_more_than_leaves_room_for_others_and_everybody_two_rounds():
-    assert after(100_000, 10.0, most=100).room(10.0, held=0) == 100
-    assert after(100_000, 10.0, most=5).room(10.0, held=0) == 20
+    assert after(100_000, 10.0, maximum=100).room(10.0, held=0) == 100
+    assert after(100_000, 10.0, maximum=5).room(10.0, held=0) == 20
 
 
 def test_nothing_is_taken_before_half_is_done():
-    appetite = PrefetchWindow(10, 1000)
-    assert [appetite.room(0.0, held) for held in (20, 11, 10, 9, 0)] == [0, 0, 10, 11, 20]
+    window = PrefetchWindow(10, 1000)
+    assert [window.room(0.0, held) for held in (20, 11, 10, 9, 0)] == [0, 0, 10, 11, 20]
 
 
 def test_a_receiver_that_stopped_is_an_unknown_one_again():
@@ -48,11 +48,11 @@ def test_a_receiver_that_stopped_is_an_unknown_one_again():
 
 
 def test_where_getting_more_takes_long_more_is_at_hand():
-    assert 390 <= after(2000, 10.0, concurrency=50).room(10.0, held=0, ahead_seconds=2.0) <= 410
+    assert 390 <= after(2000, 10.0, concurrency=50).room(10.0, held=0, horizon_seconds=2.0) <= 410
 
 
 def test_what_is_at_hand_lasts_for_some_rounds_of_getting_more_within_reason():
-    ahead = Ahead()
+    ahead = PrefetchHorizon()
     assert ahead.seconds == 0.5
     ahead.note(0.01)
     assert ahead.seconds == 0.5

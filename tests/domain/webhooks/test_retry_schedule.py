@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from identity.domain.webhooks.retry_schedule import RetrySchedule, retry_after_seconds, wait_at_least
+from identity.domain.webhooks.retry_schedule import RetrySchedule, minimum_wait_seconds, retry_after_seconds
 from identity.instants import Instant, later
 
 NOW = Instant(1_700_000_000_000)
@@ -36,7 +36,7 @@ def test_empty_schedule_tries_nothing_twice() -> None:
 def test_as_published_only_an_agreed_transaction_is_repeated_three_times_at_once() -> None:
     schedule = RetrySchedule((5, 300), is_published=True)
     assert schedule.next_attempt(NOW, 1, 0.5) is None
-    assert schedule.next_attempt(NOW, 1, 0.5, was_asked=True) == NOW
+    assert schedule.next_attempt(NOW, 1, 0.5, approval_requested=True) == NOW
     assert [schedule.next_attempt(NOW, attempts, 0.5) for attempts in (2, 3, 4)] == [NOW, NOW, None]
 
 
@@ -63,7 +63,7 @@ def test_receiver_may_ask_for_more_time_but_not_for_less() -> None:
 def test_overloaded_receiver_is_left_alone(
     status: int | None, timed_out: bool, retry_after: float | None, expected: float
 ) -> None:
-    assert wait_at_least(status, timed_out=timed_out, retry_after_seconds=retry_after) == expected
+    assert minimum_wait_seconds(status, timed_out=timed_out, retry_after_seconds=retry_after) == expected
 
 
 @pytest.mark.requirement("webhooks-15.3-16")

@@ -108,7 +108,7 @@ async def test_a_messenger_is_told_what_a_message_has_come_through(sender, clock
         await until(lambda: sender.hurry(clock, lambda: len(receiver.requests) == 2))
         await until(lambda: _is_empty(sender))
     for request in receiver.requests:
-        assert request.headers["webhook-via"] == f"0123456789abcdef, {sender.services.mark}"
+        assert request.headers["webhook-via"] == f"0123456789abcdef, {sender.services.service_id}"
         assert request.headers["traceparent"] == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         assert request.headers["tracestate"] == "a=b"
 
