@@ -1,18 +1,19 @@
-"""Links between accounts at identity providers and users: create, complete a pending one, read, remove.
+"""Links between accounts at identity providers and users: create, complete a pending link, retrieve, delete.
 
-An account is linked to one user of a tenant, and a user to at most as many accounts of a provider as the tenant allows.
-Both are judged by unique indexes: of two that come at once one is turned away, and looks again.
+An account is linked to at most one user of a tenant, and a user to as many accounts of a provider as the tenant allows.
+Unique indexes enforce both; of two concurrent requests one fails and is retried.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 from identity.call import Call, Document
 from identity.domain.providers import identity_providers as provider_rules
-from identity.domain.users import identity_provider_links as rules
+from identity.domain.users import identity_provider_links as link_rules
 from identity.errors import AlreadyLinked, Conflict, Duplicate, FieldError, Invalid, NotFound
-from identity.events.changes import Event
+from identity.events.changes import Change, Event
 from identity.ids import TenantId, parse_id
 from identity.operations.messaging import user_events, user_views
 from identity.operations.objects import crud, user_lookup
@@ -27,29 +28,34 @@ _MEMBERS = ("data", "displayName", "identityProviderId", "identityProviderUserId
 
 
 async def create(services: Services, call: Call, body: Document) -> Document:
-    """Link a user to an account, or complete a pending link. Answers the link.
+    """Link a user to an account, or complete a pending link; return the link.
 
-    Raises Invalid, and AlreadyLinked when the account is another user's. One that is the same user's stays, under the
-    name and with the token given now.
+    A link that the user already has is updated with the given name and token. Raises Invalid, and AlreadyLinked when
+    the account is linked to another user.
     """
     request = services.schemas[SCHEMA].read(body)
-    # The members once stood at the top level.
-    wanted = {name: request[name] for name in _MEMBERS if name in request} | request.get(_WRAPPER, {})
+    # Earlier versions of the API have the members at the top level.
+    requested = {name: request[name] for name in _MEMBERS if name in request} | request.get(_WRAPPER, {})
     prefix = f"{_WRAPPER}." if _WRAPPER in request else ""
     if "pendingIdPLinkId" in request:
-        return await _completed(services, call, request["pendingIdPLinkId"], wanted, prefix)
-    user = await _user(services, call, wanted.get("userId"))
+        return await _complete_pending(services, call, request["pendingIdPLinkId"], requested, prefix)
+    user = await _user(services, call, requested.get("userId"))
     tenant_id = call.tenant_id if user is None else user["tenantId"]
-    provider = await _provider(services, tenant_id, wanted.get("identityProviderId"))
+    provider = await _provider(services, tenant_id, requested.get("identityProviderId"))
     found = {"identityProviderId": provider, "userId": user}
-    crud.require_no_errors(_problems(wanted, found, prefix, ("identityProviderId", "identityProviderUserId", "userId")))
+    crud.require_no_errors(
+        _problems(requested, found, prefix, ("identityProviderId", "identityProviderUserId", "userId"))
+    )
     assert provider is not None
     assert user is not None
-    return await _link(services, call, provider, user, wanted)
+    return await _link(services, call, provider, user, requested)
 
 
 async def retrieve(services: Services, call: Call, query: Mapping[str, str]) -> Document:
-    """The link of an account, or the links of a user, all or those with one provider. Raises NotFound and Invalid."""
+    """Return the link of an account, or the links of a user, optionally with one provider.
+
+    Raises NotFound and Invalid.
+    """
     provider_id, user_id = _id(query, "identityProviderId"), _id(query, "userId")
     account = query.get("identityProviderUserId")
     if account and provider_id is not None:
@@ -67,7 +73,7 @@ async def retrieve(services: Services, call: Call, query: Mapping[str, str]) -> 
 
 
 async def delete(services: Services, call: Call, query: Mapping[str, str]) -> None:
-    """Remove the link of an account to a user. Raises NotFound, and Invalid where one of the three ids is missing."""
+    """Delete the link of an account to a user. Raises NotFound, and Invalid when one of the three ids is missing."""
     provider_id, user_id = _id(query, "identityProviderId"), _id(query, "userId")
     account = query.get("identityProviderUserId")
     given = {"identityProviderId": provider_id, "identityProviderUserId": account, "userId": user_id}
@@ -78,29 +84,22 @@ async def delete(services: Services, call: Call, query: Mapping[str, str]) -> No
     user = await user_lookup.retrieve(services, call, str(user_id))
     tenant_id = TenantId(user["tenantId"])
 
-    async def write(session: Session | None) -> Document:
-        removed = await services.identity_provider_links.remove(
-            tenant_id, user["id"], str(provider_id), str(account), session
-        )
-        if removed is None:
-            raise NotFound(log_detail="no such link")
-        return removed
-
-    def told(removed: Document) -> list[Event]:
-        return [link_event("user.identity-provider.unlink", user, removed)]
-
-    await services.bus.perform(call.within(tenant_id), write, announced=told)
+    change = Change(
+        writes=[functools.partial(_remove, services, tenant_id, user["id"], str(provider_id), str(account))],
+        after_commit=functools.partial(_unlink_events, user),
+    )
+    await services.bus.commit(call.within(tenant_id), change)
 
 
 async def retrieve_pending(services: Services, call: Call, pending_id: str, user_id: str | None) -> Document:
-    """What a pending link would link, and with `user_id` whom to, and how many links they have. Raises NotFound."""
+    """Return what a pending link would link; with `user_id`, also the user and its number of links. Raises NotFound."""
     found = await services.pending_links.find_across_tenants(pending_id)
     if found is None or call.tenant_id not in {None, found[0]}:
         raise NotFound(log_detail="no such pending link")
     tenant_id, pending = found
     provider = await _provider(services, tenant_id, pending["identityProviderId"])
     if provider is None:
-        raise NotFound(log_detail="the provider of a pending link is gone")
+        raise NotFound(log_detail="the provider of a pending link was deleted")
     link: Document = {name: value for name, value in pending.items() if name != "token"}
     link |= {"identityProviderName": provider["name"], "identityProviderType": provider["type"]}
     settings = provider["tenantConfiguration"].get(tenant_id)
@@ -116,47 +115,52 @@ async def retrieve_pending(services: Services, call: Call, pending_id: str, user
 
 
 async def get_free_slot(services: Services, tenant_id: TenantId, user_id: str, provider: Document) -> int:
-    """The number of a user's next link with a provider. Raises Invalid where the tenant allows no further one."""
+    """Return the slot of a user's next link with a provider. Raises Invalid when the limit of links is reached."""
     links = await services.identity_provider_links.find_of_user(tenant_id, user_id, provider["id"])
     limit = provider_rules.link_limit(provider, tenant_id)
     if limit is not None and len(links) >= limit:
-        message = f"A user may be linked to {limit} accounts of this identity provider at the most."
+        message = f"A user may be linked to {limit} accounts of this identity provider at most."
         raise Invalid.whole("[LinkCountExceeded]", message)
-    return rules.first_free_slot(links)
+    return link_rules.first_free_slot(links)
 
 
 def link_event(event_type: str, user: Document, link: Document) -> Event:
-    """An event about a link."""
-    return user_events.about(event_type, user, identityProviderLink=rules.without_secrets(link))
+    """Return an event about a link."""
+    return user_events.about(event_type, user, identityProviderLink=link_rules.without_secrets(link))
 
 
 async def to_response(services: Services, link: Document) -> Document:
-    """The link as the API shows it."""
+    """Return the link in API form."""
     provider = await _providers(services).find_cached(None, link["identityProviderId"])
-    answer: Document = services.schemas[SCHEMA].show({_WRAPPER: rules.for_api(link, provider)})[_WRAPPER]
+    answer: Document = services.schemas[SCHEMA].show({_WRAPPER: link_rules.for_api(link, provider)})[_WRAPPER]
     return answer
 
 
-async def _completed(services: Services, call: Call, pending_id: str, wanted: Document, prefix: str) -> Document:
-    """Link a user to the account of a pending link, whose id is consumed.
+async def _complete_pending(
+    services: Services, call: Call, pending_id: str, requested: Document, prefix: str
+) -> Document:
+    """Link a user to the account of a pending link and consume its id.
 
-    Of several requests with one id, all but the first are refused as if the id did not exist, whoever they are for.
+    Of several requests with one id all but the first are rejected as if the id did not exist, for any user.
     """
-    user = await _user(services, call, wanted.get("userId"))
-    crud.require_no_errors(_problems(wanted, {"userId": user}, prefix, ("userId",)))
+    user = await _user(services, call, requested.get("userId"))
+    crud.require_no_errors(_problems(requested, {"userId": user}, prefix, ("userId",)))
     assert user is not None
     tenant_id = TenantId(user["tenantId"])
     pending = await services.pending_links.find(tenant_id, pending_id)
     provider = None if pending is None else await _provider(services, tenant_id, pending["identityProviderId"])
     if pending is None or provider is None:
         raise _not_pending()
-    # Checked before the id is consumed: a caller who is over the limit may remove a link and send it again.
+    links = services.identity_provider_links
+    # Checked before the id is consumed: a caller over the limit may delete a link and use the id again.
     try:
         await get_free_slot(services, tenant_id, user["id"], provider)
-        await _require_not_another_s(services, tenant_id, user, pending)
+        _require_own(
+            await links.find_account(tenant_id, pending["identityProviderId"], pending["identityProviderUserId"]), user
+        )
     except (AlreadyLinked, Invalid):
-        # What stands in the way may be the link that another request just made of this id, which is then consumed:
-        # the outcome of a lost race is the same as that of any later request.
+        # The obstacle may be the link that a concurrent request made with this id, which is then consumed: that
+        # request must have the same outcome as any later one.
         if await services.pending_links.find(tenant_id, pending_id) is None:
             raise _not_pending() from None
         raise
@@ -166,46 +170,57 @@ async def _completed(services: Services, call: Call, pending_id: str, wanted: Do
     return await _link(services, call, provider, user, pending)
 
 
-async def _require_not_another_s(services: Services, tenant_id: TenantId, user: Document, pending: Document) -> None:
-    """Raise AlreadyLinked where the account is another user's."""
-    provider_id, account = pending["identityProviderId"], pending["identityProviderUserId"]
-    known = await services.identity_provider_links.find_account(tenant_id, provider_id, account)
-    if known is not None and known["userId"] != user["id"]:
-        raise AlreadyLinked(log_detail="the account is another user's")
+def _require_own(link: Document | None, user: Document) -> None:
+    """Raise AlreadyLinked when the account is linked to another user."""
+    if link is not None and link["userId"] != user["id"]:
+        raise AlreadyLinked(log_detail="the account is linked to another user")
 
 
-async def _link(services: Services, call: Call, provider: Document, user: Document, wanted: Document) -> Document:
-    tenant_id, account = TenantId(user["tenantId"]), wanted["identityProviderUserId"]
-    given = {name: wanted.get(name) for name in ("data", "displayName", "token")}
+async def _link(services: Services, call: Call, provider: Document, user: Document, requested: Document) -> Document:
+    return await crud.retry_on_conflict(functools.partial(_link_once, services, call, provider, user, requested))
+
+
+async def _link_once(
+    services: Services, call: Call, provider: Document, user: Document, requested: Document
+) -> Document:
+    """Insert a link, or update the user's existing one. Raises Conflict."""
+    tenant_id, account = TenantId(user["tenantId"]), requested["identityProviderUserId"]
+    members = {name: requested.get(name) for name in ("data", "displayName", "token")}
     links = services.identity_provider_links
+    known = await links.find_account(tenant_id, provider["id"], account)
+    _require_own(known, user)
+    if known is not None:
+        if not await links.refresh(tenant_id, known, members["displayName"], members["token"]):
+            raise Conflict
+        return known | {name: members[name] for name in ("displayName", "token") if members[name] is not None}
+    link = link_rules.build_link(provider, account, tenant_id, user["id"], call.now, **members)
+    link["private"] = {"slot": await get_free_slot(services, tenant_id, user["id"], provider)}
+    change = Change(
+        writes=[functools.partial(links.insert, tenant_id, link)],
+        after_commit=[link_event("user.identity-provider.link", user, link)],
+    )
+    try:
+        await services.bus.commit(call.within(tenant_id), change)
+    except Duplicate as duplicate:
+        raise Conflict from duplicate
+    return link
 
-    async def attempt() -> Document:
-        known = await links.find_account(tenant_id, provider["id"], account)
-        if known is not None and known["userId"] != user["id"]:
-            raise AlreadyLinked(log_detail="the account is another user's")
-        if known is not None:
-            if not await links.refresh(tenant_id, known, given["displayName"], given["token"]):
-                raise Conflict
-            said = {name: given[name] for name in ("displayName", "token") if given[name] is not None}
-            return {**known, **said}
-        link = rules.build_link(provider, account, tenant_id, user["id"], call.now, **given)
-        link["private"] = {"slot": await get_free_slot(services, tenant_id, user["id"], provider)}
 
-        async def write(session: Session | None) -> None:
-            await links.insert(tenant_id, link, session)
+async def _remove(
+    services: Services, tenant_id: TenantId, user_id: str, provider_id: str, account: str, session: Session | None
+) -> Document:
+    removed = await services.identity_provider_links.remove(tenant_id, user_id, provider_id, account, session)
+    if removed is None:
+        raise NotFound(log_detail="no such link")
+    return removed
 
-        try:
-            told = [link_event("user.identity-provider.link", user, link)]
-            await services.bus.perform(call.within(tenant_id), write, announced=told)
-        except Duplicate as duplicate:
-            raise Conflict from duplicate
-        return link
 
-    return await crud.retry_on_conflict(attempt)
+def _unlink_events(user: Document, removed: Sequence[Document]) -> list[Event]:
+    return [link_event("user.identity-provider.unlink", user, link) for link in removed]
 
 
 async def _user(services: Services, call: Call, user_id: str | None) -> Document | None:
-    """The user to link, if there is one."""
+    """Return the user to link, if it exists."""
     try:
         return None if user_id is None else await user_lookup.retrieve(services, call, user_id)
     except NotFound:
@@ -213,7 +228,7 @@ async def _user(services: Services, call: Call, user_id: str | None) -> Document
 
 
 async def _provider(services: Services, tenant_id: str | None, provider_id: str | None) -> Document | None:
-    """The provider, if the tenant may use it."""
+    """Return the provider if the tenant may use it."""
     provider = None if provider_id is None else await _providers(services).find_cached(None, provider_id)
     if provider is None or (tenant_id is not None and not provider_rules.is_of(provider, tenant_id)):
         return None
@@ -225,18 +240,18 @@ def _providers(services: Services) -> Documents:
 
 
 async def _tenant(services: Services, call: Call, user_id: str | None) -> TenantId:
-    """The tenant of a link that is asked for: the call's, else that of the user who is named."""
+    """Return the tenant of a requested link: the call's, else that of the named user."""
     if call.tenant_id is None and user_id is not None:
         return await user_lookup.get_tenant_id(services, call, user_id)
     return crud.require_tenant(call)
 
 
-def _problems(wanted: Document, found: Document, prefix: str, needed: Sequence[str]) -> list[FieldError]:
-    """What is missing of the members needed, and what names nothing that exists: `found` is what was looked up."""
+def _problems(requested: Document, found: Document, prefix: str, required: Sequence[str]) -> list[FieldError]:
+    """Return errors for required members that are missing or whose object, looked up in `found`, does not exist."""
     errors = []
-    for name in needed:
+    for name in required:
         path = f"{prefix}{name}"
-        if name not in wanted:
+        if name not in requested:
             kind = "blank" if name == "identityProviderUserId" else "missing"
             errors.append(FieldError.of(kind, path, f"You must specify the [{path}] property."))
         elif found.get(name, name) is None:
