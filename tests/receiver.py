@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 DEADLINE_SECONDS = 20
+_PORTS: set[int] = set()
 
 
 @dataclasses.dataclass
@@ -118,9 +119,18 @@ class Receiver:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}/hook"
 
     async def start(self, port: int = 0, address: str = "127.0.0.1") -> None:
-        """Listen on a free port, or on the one given."""
-        self._server = await asyncio.start_server(self._serve, address, port, ssl=self._tls)
-        self.port = self._server.sockets[0].getsockname()[1]
+        """Listen on a port that no receiver of this process had before, or on the one given.
+
+        The service caches by address what it read from a server: a second server under it would not be asked.
+        """
+        while True:
+            self._server = await asyncio.start_server(self._serve, address, port, ssl=self._tls)
+            self.port = self._server.sockets[0].getsockname()[1]
+            if port or self.port not in _PORTS:
+                break
+            self._server.close()
+            await self._server.wait_closed()
+        _PORTS.add(self.port)
 
     async def stop(self) -> None:
         """Stop listening, so that connections are refused, and cut those that are open."""

@@ -39,7 +39,7 @@ async def test_entity_gets_tokens_in_two_ways(service, api, tenant_api, tenant) 
             assert claims(given["access_token"])["permissions"] == {target["id"]: ["read"]}
         refused = client.client_credentials_grant(caller["clientId"], "wrong", scope)
         assert refused.status == 401
-        # These two methods send the token alone; who asks has to say who it is (RFC 7662 section 2.1).
+        # These two methods send the token alone; an entity has to authenticate (RFC 7662 section 2.1).
         token = done(answers[0])["access_token"]
         for answer in (
             client.introspect_client_credentials_access_token(token),
@@ -47,6 +47,6 @@ async def test_entity_gets_tokens_in_two_ways(service, api, tenant_api, tenant) 
                 SimpleNamespace(token=token, tenantId=tenant["id"])
             ),
         ):
-            assert (answer.status, answer.error_response["error_reason"]) == (400, "missing_client_id")
+            assert answer.status == 401
 
     await asyncio.to_thread(work)

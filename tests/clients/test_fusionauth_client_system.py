@@ -78,7 +78,7 @@ async def test_the_client_asks_for_features(service: app.Service) -> None:
         assert done(client.retrieve_reactor_metrics()) == {"metrics": {"breachedPasswordMetrics": {}}}
         done(client.activate_reactor({"licenseId": "any"}))
         done(client.regenerate_reactor_keys())
-        assert client.deactivate_reactor().error_response["generalErrors"][0]["code"] == "[NotSupported]"
+        done(client.deactivate_reactor())
 
     await with_client(service, work)
 
