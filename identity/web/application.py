@@ -55,7 +55,7 @@ from identity.web.api import (
 )
 from identity.web.base_handlers import BaseHandler, Route, UnknownPathHandler
 from identity.web.client_address import AddressBook
-from identity.web.hosted import pages
+from identity.web.hosted import landing_page
 from identity.web.in_flight import InFlight
 from identity.web.oauth2 import (
     authorize,
@@ -80,7 +80,7 @@ from identity.web.oauth2 import (
     userinfo,
     verification_gates,
 )
-from identity.web.self_service import account, account_factors, email_changes, tenant_links, verify
+from identity.web.self_service import account, account_two_factor, email_changes, tenant_links, verify
 from identity.web.self_service import passwords as password_pages
 
 _log = structlog.get_logger("identity.access")
@@ -154,10 +154,10 @@ _PAGES = (
     verify,
     password_pages,
     account,
-    account_factors,
+    account_two_factor,
     email_changes,
     tenant_links,
-    pages,
+    landing_page,
     admin,
 )
 

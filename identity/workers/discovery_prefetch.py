@@ -63,7 +63,7 @@ class DiscoveryPrefetch:
     async def _read_tenant(self, tenant_id: str) -> None:
         hints = TenantHints(tenant_id)
         await discovery.configuration(self._services, hints, "")
-        await discovery.read_keys(self._services, hints)
+        await discovery.prefetch_key_set(self._services, hints)
 
     async def _read(self) -> None:
         await self._read_default()

@@ -333,7 +333,7 @@ async def test_attack_42_another_site_registers_nobody_in_the_victims_browser(se
 
 @pytest.mark.requirement("attack-48")
 async def test_attack_48_one_address_registers_only_so_often(rp, browser, monkeypatch):
-    monkeypatch.setattr("identity.operations.pages.self_service.REGISTRATIONS", 2)
+    monkeypatch.setattr("identity.operations.pages.registration_page.REGISTRATIONS", 2)
     await offer(rp)
     shown = await open_page(rp, browser)
     for _ in range(2):

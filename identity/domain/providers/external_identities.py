@@ -16,13 +16,13 @@ _OUT_OF_RANGE: Final = 2**63
 """The first whole number that no store and no lambda can take."""
 _EMAIL = re.compile(r"[^\s@\x00-\x1f\"<>]{1,64}@[^\s@\x00-\x1f\"<>]{1,190}")
 
-PROFILE: Final = (
+PROFILE_MEMBERS: Final = (
     *("birthDate", "data", "firstName", "fullName", "imageUrl", "lastName", "middleName", "mobilePhone"),
     *("preferredLanguages", "timezone"),
 )
 """The members of a user that a provider may fill, by claim map or lambda: none by which anybody logs in."""
 
-REGISTRATION: Final = ("data", "preferredLanguages", "roles", "timezone", "username")
+REGISTRATION_MEMBERS: Final = ("data", "preferredLanguages", "roles", "timezone", "username")
 """The members of a registration that a reconcile lambda may fill."""
 
 
@@ -47,7 +47,7 @@ class ExternalIdentity:
         return self.email or self.username
 
 
-def read(
+def parse(
     oauth2: Mapping[str, Any], claims: Document, *, lambda_arguments: tuple[Document, ...], token: str | None = None
 ) -> ExternalIdentity | None:
     """The identity in some claims, by the names that the provider's settings give them; None without a unique id."""
@@ -66,23 +66,23 @@ def read(
     )
 
 
-def is_sound(value: object, depth: int = 0) -> bool:
+def is_storable(value: object, depth: int = 0) -> bool:
     """Whether what a provider sent can be kept and passed on: not too deep, texts real text, numbers in range."""
     if depth > _MAXIMUM_DEPTH:
         return False
     if isinstance(value, dict):
-        return all("\0" not in name and is_sound(name) for name in value) and all(
-            is_sound(member, depth + 1) for member in value.values()
+        return all("\0" not in name and is_storable(name) for name in value) and all(
+            is_storable(member, depth + 1) for member in value.values()
         )
     if isinstance(value, list):
-        return all(is_sound(item, depth + 1) for item in value)
+        return all(is_storable(item, depth + 1) for item in value)
     if isinstance(value, int | float):
         return -_OUT_OF_RANGE <= value < _OUT_OF_RANGE if isinstance(value, int) else math.isfinite(value)
     # A lone half of a surrogate pair is no character: nothing that we write to could take it.
     return not isinstance(value, str) or not any("\ud800" <= character <= "\udfff" for character in value)
 
 
-def mapped(claim_map: Mapping[str, str], claims: Mapping[str, Any]) -> tuple[Document, Document]:
+def map_claims(claim_map: Mapping[str, str], claims: Mapping[str, Any]) -> tuple[Document, Document]:
     """What a claim map makes of claims: members of the user, and members of the registration."""
     user: Document = {}
     registration: Document = {}

@@ -89,7 +89,7 @@ _CLAIMS: Final = {
 }
 _BUTTON: Final = "Login with OpenID Connect"
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
-CALLED: Final = ("issuer", "token_endpoint", "userinfo_endpoint")
+CALLED_URLS: Final = ("issuer", "token_endpoint", "userinfo_endpoint")
 """The addresses of a provider that the service itself calls."""
 
 _IMAGE: Final = re.compile(r"https://[A-Za-z0-9._-]+(:[0-9]{1,5})?(/[\x21\x23-\x7e]*)?")
@@ -105,7 +105,7 @@ RECONCILE_LAMBDAS: Final[Mapping[str, str]] = {
 """type -> the type that its reconcile lambda must have."""
 
 
-def completed(document: Document, stored: Document | None) -> Document:
+def complete(document: Document, stored: Document | None) -> Document:
     """The provider with what belongs to its type, defaults filled in, ids and domains in one form.
 
     The type may be missing, when its absence is known already.
@@ -142,13 +142,13 @@ def problems(provider: Document, stored: Document | None) -> list[FieldError]:
     return errors
 
 
-def settings_for(provider: Document, application_id: str) -> Document | None:
+def find_enabled_settings(provider: Document, application_id: str) -> Document | None:
     """What the provider is set to for an application, or None where it is not to be used."""
     found: Document | None = provider["applicationConfiguration"].get(application_id)
     return found if provider["enabled"] and found is not None and found["enabled"] else None
 
 
-def oauth2_for(provider: Document, application_id: str) -> Document:
+def effective_oauth2(provider: Document, application_id: str) -> Document:
     """The `oauth2` of a provider, with what is different for an application."""
     own = provider["applicationConfiguration"].get(application_id, {}).get("oauth2", {})
     return {**provider["oauth2"], **own}
@@ -178,7 +178,7 @@ class Button:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Offer:
+class ProviderOptions:
     """What a login page offers beside a password; `plain_urls` are the addresses without TLS that it may lead to."""
 
     buttons: tuple[Button, ...] = ()
@@ -186,32 +186,34 @@ class Offer:
     plain_urls: tuple[str, ...] = ()
 
 
-NOTHING: Final = Offer()
+NO_OPTIONS: Final = ProviderOptions()
 
 
-def reachable(providers: Iterable[Document], tenant_id: str, application_id: str) -> list[Document]:
+def login_page_providers(providers: Iterable[Document], tenant_id: str, application_id: str) -> list[Document]:
     """The providers that a browser of an application's user can be sent to, by name."""
     found = [
         one
         for one in providers
-        if one["type"] == OPENID_CONNECT and is_of(one, tenant_id) and settings_for(one, application_id)
+        if one["type"] == OPENID_CONNECT
+        and is_available_to(one, tenant_id)
+        and find_enabled_settings(one, application_id)
     ]
     return sorted(found, key=lambda one: (one["name"].lower(), one["id"]))
 
 
-def offer(providers: Iterable[Document], application_id: str) -> Offer:
+def options_of(providers: Iterable[Document], application_id: str) -> ProviderOptions:
     """What the login page of an application offers, of providers that are reachable."""
     known = list(providers)
-    geoip = [oauth2_for(one, application_id) for one in known]
+    geoip = [effective_oauth2(one, application_id) for one in known]
     urls = [place.get(name) or "" for place in geoip for name in ("authorization_endpoint", "issuer")]
-    return Offer(
+    return ProviderOptions(
         tuple(_button(one, application_id) for one in known),
         any(one["domains"] for one in known),
         tuple(sorted({url for url in urls if url.startswith("http:")})),
     )
 
 
-def managing(providers: Iterable[Document], login_id: str) -> Document | None:
+def find_by_domain(providers: Iterable[Document], login_id: str) -> Document | None:
     """Of reachable providers the one that manages an email address, or a bare domain; a tenant's own comes first."""
     domain = domain_of(login_id)
     found = [one for one in providers if domain in one["domains"]]
@@ -240,7 +242,7 @@ def transport_problem(url: str, networks: Sequence[Network]) -> str | None:
     return None if any(address in network for network in networks) else "it must be an https URL"
 
 
-def is_of(provider: Document, tenant_id: str) -> bool:
+def is_available_to(provider: Document, tenant_id: str) -> bool:
     """Whether a tenant may use the provider: it is shared, or its own."""
     return provider.get("tenantId") in {None, tenant_id}
 
@@ -250,7 +252,7 @@ def domain_of(text: str) -> str:
     return text.strip().lower().rpartition("@")[2]
 
 
-def as_looked_up(provider: Document) -> Document:
+def public_view(provider: Document) -> Document:
     """What anybody may learn of a provider who knows a domain that it manages."""
     applications: Mapping[str, Any] = provider["applicationConfiguration"]
     oauth2 = {name: provider["oauth2"][name] for name in _SHOWN_AT_LOOKUP if name in provider.get("oauth2", {})}
@@ -308,12 +310,12 @@ def _openid_connect_problems(provider: Document) -> list[FieldError]:
         needed += _ENDPOINTS
     errors = [_missing(f"oauth2.{name}") for name in needed if not oauth2.get(name)]
     address = oauth2.get("authorization_endpoint")
-    if address is not None and not is_web_address(address):
+    if address is not None and not is_web_url(address):
         errors.append(_problem("invalid", "oauth2.authorization_endpoint", "It must be an absolute http or https URL."))
     return errors
 
 
-def is_web_address(text: str) -> bool:
+def is_web_url(text: str) -> bool:
     """Whether a browser may be sent there: an absolute http or https URL that names a host and nobody."""
     try:
         parts = urllib.parse.urlsplit(text)

@@ -88,14 +88,14 @@ _OF_EVERY_TENANT: Final[Document] = {
 }
 
 
-class PreparedKeys:
+class KeySetCache:
     """The key sets as bytes, each made anew only when something that it is made of changed, and each key only once."""
 
     def __init__(self) -> None:
         self._jwks: dict[tuple[str, str], Document] = {}
-        self._sets: collections.OrderedDict[str, _PreparedSet] = collections.OrderedDict()
+        self._sets: collections.OrderedDict[str, _CachedKeySet] = collections.OrderedDict()
 
-    async def get(self, services: Services, hints: TenantHints, now: Instant) -> Prepared:
+    async def get(self, services: Services, hints: TenantHints, now: Instant) -> JsonDocument:
         """The public keys of a tenant, of all tenants when none is named. Raises InvalidRequest for an unknown one."""
         tenant = await clients.find_named_tenant(services, hints)
         name = "" if tenant is None else tenant["id"]
@@ -109,7 +109,7 @@ class PreparedKeys:
         self._sets.move_to_end(name)
         return known.prepared
 
-    def _made(self, sources: KeySources, now: Instant) -> _PreparedSet:
+    def _made(self, sources: KeySources, now: Instant) -> _CachedKeySet:
         keys, until = published_keys.select_published(sources, now)
         # The material of a key never changes; an id may come back with another, and then the kid differs.
         ours = {(key["id"], key["kid"]): key for key in keys}
@@ -118,10 +118,10 @@ class PreparedKeys:
         existing = {(key["id"], key.get("kid")) for key in sources.keys}
         kept = {named: jwk for named, jwk in self._jwks.items() if named in existing}
         self._jwks = {**kept, **dict(zip(fresh, made, strict=True))}
-        return _PreparedSet(sources, until, Prepared({"keys": [self._jwks[named] for named in ours]}))
+        return _CachedKeySet(sources, until, JsonDocument({"keys": [self._jwks[named] for named in ours]}))
 
 
-class Prepared:
+class JsonDocument:
     """A JSON document as bytes, and the ETag that names its content."""
 
     def __init__(self, document: Document) -> None:
@@ -130,17 +130,17 @@ class Prepared:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _PreparedSet:
+class _CachedKeySet:
     sources: KeySources
     until: Instant | None
-    prepared: Prepared
+    prepared: JsonDocument
 
     def holds(self, sources: KeySources, now: Instant) -> bool:
         """Whether the set is still made of these documents, and none of its keys has left it."""
         return self.sources.is_same(sources) and (self.until is None or now < self.until)
 
 
-async def read_keys(services: Services, hints: TenantHints) -> None:
+async def prefetch_key_set(services: Services, hints: TenantHints) -> None:
     """Read what the key set of a tenant is made of into the caches. Raises InvalidRequest for an unknown tenant."""
     await published_keys.find_sources(services, await clients.find_named_tenant(services, hints))
 
@@ -161,7 +161,7 @@ async def signing_kid(services: Services, application_id: str, now: Instant) -> 
     return kid
 
 
-async def configuration(services: Services, hints: TenantHints, base_url: str) -> Prepared:
+async def configuration(services: Services, hints: TenantHints, base_url: str) -> JsonDocument:
     """The metadata of a tenant, the default one when none is named. Raises InvalidRequest for an unknown one."""
     named = await clients.find_named_tenant(services, hints)
     tenant = named or await clients.get_default_tenant(services)
@@ -175,7 +175,7 @@ async def configuration(services: Services, hints: TenantHints, base_url: str) -
         del document["dpop_signing_alg_values_supported"]
     if named is not None:
         document["jwks_uri"] = f"{base_url}/{named['id']}{_PATHS['jwks_uri']}"
-    return Prepared(document)
+    return JsonDocument(document)
 
 
 def metadata(tenant: Document, base_url: str, options: Sequence[Document], grant_types: Iterable[str]) -> Document:

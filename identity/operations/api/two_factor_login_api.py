@@ -25,14 +25,14 @@ _START = "api/two-factor-start.request.json"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Completed:
+class TwoFactorLoginResponse:
     """The Login API response; `trust_seconds` goes with a `twoFactorTrustId`, for its cookie."""
 
     answer: LoginResponse
     trust_seconds: int | None = None
 
 
-async def log_in(services: Services, call: Call, body: Document, trust_id: str | None = None) -> Completed:
+async def log_in(services: Services, call: Call, body: Document, trust_id: str | None = None) -> TwoFactorLoginResponse:
     """The Login API response for a challenge and a code; `trust_id` is what the browser's cookie has of trust.
 
     Raises NotFound for a challenge that does not wait, WrongCode, Unavailable after too many wrong codes, Invalid for
@@ -117,10 +117,10 @@ async def _with_trust(
     application: Document | None,
     request: Document,
     trust_id: str | None,
-) -> Completed:
+) -> TwoFactorLoginResponse:
     """The answer with what the second factor is good for beside the login, unless the user may not log in at all."""
     if answer.body is None or isinstance(result, steps.Barred):
-        return Completed(answer)
+        return TwoFactorLoginResponse(answer)
     tenant, about = verified.challenge.tenant, verified.challenge.login_state
     token = await two_factor_trust.issue_trust_token(services, tenant, verified.user, about.get("trustChallenge"))
     body: Document = {**answer.body, "trustToken": token}
@@ -130,7 +130,7 @@ async def _with_trust(
             services, call, tenant, application, verified.user, secret=trust_id
         )
         body["twoFactorTrustId"] = shown
-    return Completed(dataclasses.replace(answer, body=body), seconds)
+    return TwoFactorLoginResponse(dataclasses.replace(answer, body=body), seconds)
 
 
 async def _user(services: Services, call: Call, request: Document) -> Document:

@@ -117,10 +117,10 @@ async def begin(services: Services, call: Call, verified_client: VerifiedClient,
     if request.forbids_pages:
         raise LoginRequired("authentication_required", "The user has to log in.")
     if request.idp_hint is not None:
-        return await authorization_redirect.by_hint(services, call, verified_client, browser, request.idp_hint)
+        return await authorization_redirect.redirect_by_hint(services, call, verified_client, browser, request.idp_hint)
     login_id, redirect = request.login_hint or "", None
     if login_id:
-        redirect = await authorization_redirect.by_domain(services, call, verified_client, browser, login_id)
+        redirect = await authorization_redirect.redirect_by_domain(services, call, verified_client, browser, login_id)
     return redirect or LoginPage(client, login_id)
 
 
@@ -147,7 +147,7 @@ async def redirect_to_provider(
     """Redirect to the identity provider that was chosen on the login page. Raises OAuth2Error."""
     if validate(call, verified_client).forbids_pages:
         return await begin(services, call, verified_client, browser)
-    return await authorization_redirect.by_hint(
+    return await authorization_redirect.redirect_by_hint(
         services, call, verified_client, browser, provider_id, is_persistent=is_persistent
     )
 
@@ -169,12 +169,12 @@ async def log_in(
     if request.forbids_pages:
         return await begin(services, call, verified_client, browser)
     await _require_allowed(services, call, verified_client, request)
-    redirect = await authorization_redirect.by_domain(
+    redirect = await authorization_redirect.redirect_by_domain(
         services, call, verified_client, browser, login_id, is_persistent=is_persistent
     )
     if redirect is not None:
         return redirect
-    if not credentials.password and (await authorization_redirect.offer(services, client)).manages_domains:
+    if not credentials.password and (await authorization_redirect.find_options(services, client)).manages_domains:
         return LoginPage(client, login_id)
     result = await authenticate(services, call.within(client.tenant_id), client, credentials)
     if isinstance(result, login_outcomes.Halt):

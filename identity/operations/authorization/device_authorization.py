@@ -45,7 +45,7 @@ async def begin(services: Services, call: Call, identified: IdentifiedClient, fo
     verification_uri = client.oauth.get("deviceVerificationURL")
     if not verification_uri:
         raise InvalidRequest("missing_verification_uri", "The application has no deviceVerificationURL.")
-    links, requested = device_links.split(scopes.parse(form.get("scope")))
+    links, requested = device_links.split_scopes(scopes.parse(form.get("scope")))
     granted = scopes.apply_policy(requested, client.oauth, client.application["scopes"])
     features.require_request(services, client.application, granted)
     await _require_room(services, call, identified, form, granted)
@@ -58,7 +58,7 @@ async def begin(services: Services, call: Call, identified: IdentifiedClient, fo
     expires_in: int = limits["deviceCodeTimeToLiveInSeconds"]
     if links is not None:
         counted = dataclasses.replace(call, is_client_authenticated=identified.has_credentials)
-        grant["pendingIdPLinkId"] = await device_links.pending(services, counted, client, links, expires_in)
+        grant["pendingIdPLinkId"] = await device_links.store_pending_link(services, counted, client, links, expires_in)
     device_code, user_code = await _issued(services, call, client, grant, expires_in)
     return {
         "device_code": device_code,

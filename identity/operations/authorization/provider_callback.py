@@ -87,9 +87,9 @@ async def complete_login(
     provider = await services.identity_providers.find_cached(None, document["providerId"])
     if (
         provider is None
-        or not rules.is_of(provider, client.tenant_id)
-        or rules.settings_for(provider, client.client_id) is None
-        or rules.oauth2_for(provider, client.client_id).get("issuer") != document["issuer"]
+        or not rules.is_available_to(provider, client.tenant_id)
+        or rules.find_enabled_settings(provider, client.client_id) is None
+        or rules.effective_oauth2(provider, client.client_id).get("issuer") != document["issuer"]
     ):
         return LoginPage(client, "", ProviderFailed("[InvalidIdentityProviderId]"))
     request = authorization.validate(call, detour.verified_client)
@@ -100,15 +100,15 @@ async def complete_login(
             known["nonce"] = document["nonce"]
         result = await federation.authenticate(services, call, client, provider, {**answer, **known})
     except _RefusedError as error:
-        await authorization_redirect.tell(services, call, client, provider, error.reason, error.kind)
+        await authorization_redirect.log_failure(services, call, client, provider, error.reason, error.kind)
         return LoginPage(client, "", ProviderFailed(error.key))
     except ServiceError as error:
         if not isinstance(error, LoginPrevented | WebhookTransactionFailed | Unavailable):
-            await authorization_redirect.tell(
+            await authorization_redirect.log_failure(
                 services, call, client, provider, error.log_detail or error.message, "Error"
             )
         return LoginPage(client, "", problem_of(error))
-    if isinstance(result, federation.Pending):
+    if isinstance(result, federation.PendingLink):
         return await _link_wanted(services, detour, result, browser)
     kind, is_persistent = rules.AUTHENTICATION_TYPES[provider["type"]], document["isPersistent"]
     if not isinstance(result, steps.LoggedIn):
@@ -170,7 +170,7 @@ def _quoted(text: str) -> str:
 
 
 async def _link_wanted(
-    services: Services, detour: FederationState, pending: federation.Pending, browser: Browser
+    services: Services, detour: FederationState, pending: federation.PendingLink, browser: Browser
 ) -> LinkRequired:
     """Remember the request, until the user has said who they are here."""
     client, link = detour.verified_client.client, new_secret()

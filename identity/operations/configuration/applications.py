@@ -143,7 +143,7 @@ async def delete(services: Services, call: Call, application_id: str) -> None:
     tenant_id, client_id = TenantId(stored["tenantId"]), ApplicationId(application_id)
     await services.refresh_tokens.revoke_application(tenant_id, client_id)
     await services.users.remove_registrations(tenant_id, client_id)
-    await identity_providers.forget_applications(services, [application_id])
+    await identity_providers.remove_applications(services, [application_id])
     await groups.forget_application(services, tenant_id, application_id)
     await scope_consents.forget_application(services, tenant_id, client_id)
     await services.two_factor_trusts.remove_application(tenant_id, client_id)

@@ -200,7 +200,7 @@ async def _remove_contents(services: Services, tenant_id: TenantId) -> None:
     await services.logout_notices.delete_all(tenant_id)
     await services.text_messages.delete_all(tenant_id)
     await services.login_records.delete_of_tenant(tenant_id)
-    await identity_providers.forget_tenant(services, tenant_id)
+    await identity_providers.remove_tenant(services, tenant_id)
     for documents in services.documents.values():
         if documents.is_tenant_scoped:
             await documents.delete_in_chunks(tenant_id, {})

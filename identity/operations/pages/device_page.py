@@ -29,7 +29,7 @@ class DevicePage:
     link: Document
 
 
-async def client_of(services: Services, call: Call, hints: TenantHints, given: Document) -> Client:
+async def get_client(services: Services, call: Call, hints: TenantHints, given: Document) -> Client:
     """The client whose device is to be connected.
 
     Raises InvalidRequest, UnauthorizedClient where it has no devices, and AddressRefusedError.
@@ -40,7 +40,7 @@ async def client_of(services: Services, call: Call, hints: TenantHints, given: D
     return client
 
 
-async def signed_in(services: Services, client: Client, browser: Browser) -> Document | None:
+async def find_signed_in_user(services: Services, client: Client, browser: Browser) -> Document | None:
     """The user of the browser's session, if there is one."""
     session = await sso_sessions.find(services, client.tenant, browser.sso_secret)
     return None if session is None else await services.users.find_cached(client.tenant_id, session.user_id)

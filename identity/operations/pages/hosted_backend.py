@@ -38,7 +38,7 @@ _RESPONSE_ERRORS: Final = ("error", "error_reason", "error_description")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Departure:
+class LoginRedirect:
     """Where the browser goes to log in, the secret that it has to return with, and how long the login may take."""
 
     location: str
@@ -60,14 +60,14 @@ class CookieTokens:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Arrival:
+class LoginResult:
     """The way back to the application; `tokens` is None where the login failed, which the URL then reports."""
 
     location: str
     tokens: CookieTokens | None
 
 
-async def find(services: Services, call: Call, hints: TenantHints, client_id: str | None) -> Client:
+async def find_client(services: Services, call: Call, hints: TenantHints, client_id: str | None) -> Client:
     """The client of a request. Raises InvalidRequest, UnauthorizedClient and AddressRefusedError."""
     client = await clients.get_client(services, hints, client_id)
     await ip_access_lists.require_address(services, client, call.origin.ip_address)
@@ -75,7 +75,7 @@ async def find(services: Services, call: Call, hints: TenantHints, client_id: st
     return client
 
 
-async def begin(
+async def begin_login(
     services: Services,
     call: Call,
     client: Client,
@@ -83,7 +83,7 @@ async def begin(
     browser_secret: str,
     *,
     registers: bool = False,
-) -> Departure:
+) -> LoginRedirect:
     """Begin a login, or a registration where the application offers that. Raises InvalidRequest."""
     secret, state, verifier = browser_secret or new_secret(), new_secret(), new_secret()
     detour: Document = {
@@ -108,10 +108,10 @@ async def begin(
         "state": state,
         "tenantId": client.tenant_id,
     }
-    return Departure(redirect_uris.with_query(call.origin.base_url + path, parameters), secret, ttl_seconds)
+    return LoginRedirect(redirect_uris.with_query(call.origin.base_url + path, parameters), secret, ttl_seconds)
 
 
-async def complete(services: Services, call: Call, given: Mapping[str, str], browser_secret: str) -> Arrival:
+async def complete_login(services: Services, call: Call, given: Mapping[str, str], browser_secret: str) -> LoginResult:
     """Exchange the code of an authorization response, for the browser that began the login, and only once.
 
     Raises InvalidRequest for any other browser and for a login that is over, and what the token endpoint raises.
@@ -120,12 +120,12 @@ async def complete(services: Services, call: Call, given: Mapping[str, str], bro
     if found is None:
         raise InvalidRequest("unknown", "This sign-in has expired, was completed already, or began in another browser.")
     tenant_id, detour = found
-    client = await find(services, call, TenantHints(parameter=tenant_id), detour["clientId"])
+    client = await find_client(services, call, TenantHints(parameter=tenant_id), detour["clientId"])
     back = {} if detour["state"] is None else {"state": str(detour["state"])}
     target = rules.target(client.application, detour["redirectUri"])
     if "error" in given:
         told = {name: given[name] for name in _RESPONSE_ERRORS if name in given}
-        return Arrival(redirect_uris.with_query(target, {**told, **back}), None)
+        return LoginResult(redirect_uris.with_query(target, {**told, **back}), None)
     form = {
         "grant_type": "authorization_code",
         "code": given.get("code"),
@@ -133,7 +133,7 @@ async def complete(services: Services, call: Call, given: Mapping[str, str], bro
         "redirect_uri": hosted_backend_callback.address(call, client),
     }
     tokens = await _exchanged(services, call, client, form)
-    return Arrival(redirect_uris.with_query(target, back), tokens)
+    return LoginResult(redirect_uris.with_query(target, back), tokens)
 
 
 async def refresh(
@@ -144,7 +144,7 @@ async def refresh(
     return await _exchanged(services, call, client, form)
 
 
-async def user(services: Services, call: Call, access_token: str, origin: str | None) -> Document:
+async def retrieve_user(services: Services, call: Call, access_token: str, origin: str | None) -> Document:
     """The claims about the user of an access token.
 
     Raises InvalidToken, and InvalidRequest for a page of an origin that is not the application's.

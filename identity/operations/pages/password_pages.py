@@ -26,7 +26,7 @@ _SECONDS: Final = 600
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Challenge:
+class TwoFactorForm:
     """The second factor that is asked for first; `is_sent` when a code is on its way."""
 
     found: ValidChangePasswordId
@@ -37,23 +37,25 @@ class Challenge:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Change:
+class PasswordForm:
     """A password may be set: the factor was shown where there is one."""
 
     found: ValidChangePasswordId
     is_shown: bool
 
 
-async def show(services: Services, call: Call, change_id: str, browser: str) -> Challenge | Change:
+async def show(services: Services, call: Call, change_id: str, browser: str) -> TwoFactorForm | PasswordForm:
     """What a change password id leads to in a browser; nothing is used up. Raises NotFound for one that is over."""
     found = await password_changes.get_valid_id(services, call, change_id)
     return await _judged(services, call, found, change_id, browser)
 
 
-async def answer(services: Services, call: Call, change_id: str, browser: str, code: str) -> Challenge | Change:
+async def answer(
+    services: Services, call: Call, change_id: str, browser: str, code: str
+) -> TwoFactorForm | PasswordForm:
     """What a code comes to: the form of the password, or the question once more. Raises NotFound."""
     challenge = await show(services, call, change_id, browser)
-    if isinstance(challenge, Change):
+    if isinstance(challenge, PasswordForm):
         return challenge
     found = challenge.found
     call = call.within(TenantId(found.tenant["id"]))
@@ -68,13 +70,15 @@ async def answer(services: Services, call: Call, change_id: str, browser: str, c
         again = await _challenge(services, call, found, change_id, browser, is_new=True)
         return dataclasses.replace(again, message="twoFactor.over")
     await _remember(services, _SHOWN, found, change_id, browser, {})
-    return Change(found, is_shown=True)
+    return PasswordForm(found, is_shown=True)
 
 
-async def send(services: Services, call: Call, change_id: str, browser: str, method_id: str) -> Challenge | Change:
+async def send(
+    services: Services, call: Call, change_id: str, browser: str, method_id: str
+) -> TwoFactorForm | PasswordForm:
     """Send a code to one of the user's methods. Raises NotFound."""
     challenge = await show(services, call, change_id, browser)
-    if isinstance(challenge, Change):
+    if isinstance(challenge, PasswordForm):
         return challenge
     call = call.within(TenantId(challenge.found.tenant["id"]))
     try:
@@ -87,7 +91,7 @@ async def send(services: Services, call: Call, change_id: str, browser: str, met
 
 
 async def complete(
-    services: Services, call: Call, change: Change, change_id: str, password: str
+    services: Services, call: Call, change: PasswordForm, change_id: str, password: str
 ) -> CompletedPasswordChange:
     """Set the password. Raises as `password_changes.complete` does."""
     call = call.within(TenantId(change.found.tenant["id"]))
@@ -97,28 +101,28 @@ async def complete(
 
 async def _judged(
     services: Services, call: Call, found: ValidChangePasswordId, change_id: str, browser: str
-) -> Challenge | Change:
+) -> TwoFactorForm | PasswordForm:
     if found.about.is_trusted or not password_changes.requires_trust_token(found.tenant, found.user):
-        return Change(found, is_shown=False)
+        return PasswordForm(found, is_shown=False)
     if await _remembered(services, _SHOWN, found, change_id, browser) is not None:
-        return Change(found, is_shown=True)
+        return PasswordForm(found, is_shown=True)
     return await _challenge(services, call.within(TenantId(found.tenant["id"])), found, change_id, browser)
 
 
 async def _challenge(
     services: Services, call: Call, found: ValidChangePasswordId, change_id: str, browser: str, *, is_new: bool = False
-) -> Challenge:
+) -> TwoFactorForm:
     """The challenge that waits in this browser, or a new one."""
     methods = tuple(two_factor_challenges.visible_methods(call, found.user))
     waiting = None if is_new else await _remembered(services, _ASKED, found, change_id, browser)
     if waiting is not None:
         with contextlib.suppress(NotFound):
             await two_factor_challenges.get_challenge(services, call, waiting["twoFactorId"])
-            return Challenge(found, waiting["twoFactorId"], methods)
+            return TwoFactorForm(found, waiting["twoFactorId"], methods)
     about: Document = {"authenticationType": "PASSWORD"}
     secret = await two_factor_challenges.issue_challenge(services, call, found.tenant, None, found.user, about)
     await _remember(services, _ASKED, found, change_id, browser, {"twoFactorId": secret})
-    return Challenge(found, secret, methods)
+    return TwoFactorForm(found, secret, methods)
 
 
 async def _remember(

@@ -38,35 +38,37 @@ from identity.operations.providers import authorization_redirect
 from identity.operations.two_factor import two_factor_policy
 from identity.services import Services
 
-MARK: Final = "browser"
+BROWSER_PARAMETER: Final = "browser"
 """The parameter that says in which browser a mail was asked for."""
-REMEMBER: Final = "rememberDevice"
+REMEMBER_PARAMETER: Final = "rememberDevice"
 
 _OVER: Final = "passwordless.over"
 _REQUEST: Final = "oauth2/authorize.request.json"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class MessageSent:
     """A mail is on its way, or would be if anybody had the login id; `code` only where the mail has a code to type."""
 
     client: Client
     code: str = dataclasses.field(default="", repr=False)
 
 
-def require_offered(client: Client) -> None:
+def require_enabled(client: Client) -> None:
     """Raise InvalidRequest unless the application lets its users log in by mail."""
     if not passwordless.is_offered(client):
         raise InvalidRequest("unknown", "The application does not offer logins without a password.")
 
 
-async def begin(services: Services, call: Call, verified_client: VerifiedClient, browser: Browser) -> Step | None:
+async def step_before_page(
+    services: Services, call: Call, verified_client: VerifiedClient, browser: Browser
+) -> Step | None:
     """What comes in place of the page; None when that is to be shown. Raises OAuth2Error."""
-    require_offered(verified_client.client)
+    require_enabled(verified_client.client)
     return await authorization.step_without_page(services, call, verified_client, browser)
 
 
-async def ask(
+async def send_message(
     services: Services,
     call: Call,
     verified_client: VerifiedClient,
@@ -75,28 +77,32 @@ async def ask(
     mark: str,
     *,
     is_persistent: bool,
-) -> Asked | steps.TooManyAttempts | Step:
+) -> MessageSent | steps.TooManyAttempts | Step:
     """Mail a link or a code to whoever has a login id. Raises OAuth2Error.
 
     `mark` is what the link says of the browser that asked. Who manages the domain of a login id answers for its users.
     """
-    step = await begin(services, call, verified_client, browser)
+    step = await step_before_page(services, call, verified_client, browser)
     if step is not None:
         return step
     client = verified_client.client
-    away = await authorization_redirect.by_domain(
+    away = await authorization_redirect.redirect_by_domain(
         services, call, verified_client, browser, login_id, is_persistent=is_persistent
     )
     if away is not None:
         return away
-    state = {**link_parameters(services, verified_client), MARK: mark, REMEMBER: str(is_persistent).lower()}
+    state = {
+        **link_parameters(services, verified_client),
+        BROWSER_PARAMETER: mark,
+        REMEMBER_PARAMETER: str(is_persistent).lower(),
+    }
     try:
         begun = await passwordless.send_to(services, call.within(client.tenant_id), client, login_id, state=state)
     except Unavailable:
         return steps.TooManyAttempts(0)
     if not passwordless.uses_one_time_code(client):
-        return Asked(client)
-    return Asked(client, begun.code)
+        return MessageSent(client)
+    return MessageSent(client, begun.code)
 
 
 async def login_id_of(services: Services, call: Call, verified_client: VerifiedClient, code: str) -> str | None:

@@ -36,7 +36,7 @@ _OVER: Final = "[TwoFactorTimeout]"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Challenge:
+class ChallengePage:
     """The user has to show a second factor; `message` is the key of what is to be said of the last attempt.
 
     `methods` as they may be shown; `chosen` is the one whose code is asked for, None before any was chosen.
@@ -49,7 +49,7 @@ class Challenge:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class WentOn:
+class Continued:
     """The login went on; `trust` is what the browser shows from now on to be trusted, and for how many seconds."""
 
     step: Step
@@ -58,7 +58,7 @@ class WentOn:
 
 async def show(
     services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, message: str = ""
-) -> Challenge | Step:
+) -> ChallengePage | Step:
     """The page; or what comes next where no second factor is missing any more. Raises OAuth2Error."""
     halt = await login_resumption.unmet_requirement(services, call, transaction, browser)
     if not isinstance(halt, steps.SecondFactorRequired) or "twoFactorId" not in transaction.login.details:
@@ -70,18 +70,18 @@ async def show(
         return _over(transaction)
     chosen = two_factor.find_method(found.user, details["methodId"])
     shown = None if chosen is None else two_factor.visible_method(chosen, is_masked=True)
-    return Challenge(transaction, found.methods(), shown, message or details.get("message", ""))
+    return ChallengePage(transaction, found.methods(), shown, message or details.get("message", ""))
 
 
 async def choose(
     services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, method_id: str
-) -> Challenge | Step:
+) -> ChallengePage | Step:
     """Choose a method; if its codes are messages, one is sent. Raises OAuth2Error.
 
     The answer has no message where one is needed: it is remembered for the page of the code.
     """
     page = await show(services, call, transaction, browser)
-    if not isinstance(page, Challenge):
+    if not isinstance(page, ChallengePage):
         return page
     method = next((one for one in page.methods if one["id"] == method_id), None)
     if method is None:
@@ -100,11 +100,11 @@ async def choose(
 
 async def enter_code(
     services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, code: str, *, trusts: bool
-) -> Challenge | WentOn:
+) -> ChallengePage | Continued:
     """Take a code. To trust the browser is only good where the login goes on. Raises OAuth2Error."""
     page = await show(services, call, transaction, browser)
-    if not isinstance(page, Challenge):
-        return WentOn(page)
+    if not isinstance(page, ChallengePage):
+        return Continued(page)
     inside = call.within(transaction.client.tenant_id)
     try:
         verified = await two_factor_challenges.verify_code(
@@ -117,11 +117,11 @@ async def enter_code(
     except Unavailable:
         return dataclasses.replace(page, message=TOO_MANY)
     except NotFound:
-        return WentOn(_over(transaction))
+        return Continued(_over(transaction))
     if isinstance(step, LoginPage) and isinstance(step.problem, RejectedByWebhook):
         return dataclasses.replace(page, message=VETOED)
     if not trusts or isinstance(step, LoginPage):
-        return WentOn(step)
+        return Continued(step)
     trust = await two_factor_trust.trust_device(
         services,
         inside,
@@ -130,7 +130,7 @@ async def enter_code(
         verified.user,
         secret=browser.trust_id,
     )
-    return WentOn(step, trust)
+    return Continued(step, trust)
 
 
 def _over(transaction: InterruptedTransaction) -> Step:

@@ -34,7 +34,7 @@ _ALGORITHMS: Final = {"HmacSHA1": "SHA1", "HmacSHA256": "SHA256", "HmacSHA512": 
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Setup:
+class SetupPage:
     """The user has to add a method: `method` of those in `offered`; `secret` is an authenticator's, in Base32.
 
     `address` is where codes of any other method go, masked. `message` is the key of what is to be said.
@@ -55,7 +55,7 @@ class Setup:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Enabled:
+class RecoveryCodesPage:
     """A method was added, and the login waits until its user has seen the recovery codes."""
 
     interlude: IntermediatePage
@@ -91,7 +91,7 @@ async def show(
     browser: Browser,
     method: str = "",
     secret: str = "",
-) -> Setup | Step:
+) -> SetupPage | Step:
     """The page, with the same secret as before if there was one; or what comes next where nothing is to be added.
 
     Raises OAuth2Error.
@@ -103,7 +103,7 @@ async def show(
     if not offered:
         return LoginPage(transaction.client, users.primary_login_id(halt.user), halt)
     chosen = method if method in offered else offered[0]
-    setup = Setup(transaction, halt.user, offered, chosen)
+    setup = SetupPage(transaction, halt.user, offered, chosen)
     if chosen == two_factor.AUTHENTICATOR:
         return dataclasses.replace(setup, secret=kept(secret))
     address = _address(halt.user, chosen)
@@ -113,10 +113,10 @@ async def show(
 
 async def send(
     services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, method: str
-) -> Setup | Step:
+) -> SetupPage | Step:
     """Send a code to the user's own address, by which a method is added. Raises OAuth2Error."""
     setup = await show(services, call, transaction, browser, method)
-    if not isinstance(setup, Setup) or setup.method == two_factor.AUTHENTICATOR:
+    if not isinstance(setup, SetupPage) or setup.method == two_factor.AUTHENTICATOR:
         return setup
     client, address = transaction.client, CodeAddress(setup.method, _address(setup.user, setup.method))
     try:
@@ -144,10 +144,10 @@ async def enable(
     method: str,
     secret: str,
     code: str,
-) -> Setup | Enabled | Step:
+) -> SetupPage | RecoveryCodesPage | Step:
     """Add the method whose code was shown. The login then waits for its last page. Raises OAuth2Error."""
     setup = await show(services, call, transaction, browser, method, secret)
-    if not isinstance(setup, Setup):
+    if not isinstance(setup, SetupPage):
         return setup
     client, wanted = transaction.client, _wanted(setup)
     try:
@@ -178,14 +178,14 @@ async def finish(services: Services, call: Call, transaction: InterruptedTransac
 
 async def _enabled(
     services: Services, transaction: InterruptedTransaction, login: InterruptedLogin, recovery_codes: Sequence[str]
-) -> Enabled:
+) -> RecoveryCodesPage:
     page = login_transactions.TWO_FACTOR_ENABLED
     interlude = await login_transactions.store_interrupted(services, transaction.verified_client, login, page)
     after = login_transactions.at_next_page(transaction, login, interlude)
-    return Enabled(interlude, after, recovery_codes)
+    return RecoveryCodesPage(interlude, after, recovery_codes)
 
 
-def _wanted(setup: Setup) -> MethodRequest:
+def _wanted(setup: SetupPage) -> MethodRequest:
     if setup.method == two_factor.AUTHENTICATOR:
         return MethodRequest(setup.method, secret=totp.from_base32(setup.secret))
     return MethodRequest(setup.method, address=_address(setup.user, setup.method))

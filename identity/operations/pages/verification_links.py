@@ -30,7 +30,7 @@ _DONE: Final = {EMAIL: "email-verified", REGISTRATION: "registration-verified"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Link:
+class VerificationLink:
     """A link that counts, or that was followed already (`is_done`)."""
 
     tenant: Document
@@ -45,14 +45,16 @@ class Link:
         return TenantId(self.tenant["id"])
 
 
-async def find(services: Services, tenant_id: TenantId | None, kind: Kind, verification_id: str) -> Link | None:
+async def find(
+    services: Services, tenant_id: TenantId | None, kind: Kind, verification_id: str
+) -> VerificationLink | None:
     """What a link stands for; nothing is used up. None for one that is unknown, over, or another tenant's."""
     ticket = await services.one_time_tokens.find(tenant_id, kind, verification_id)
     done = None if ticket is not None else await services.one_time_tokens.find(tenant_id, _DONE[kind], verification_id)
     found = ticket or done
     if found is None:
         return None
-    return Link(
+    return VerificationLink(
         await services.tenants.get(None, found.tenant_id),
         found.document.get("userId", found.owner),
         found.document.get("applicationId"),
@@ -63,7 +65,7 @@ async def find(services: Services, tenant_id: TenantId | None, kind: Kind, verif
 
 async def sought(
     services: Services, call: Call, tenant_id: TenantId | None, kind: Kind, verification_id: str
-) -> Link | None:
+) -> VerificationLink | None:
     """As `find`, for a stranger: an address that finds nothing too often is stopped. Raises Unavailable."""
     try:
         async with verification_api.limit_failures(services, call):
@@ -75,13 +77,15 @@ async def sought(
         return None
 
 
-async def is_own(services: Services, link: Link, sso_secret: str) -> bool:
+async def is_own(services: Services, link: VerificationLink, sso_secret: str) -> bool:
     """Whether the user of a link is the one who is signed in in this browser."""
     session = await sso_sessions.find(services, link.tenant, sso_secret)
     return session is not None and session.user_id == link.user_id
 
 
-async def follow(services: Services, call: Call, kind: Kind, link: Link, verification_id: str, code: str) -> None:
+async def follow(
+    services: Services, call: Call, kind: Kind, link: VerificationLink, verification_id: str, code: str
+) -> None:
     """Verify what a link is about, once.
 
     Raises Invalid for a wrong code, NotFound when the link is over meanwhile, and WebhookTransactionFailed, with the
@@ -121,7 +125,7 @@ def may_send(tenant: Document, kind: Kind, application: Document | None) -> bool
     return application is not None and bool(application["verifyRegistration"])
 
 
-async def _remember(services: Services, kind: Kind, link: Link, verification_id: str) -> None:
+async def _remember(services: Services, kind: Kind, link: VerificationLink, verification_id: str) -> None:
     ttl_seconds = int(link.tenant["externalIdentifierConfiguration"][f"{kind}IdTimeToLiveInSeconds"])
     about = {"userId": link.user_id, "applicationId": link.application_id}
     await services.one_time_tokens.issue(

@@ -43,7 +43,7 @@ class AccountClaim:
         return [identity_provider_links.link_event("user.identity-provider.unlink", user, link) for link in self.links]
 
 
-def is_due(user: Document) -> bool:
+def requires_claim(user: Document) -> bool:
     """Whether an existing account that was found by its email address must be claimed."""
     return not user["verified"]
 
@@ -53,7 +53,7 @@ def is_ambiguous(user: Document) -> bool:
     return rules.has_verified_phone(user)
 
 
-def claimed(user: Document, call: Call) -> Document:
+def without_credentials(user: Document, call: Call) -> Document:
     """The user without earlier credentials, with the verified address."""
     kept = {name: value for name, value in user.items() if name != "passwordLastUpdateInstant"}
     private = {name: value for name, value in user["private"].items() if name not in _CREDENTIALS}

@@ -13,7 +13,7 @@ from identity.call import Call, Document
 from identity.domain.authorization import pkce
 from identity.domain.authorization.authorization_request import PUSHED
 from identity.domain.providers import identity_providers as rules
-from identity.domain.providers.identity_providers import Offer
+from identity.domain.providers.identity_providers import ProviderOptions
 from identity.errors import Invalid
 from identity.ids import new_secret, parse_id
 from identity.operations.clients.clients import Client
@@ -29,26 +29,26 @@ from identity.operations.login_transactions.authorization_steps import (
 )
 from identity.operations.objects import event_logs
 from identity.operations.providers import openid_connect
-from identity.operations.providers.openid_connect import SpokenTo
+from identity.operations.providers.openid_connect import ProviderEndpoints
 from identity.services import Services
 
 COOKIE: Final = "federated.csrf"
 """Ties what is under way at providers to the browser that began it."""
-CALLBACK: Final = "/oauth2/callback"
+CALLBACK_PATH: Final = "/oauth2/callback"
 """Where providers send browsers back to: what operators register there."""
-LINK_PAGE: Final = "/oauth2/start-idp-link"
+LINK_PATH: Final = "/oauth2/start-idp-link"
 """Where somebody says who they are here, whom a provider knows."""
 
 _SCOPE: Final = "openid email"
 _NO_AUTHORIZATION_ENDPOINT: Final = "it has no authorization_endpoint that a browser can be sent to"
 
 
-async def offer(services: Services, client: Client) -> Offer:
+async def find_options(services: Services, client: Client) -> ProviderOptions:
     """What the login page of a client offers beside a password."""
-    return rules.offer(await _providers(services, client), client.client_id)
+    return rules.options_of(await _providers(services, client), client.client_id)
 
 
-async def by_hint(
+async def redirect_by_hint(
     services: Services,
     call: Call,
     verified_client: VerifiedClient,
@@ -68,7 +68,7 @@ async def by_hint(
     return LoginPage(verified_client.client, login_id, UnknownProvider())
 
 
-async def by_domain(
+async def redirect_by_domain(
     services: Services,
     call: Call,
     verified_client: VerifiedClient,
@@ -78,7 +78,7 @@ async def by_domain(
     is_persistent: bool = False,
 ) -> ProviderRedirect | LoginPage | None:
     """To the provider that manages the domain of a login id, or a bare domain; None where none does."""
-    provider = rules.managing(await _providers(services, verified_client.client), login_id)
+    provider = rules.find_by_domain(await _providers(services, verified_client.client), login_id)
     if provider is None:
         return None
     return await _depart(services, call, verified_client, browser, provider, login_id, is_persistent=is_persistent)
@@ -87,7 +87,7 @@ async def by_domain(
 async def _providers(services: Services, client: Client) -> Sequence[Document]:
     """The providers that a client's users can be sent to. Nobody may change them: they are shared."""
     found = await services.identity_providers.of_application_across_tenants(client.client_id)
-    return rules.reachable(found, client.tenant_id, client.client_id)
+    return rules.login_page_providers(found, client.tenant_id, client.client_id)
 
 
 async def _depart(
@@ -102,10 +102,12 @@ async def _depart(
 ) -> ProviderRedirect | LoginPage:
     client = verified_client.client
     try:
-        spoken_to = await openid_connect.spoken_to_as(services, call, rules.oauth2_for(provider, client.client_id))
+        spoken_to = await openid_connect.resolve_endpoints(
+            services, call, rules.effective_oauth2(provider, client.client_id)
+        )
         url = _authorization_endpoint(spoken_to)
     except Invalid as error:
-        await tell(services, call, client, provider, error.log_detail, "Error")
+        await log_failure(services, call, client, provider, error.log_detail, "Error")
         return LoginPage(client, login_id, ProviderFailed(error.general[0].code))
     secret, state = browser.federation_secret or new_secret(), new_secret()
     detour: Document = {
@@ -117,7 +119,7 @@ async def _depart(
         # Without an issuer there are no keys to check an ID token with, and so no nonce that could be believed.
         "nonce": new_secret() if spoken_to.issuer is not None and "openid" in _scope(spoken_to).split() else None,
         "providerId": provider["id"],
-        "redirectUri": call.origin.base_url + CALLBACK,
+        "redirectUri": call.origin.base_url + CALLBACK_PATH,
     }
     if PUSHED not in verified_client.given:
         anonymous_request_limits.require_maximum_size(detour)
@@ -130,7 +132,7 @@ async def _depart(
 
 
 def _parameters(
-    spoken_to: SpokenTo, detour: Document, state: str, login_id: str, *, asks_for_form: bool
+    spoken_to: ProviderEndpoints, detour: Document, state: str, login_id: str, *, asks_for_form: bool
 ) -> dict[str, str]:
     """The authentication request (OpenID Connect Core 3.1.2.1); a form is asked for only where it is published."""
     modes = spoken_to.published.get("response_modes_supported")
@@ -150,11 +152,11 @@ def _parameters(
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-def _scope(spoken_to: SpokenTo) -> str:
+def _scope(spoken_to: ProviderEndpoints) -> str:
     return str(spoken_to.oauth2.get("scope") or _SCOPE)
 
 
-async def tell(
+async def log_failure(
     services: Services, call: Call, client: Client, provider: Document, reason: str, kind: event_logs.Kind
 ) -> None:
     """Tell administrators of a login that went wrong at a provider, or on the way to it."""
@@ -166,9 +168,9 @@ async def tell(
     await event_logs.debug(services, inside, client.tenant_id, f"provider {provider['id']}", message, kind)
 
 
-def _authorization_endpoint(spoken_to: SpokenTo) -> str:
+def _authorization_endpoint(spoken_to: ProviderEndpoints) -> str:
     """Where browsers go: what the issuer publishes wins over what is configured. Raises Invalid."""
     url = spoken_to.published.get("authorization_endpoint") or spoken_to.oauth2.get("authorization_endpoint")
-    if not isinstance(url, str) or "#" in url or not url.isascii() or not rules.is_web_address(url):
-        raise openid_connect.failed("OpenIDConnectToken", _NO_AUTHORIZATION_ENDPOINT)
+    if not isinstance(url, str) or "#" in url or not url.isascii() or not rules.is_web_url(url):
+        raise openid_connect.provider_error("OpenIDConnectToken", _NO_AUTHORIZATION_ENDPOINT)
     return url

@@ -19,7 +19,7 @@ from identity.errors import Unauthorized
 from identity.ids import Secret
 from identity.instants import numeric_date
 from identity.operations.providers import openid_connect
-from identity.operations.providers.login_trace import Trace
+from identity.operations.providers.login_trace import LoginTrace
 from identity.outbound.federation import FederationError
 from identity.services import Services
 from identity.tokens import jws
@@ -58,7 +58,7 @@ Verify = Callable[[Request], Awaitable[ExternalIdentity]]
 
 
 async def identify(
-    services: Services, call: Call, provider: Document, application_id: str, tokens: Sequence[str], trace: Trace
+    services: Services, call: Call, provider: Document, application_id: str, tokens: Sequence[str], trace: LoginTrace
 ) -> ExternalIdentity:
     """The account at the platform that the tokens belong to.
 
@@ -71,7 +71,7 @@ async def identify(
     try:
         found = await VERIFIERS[provider["type"]](Request(services, call, settings, tokens))
     except FederationError as error:
-        raise openid_connect.failed(provider["type"], str(error)) from error
+        raise openid_connect.provider_error(provider["type"], str(error)) from error
     trace.add_claims(provider["type"], found.claims)
     return found
 
@@ -187,7 +187,7 @@ async def _xbox(request: Request) -> ExternalIdentity:
 def _identity(
     claims: Document, unique_id_claim: str, username_claim: str, *, email_claim: str = "email", token: str | None = None
 ) -> ExternalIdentity:
-    if not external_identities.is_sound(claims):
+    if not external_identities.is_storable(claims):
         raise Unauthorized(log_detail="the claims cannot be stored")
     names = {
         "uniqueIdClaim": unique_id_claim,
@@ -195,7 +195,7 @@ def _identity(
         "emailClaim": email_claim,
         "emailVerifiedClaim": "email_verified",
     }
-    found = external_identities.read(names, claims, lambda_arguments=(claims,), token=token)
+    found = external_identities.parse(names, claims, lambda_arguments=(claims,), token=token)
     if found is None:
         raise Unauthorized(log_detail="the platform gives no unique id")
     return found

@@ -19,28 +19,28 @@ from identity.operations.clients.clients import Client
 from identity.operations.limits import failed_login_limits
 from identity.operations.objects import features
 from identity.operations.providers import console_tokens, external_jwt, openid_connect
-from identity.operations.providers.login_trace import Trace
+from identity.operations.providers.login_trace import LoginTrace
 from identity.services import Services
 
-PREFIX: Final = "idp-link:"
+SCOPE_PREFIX: Final = "idp-link:"
 
 
-def split(requested: Iterable[str]) -> tuple[str | None, tuple[str, ...]]:
+def split_scopes(requested: Iterable[str]) -> tuple[str | None, tuple[str, ...]]:
     """The scope that links an account, if there is one, and all others. Raises InvalidScope for more than one."""
-    links = [scope for scope in requested if scope.startswith(PREFIX)]
+    links = [scope for scope in requested if scope.startswith(SCOPE_PREFIX)]
     if len(links) > 1:
         raise InvalidScope("unknown_scope", "Only one account can be linked by a device.")
-    return links[0] if links else None, tuple(scope for scope in requested if not scope.startswith(PREFIX))
+    return links[0] if links else None, tuple(scope for scope in requested if not scope.startswith(SCOPE_PREFIX))
 
 
-async def pending(services: Services, call: Call, client: Client, scope: str, ttl_seconds: int) -> str:
+async def store_pending_link(services: Services, call: Call, client: Client, scope: str, ttl_seconds: int) -> str:
     """Verify the token of the scope and answer the id of the link that waits for its user. Raises InvalidScope."""
-    provider_id, _, rest = scope[len(PREFIX) :].partition(":")
+    provider_id, _, rest = scope[len(SCOPE_PREFIX) :].partition(":")
     provider = await _provider(services, client, provider_id)
     limit = failed_login_limits.address_limits(call)
     if await services.rate_limits.consume(client.tenant_id, limit) is not None:
         raise InvalidScope("unknown_scope", "Too many tokens of identity providers were refused lately.")
-    trace = Trace()
+    trace = LoginTrace()
     try:
         identity = await _identified(services, call, client, provider, rest, trace)
     except (Invalid, Unauthorized) as error:
@@ -69,8 +69,8 @@ async def _provider(services: Services, client: Client, provider_id: str) -> Doc
     provider = None if named is None else await services.documents["identity_providers"].find_cached(None, named)
     if (
         provider is None
-        or not rules.is_of(provider, client.tenant_id)
-        or rules.settings_for(provider, client.client_id) is None
+        or not rules.is_available_to(provider, client.tenant_id)
+        or rules.find_enabled_settings(provider, client.client_id) is None
     ):
         raise _refused(f"The identity provider is unknown: {provider_id[:100]}")
     features.require_provider(services, provider)
@@ -82,7 +82,7 @@ async def _provider(services: Services, client: Client, provider_id: str) -> Doc
 
 
 async def _identified(
-    services: Services, call: Call, client: Client, provider: Document, token: str, trace: Trace
+    services: Services, call: Call, client: Client, provider: Document, token: str, trace: LoginTrace
 ) -> ExternalIdentity:
     if provider["type"] in console_tokens.VERIFIERS:
         tokens = token.split(":")

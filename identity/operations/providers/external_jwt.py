@@ -10,7 +10,7 @@ from identity.domain.providers.external_identities import ExternalIdentity
 from identity.domain.providers.identity_providers import domain_of
 from identity.errors import Invalid, Unauthorized
 from identity.instants import numeric_date
-from identity.operations.providers.login_trace import Trace
+from identity.operations.providers.login_trace import LoginTrace
 from identity.services import Services
 from identity.tokens import external_keys, jws
 from identity.tokens.signing_keys import SigningKey
@@ -19,7 +19,7 @@ _LEEWAY_SECONDS = 60
 
 
 async def identify(
-    services: Services, call: Call, provider: Document, token: str | None, trace: Trace
+    services: Services, call: Call, provider: Document, token: str | None, trace: LoginTrace
 ) -> ExternalIdentity:
     """Whom the token speaks of. Raises Invalid where there is none, Unauthorized where it cannot be trusted.
 
@@ -35,13 +35,13 @@ async def identify(
     if isinstance(verified, jws.Rejection):
         raise Unauthorized(log_detail=f"the token is {verified.value}")
     claims, now = verified.claims, numeric_date(call.now)
-    if not external_identities.is_sound(claims):
+    if not external_identities.is_storable(claims):
         raise Unauthorized(log_detail="the claims of the token cannot be kept")
     trace.add_claims("token", claims)
     late = {**claims, "nbf": claims.get("nbf", 0) - _LEEWAY_SECONDS}
     if (rejection := jws.check_times(late, now)) is not None:
         raise Unauthorized(log_detail=f"the token is {rejection.value}")
-    found = external_identities.read(provider["oauth2"], claims, lambda_arguments=(claims,))
+    found = external_identities.parse(provider["oauth2"], claims, lambda_arguments=(claims,))
     if found is None:
         raise Unauthorized(log_detail="the token lacks the claim of the unique id")
     if provider["domains"] and (found.email is None or domain_of(found.email) not in provider["domains"]):

@@ -50,7 +50,7 @@ _CREDENTIALS = (
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
     """The provider as it is stored. Raises Invalid with everything that is wrong with it."""
-    provider = rules.completed(document, stored)
+    provider = rules.complete(document, stored)
     if stored is not None and "tenantId" not in stored:
         provider.pop("tenantId", None)
     errors = rules.problems(provider, stored)
@@ -155,11 +155,11 @@ async def lookup(services: Services, call: Call, text: str | None, tenant: str |
         where = {"enabled": True, "private.domains": domain, "tenantId": tenant_id}
         found = await _documents(services).find_where(None, where)
         if found is not None:
-            return rules.as_looked_up(found)
+            return rules.public_view(found)
     raise NotFound(log_detail="no provider manages this domain")
 
 
-def shown(services: Services, call: Call, provider: Document) -> Document:
+def visible_to(services: Services, call: Call, provider: Document) -> Document:
     """The provider as the caller may see it: a tenant's key sees no secret of a shared one."""
     answer = crud.to_caller_response(services, call.caller, RESOURCE, provider)
     if call.caller.tenant_id is not None and "tenantId" not in provider:
@@ -167,7 +167,7 @@ def shown(services: Services, call: Call, provider: Document) -> Document:
     return answer
 
 
-async def forget_applications(services: Services, application_ids: Sequence[str]) -> None:
+async def remove_applications(services: Services, application_ids: Sequence[str]) -> None:
     """Take applications that are no more out of every provider."""
     where = {"private.applicationIds": {"$in": list(application_ids)}}
     for provider in await _documents(services).find_all(None, where):
@@ -181,14 +181,14 @@ async def forget_applications(services: Services, application_ids: Sequence[str]
         await _documents(services).update(None, {"_id": provider["id"]}, change)
 
 
-async def forget_tenant(services: Services, tenant_id: TenantId) -> None:
+async def remove_tenant(services: Services, tenant_id: TenantId) -> None:
     """Remove a tenant's own providers, and it and its applications from the shared ones."""
     await _documents(services).delete_all(None, {"tenantId": tenant_id})
     place = f"tenantConfiguration.{tenant_id}"
     change = {"$unset": {place: ""}, "$inc": {"lastUpdateInstant": 1}}
     await _documents(services).update(None, {place: {"$exists": True}}, change)
     applications = await services.applications.find_all(tenant_id)
-    await forget_applications(services, [application["id"] for application in applications])
+    await remove_applications(services, [application["id"] for application in applications])
 
 
 def _documents(services: Services) -> Documents:
@@ -196,7 +196,7 @@ def _documents(services: Services) -> Documents:
 
 
 def _is_visible(call: Call, provider: Document) -> bool:
-    return call.tenant_id is None or rules.is_of(provider, call.tenant_id)
+    return call.tenant_id is None or rules.is_available_to(provider, call.tenant_id)
 
 
 def _visible(call: Call) -> Document:
@@ -271,7 +271,7 @@ def _address_problems(services: Services, provider: Document) -> list[FieldError
         return []
     networks = services.config.identity_providers.allowed_networks
     errors = []
-    for name in rules.CALLED:
+    for name in rules.CALLED_URLS:
         url = provider["oauth2"].get(name)
         if url is None:
             continue

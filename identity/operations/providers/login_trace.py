@@ -14,7 +14,7 @@ _LONGEST_CLAIM = 500
 
 
 @dataclasses.dataclass(slots=True)
-class Trace:
+class LoginTrace:
     """The steps of a login so far; claims, but never a token or a secret."""
 
     lines: list[str] = dataclasses.field(default_factory=list)

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from identity.call import Call, Document
 from identity.domain.providers import external_identities
 from identity.domain.providers.external_identities import ExternalIdentity
-from identity.domain.providers.identity_providers import oauth2_for, transport_problem
+from identity.domain.providers.identity_providers import effective_oauth2, transport_problem
 from identity.errors import FieldError, GeneralError, Invalid, Unauthorized
 from identity.ids import Secret
 from identity.instants import numeric_date
 from identity.operations.objects import crud
-from identity.operations.providers.login_trace import Trace
+from identity.operations.providers.login_trace import LoginTrace
 from identity.outbound.federation import FederationError
 from identity.services import Services
 from identity.tokens import external_keys, jws
@@ -32,7 +32,7 @@ _TOKENS = ("access_token", "id_token", "refresh_token")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SpokenTo:
+class ProviderEndpoints:
     """A provider as it is spoken to for one application; `published` is what its issuer says of it."""
 
     oauth2: Document
@@ -44,7 +44,7 @@ class SpokenTo:
 
 
 async def identify(
-    services: Services, call: Call, provider: Document, application_id: str, data: Mapping[str, str], trace: Trace
+    services: Services, call: Call, provider: Document, application_id: str, data: Mapping[str, str], trace: LoginTrace
 ) -> ExternalIdentity:
     """Who the code was given to.
 
@@ -54,23 +54,23 @@ async def identify(
     crud.require_no_errors(
         [FieldError.of("blank", f"data.{n}", f"You must specify the [data.{n}] property.") for n in absent]
     )
-    spoken_to = await spoken_to_as(services, call, oauth2_for(provider, application_id))
+    spoken_to = await resolve_endpoints(services, call, effective_oauth2(provider, application_id))
     # The authorization response may name its issuer (RFC 9207): then it is no other provider's code.
     if data.get("iss") and spoken_to.issuer is not None and data["iss"] != spoken_to.issuer:
         raise Unauthorized(log_detail="the authorization response is of another issuer")
     tokens = await _exchanged(services, spoken_to, data)
-    if not external_identities.is_sound({name: tokens[name] for name in _TOKENS if name in tokens}):
+    if not external_identities.is_storable({name: tokens[name] for name in _TOKENS if name in tokens}):
         raise Unauthorized(log_detail="the tokens cannot be kept")
     trace.add(f"token endpoint gave: {', '.join(name for name in _TOKENS if name in tokens)}")
     id_token = await _verified(services, call, spoken_to, tokens.get("id_token"), data.get("nonce"))
     userinfo = await _userinfo(services, spoken_to, tokens.get("access_token"))
-    if not external_identities.is_sound(userinfo) or not external_identities.is_sound(id_token):
+    if not external_identities.is_storable(userinfo) or not external_identities.is_storable(id_token):
         raise Unauthorized(log_detail="the claims cannot be kept")
     trace.add_claims("userinfo", userinfo)
     trace.add_claims("id token", id_token)
     if "sub" in userinfo and "sub" in id_token and userinfo["sub"] != id_token["sub"]:
         raise Unauthorized(log_detail="userinfo and id token speak of different users")
-    found = external_identities.read(
+    found = external_identities.parse(
         spoken_to.oauth2,
         {**id_token, **userinfo},
         lambda_arguments=(userinfo, id_token, {name: tokens[name] for name in _TOKENS if name in tokens}),
@@ -82,25 +82,25 @@ async def identify(
 
 
 async def identify_by_id_token(
-    services: Services, call: Call, provider: Document, application_id: str, id_token: str, trace: Trace
+    services: Services, call: Call, provider: Document, application_id: str, id_token: str, trace: LoginTrace
 ) -> ExternalIdentity:
     """Who an ID token speaks of that our own client at the provider was given.
 
     Raises Invalid where the provider gives no usable answer, Unauthorized where the token cannot be trusted, which it
     never can without an issuer whose keys are known.
     """
-    spoken_to = await spoken_to_as(services, call, oauth2_for(provider, application_id))
+    spoken_to = await resolve_endpoints(services, call, effective_oauth2(provider, application_id))
     claims = await _verified(services, call, spoken_to, id_token, None)
-    if not claims or not external_identities.is_sound(claims):
+    if not claims or not external_identities.is_storable(claims):
         raise Unauthorized(log_detail="there are no keys to check the id token with, or its claims cannot be kept")
     trace.add_claims("id token", claims)
-    found = external_identities.read(spoken_to.oauth2, claims, lambda_arguments=())
+    found = external_identities.parse(spoken_to.oauth2, claims, lambda_arguments=())
     if found is None:
         raise Unauthorized(log_detail="the id token lacks the claim of the unique id")
     return found
 
 
-async def spoken_to_as(services: Services, call: Call, oauth2: Document) -> SpokenTo:
+async def resolve_endpoints(services: Services, call: Call, oauth2: Document) -> ProviderEndpoints:
     """Endpoints and keys: what the issuer publishes wins over what is configured. Raises Invalid."""
     issuer = oauth2.get("issuer")
     published: Document = {}
@@ -108,20 +108,20 @@ async def spoken_to_as(services: Services, call: Call, oauth2: Document) -> Spok
         try:
             published = await services.federation.configuration(issuer, call.now)
         except FederationError as error:
-            raise failed("OpenIDConnectToken", str(error)) from error
+            raise provider_error("OpenIDConnectToken", str(error)) from error
     geoip = {name: published.get(name) or oauth2.get(name) for name in ("token_endpoint", "userinfo_endpoint")}
     geoip["jwks_uri"] = published.get("jwks_uri")
     networks = services.config.identity_providers.allowed_networks
     for name, url in geoip.items():
         if url is not None and (not isinstance(url, str) or transport_problem(url, networks)):
-            raise failed("OpenIDConnectToken", f"its {name} cannot be used")
+            raise provider_error("OpenIDConnectToken", f"its {name} cannot be used")
     if geoip["token_endpoint"] is None:
-        raise failed("OpenIDConnectToken", "it publishes no token_endpoint")
+        raise provider_error("OpenIDConnectToken", "it publishes no token_endpoint")
     endpoints = (geoip["token_endpoint"], geoip["userinfo_endpoint"], geoip["jwks_uri"])
-    return SpokenTo(oauth2, issuer, *endpoints, published)
+    return ProviderEndpoints(oauth2, issuer, *endpoints, published)
 
 
-async def _exchanged(services: Services, spoken_to: SpokenTo, data: Mapping[str, str]) -> Document:
+async def _exchanged(services: Services, spoken_to: ProviderEndpoints, data: Mapping[str, str]) -> Document:
     """The token response; the client authenticates in the one of three ways that is configured."""
     oauth2 = spoken_to.oauth2
     method, client_id = oauth2["clientAuthenticationMethod"], oauth2["client_id"]
@@ -138,16 +138,16 @@ async def _exchanged(services: Services, spoken_to: SpokenTo, data: Mapping[str,
     try:
         return await services.federation.exchange(spoken_to.token_endpoint, form, basic)
     except FederationError as error:
-        raise failed("OpenIDConnectToken", str(error)) from error
+        raise provider_error("OpenIDConnectToken", str(error)) from error
 
 
-async def _userinfo(services: Services, spoken_to: SpokenTo, access_token: object) -> Document:
+async def _userinfo(services: Services, spoken_to: ProviderEndpoints, access_token: object) -> Document:
     if spoken_to.userinfo_endpoint is None or not isinstance(access_token, str):
         return {}
     try:
         return await services.federation.userinfo(spoken_to.userinfo_endpoint, access_token)
     except FederationError as error:
-        raise failed("OpenIDConnectUserinfo", str(error)) from error
+        raise provider_error("OpenIDConnectUserinfo", str(error)) from error
 
 
 def key_finder(services: Services, call: Call, jwks_uri: str) -> FindExternalKey:
@@ -161,13 +161,13 @@ def key_finder(services: Services, call: Call, jwks_uri: str) -> FindExternalKey
             # After a key rotation the cached set lacks the new key.
             return external_keys.from_jwk_set(await services.federation.keys(jwks_uri, call.now, again=True), header)
         except FederationError as error:
-            raise failed("OpenIDConnectToken", str(error)) from error
+            raise provider_error("OpenIDConnectToken", str(error)) from error
 
     return find
 
 
 async def _verified(
-    services: Services, call: Call, spoken_to: SpokenTo, id_token: object, nonce: str | None
+    services: Services, call: Call, spoken_to: ProviderEndpoints, id_token: object, nonce: str | None
 ) -> Document:
     """The claims of the ID token (OpenID Connect Core 3.1.3.7); none without a token, or without keys to check it."""
     if not isinstance(id_token, str) or spoken_to.issuer is None or spoken_to.jwks_uri is None:
@@ -203,7 +203,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def failed(step: str, reason: str) -> Invalid:
+def provider_error(step: str, reason: str) -> Invalid:
     """The provider gave no usable answer; why, is for the log: a caller could explore our network with it."""
     message = "The identity provider gave no usable answer: the code may be spent, or the provider is out of order."
     error = GeneralError(f"[ExternalAuthenticationException]{step}", message)

@@ -38,8 +38,8 @@ from identity.operations.messaging import user_events
 from identity.operations.objects import crud, features
 from identity.operations.providers import account_takeover_prevention, external_jwt, openid_connect, user_resolution
 from identity.operations.providers.account_takeover_prevention import AccountClaim
-from identity.operations.providers.login_trace import Trace
-from identity.operations.providers.user_resolution import Person
+from identity.operations.providers.login_trace import LoginTrace
+from identity.operations.providers.user_resolution import ResolvedUser
 from identity.operations.two_factor import two_factor_policy
 from identity.operations.users import identity_provider_links, login_responses
 from identity.operations.verification import registration_verifications
@@ -52,18 +52,18 @@ SCHEMA = "api/identity-provider-login.request.json"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Pending:
+class PendingLink:
     """Nobody is linked yet: the user has to say who they are, and `pending_id` completes the link."""
 
     pending_id: str = dataclasses.field(repr=False)
 
 
-Outcome = steps.LoggedIn | steps.Halt | Pending
+ProviderLoginResult = steps.LoggedIn | steps.Halt | PendingLink
 """What comes of a login that the provider said yes to."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Attempt:
+class _ProviderLogin:
     """One login: through which provider, to which client, who it is, and what the request wishes."""
 
     provider: Document
@@ -71,7 +71,7 @@ class _Attempt:
     identity: ExternalIdentity
     wishes: login_responses.LoginOptions
     no_link: bool
-    trace: Trace
+    trace: LoginTrace
     trust_id: str | None = dataclasses.field(default=None, repr=False)
 
     @property
@@ -81,13 +81,13 @@ class _Attempt:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Change:
+class _LoginChange:
     """What a login writes: the person, the link as it was found or is to be made, and what is in the way.
 
     `judgement` is what is told of it beside that it happened.
     """
 
-    person: Person
+    person: ResolvedUser
     link: Document
     is_new_link: bool
     halt: steps.Halt | None
@@ -110,13 +110,13 @@ async def log_in(
     client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
     provider = await _provider(services, client, request["identityProviderId"], only)
     call = login_responses.with_stated_ip_address(call.within(client.tenant_id), request)
-    wishes, trace = login_responses.LoginOptions.of(request), Trace()
+    wishes, trace = login_responses.LoginOptions.of(request), LoginTrace()
 
     async def attempt() -> login_responses.LoginResponse:
         identity = await _identified(services, call, provider, client, request, trace)
-        asked = _Attempt(provider, client, identity, wishes, request.get("noLink", False), trace, trust_id)
+        asked = _ProviderLogin(provider, client, identity, wishes, request.get("noLink", False), trace, trust_id)
         result = await _reconciled(services, call, asked)
-        if isinstance(result, Pending):
+        if isinstance(result, PendingLink):
             return login_responses.LoginResponse(232, {"pendingIdPLinkId": result.pending_id})
         return await login_responses.build_response(services, call, client, result, asked.authentication_type, wishes)
 
@@ -133,18 +133,18 @@ async def authenticate(
     answer: Mapping[str, str],
     *,
     trust_id: str | None = None,
-) -> Outcome:
+) -> ProviderLoginResult:
     """Who comes back to our pages from an OpenID Connect provider with its answer, and what is in their way.
 
     `trust_id` is what the browser's cookie has of trust.
 
     Raises as `log_in` does.
     """
-    call, trace = call.within(client.tenant_id), Trace()
+    call, trace = call.within(client.tenant_id), LoginTrace()
 
-    async def attempt() -> Outcome:
+    async def attempt() -> ProviderLoginResult:
         identity = await openid_connect.identify(services, call, provider, client.client_id, answer, trace)
-        asked = _Attempt(provider, client, identity, login_responses.LoginOptions(), False, trace, trust_id)
+        asked = _ProviderLogin(provider, client, identity, login_responses.LoginOptions(), False, trace, trust_id)
         return await _reconciled(services, call, asked)
 
     result = await _limited(services, call, provider, trace, attempt)
@@ -173,8 +173,8 @@ async def _provider(services: Services, client: Client, provider_id: str, only: 
     provider = await services.documents["identity_providers"].find_cached(None, provider_id)
     if (
         provider is None
-        or not rules.is_of(provider, client.tenant_id)
-        or rules.settings_for(provider, client.client_id) is None
+        or not rules.is_available_to(provider, client.tenant_id)
+        or rules.find_enabled_settings(provider, client.client_id) is None
     ):
         raise _invalid("identityProviderId", "The [identityProviderId] names none that is enabled for the application.")
     features.require_provider(services, provider)
@@ -184,7 +184,7 @@ async def _provider(services: Services, client: Client, provider_id: str, only: 
 
 
 async def _identified(
-    services: Services, call: Call, provider: Document, client: Client, request: Document, trace: Trace
+    services: Services, call: Call, provider: Document, client: Client, request: Document, trace: LoginTrace
 ) -> ExternalIdentity:
     data = request["data"]
     if provider["type"] == rules.OPENID_CONNECT:
@@ -198,7 +198,7 @@ async def _identified(
 
 
 async def _limited(
-    services: Services, call: Call, provider: Document, trace: Trace, attempt: Callable[[], Awaitable[T]]
+    services: Services, call: Call, provider: Document, trace: LoginTrace, attempt: Callable[[], Awaitable[T]]
 ) -> T:
     """Try to log in, unless too many from this address failed lately. Raises Unavailable, and whatever the try does."""
     tenant_id = crud.require_tenant(call)
@@ -218,9 +218,9 @@ async def _limited(
     return result
 
 
-async def _reconciled(services: Services, call: Call, attempt: _Attempt) -> Outcome:
+async def _reconciled(services: Services, call: Call, attempt: _ProviderLogin) -> ProviderLoginResult:
     """What comes of a login whose identity is known. Whoever was overtaken by another one looks again."""
-    outcome: list[_Change | None] = []
+    outcome: list[_LoginChange | None] = []
 
     async def once() -> Document:
         change = await _change(services, call, attempt)
@@ -242,7 +242,7 @@ async def _reconciled(services: Services, call: Call, attempt: _Attempt) -> Outc
     return result
 
 
-async def _change(services: Services, call: Call, attempt: _Attempt) -> _Change | None:
+async def _change(services: Services, call: Call, attempt: _ProviderLogin) -> _LoginChange | None:
     """What the login is about to write; None where a link has to be completed by the user. Raises as `log_in` does."""
     client, provider, identity = attempt.client, attempt.provider, attempt.identity
     link = await services.identity_provider_links.find_account(client.tenant_id, provider["id"], identity.unique_id)
@@ -253,27 +253,29 @@ async def _change(services: Services, call: Call, attempt: _Attempt) -> _Change 
             raise NotFound(log_detail="nobody is linked, and no link is to be made")
         if provider["linkingStrategy"] == "CreatePendingLink":
             return None
-        user, is_new = await user_resolution.by_strategy(services, call, client.tenant, provider, identity)
-        is_claim = not is_new and user_resolution.is_by_email(provider) and account_takeover_prevention.is_due(user)
+        user, is_new = await user_resolution.find_or_build(services, call, client.tenant, provider, identity)
+        is_claim = (
+            not is_new and user_resolution.links_by_email(provider) and account_takeover_prevention.requires_claim(user)
+        )
         if is_claim and account_takeover_prevention.is_ambiguous(user):
             return None
         link = await _new_link(services, call, attempt, UserId(user["id"]), stale=link)
     assert link is not None
     claim = await account_takeover_prevention.prepare(services, call, user) if is_claim else None
-    stored, user = user, account_takeover_prevention.claimed(user, call) if is_claim else user
-    person = Person(user, None if is_new else stored, _new_registration(call, attempt, user))
+    stored, user = user, account_takeover_prevention.without_credentials(user, call) if is_claim else user
+    person = ResolvedUser(user, None if is_new else stored, _new_registration(call, attempt, user))
     early = await _halt(services, call, attempt, user)
     if not isinstance(early, steps.Barred):
-        person = await user_resolution.filled(
+        person = await user_resolution.apply_claims(
             services, call, provider, client.application, person, identity, attempt.trace
         )
     judgement = threat_detection.assess(services, call, person.user, is_new_device=attempt.wishes.is_new_device)
     halt = await _halt(services, call, attempt, person.user)
-    return _Change(person, link, "slot" in link, halt, judgement, claim)
+    return _LoginChange(person, link, "slot" in link, halt, judgement, claim)
 
 
 async def _new_link(
-    services: Services, call: Call, attempt: _Attempt, user_id: UserId, *, stale: Document | None
+    services: Services, call: Call, attempt: _ProviderLogin, user_id: UserId, *, stale: Document | None
 ) -> Document:
     """The link to make; `stale` is one to a user who is gone, which makes room first. Raises Invalid."""
     tenant_id, provider, identity = attempt.client.tenant_id, attempt.provider, attempt.identity
@@ -291,10 +293,10 @@ async def _new_link(
     return {**link, "slot": await identity_provider_links.get_free_slot(services, tenant_id, user_id, provider)}
 
 
-def _new_registration(call: Call, attempt: _Attempt, user: Document) -> Document | None:
+def _new_registration(call: Call, attempt: _ProviderLogin, user: Document) -> Document | None:
     """The registration to make, where the provider makes any and the user has none."""
     application = attempt.client.application
-    settings = rules.settings_for(attempt.provider, application["id"])
+    settings = rules.find_enabled_settings(attempt.provider, application["id"])
     is_registered = user_rules.find_registration(user, application["id"]) is not None
     if is_registered or settings is None or not settings["createRegistration"]:
         return None
@@ -304,7 +306,7 @@ def _new_registration(call: Call, attempt: _Attempt, user: Document) -> Document
     )
 
 
-async def _halt(services: Services, call: Call, attempt: _Attempt, user: Document) -> steps.Halt | None:
+async def _halt(services: Services, call: Call, attempt: _ProviderLogin, user: Document) -> steps.Halt | None:
     client = attempt.client
     proven = steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=True)
     halt = steps.find_halt(await two_factor_policy.apply_device_trust(services, call, proven, attempt.trust_id))
@@ -315,7 +317,7 @@ async def _halt(services: Services, call: Call, attempt: _Attempt, user: Documen
     )
 
 
-async def _require_valid(services: Services, call: Call, attempt: _Attempt, person: Person) -> None:
+async def _require_valid(services: Services, call: Call, attempt: _ProviderLogin, person: ResolvedUser) -> None:
     """Ask the tenant's lambda, before anything of the login is written. Raises LoginPrevented and LambdaFailed."""
     await password_login.run_validation_lambda(
         services,
@@ -327,7 +329,7 @@ async def _require_valid(services: Services, call: Call, attempt: _Attempt, pers
     )
 
 
-async def _write(services: Services, call: Call, attempt: _Attempt, change: _Change) -> Document:
+async def _write(services: Services, call: Call, attempt: _ProviderLogin, change: _LoginChange) -> Document:
     """Write what the login changes, and answer the user as it is then. Raises Conflict when others were faster."""
     tenant_id, application = attempt.client.tenant_id, attempt.client.application
     stored = change.person.stored
@@ -375,7 +377,7 @@ async def _write_user(
 
 
 async def _write_link(
-    services: Services, call: Call, attempt: _Attempt, link: Document, session: Session | None, *, is_new: bool
+    services: Services, call: Call, attempt: _ProviderLogin, link: Document, session: Session | None, *, is_new: bool
 ) -> None:
     links, identity = services.identity_provider_links, attempt.identity
     if is_new:
@@ -387,7 +389,7 @@ async def _write_link(
 
 
 def _events(
-    attempt: _Attempt, change: _Change, user: Document, finished: Document, link: Document
+    attempt: _ProviderLogin, change: _LoginChange, user: Document, finished: Document, link: Document
 ) -> tuple[list[Event], list[Event]]:
     """What webhooks may veto, and what they are told afterwards. A login is told of when it is complete."""
     stored, registration = change.person.stored, change.person.registration
@@ -409,7 +411,7 @@ def _events(
     return offered, announced
 
 
-def _login_events(attempt: _Attempt, user: Document, judgement: ThreatAssessment) -> list[Event]:
+def _login_events(attempt: _ProviderLogin, user: Document, judgement: ThreatAssessment) -> list[Event]:
     told = _told(attempt.provider)
     return password_login.login_events(judgement, user, attempt.client.application, attempt.authentication_type, **told)
 
@@ -419,7 +421,7 @@ def _told(provider: Document) -> Document:
     return {"identityProviderId": provider["id"], "identityProviderName": provider["name"]}
 
 
-async def _pending(services: Services, attempt: _Attempt) -> Pending:
+async def _pending(services: Services, attempt: _ProviderLogin) -> PendingLink:
     """The user has to say who they are, and completes the link with an id."""
     identity, tenant = attempt.identity, attempt.client.tenant
     link = {
@@ -434,7 +436,7 @@ async def _pending(services: Services, attempt: _Attempt) -> Pending:
     known = {name: value for name, value in link.items() if value is not None}
     pending_id = await services.pending_links.issue(attempt.client.tenant_id, known, ttl_seconds)
     attempt.trace.add("a link is pending")
-    return Pending(pending_id)
+    return PendingLink(pending_id)
 
 
 def _logged_in(user: Document, client: Client, judgement: ThreatAssessment) -> steps.LoggedIn:

@@ -13,7 +13,7 @@ from identity.domain.users import users as rules
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.ids import TenantId, UserId, new_id
 from identity.operations.lambdas import lambdas
-from identity.operations.providers.login_trace import Trace
+from identity.operations.providers.login_trace import LoginTrace
 from identity.operations.users import new_users
 from identity.services import Services
 
@@ -23,7 +23,7 @@ _MAKING = frozenset({"LinkAnonymously", "LinkByEmail", "LinkByUsername"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Person:
+class ResolvedUser:
     """A user as a login leaves them: `stored` is None for a new one, `registration` is the one that is to be made."""
 
     user: Document
@@ -31,7 +31,7 @@ class Person:
     registration: Document | None
 
 
-async def by_strategy(
+async def find_or_build(
     services: Services, call: Call, tenant: Document, provider: Document, identity: ExternalIdentity
 ) -> tuple[Document, bool]:
     """The user to link somebody to who is linked to nobody, and whether that is a new one.
@@ -55,18 +55,18 @@ async def by_strategy(
     return await _new_user(services, call, tenant, provider, identity), True
 
 
-async def filled(
+async def apply_claims(
     services: Services,
     call: Call,
     provider: Document,
     application: Document,
-    person: Person,
+    person: ResolvedUser,
     identity: ExternalIdentity,
-    trace: Trace,
-) -> Person:
+    trace: LoginTrace,
+) -> ResolvedUser:
     """The person with what claim map and reconcile lambda make of what the provider says. Raises LambdaFailed."""
     registration = person.registration or rules.find_registration(person.user, application["id"])
-    of_user, of_registration = external_identities.mapped(provider.get("claimMap", {}), identity.claims)
+    of_user, of_registration = external_identities.map_claims(provider.get("claimMap", {}), identity.claims)
     user = _with(services, person.user, _merged(person.user, of_user), trace)
     registered = None if registration is None else {**registration, **_merged(registration, of_registration)}
     lambda_id = provider["lambdaConfiguration"].get("reconcileId")
@@ -85,7 +85,7 @@ async def filled(
     return dataclasses.replace(person, user=user, registration=registered if person.registration else None)
 
 
-def is_by_email(provider: Document) -> bool:
+def links_by_email(provider: Document) -> bool:
     """Whether the provider's strategy finds users by email address."""
     return provider["linkingStrategy"] in _BY_EMAIL
 
@@ -133,10 +133,10 @@ def _merged(document: Document, changes: Document) -> Document:
 def _profile(answered: object) -> Document:
     """What a lambda left of the user's profile; a member that it took away is None."""
     given = answered if isinstance(answered, dict) else {}
-    return {name: given.get(name) for name in external_identities.PROFILE}
+    return {name: given.get(name) for name in external_identities.PROFILE_MEMBERS}
 
 
-def _with(services: Services, user: Document, changes: Document, trace: Trace) -> Document:
+def _with(services: Services, user: Document, changes: Document, trace: LoginTrace) -> Document:
     """The user with those of the changes that a user may have; None takes a member away."""
     shape = services.schemas["api/user.json"]
     for name, value in changes.items():
@@ -153,11 +153,11 @@ def _with(services: Services, user: Document, changes: Document, trace: Trace) -
 
 
 def _reconciled(
-    services: Services, application: Document, registration: Document, answered: object, trace: Trace
+    services: Services, application: Document, registration: Document, answered: object, trace: LoginTrace
 ) -> Document:
     """The registration as a lambda left it, as far as it may be like that."""
     given = answered if isinstance(answered, dict) else {}
-    changed = {name: given[name] for name in external_identities.REGISTRATION if given.get(name) is not None}
+    changed = {name: given[name] for name in external_identities.REGISTRATION_MEMBERS if given.get(name) is not None}
     tidy, errors = services.schemas["api/registration.json"].examine({"registration": changed})
     refused = [*errors, *([] if errors else registrations.role_problems(tidy["registration"]["roles"], application))]
     if refused:

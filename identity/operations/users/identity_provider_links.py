@@ -230,7 +230,7 @@ async def _user(services: Services, call: Call, user_id: str | None) -> Document
 async def _provider(services: Services, tenant_id: str | None, provider_id: str | None) -> Document | None:
     """Return the provider if the tenant may use it."""
     provider = None if provider_id is None else await _providers(services).find_cached(None, provider_id)
-    if provider is None or (tenant_id is not None and not provider_rules.is_of(provider, tenant_id)):
+    if provider is None or (tenant_id is not None and not provider_rules.is_available_to(provider, tenant_id)):
         return None
     return provider
 

@@ -26,11 +26,11 @@ class ProviderFamily(ResourceHandler):
 
     def one(self, call: Call, provider: Document) -> Reply:
         """One provider in its wrapper."""
-        return Reply({self.resource.name: operations.shown(self.services, call, provider)})
+        return Reply({self.resource.name: operations.visible_to(self.services, call, provider)})
 
     def many(self, call: Call, providers: list[Document]) -> list[Document]:
         """Providers, each as its caller may see it."""
-        return [operations.shown(self.services, call, provider) for provider in providers]
+        return [operations.visible_to(self.services, call, provider) for provider in providers]
 
 
 class ProvidersHandler(ProviderFamily, CollectionHandler):

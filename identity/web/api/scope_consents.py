@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from identity.call import Call
-from identity.operations.api import scope_consent_records as operations
+from identity.operations.api import scope_consent_api as operations
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
 

@@ -11,7 +11,7 @@ from identity.operations.login_transactions.login_transactions import Authentica
 from identity.operations.pages.consent_page import ConsentPage
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, page_theme, render
-from identity.web.hosted.page_theme import Look
+from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 _ANSWER = re.compile(r"scopeConsents\['(.+)'\]")
@@ -27,7 +27,7 @@ async def reply(
 ) -> Reply:
     """The page; `message` is the key of a text that stands above it."""
     client, question, given = page.client, page.question, transaction.verified_client.given
-    look = await page_theme.of(handler, client.tenant, client.application, given)
+    look = await page_theme.load(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
     hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction.transaction_id}
     form = render.ConsentForm(
@@ -36,18 +36,19 @@ async def reply(
         hidden=(*hidden.items(), (csrf.FIELD, token)),
         redirect_uri=given["redirect_uri"],
         login_id=users.primary_login_id(page.user),
-        required=tuple(shown(look, client.application, scope) for scope in question.required),
+        required=tuple(scope_choice(look, client.application, scope) for scope in question.required),
         optional=tuple(
-            shown(look, client.application, scope, is_checked=scope in question.approved) for scope in question.optional
+            scope_choice(look, client.application, scope, is_checked=scope in question.approved)
+            for scope in question.optional
         ),
-        unknown=tuple(shown(look, client.application, scope) for scope in question.unknown),
+        unknown=tuple(scope_choice(look, client.application, scope) for scope in question.unknown),
         message=look[message] if message else "",
         status=status,
     )
-    return render.consent(form, look, [cookie, *page_theme.cookies(handler, given)])
+    return render.consent(form, look, [cookie, *page_theme.locale_cookies(handler, given)])
 
 
-def approved(form: Mapping[str, str]) -> frozenset[str] | None:
+def approved_scopes(form: Mapping[str, str]) -> frozenset[str] | None:
     """The scopes that the answer allows; None for a refusal of them all, which is whatever is not `allow`."""
     if form.get("action") != "allow":
         return None
@@ -55,7 +56,7 @@ def approved(form: Mapping[str, str]) -> frozenset[str] | None:
     return frozenset(found[1] for found, value in answers if found is not None and value == "true")
 
 
-def shown(look: Look, application: Document, scope: str, *, is_checked: bool = False) -> render.ScopeChoice:
+def scope_choice(look: PageTheme, application: Document, scope: str, *, is_checked: bool = False) -> render.ScopeChoice:
     """A scope in the words of the theme, else of the application, else by its name."""
     custom: Document = next((entry for entry in application["scopes"] if entry["name"] == scope), {})
     message = look.scope_text("scope-message", scope, application) or custom.get("defaultConsentMessage") or scope

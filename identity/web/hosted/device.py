@@ -16,7 +16,7 @@ from identity.operations.login_transactions.login_transactions import Authentica
 from identity.operations.pages.device_page import DevicePage
 from identity.web.endpoint import Reply
 from identity.web.hosted import consent, csrf, login, page_theme, render
-from identity.web.hosted.page_theme import Look
+from identity.web.hosted.page_theme import PageTheme
 from identity.web.hosted.render import ScopeChoice
 from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
@@ -31,7 +31,7 @@ _FAILURES: Final = {
 _LONGEST: Final = 300
 
 
-async def ask_for_code(
+async def reply_code_form(
     handler: OAuth2Handler,
     client: Client,
     given: Mapping[str, str],
@@ -42,7 +42,7 @@ async def ask_for_code(
     status: int = 200,
 ) -> Reply:
     """The page that asks for a code; `user` is whoever is signed in, `message` the key of a text that stands above."""
-    look = await page_theme.of(handler, client.tenant, client.application, given)
+    look = await page_theme.load(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
     values = {
         "application_name": client.application["name"],
@@ -56,7 +56,7 @@ async def ask_for_code(
     return render.form("device.html", values, look, status=status, cookies=[cookie])
 
 
-async def ask_about_device(
+async def reply_approval_form(
     handler: OAuth2Handler,
     page: DevicePage,
     transaction: AuthenticatedTransaction,
@@ -67,7 +67,7 @@ async def ask_about_device(
 ) -> Reply:
     """The page that asks about a device: whose application it is, what it gets, and where it asked from."""
     client, device, given = page.client, page.device, transaction.verified_client.given
-    look = await page_theme.of(handler, client.tenant, client.application, given)
+    look = await page_theme.load(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
     hidden = {**_place(client), "intent": transaction.transaction_id, "grant": device.grant_id, csrf.FIELD: token}
     values = {
@@ -85,14 +85,14 @@ async def ask_about_device(
     return render.form("device_approval.html", values, look, redirect_uri=redirect_uri, status=status, cookies=[cookie])
 
 
-async def complete(handler: OAuth2Handler, client: Client, given: Mapping[str, str]) -> Reply:
+async def reply_result(handler: OAuth2Handler, client: Client, given: Mapping[str, str]) -> Reply:
     """The last page: connected, or not, and why."""
-    look = await page_theme.of(handler, client.tenant, client.application, given)
+    look = await page_theme.load(handler, client.tenant, client.application, given)
     failure = given.get("error_reason", "") if "error" in given else None
     values = {
         "failure": None if failure is None else look[_FAILURES.get(failure, "deviceComplete.refusedText")],
         "linked": await _linked(handler, client, given.get("linked")),
-        "again": f"{login.place(handler)}/device?{urllib.parse.urlencode(_place(client))}",
+        "again": f"{login.base_path(handler)}/device?{urllib.parse.urlencode(_place(client))}",
     }
     return render.form("device_complete.html", values, look)
 
@@ -103,11 +103,11 @@ async def _linked(handler: OAuth2Handler, client: Client, provider_id: str | Non
     provider = (
         None if named is None else await handler.services.documents["identity_providers"].find_cached(None, named)
     )
-    is_known = provider is not None and provider_rules.is_of(provider, client.tenant_id)
+    is_known = provider is not None and provider_rules.is_available_to(provider, client.tenant_id)
     return str(provider["name"]) if provider is not None and is_known else ""
 
 
-def _facts(look: Look, page: DevicePage) -> Iterator[tuple[str, str]]:
+def _facts(look: PageTheme, page: DevicePage) -> Iterator[tuple[str, str]]:
     """What is known of the device, label and value."""
     grant = page.device.grant
     yield look["deviceApproval.code"], grant["userCode"]
@@ -120,10 +120,10 @@ def _facts(look: Look, page: DevicePage) -> Iterator[tuple[str, str]]:
         yield look["deviceApproval.link"], f"{account} ({page.link['identityProviderName']})"
 
 
-def _choice(look: Look, application: Document, scope: str) -> ScopeChoice:
+def _choice(look: PageTheme, application: Document, scope: str) -> ScopeChoice:
     if scope in _RESERVED:
         return ScopeChoice("", look[_RESERVED[scope]], "")
-    return consent.shown(look, application, scope)
+    return consent.scope_choice(look, application, scope)
 
 
 def _place(client: Client) -> dict[str, str]:
@@ -135,4 +135,4 @@ def _locale(given: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _sign_out(handler: OAuth2Handler, client: Client) -> str:
-    return f"{login.place(handler)}/logout?{urllib.parse.urlencode(_place(client))}"
+    return f"{login.base_path(handler)}/logout?{urllib.parse.urlencode(_place(client))}"

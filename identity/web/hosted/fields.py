@@ -14,7 +14,7 @@ from identity.call import Document
 from identity.errors import FieldError, GeneralError
 from identity.web.endpoint import Reply
 from identity.web.hosted import render
-from identity.web.hosted.page_theme import Look
+from identity.web.hosted.page_theme import PageTheme
 from identity.web.hosted.render import Cookies
 
 
@@ -56,7 +56,7 @@ class Form:
     buttons: Sequence[tuple[str, str, str]] = ()
 
 
-def with_errors(fields: Iterable[Field], errors: Iterable[FieldError], look: Look) -> list[Field]:
+def with_errors(fields: Iterable[Field], errors: Iterable[FieldError], look: PageTheme) -> list[Field]:
     """The fields with what is wrong with each, and the first one in need of it focused."""
     told: dict[str, list[str]] = {}
     for error in errors:
@@ -66,25 +66,27 @@ def with_errors(fields: Iterable[Field], errors: Iterable[FieldError], look: Loo
     return [dataclasses.replace(field, is_focused=field is wanted) for field in found]
 
 
-def unplaced(errors: Iterable[FieldError], fields: Iterable[Field], look: Look) -> list[str]:
+def messages_without_field(errors: Iterable[FieldError], fields: Iterable[Field], look: PageTheme) -> list[str]:
     """What is wrong with what the page has no field for."""
     names = {field.name for field in fields}
     return [look.find(error.code, error.message) for error in errors if error.path not in names]
 
 
-def general(errors: Iterable[GeneralError], look: Look) -> list[str]:
+def general_messages(errors: Iterable[GeneralError], look: PageTheme) -> list[str]:
     """What is wrong with no field in particular."""
     return [look.find(error.code, error.message or error.code) for error in errors]
 
 
-def page(form: Form, look: Look, *, redirect_uri: str | None = None, status: int = 200, cookies: Cookies = ()) -> Reply:
+def page(
+    form: Form, look: PageTheme, *, redirect_uri: str | None = None, status: int = 200, cookies: Cookies = ()
+) -> Reply:
     """The page; `redirect_uri` is where its answer may lead."""
     values: Mapping[str, Any] = {member.name: getattr(form, member.name) for member in dataclasses.fields(form)}
     values = {**values, "wrong": [field for field in form.fields if field.errors]}
     return render.form("fields.html", values, look, redirect_uri=redirect_uri, status=status, cookies=cookies)
 
 
-def password_hints(rules: Document, look: Look) -> tuple[str, ...]:
+def password_hints(rules: Document, look: PageTheme) -> tuple[str, ...]:
     """What a tenant asks of a new password, a line each."""
     asked = {
         "passwordRules.nonAlpha": rules["requireNonAlpha"],

@@ -61,8 +61,8 @@ async def reply(
 
     `message` is the key of a text that is shown instead of the problem's.
     """
-    look = await page_theme.of(handler, page.client.tenant, page.client.application, given)
-    offer = await authorization_redirect.offer(handler.services, page.client)
+    look = await page_theme.load(handler, page.client.tenant, page.client.application, given)
+    offer = await authorization_redirect.find_options(handler.services, page.client)
     token, cookie = csrf.issue(handler)
     kept = request_sources.form_parameters(given)
     carried = tuple((name, kept[name]) for name in names if name in kept)
@@ -75,16 +75,18 @@ async def reply(
         login_id=page.login_id,
         remember_device=remember_device,
         message=look[message] if message else message_of(page.problem, look),
-        is_invalid=is_wrong(page.problem),
+        is_invalid=is_credential_error(page.problem),
         # A provider may manage the domain of the login id: then nobody here has a password to ask for.
         asks_password=bool(page.login_id) or not offer.manages_domains,
         offer=offer,
-        passwordless=beside(handler, "passwordless", given, names) if is_by_mail else "",
+        passwordless=url_with_request(handler, "passwordless", given, names) if is_by_mail else "",
         forgot=_forgot(page.client, given, names),
-        register=beside(handler, "register", given, names) if rules.is_offered(page.client.application) else "",
+        register=url_with_request(handler, "register", given, names)
+        if rules.is_offered(page.client.application)
+        else "",
         status=status,
     )
-    return render.login(form, look, [cookie, *page_theme.cookies(handler, given)])
+    return render.login(form, look, [cookie, *page_theme.locale_cookies(handler, given)])
 
 
 def remember_cookie(handler: OAuth2Handler, *, is_persistent: bool) -> Morsel[str]:
@@ -92,7 +94,7 @@ def remember_cookie(handler: OAuth2Handler, *, is_persistent: bool) -> Morsel[st
     return handler.new_cookie(REMEMBER_COOKIE, str(is_persistent).lower(), _REMEMBER_SECONDS)
 
 
-def message_of(problem: Problem | None, look: page_theme.Look) -> str:
+def message_of(problem: Problem | None, look: page_theme.PageTheme) -> str:
     """What a page says of a problem; what a lambda says of a login that it refuses stands as it is."""
     if problem is None:
         return ""
@@ -103,21 +105,21 @@ def message_of(problem: Problem | None, look: page_theme.Look) -> str:
     return look[_MESSAGES[type(problem)]]
 
 
-def is_wrong(problem: Problem | None) -> bool:
+def is_credential_error(problem: Problem | None) -> bool:
     """Whether what was typed in is what is wrong."""
     return isinstance(problem, steps.WrongCredentials)
 
 
 def authorize_path(handler: OAuth2Handler) -> str:
     """Where the form of the login page goes, whichever page of the login shows it."""
-    return f"{place(handler)}/authorize"
+    return f"{base_path(handler)}/authorize"
 
 
-def beside(handler: OAuth2Handler, page: str, given: Mapping[str, str], names: Iterable[str]) -> str:
+def url_with_request(handler: OAuth2Handler, page: str, given: Mapping[str, str], names: Iterable[str]) -> str:
     """The address of another page of the login, such as `register`, with the whole request."""
     kept = request_sources.form_parameters(given)
     query = {name: kept[name] for name in names if name in kept}
-    return f"{place(handler)}/{page}?{urllib.parse.urlencode(query)}"
+    return f"{base_path(handler)}/{page}?{urllib.parse.urlencode(query)}"
 
 
 def _forgot(client: Client, given: Mapping[str, str], names: Iterable[str]) -> str:
@@ -131,6 +133,6 @@ def _forgot(client: Client, given: Mapping[str, str], names: Iterable[str]) -> s
     return f"/password/forgot?{urllib.parse.urlencode(query)}"
 
 
-def place(handler: OAuth2Handler) -> str:
+def base_path(handler: OAuth2Handler) -> str:
     """The path that all pages of the protocol share, with the tenant where that stands in it."""
     return handler.request.path.rpartition("/oauth2/")[0] + "/oauth2"

@@ -24,7 +24,7 @@ _MAXIMUM_LOCALE = 40
 _MAXIMUM_LOCALES = 20
 
 
-class Look:
+class PageTheme:
     """The texts of a page, its language and the theme's stylesheet, if any."""
 
     def __init__(self, theme: Document | None = None, locales: tuple[str, ...] = ()) -> None:
@@ -52,15 +52,15 @@ class Look:
         return Markup(str(escape(self[key])).replace("{0}", str(shown)))  # noqa: S704 (both halves are escaped above)
 
 
-DEFAULT = Look()
+DEFAULT_THEME = PageTheme()
 
 
-async def of(
+async def load(
     handler: BaseHandler,
     tenant: Document,
     application: Document | None = None,
     given: Mapping[str, str] | None = None,
-) -> Look:
+) -> PageTheme:
     """The look of a page of a tenant, and of an application where it is about one.
 
     The language is that of the parameter `locale`, else of `ui_locales`, else the one of the browser's last request
@@ -68,13 +68,13 @@ async def of(
     """
     theme = await themes.find_effective(handler.services, tenant, application)
     if theme is None:
-        return DEFAULT
+        return DEFAULT_THEME
     accepted = handler.request.headers.get("Accept-Language", "")[:500]
     remembered = str(handler.received_cookie(LOCALE_COOKIE) or "")[:_MAXIMUM_LOCALE]
-    return Look(theme, (*_named(given or {}), *_locales(remembered), *_locales(accepted)))
+    return PageTheme(theme, (*_named(given or {}), *_locales(remembered), *_locales(accepted)))
 
 
-def cookies(handler: BaseHandler, given: Mapping[str, str]) -> list[Morsel[str]]:
+def locale_cookies(handler: BaseHandler, given: Mapping[str, str]) -> list[Morsel[str]]:
     """The cookie that remembers the language of a request which names one, for those that name none."""
     named = next((name for name in _named(given) if _LOCALE.fullmatch(name)), None)
     if named is None or named == handler.received_cookie(LOCALE_COOKIE):

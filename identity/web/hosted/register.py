@@ -11,12 +11,12 @@ from identity.domain.users.self_registration import Question
 from identity.operations.authorization import request_sources
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
-from identity.operations.pages.complete_registration import Missing
-from identity.operations.pages.self_service import Refused
+from identity.operations.pages.complete_registration_page import MissingFields
+from identity.operations.pages.registration_page import FormRejected
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, fields, login, page_theme, render
 from identity.web.hosted.fields import Field, Form
-from identity.web.hosted.page_theme import Look
+from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 _INPUTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -51,7 +51,7 @@ async def reply(
     given: Mapping[str, str],
     names: list[str],
     *,
-    refused: Refused | None = None,
+    refused: FormRejected | None = None,
     message: str = "",
     status: int = 200,
 ) -> Reply:
@@ -59,12 +59,12 @@ async def reply(
 
     `message` is the key of a text that stands above it.
     """
-    refused = refused or Refused()
-    look = await page_theme.of(handler, client.tenant, client.application, given)
+    refused = refused or FormRejected()
+    look = await page_theme.load(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
     kept = request_sources.form_parameters(given)
     asked = fields.with_errors(_fields(client, given, look), refused.fields, look)
-    told = fields.general(refused.general, look) + fields.unplaced(refused.fields, asked, look)
+    told = fields.general_messages(refused.general, look) + fields.messages_without_field(refused.fields, asked, look)
     name = client.application["name"]
     form = Form(
         action=handler.request.path,
@@ -76,42 +76,42 @@ async def reply(
         fields=asked,
         message=look[message] if message else " ".join(told),
         remember=given.get("rememberDevice") == "true",
-        links=[(look["register.login"], login.beside(handler, "authorize", given, names))],
+        links=[(look["register.login"], login.url_with_request(handler, "authorize", given, names))],
     )
-    all_cookies = [cookie, *page_theme.cookies(handler, given)]
+    all_cookies = [cookie, *page_theme.locale_cookies(handler, given)]
     return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=all_cookies)
 
 
-async def sent(handler: OAuth2Handler, client: Client, given: Mapping[str, str], names: list[str]) -> Reply:
+async def reply_email_sent(handler: OAuth2Handler, client: Client, given: Mapping[str, str], names: list[str]) -> Reply:
     """What is said where a mail says the rest: the same for a new address and for one that is taken."""
-    look = await page_theme.of(handler, client.tenant, client.application, given)
+    look = await page_theme.load(handler, client.tenant, client.application, given)
     values = {
         "title": look["registerSent.title"],
         "heading": look["registerSent.heading"],
         "text": look["registerSent.text"],
-        "links": [(look["selfService.login"], login.beside(handler, "authorize", given, names))],
+        "links": [(look["selfService.login"], login.url_with_request(handler, "authorize", given, names))],
     }
     return render.form("notice.html", values, look)
 
 
-async def ask_for_more(
+async def reply_missing_fields(
     handler: OAuth2Handler,
-    page: Missing,
+    page: MissingFields,
     transaction: AuthenticatedTransaction,
     answers: Mapping[str, str],
     *,
-    refused: Refused | None = None,
+    refused: FormRejected | None = None,
     message: str = "",
     status: int = 200,
 ) -> Reply:
     """The page that asks a user for what an application has to know; `answers` are those that were not good."""
-    refused, client, given = refused or Refused(), page.client, transaction.verified_client.given
-    look = await page_theme.of(handler, client.tenant, client.application, given)
+    refused, client, given = refused or FormRejected(), page.client, transaction.verified_client.given
+    look = await page_theme.load(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
     hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction.transaction_id}
     shown = [profile_field(asked, answers.get(asked.name, ""), look) for asked in page.questions]
     asked = fields.with_errors(shown, refused.fields, look)
-    told = fields.general(refused.general, look) + fields.unplaced(refused.fields, asked, look)
+    told = fields.general_messages(refused.general, look) + fields.messages_without_field(refused.fields, asked, look)
     name = client.application["name"]
     form = Form(
         action=handler.request.path,
@@ -127,7 +127,7 @@ async def ask_for_more(
     return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=[cookie])
 
 
-def profile_field(asked: Question, value: str, look: Look) -> Field:
+def profile_field(asked: Question, value: str, look: PageTheme) -> Field:
     """The field of one question."""
     kind, autocomplete = _INPUTS[asked.member]
     choices: tuple[tuple[str, str], ...] = LANGUAGES if kind == "select" else ()
@@ -138,7 +138,7 @@ def profile_field(asked: Question, value: str, look: Look) -> Field:
     )
 
 
-def _fields(client: Client, given: Mapping[str, str], look: Look) -> list[Field]:
+def _fields(client: Client, given: Mapping[str, str], look: PageTheme) -> list[Field]:
     """Everything that is asked for, with what was answered; a password is never sent back."""
     application = client.application
     first, *others = rules.questions_of(client.tenant, application)

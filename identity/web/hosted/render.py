@@ -16,11 +16,11 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from identity.domain.providers.identity_providers import NOTHING, Offer
+from identity.domain.providers.identity_providers import NO_OPTIONS, ProviderOptions
 from identity.ids import fingerprint
 from identity.operations.authorization import hosted_backend_callback
 from identity.web.endpoint import Reply
-from identity.web.hosted.page_theme import DEFAULT, Look
+from identity.web.hosted.page_theme import DEFAULT_THEME, PageTheme
 
 Cookies = Sequence[Morsel[str]]
 
@@ -43,7 +43,7 @@ class LoginForm:
     message: str = ""
     is_invalid: bool = False
     asks_password: bool = True
-    offer: Offer = NOTHING
+    offer: ProviderOptions = NO_OPTIONS
     forgot: str = ""
     register: str = ""
     passwordless: str = ""
@@ -118,7 +118,7 @@ def stylesheet_path() -> str:
     return f"/static/style-{fingerprint(stylesheet().decode())[:16]}.css"
 
 
-def login(form: LoginForm, look: Look, cookies: Cookies = ()) -> Reply:
+def login(form: LoginForm, look: PageTheme, cookies: Cookies = ()) -> Reply:
     """The login page."""
     images = tuple(sorted({_origin(button.image_url) for button in form.offer.buttons if button.image_url}))
     plain = (_origin(url) for url in form.offer.plain_urls)
@@ -126,17 +126,17 @@ def login(form: LoginForm, look: Look, cookies: Cookies = ()) -> Reply:
     return _page("login.html", policy, _fields(form), look, form.status, cookies)
 
 
-def link(form: LinkForm, look: Look, cookies: Cookies = ()) -> Reply:
+def link(form: LinkForm, look: PageTheme, cookies: Cookies = ()) -> Reply:
     """The page of a pending link."""
     return _page("start_idp_link.html", _policy(form_action=_leads_to(form)), _fields(form), look, form.status, cookies)
 
 
-def not_registered(application_name: str, other: str, look: Look) -> Reply:
+def not_registered(application_name: str, other: str, look: PageTheme) -> Reply:
     """The page for a user whom an application does not know; `other` is where another one can log in."""
     return _page("not_registered.html", _policy(), {"application_name": application_name, "other": other}, look)
 
 
-def consent(form: ConsentForm, look: Look, cookies: Cookies = ()) -> Reply:
+def consent(form: ConsentForm, look: PageTheme, cookies: Cookies = ()) -> Reply:
     """The consent page."""
     fields = {field.name: getattr(form, field.name) for field in dataclasses.fields(form)}
     origin = _origin(form.redirect_uri)
@@ -148,7 +148,7 @@ def consent(form: ConsentForm, look: Look, cookies: Cookies = ()) -> Reply:
 def form(
     template: str,
     values: Mapping[str, Any],
-    look: Look,
+    look: PageTheme,
     *,
     redirect_uri: str | None = None,
     status: int = 200,
@@ -163,13 +163,13 @@ def form(
 def error(body: Mapping[str, Any], status: int, advice: str) -> Reply:
     """The error page, which also prints the OAuth error JSON for the application's developer."""
     values = {"description": body["error_description"], "oauth_json": json.dumps(body, indent=2), "advice": advice}
-    return _page("error.html", _policy(), values, DEFAULT, status)
+    return _page("error.html", _policy(), values, DEFAULT_THEME, status)
 
 
 def form_post(
     action: str,
     parameters: Iterable[tuple[str, str]],
-    look: Look,
+    look: PageTheme,
     cookies: Cookies = (),
     *,
     text: str = "formPost.text",
@@ -184,7 +184,7 @@ def form_post(
     return _page("form_post.html", policy, values, look, cookies=cookies)
 
 
-def logout(target: str, logout_urls: Iterable[str], look: Look, cookies: Cookies = ()) -> Reply:
+def logout(target: str, logout_urls: Iterable[str], look: PageTheme, cookies: Cookies = ()) -> Reply:
     """A page that loads the logout URL of every application and then goes on (OpenID Connect Front-Channel Logout)."""
     nonce, urls = secrets.token_urlsafe(16), list(logout_urls)
     policy = _policy(script=nonce, frame=tuple(sorted({_origin(url) for url in urls})))
@@ -193,25 +193,25 @@ def logout(target: str, logout_urls: Iterable[str], look: Look, cookies: Cookies
 
 
 def confirm_logout(
-    action: str, hidden: Iterable[tuple[str, str]], look: Look, target: str, cookies: Cookies = ()
+    action: str, hidden: Iterable[tuple[str, str]], look: PageTheme, target: str, cookies: Cookies = ()
 ) -> Reply:
     """A page that requires the user's confirmation of a logout that another site requested."""
     policy = _policy(form_action=("'self'", "https:", *(() if target.startswith("/") else (_origin(target),))))
     return _page("confirm_logout.html", policy, {"action": action, "hidden": list(hidden)}, look, cookies=cookies)
 
 
-def logged_out(look: Look, cookies: Cookies = ()) -> Reply:
+def logged_out(look: PageTheme, cookies: Cookies = ()) -> Reply:
     """The end of a logout that leads nowhere else."""
     return _page("logged_out.html", _policy(), {}, look, cookies=cookies)
 
 
-def index(look: Look, *, is_logged_in: bool) -> Reply:
+def index(look: PageTheme, *, is_logged_in: bool) -> Reply:
     """The landing page."""
     return _page("index.html", _policy(), {"is_logged_in": is_logged_in}, look)
 
 
 def _page(
-    template: str, policy: str, values: Mapping[str, Any], look: Look, status: int = 200, cookies: Cookies = ()
+    template: str, policy: str, values: Mapping[str, Any], look: PageTheme, status: int = 200, cookies: Cookies = ()
 ) -> Reply:
     headers = {
         "Content-Type": "text/html; charset=utf-8",

@@ -8,15 +8,15 @@ from markupsafe import Markup
 
 from identity.call import Document
 from identity.operations.pages import two_factor_pages, two_factor_setup
-from identity.operations.pages.account_factors import Adding
-from identity.operations.pages.two_factor_pages import Challenge
-from identity.operations.pages.two_factor_setup import Setup
-from identity.web.hosted.page_theme import Look
+from identity.operations.pages.account_two_factor import Adding
+from identity.operations.pages.two_factor_pages import ChallengePage
+from identity.operations.pages.two_factor_setup import SetupPage
+from identity.web.hosted.page_theme import PageTheme
 
 _GROUP = 4
 
 
-def code(page: Challenge, look: Look) -> Document:
+def code(page: ChallengePage, look: PageTheme) -> Document:
     """What the template of the code reads."""
     assert page.chosen is not None
     return {
@@ -25,7 +25,7 @@ def code(page: Challenge, look: Look) -> Document:
     }
 
 
-def choice(page: Challenge, look: Look) -> Document:
+def choice(page: ChallengePage, look: PageTheme) -> Document:
     """What the template of the choice reads."""
     shown = [{"id": one["id"], "text": _called(one, look), "detail": _detail(one, look)} for one in page.methods]
     used = next((one["id"] for one in page.methods if one.get("lastUsed")), page.methods[0]["id"])
@@ -33,7 +33,7 @@ def choice(page: Challenge, look: Look) -> Document:
     return {"methods": shown, "used": used, "message": look[message] if message else "", "is_good": False}
 
 
-def setup(page: Setup | Adding, look: Look, message: str, place: str) -> Document:
+def setup(page: SetupPage | Adding, look: PageTheme, message: str, place: str) -> Document:
     """What the template of a new method reads; at `place` the page is found for any other method."""
     return {
         "method": page.method,
@@ -47,7 +47,7 @@ def setup(page: Setup | Adding, look: Look, message: str, place: str) -> Documen
     }
 
 
-def _message(key: str, look: Look, sent: str, wrong: str) -> Document:
+def _message(key: str, look: PageTheme, sent: str, wrong: str) -> Document:
     return {"message": look[key] if key else "", "is_good": key == sent, "is_wrong": key == wrong}
 
 
@@ -55,20 +55,20 @@ def _groups(secret: str) -> Iterable[str]:
     return (secret[i : i + _GROUP] for i in range(0, len(secret), _GROUP))
 
 
-def _lead(method: Document, look: Look) -> Markup | str:
+def _lead(method: Document, look: PageTheme) -> Markup | str:
     if method["method"] == "authenticator":
         return look["twoFactor.leadAuthenticator"]
     return look.fill("twoFactor.leadSent", method.get("email") or method.get("mobilePhone") or "", strong=True)
 
 
-def _called(method: Document, look: Look) -> str:
+def _called(method: Document, look: PageTheme) -> str:
     return str(method.get("name") or look[f"twoFactor.{method['method']}"])
 
 
-def _detail(method: Document, look: Look) -> str:
+def _detail(method: Document, look: PageTheme) -> str:
     address = method.get("email") or method.get("mobilePhone") or ""
     return str(address) or (look["twoFactor.authenticator"] if method.get("name") else "")
 
 
-def _use(method: str, look: Look) -> str:
+def _use(method: str, look: PageTheme) -> str:
     return look[f"twoFactorEnable.{method}"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from identity.call import Document
-from identity.operations.pages import verification_gates
-from identity.operations.pages.verification_gates import Gate
-from identity.web.hosted.page_theme import Look
+from identity.operations.pages import verification_pages
+from identity.operations.pages.verification_pages import VerificationPage
+from identity.web.hosted.page_theme import PageTheme
 
 
-def values(gate: Gate, look: Look) -> Document:
+def values(gate: VerificationPage, look: PageTheme) -> Document:
     """What the template reads."""
     kind = "emailVerificationRequired." if gate.is_email else "registrationVerificationRequired."
     name = f"{'email' if gate.is_email else 'registration'}VerificationOneTimeCodeGenerator"
@@ -21,7 +21,7 @@ def values(gate: Gate, look: Look) -> Document:
         "is_numeric": generator["type"] == "randomDigits",
         "may_change_email": gate.may_change_email,
         "message": look[gate.message] if gate.message else "",
-        "is_good": gate.message == verification_gates.SENT,
-        "is_wrong": gate.message == verification_gates.WRONG,
-        "is_unusable": gate.message == verification_gates.UNUSABLE,
+        "is_good": gate.message == verification_pages.SENT,
+        "is_wrong": gate.message == verification_pages.WRONG,
+        "is_unusable": gate.message == verification_pages.UNUSABLE,
     }

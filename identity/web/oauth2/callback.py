@@ -36,8 +36,10 @@ class CallbackHandler(LoginFlowHandler):
         Browsers send no SameSite=Lax cookie with a form of another site: a page of ours sends it on, with the cookie.
         """
         if _AGAIN not in form and not self.cookie(authorization_redirect.COOKIE):
-            url = call.origin.base_url + authorization_redirect.CALLBACK
-            return render.form_post(url, [*form.items(), (_AGAIN, "true")], page_theme.DEFAULT, text="formPost.on")
+            url = call.origin.base_url + authorization_redirect.CALLBACK_PATH
+            return render.form_post(
+                url, [*form.items(), (_AGAIN, "true")], page_theme.DEFAULT_THEME, text="formPost.on"
+            )
         return await self.arrive(call, form)
 
     async def arrive(self, call: Call, answer: Document) -> Reply:
@@ -55,4 +57,4 @@ class CallbackHandler(LoginFlowHandler):
         return await self.shown(step, given)
 
 
-ROUTES = [Route(authorization_redirect.CALLBACK, CallbackHandler)]
+ROUTES = [Route(authorization_redirect.CALLBACK_PATH, CallbackHandler)]

@@ -8,9 +8,9 @@ from identity.call import Call, Document
 from identity.operations.authorization import just_in_time_registration, login_resumption
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
-from identity.operations.pages import complete_registration
-from identity.operations.pages.complete_registration import Missing
-from identity.operations.pages.self_service import Refused
+from identity.operations.pages import complete_registration_page
+from identity.operations.pages.complete_registration_page import MissingFields
+from identity.operations.pages.registration_page import FormRejected
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import csrf, login, register
@@ -38,10 +38,10 @@ class CompleteRegistrationHandler(LoginFlowHandler):
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
             self.verified_client = transaction.verified_client
             return await self.asked(call, transaction, form, message=login.STALE, status=403)
-        step = await complete_registration.answer(self.services, call, transaction, self.browser(), form)
+        step = await complete_registration_page.answer(self.services, call, transaction, self.browser(), form)
         # Not before: who sends the form twice has one answer for the application.
         self.verified_client = transaction.verified_client
-        if isinstance(step, Refused):
+        if isinstance(step, FormRejected):
             return await self.asked(call, transaction, form, refused=step)
         value = login_transactions.cookie_without(transaction.cookie, transaction.transaction_id)
         done = self.new_cookie(login_transactions.COOKIE, value, None if value else 0)
@@ -60,14 +60,14 @@ class CompleteRegistrationHandler(LoginFlowHandler):
         transaction: AuthenticatedTransaction,
         answers: Document,
         *,
-        refused: Refused | None = None,
+        refused: FormRejected | None = None,
         message: str = "",
         status: int = 200,
     ) -> Reply:
         """The page, or what comes next."""
-        step = await complete_registration.show(self.services, call, transaction, self.browser())
-        if isinstance(step, Missing):
-            return await register.ask_for_more(
+        step = await complete_registration_page.show(self.services, call, transaction, self.browser())
+        if isinstance(step, MissingFields):
+            return await register.reply_missing_fields(
                 self, step, transaction, answers, refused=refused, message=message, status=status
             )
         return await self.shown(step, transaction.verified_client.given)

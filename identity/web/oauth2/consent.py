@@ -41,7 +41,9 @@ class ConsentHandler(LoginFlowHandler):
         await login_transactions.consume(self.services, transaction)
         # Not before: of who sends the form twice the first one has an answer for the application, the second one none.
         self.verified_client = transaction.verified_client
-        step = await consent_page.answer(self.services, call, transaction, self.browser(), consent.approved(form))
+        step = await consent_page.answer(
+            self.services, call, transaction, self.browser(), consent.approved_scopes(form)
+        )
         value = login_transactions.cookie_without(transaction.cookie, transaction.transaction_id)
         done = self.new_cookie(login_transactions.COOKIE, value, None if value else 0)
         return await self.shown(step, transaction.verified_client.given, done)

@@ -79,7 +79,7 @@ class DeviceHandler(LoginFlowHandler):
 
     async def client(self, call: Call, given: Document, tenant_id: str | None) -> Client:
         """The client whose device it is."""
-        return await device_page.client_of(self.services, call, self.tenant_hints(tenant_id, given), given)
+        return await device_page.get_client(self.services, call, self.tenant_hints(tenant_id, given), given)
 
     async def find_transaction(self, call: Call, given: Document, tenant_id: str | None) -> AuthenticatedTransaction:
         """The login that this browser waits with."""
@@ -97,7 +97,7 @@ class DeviceHandler(LoginFlowHandler):
         if not isinstance(step, DevicePage):
             return await self.shown(step, transaction.verified_client.given)
         is_hosted = device_approvals.is_hosted(call, step.client, transaction.verified_client.given)
-        return await device.ask_about_device(
+        return await device.reply_approval_form(
             self, step, transaction, is_hosted=is_hosted, message=message, status=status
         )
 
@@ -105,8 +105,10 @@ class DeviceHandler(LoginFlowHandler):
         self, client: Client, given: Document, *, user_code: str, message: str = "", status: int = 200
     ) -> Reply:
         """The page that asks for a code."""
-        user = await device_page.signed_in(self.services, client, self.browser())
-        return await device.ask_for_code(self, client, given, user, user_code=user_code, message=message, status=status)
+        user = await device_page.find_signed_in_user(self.services, client, self.browser())
+        return await device.reply_code_form(
+            self, client, given, user, user_code=user_code, message=message, status=status
+        )
 
 
 class DeviceCompleteHandler(PageHandler):
@@ -116,8 +118,8 @@ class DeviceCompleteHandler(PageHandler):
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show what became of the device."""
         given = self.parameters(_END)
-        client = await device_page.client_of(self.services, call, self.tenant_hints(tenant_id, given), given)
-        return await device.complete(self, client, given)
+        client = await device_page.get_client(self.services, call, self.tenant_hints(tenant_id, given), given)
+        return await device.reply_result(self, client, given)
 
 
 def _message(error: InvalidRequest) -> str:

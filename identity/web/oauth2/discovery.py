@@ -24,7 +24,7 @@ class _PreparedHandler(OAuth2Handler):
         """The Cache-Control header."""
         return self.cache_control
 
-    def shown(self, prepared: discovery.Prepared) -> Reply:
+    def shown(self, prepared: discovery.JsonDocument) -> Reply:
         """The document, or 304 to a client that has it."""
         headers = {"Cache-Control": self.caching(), "ETag": prepared.etag, **cross_origin.OPEN_HEADERS}
         if prepared.etag in self.request.headers.get("If-None-Match", ""):
@@ -64,7 +64,7 @@ class KeysHandler(_PreparedHandler):
     # answer that from memory, or it would hide a key that signs already.
     cache_control = "public, max-age=300, s-maxage=1"
 
-    prepared_keys: discovery.PreparedKeys
+    prepared_keys: discovery.KeySetCache
 
     @endpoint(
         access=Access.PUBLIC,
@@ -84,7 +84,7 @@ class KeysHandler(_PreparedHandler):
 _CONFIGURATION = "/.well-known/openid-configuration"
 _METADATA = "/.well-known/oauth-authorization-server"
 _KEYS = "/.well-known/jwks.json"
-_PREPARED_KEYS = discovery.PreparedKeys()
+_PREPARED_KEYS = discovery.KeySetCache()
 
 ROUTES = [
     Route(_CONFIGURATION, ConfigurationHandler),

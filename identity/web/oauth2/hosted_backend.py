@@ -48,7 +48,7 @@ class _BackendHandler(OAuth2Handler):
         if client_id is not None and given.setdefault("client_id", client_id) != client_id:
             raise InvalidRequest("invalid_client_id", "The client_id of the query is not that of the path.")
         hints = self.tenant_hints(None, given)
-        return await hosted_backend.find(self.services, call, hints, given.get("client_id"))
+        return await hosted_backend.find_client(self.services, call, hints, given.get("client_id"))
 
     def token_cookies(self, tokens: CookieTokens) -> list[Morsel[str]]:
         """The cookies with the tokens. Raises ServerError for an access token that no browser would keep.
@@ -98,7 +98,7 @@ class LoginHandler(_PageHandler):
         """Redirect to the login page, or to the registration page."""
         given = self.parameters(_LOGIN)
         client = await self.client(call, given, client_id)
-        departure = await hosted_backend.begin(
+        departure = await hosted_backend.begin_login(
             self.services, call, client, given, self.cookie(BROWSER_COOKIE), registers=self.registers
         )
         cookie = self.new_cookie(BROWSER_COOKIE, departure.browser_secret, departure.ttl_seconds)
@@ -120,7 +120,7 @@ class CallbackHandler(_PageHandler):
     async def get(self, call: Call) -> Reply:
         """Exchange the code, set the cookies and return to the application."""
         given = self.parameters(_CALLBACK)
-        arrival = await hosted_backend.complete(self.services, call, given, self.cookie(BROWSER_COOKIE))
+        arrival = await hosted_backend.complete_login(self.services, call, given, self.cookie(BROWSER_COOKIE))
         cookies = [] if arrival.tokens is None else self.token_cookies(arrival.tokens)
         return Reply(status=302, headers={"Location": arrival.location}, cookies=cookies)
 
@@ -171,7 +171,7 @@ class MeHandler(_ScriptHandler):
     async def get(self, call: Call) -> Reply:
         """The claims of the userinfo endpoint, for the access token of the cookie."""
         origin = self.page_origin()
-        claims = await hosted_backend.user(self.services, call, self.cookie(ACCESS_COOKIE), origin)
+        claims = await hosted_backend.retrieve_user(self.services, call, self.cookie(ACCESS_COOKIE), origin)
         self.admit(origin)
         return Reply(claims)
 

@@ -80,14 +80,14 @@ class LoginFlowHandler(PageHandler):
         if isinstance(step, ProviderRedirect):
             return await self.departure(step, given)
         if isinstance(step, LinkRequired):
-            location = redirect_uris.with_query(authorization_redirect.LINK_PAGE, {"link": step.link})
+            location = redirect_uris.with_query(authorization_redirect.LINK_PATH, {"link": step.link})
             return Reply(status=302, headers={"Location": location})
         if isinstance(step, IntermediatePage):
             return self.interlude(step)
         if step.mode == "form_post" and self.verified_client is not None:
             client = self.verified_client.client
-            return self.response(step, await page_theme.of(self, client.tenant, client.application, given), *cookies)
-        return self.response(step, page_theme.DEFAULT, *cookies)
+            return self.response(step, await page_theme.load(self, client.tenant, client.application, given), *cookies)
+        return self.response(step, page_theme.DEFAULT_THEME, *cookies)
 
     async def reopened(self, client: Client, given: Mapping[str, str], path: str = "") -> Reply:
         """The way to the login page of a pushed request: under a name that lasts, so that the page can be reloaded.
@@ -103,7 +103,7 @@ class LoginFlowHandler(PageHandler):
         """The way to the page that says so; it carries the request, so that another user can go on with it."""
         names, kept = self.services.schemas[REQUEST].schema["properties"], request_sources.form_parameters(given)
         query = {"client_id": client.client_id, **{name: kept[name] for name in names if name in kept}}
-        location = redirect_uris.with_query(f"{login.place(self)}/authorized-not-registered", query)
+        location = redirect_uris.with_query(f"{login.base_path(self)}/authorized-not-registered", query)
         return Reply(status=302, headers={"Location": location})
 
     async def page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "", status: int = 200) -> Reply:
@@ -120,7 +120,7 @@ class LoginFlowHandler(PageHandler):
         if request_sources.must_reopen(given):
             cookies.append(csrf.issue(self)[1])
         if step.is_post:
-            look = await page_theme.of(self, step.client.tenant, step.client.application, given)
+            look = await page_theme.load(self, step.client.tenant, step.client.application, given)
             return render.form_post(step.url, step.parameters.items(), look, cookies, text="formPost.on")
         location = redirect_uris.with_query(step.url, step.parameters)
         return Reply(status=302, headers={"Location": location}, cookies=cookies)
@@ -133,14 +133,17 @@ class LoginFlowHandler(PageHandler):
         }
         if step.client.application["universalConfiguration"].get("universal"):
             query["tenantId"] = step.client.tenant_id
-        page = step.page if step.page.startswith("/") else f"{login.place(self)}/{step.page}"
+        page = step.page if step.page.startswith("/") else f"{login.base_path(self)}/{step.page}"
         value = login_transactions.cookie_with(self.cookie(login_transactions.COOKIE), step.transaction_secret)
         cookies = [*self.session_cookie(step.cookie), self.new_cookie(login_transactions.COOKIE, value)]
         location = f"{page}?{urllib.parse.urlencode(query)}"
         return Reply(status=302, headers={"Location": location}, cookies=cookies)
 
     def response(
-        self, response: AuthorizationResponse, look: page_theme.Look = page_theme.DEFAULT, *cookies: Morsel[str]
+        self,
+        response: AuthorizationResponse,
+        look: page_theme.PageTheme = page_theme.DEFAULT_THEME,
+        *cookies: Morsel[str],
     ) -> Reply:
         """The authorization response: a redirect, never 307, which would post a password on; or a form that posts."""
         all_cookies = [*self.session_cookie(response.cookie), *cookies]

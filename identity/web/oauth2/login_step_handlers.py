@@ -13,7 +13,7 @@ from identity.operations.login_transactions.authorization_steps import Step
 from identity.operations.login_transactions.login_transactions import InterruptedTransaction, TransactionEndedError
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, page_theme, render
-from identity.web.hosted.page_theme import Look
+from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.login_flow import LoginFlowHandler
 from identity.web.oauth2.oauth_handlers import PageHandler
 
@@ -48,13 +48,13 @@ class WaitingHandler(LoginFlowHandler):
         done = self.new_cookie(login_transactions.COOKIE, value, None if value else 0)
         return dataclasses.replace(reply, cookies=[*reply.cookies, done])
 
-    async def look(self, transaction: InterruptedTransaction) -> Look:
+    async def look(self, transaction: InterruptedTransaction) -> PageTheme:
         """The look of the page."""
         client = transaction.client
-        return await page_theme.of(self, client.tenant, client.application, transaction.verified_client.given)
+        return await page_theme.load(self, client.tenant, client.application, transaction.verified_client.given)
 
     def form_page(
-        self, transaction: InterruptedTransaction, look: Look, template: str, values: Document, status: int = 200
+        self, transaction: InterruptedTransaction, look: PageTheme, template: str, values: Document, status: int = 200
     ) -> Reply:
         """A page with a form that is sent back to it; what every such form carries is added to the values."""
         token, cookie = csrf.issue(self)

@@ -10,7 +10,7 @@ from identity.operations.login_transactions import login_transactions
 from identity.operations.sessions import logout, sso_sessions
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import csrf, page_theme, pages, render
+from identity.web.hosted import csrf, landing_page, page_theme, render
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, PageHandler
 
 _REQUEST = "oauth2/logout.request.json"
@@ -59,15 +59,18 @@ class LogoutHandler(PageHandler):
         """The confirmation page, whose form repeats the request with a CSRF token."""
         token, cookie = csrf.issue(self)
         hidden = [*given.items(), (csrf.FIELD, token)]
-        look = await page_theme.of(self, outcome.tenant, outcome.application)
+        look = await page_theme.load(self, outcome.tenant, outcome.application)
         return render.confirm_logout(self.request.path, hidden, look, outcome.target, [cookie])
 
     async def left(self, outcome: logout.LoggedOut, cookies: list[Morsel[str]]) -> Reply:
         """Redirect to the target, through a page of frames where applications have a logout URL."""
         if outcome.target == logout.HOME:
-            cookies = [*cookies, self.new_cookie(pages.SIGNED_OUT_COOKIE, "signed-out", pages.SIGNED_OUT_SECONDS)]
+            cookies = [
+                *cookies,
+                self.new_cookie(landing_page.SIGNED_OUT_COOKIE, "signed-out", landing_page.SIGNED_OUT_SECONDS),
+            ]
         if outcome.frame_urls:
-            look = await page_theme.of(self, outcome.tenant, outcome.application)
+            look = await page_theme.load(self, outcome.tenant, outcome.application)
             return render.logout(outcome.target, outcome.frame_urls, look, cookies)
         return Reply(status=302, headers={"Location": outcome.target}, cookies=cookies)
 

@@ -25,7 +25,7 @@ class NotRegisteredHandler(PageHandler):
         given = self.parameters(REQUEST)
         client = await clients.get_client(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
         await ip_access_lists.require_address(self.services, client, call.origin.ip_address)
-        look = await page_theme.of(self, client.tenant, client.application, given)
+        look = await page_theme.load(self, client.tenant, client.application, given)
         # Whoever is signed in here is the wrong one: the session must not answer again.
         query = urllib.parse.urlencode({**given, "prompt": "login"})
         other = f"{login.authorize_path(self)}?{query}" if "redirect_uri" in given or "request_uri" in given else ""

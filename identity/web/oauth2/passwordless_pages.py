@@ -13,7 +13,7 @@ from identity.ids import fingerprint, same_secret
 from identity.operations.authorization import authorization, passwordless, request_sources
 from identity.operations.login_transactions.authorization_steps import LoginPage, StepFailed, VerifiedClient
 from identity.operations.pages import passwordless_pages
-from identity.operations.pages.passwordless_pages import Asked
+from identity.operations.pages.passwordless_pages import MessageSent
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import csrf, fields, login, page_theme, render
@@ -37,7 +37,7 @@ class _Family(LoginFlowHandler):
         verified_client = await authorization.verify_client(
             self.services, call, self.tenant_hints(tenant_id, given), given
         )
-        passwordless_pages.require_offered(verified_client.client)
+        passwordless_pages.require_enabled(verified_client.client)
         self.verified_client = verified_client
         return given, verified_client
 
@@ -66,17 +66,17 @@ class _Family(LoginFlowHandler):
     ) -> Reply:
         """The page after a mail was asked for, whether anybody gets one or not; with a field where it has a code."""
         client = verified_client.client
-        look = await page_theme.of(self, client.tenant, client.application, given)
+        look = await page_theme.load(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
         generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
         remember = [("rememberDevice", "true")] if given.get("rememberDevice") == "true" else []
         values = {
-            "action": f"{login.place(self)}/passwordless/{code}",
+            "action": f"{login.base_path(self)}/passwordless/{code}",
             "hidden": [*self.carried(given, token), ("loginId", login_id), *remember],
             "login_id": login_id,
             "asks_code": bool(code),
             "is_numeric": generator["type"] == "randomDigits",
-            "again": login.beside(self, "passwordless", given, self.names()),
+            "again": login.url_with_request(self, "passwordless", given, self.names()),
             "message": look[message] if message else "",
             "is_good": False,
         }
@@ -86,7 +86,7 @@ class _Family(LoginFlowHandler):
             look,
             redirect_uri=given["redirect_uri"],
             status=status,
-            cookies=[cookie, *page_theme.cookies(self, given)],
+            cookies=[cookie, *page_theme.locale_cookies(self, given)],
         )
 
     def names(self) -> list[str]:
@@ -101,7 +101,9 @@ class PasswordlessHandler(_Family):
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page; nothing is sent, however often it is looked at."""
         given, verified_client = await self.opened(call, self.parameters(REQUEST), tenant_id)
-        step = await passwordless_pages.begin(self.services, call, verified_client, self.browser(from_outside=True))
+        step = await passwordless_pages.step_before_page(
+            self.services, call, verified_client, self.browser(from_outside=True)
+        )
         if step is not None:
             return await self.shown(step, given)
         if request_sources.must_reopen(given):
@@ -117,7 +119,7 @@ class PasswordlessHandler(_Family):
         login_id, is_persistent = form.get("loginId", "").strip(), form.get("rememberDevice") == "true"
         if not login_id:
             return await self.asked(verified_client, form)
-        step = await passwordless_pages.ask(
+        step = await passwordless_pages.send_message(
             self.services,
             call,
             verified_client,
@@ -128,7 +130,7 @@ class PasswordlessHandler(_Family):
         )
         if isinstance(step, steps.TooManyAttempts):
             return await self.asked(verified_client, form, message="[RateLimitedException]")
-        if not isinstance(step, Asked):
+        if not isinstance(step, MessageSent):
             return await self.shown(step, form)
         reply = await self.sent(verified_client, form, login_id, step.code)
         remembered = login.remember_cookie(self, is_persistent=is_persistent)
@@ -139,7 +141,7 @@ class PasswordlessHandler(_Family):
     ) -> Reply:
         """The page."""
         client = verified_client.client
-        look = await page_theme.of(self, client.tenant, client.application, given)
+        look = await page_theme.load(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
         login_id = given.get("loginId") or given.get("login_hint", "")
         name = client.application["name"]
@@ -154,9 +156,9 @@ class PasswordlessHandler(_Family):
             fields=[Field("loginId", look["login.loginId"], "text", "username", login_id, is_focused=True)],
             message=look[message] if message else "",
             remember=chosen == "true",
-            links=[(look["passwordless.login"], login.beside(self, "authorize", given, self.names()))],
+            links=[(look["passwordless.login"], login.url_with_request(self, "authorize", given, self.names()))],
         )
-        all_cookies = [cookie, *page_theme.cookies(self, given)]
+        all_cookies = [cookie, *page_theme.locale_cookies(self, given)]
         return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=all_cookies)
 
 
@@ -167,7 +169,7 @@ class LinkHandler(_Family):
     async def get(self, call: Call, code: str, tenant_id: str | None = None) -> Reply:
         """Show the page that goes on, or asks whether to."""
         given, verified_client = await self.opened(call, self.parameters(_LINK), tenant_id)
-        step = await passwordless_pages.begin(self.services, call, verified_client, self.browser())
+        step = await passwordless_pages.step_before_page(self.services, call, verified_client, self.browser())
         if step is not None:
             return await self.shown(step, given)
         return await self.confirmed(call, verified_client, given, code)
@@ -203,7 +205,9 @@ class LinkHandler(_Family):
         """The page: it says who is about to be logged in, unless this is the browser that asked."""
         secret, client = self.cookie(csrf.COOKIE), verified_client.client
         is_same = (
-            bool(secret) and not message and same_secret(given.get(passwordless_pages.MARK, ""), self.mark(secret))
+            bool(secret)
+            and not message
+            and same_secret(given.get(passwordless_pages.BROWSER_PARAMETER, ""), self.mark(secret))
         )
         login_id: str | None = ""
         if not is_same:
@@ -213,7 +217,7 @@ class LinkHandler(_Family):
                 return await self.page(LoginPage(client, problem=steps.TooManyAttempts(0)), given)
         if login_id is None:
             return await self.page(LoginPage(client, problem=StepFailed("passwordless.over")), given)
-        look = await page_theme.of(self, client.tenant, client.application, given)
+        look = await page_theme.load(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
         nonce = secrets.token_urlsafe(16) if is_same else None
         remember = [("rememberDevice", "true")] if given.get("rememberDevice") == "true" else []

@@ -9,8 +9,8 @@ from identity.call import Call, Document
 from identity.operations.authorization import authorization, request_sources
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions.authorization_steps import VerifiedClient
-from identity.operations.pages import self_service
-from identity.operations.pages.self_service import Refused, Sent
+from identity.operations.pages import registration_page
+from identity.operations.pages.registration_page import EmailSent, FormRejected
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import csrf, login, register
@@ -29,7 +29,9 @@ class RegisterHandler(LoginFlowHandler):
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page; it makes nobody, however often it is looked at."""
         given, verified_client = await self.opened(call, self.parameters(REQUEST), tenant_id)
-        step = await self_service.begin(self.services, call, verified_client, self.browser(from_outside=True))
+        step = await registration_page.step_before_page(
+            self.services, call, verified_client, self.browser(from_outside=True)
+        )
         if step is not None:
             return await self.shown(step, given)
         if request_sources.must_reopen(given):
@@ -43,13 +45,13 @@ class RegisterHandler(LoginFlowHandler):
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
             return await self.asked(verified_client.client, form, message=login.STALE, status=403)
         is_persistent = form.get("rememberDevice") == "true"
-        step = await self_service.register(
+        step = await registration_page.register(
             self.services, call, verified_client, self.browser(), form, is_persistent=is_persistent
         )
-        if isinstance(step, Refused):
+        if isinstance(step, FormRejected):
             return await self.asked(verified_client.client, form, refused=step)
-        if isinstance(step, Sent):
-            return await register.sent(self, verified_client.client, form, self.names())
+        if isinstance(step, EmailSent):
+            return await register.reply_email_sent(self, verified_client.client, form, self.names())
         reply = await self.shown(step, form)
         remembered = login.remember_cookie(self, is_persistent=is_persistent)
         return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
@@ -60,7 +62,7 @@ class RegisterHandler(LoginFlowHandler):
         verified_client = await authorization.verify_client(
             self.services, call, self.tenant_hints(tenant_id, given), given
         )
-        self_service.require_offered(verified_client.client)
+        registration_page.require_enabled(verified_client.client)
         self.verified_client = verified_client
         return given, verified_client
 
@@ -69,7 +71,7 @@ class RegisterHandler(LoginFlowHandler):
         client: Client,
         given: Document,
         *,
-        refused: Refused | None = None,
+        refused: FormRejected | None = None,
         message: str = "",
         status: int = 200,
     ) -> Reply:

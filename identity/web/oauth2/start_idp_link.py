@@ -50,21 +50,21 @@ class StartIdPLinkHandler(LoginFlowHandler):
     async def link_page(self, page: LinkPage, *, message: str = "", status: int = 200) -> Reply:
         """The page, with what was wrong with the last attempt."""
         client, given = page.wanted.verified_client.client, page.wanted.verified_client.given
-        look = await page_theme.of(self, client.tenant, client.application, given)
+        look = await page_theme.load(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
         shown = render.LinkForm(
             application_name=client.application["name"],
             provider_name=page.wanted.provider_name,
             account=page.wanted.account,
-            action=authorization_redirect.LINK_PAGE,
+            action=authorization_redirect.LINK_PATH,
             hidden=(("link", page.wanted.link), (csrf.FIELD, token)),
             redirect_uri=given["redirect_uri"],
             login_id=page.login_id,
             message=look[message] if message else login.message_of(page.problem, look),
-            is_invalid=login.is_wrong(page.problem),
+            is_invalid=login.is_credential_error(page.problem),
             status=status,
         )
         return render.link(shown, look, [cookie])
 
 
-ROUTES = [Route(authorization_redirect.LINK_PAGE, StartIdPLinkHandler)]
+ROUTES = [Route(authorization_redirect.LINK_PATH, StartIdPLinkHandler)]

@@ -12,7 +12,7 @@ from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Step
 from identity.operations.login_transactions.login_transactions import InterruptedTransaction
 from identity.operations.pages import two_factor_pages
-from identity.operations.pages.two_factor_pages import Challenge, WentOn
+from identity.operations.pages.two_factor_pages import ChallengePage, Continued
 from identity.operations.two_factor import two_factor_trust
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -33,9 +33,11 @@ class _Family(WaitingHandler):
     def beside(self, transaction: InterruptedTransaction, page: str) -> str:
         """The address of the other page."""
         query = {"client_id": transaction.client.client_id, "tenantId": transaction.client.tenant_id}
-        return f"{login.place(self)}/{page}?{urllib.parse.urlencode(query | {'intent': transaction.transaction_id})}"
+        return (
+            f"{login.base_path(self)}/{page}?{urllib.parse.urlencode(query | {'intent': transaction.transaction_id})}"
+        )
 
-    async def choice(self, page: Challenge, *, status: int = 200) -> Reply:
+    async def choice(self, page: ChallengePage, *, status: int = 200) -> Reply:
         """The page on which a method is chosen."""
         look = await self.look(page.transaction)
         return self.form_page(page.transaction, look, "two_factor_methods.html", two_factor.choice(page, look), status)
@@ -68,13 +70,15 @@ class TwoFactorHandler(_Family):
         page_or_end = await two_factor_pages.enter_code(
             self.services, call, transaction, browser, form.get("code", "").strip(), trusts=trusts
         )
-        if isinstance(page_or_end, Challenge):
+        if isinstance(page_or_end, ChallengePage):
             return await self.told(transaction, page_or_end)
         return await self.ended(transaction, page_or_end)
 
-    async def told(self, transaction: InterruptedTransaction, step: Challenge | Step, *, status: int = 200) -> Reply:
+    async def told(
+        self, transaction: InterruptedTransaction, step: ChallengePage | Step, *, status: int = 200
+    ) -> Reply:
         """The page, or what comes next."""
-        if not isinstance(step, Challenge):
+        if not isinstance(step, ChallengePage):
             return await self.went_on(transaction, step)
         if step.chosen is None:
             return Reply(status=302, headers={"Location": self.beside(transaction, "two-factor-methods")})
@@ -87,7 +91,7 @@ class TwoFactorHandler(_Family):
         }
         return self.form_page(transaction, look, "two_factor.html", values, status)
 
-    async def ended(self, transaction: InterruptedTransaction, end: WentOn) -> Reply:
+    async def ended(self, transaction: InterruptedTransaction, end: Continued) -> Reply:
         """What comes next, with the cookie of a browser that is trusted from now on."""
         reply = await self.went_on(transaction, end.step)
         if end.trust is None:
@@ -106,7 +110,7 @@ class MethodsHandler(_Family):
         """Show the page."""
         transaction = await self.find_transaction(call, self.parameters(_REQUEST), tenant_id)
         step = await two_factor_pages.show(self.services, call, transaction, self.browser())
-        return await self.choice(step) if isinstance(step, Challenge) else await self.went_on(transaction, step)
+        return await self.choice(step) if isinstance(step, ChallengePage) else await self.went_on(transaction, step)
 
     @endpoint(access=Access.BROWSER, form=_METHODS_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
@@ -117,7 +121,7 @@ class MethodsHandler(_Family):
             step = await two_factor_pages.choose(self.services, call, transaction, browser, form.get("methodId", ""))
         else:
             step, status = await two_factor_pages.show(self.services, call, transaction, browser, login.STALE), 403
-        if not isinstance(step, Challenge):
+        if not isinstance(step, ChallengePage):
             return await self.went_on(transaction, step)
         if step.message in {login.STALE, two_factor_pages.CHOOSE}:
             return await self.choice(step, status=status)

@@ -12,7 +12,7 @@ from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Step
 from identity.operations.login_transactions.login_transactions import InterruptedTransaction
 from identity.operations.pages import two_factor_setup
-from identity.operations.pages.two_factor_setup import Enabled, Setup
+from identity.operations.pages.two_factor_setup import RecoveryCodesPage, SetupPage
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import login, two_factor
@@ -54,15 +54,15 @@ class EnableHandler(WaitingHandler):
             return await self.told(transaction, sent)
         code = form.get("code", "").strip()
         added = await two_factor_setup.enable(self.services, call, transaction, browser, method, secret, code)
-        if isinstance(added, Enabled):
+        if isinstance(added, RecoveryCodesPage):
             return await self.recovery_codes(added)
         return await self.told(transaction, added)
 
     async def told(
-        self, transaction: InterruptedTransaction, step: Setup | Step, *, message: str = "", status: int = 200
+        self, transaction: InterruptedTransaction, step: SetupPage | Step, *, message: str = "", status: int = 200
     ) -> Reply:
         """The page, or what comes next."""
-        if not isinstance(step, Setup):
+        if not isinstance(step, SetupPage):
             return await self.went_on(transaction, step)
         look = await self.look(transaction)
         query = {"client_id": transaction.client.client_id, "tenantId": transaction.client.tenant_id}
@@ -72,11 +72,11 @@ class EnableHandler(WaitingHandler):
             values["path"], values["side"] = await asyncio.to_thread(qr_codes.svg_path, step.uri)
         return self.form_page(transaction, look, "two_factor_enable.html", values, status)
 
-    async def recovery_codes(self, added: Enabled) -> Reply:
+    async def recovery_codes(self, added: RecoveryCodesPage) -> Reply:
         """The recovery codes, which are shown here and never again; the login goes on with the next form."""
         transaction = added.transaction
         look = await self.look(transaction)
-        values = {"action": f"{login.place(self)}/two-factor-enable-complete", "codes": added.recovery_codes}
+        values = {"action": f"{login.base_path(self)}/two-factor-enable-complete", "codes": added.recovery_codes}
         reply = self.form_page(transaction, look, "two_factor_enable_complete.html", values)
         cookies = [*reply.cookies, self.new_cookie(login_transactions.COOKIE, transaction.cookie)]
         return Reply(reply.body, reply.status, reply.headers, cookies)

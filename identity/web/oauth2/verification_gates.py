@@ -11,8 +11,8 @@ from identity.call import Call, Document
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Step
 from identity.operations.login_transactions.login_transactions import InterruptedTransaction
-from identity.operations.pages import verification_gates
-from identity.operations.pages.verification_gates import Gate
+from identity.operations.pages import verification_pages
+from identity.operations.pages.verification_pages import VerificationPage
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import login, verification
@@ -31,7 +31,7 @@ class VerificationGateHandler(WaitingHandler):
         """Show the page; or go on where it was verified meanwhile."""
         transaction = await self.find_transaction(call, self.parameters(_REQUEST))
         return await self.told(
-            transaction, await verification_gates.show(self.services, call, transaction, self.browser())
+            transaction, await verification_pages.show(self.services, call, transaction, self.browser())
         )
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
@@ -39,22 +39,24 @@ class VerificationGateHandler(WaitingHandler):
         """Take a code, another address, or the wish for another mail; unless the form is not one of this browser."""
         transaction, browser = await self.find_transaction(call, form), self.browser()
         if not self.is_ours(form):
-            step = await verification_gates.show(self.services, call, transaction, browser, login.STALE)
+            step = await verification_pages.show(self.services, call, transaction, browser, login.STALE)
             return await self.told(transaction, step, status=403)
         match form.get("action"):
             case "resend":
-                step = await verification_gates.send_again(self.services, call, transaction, browser)
+                step = await verification_pages.send_again(self.services, call, transaction, browser)
             case "change":
                 email = form.get("email", "")
-                step = await verification_gates.change_email(self.services, call, transaction, browser, email)
+                step = await verification_pages.change_email(self.services, call, transaction, browser, email)
             case _:
                 code = form.get("oneTimeCode", "")
-                step = await verification_gates.enter_code(self.services, call, transaction, browser, code)
+                step = await verification_pages.enter_code(self.services, call, transaction, browser, code)
         return await self.told(transaction, step)
 
-    async def told(self, transaction: InterruptedTransaction, step: Gate | Step, status: int = 200) -> Reply:
+    async def told(
+        self, transaction: InterruptedTransaction, step: VerificationPage | Step, status: int = 200
+    ) -> Reply:
         """The page, or what comes next."""
-        if not isinstance(step, Gate):
+        if not isinstance(step, VerificationPage):
             return await self.went_on(transaction, step)
         look = await self.look(transaction)
         return self.form_page(transaction, look, "verification_required.html", verification.values(step, look), status)

@@ -8,7 +8,7 @@ from typing import Final
 
 from identity import __version__
 from identity.call import Document
-from identity.operations.api.discovery import Prepared
+from identity.operations.api.discovery import JsonDocument
 from identity.web.base_handlers import Route
 from identity.web.openapi import operations
 from identity.web.openapi.components import Components
@@ -80,13 +80,13 @@ class PreparedDocument:
 
     def __init__(self, routes: Callable[[], Sequence[Route]]) -> None:
         self._routes = routes
-        self._making: asyncio.Task[Prepared] | None = None
+        self._making: asyncio.Task[JsonDocument] | None = None
 
-    async def get(self) -> Prepared:
+    async def get(self) -> JsonDocument:
         """The bytes; the first caller makes them, in a thread, and the others wait."""
         if self._making is None:
             self._making = asyncio.create_task(asyncio.to_thread(self._made))
         return await asyncio.shield(self._making)
 
-    def _made(self) -> Prepared:
-        return Prepared(of_routes(self._routes()))
+    def _made(self) -> JsonDocument:
+        return JsonDocument(of_routes(self._routes()))

@@ -24,7 +24,7 @@ from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import fields, login, register, render
 from identity.web.hosted.fields import Field, Form
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
-from identity.web.self_service.page_context import Place, SelfServiceHandler
+from identity.web.self_service.page_context import PageContext, SelfServiceHandler
 
 REQUEST: Final = "oauth2/account.request.json"
 FORM: Final = "oauth2/account.form.json"
@@ -46,7 +46,7 @@ _SHOWN: Final = (
 )
 
 T = TypeVar("T")
-Shown = Callable[[Place, Account], Awaitable[Reply]]
+Shown = Callable[[PageContext, Account], Awaitable[Reply]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,10 +102,12 @@ class AccountPage(SelfServiceHandler):
         """Whether a form was shown to this browser for this very login: another one may have begun meanwhile."""
         return self.is_ours(form) and form.get("session") == account_name(account)
 
-    def account_form(self, place: Place, account: Account, form: Form, told: Told) -> Reply:
+    def account_form(self, place: PageContext, account: Account, form: Form, told: Told) -> Reply:
         """A page with a form about an account, and what is told of the one before."""
         look = place.look
-        texts = fields.general(told.general, look) + fields.unplaced(told.errors, form.fields, look)
+        texts = fields.general_messages(told.general, look) + fields.messages_without_field(
+            told.errors, form.fields, look
+        )
         whole = dataclasses.replace(
             form,
             hidden=[*form.hidden, ("session", account_name(account))],
@@ -126,7 +128,7 @@ class HomeHandler(AccountPage):
         """Show the user's data."""
         given = self.parameters(REQUEST)
 
-        async def show(place: Place, account: Account) -> Reply:
+        async def show(place: PageContext, account: Account) -> Reply:
             look = place.look
             values = {
                 "title": look["account.title"],
@@ -157,7 +159,7 @@ class EditHandler(AccountPage):
     async def get(self, call: Call) -> Reply:
         """Show the form with what is known."""
 
-        async def show(place: Place, account: Account) -> Reply:
+        async def show(place: PageContext, account: Account) -> Reply:
             return self.asked(place, account, accounts.values(account))
 
         return await self.entered(call, self.parameters(REQUEST), show)
@@ -166,7 +168,7 @@ class EditHandler(AccountPage):
     async def post(self, call: Call, form: Document) -> Reply:
         """Take the changes."""
 
-        async def show(place: Place, account: Account) -> Reply:
+        async def show(place: PageContext, account: Account) -> Reply:
             if not self.is_own(account, form):
                 return self.asked(place, account, accounts.values(account), STALE)
             if "methodId" in form:
@@ -180,7 +182,7 @@ class EditHandler(AccountPage):
 
         return await self.entered(call, form, show)
 
-    def asked(self, place: Place, account: Account, answers: Document, told: Told = NOTHING) -> Reply:
+    def asked(self, place: PageContext, account: Account, answers: Document, told: Told = NOTHING) -> Reply:
         """The form."""
         look = place.look
         plain = [
@@ -196,7 +198,7 @@ class EditHandler(AccountPage):
         )
         return self.account_form(place, account, form, told)
 
-    def next_page(self, place: Place, started: OpenVerification | None) -> str:
+    def next_page(self, place: PageContext, started: OpenVerification | None) -> str:
         """Where a saved form leads: to the code of a new address, else to the account."""
         if started is not None and started.one_time_code is not None:
             return at(f"/email/verify/{started.id}", place)
@@ -213,7 +215,7 @@ class PasswordHandler(AccountPage):
     async def get(self, call: Call) -> Reply:
         """Show the form."""
 
-        async def show(place: Place, account: Account) -> Reply:
+        async def show(place: PageContext, account: Account) -> Reply:
             return self.asked(place, account)
 
         return await self.entered(call, self.parameters(REQUEST), show)
@@ -222,7 +224,7 @@ class PasswordHandler(AccountPage):
     async def post(self, call: Call, form: Document) -> Reply:
         """Change the password; the login has to be done again."""
 
-        async def show(place: Place, account: Account) -> Reply:
+        async def show(place: PageContext, account: Account) -> Reply:
             if not self.is_own(account, form):
                 return self.asked(place, account, STALE)
             password = form.get("password", "")
@@ -237,7 +239,7 @@ class PasswordHandler(AccountPage):
 
         return await self.entered(call, form, show)
 
-    def asked(self, place: Place, account: Account, told: Told = NOTHING) -> Reply:
+    def asked(self, place: PageContext, account: Account, told: Told = NOTHING) -> Reply:
         """The form."""
         look = place.look
         hints = fields.password_hints(place.tenant["passwordValidationRules"], look)
@@ -256,7 +258,7 @@ class PasswordHandler(AccountPage):
         return self.account_form(place, account, form, told)
 
 
-def at(path: str, place: Place, **more: str) -> str:
+def at(path: str, place: PageContext, **more: str) -> str:
     """Another page about the same place."""
     return f"{path}?{urllib.parse.urlencode({**place.carried, **more})}"
 
@@ -278,7 +280,7 @@ def account_name(account: Account) -> str:
     return fingerprint(f"account {account.current.session.session_id} {account.user_id}")[:32]
 
 
-def _confirmation_fields(place: Place, account: Account) -> list[Field]:
+def _confirmation_fields(place: PageContext, account: Account) -> list[Field]:
     """The field that confirms a new email address."""
     look = place.look
     match accounts.confirmation_of(account):
@@ -290,7 +292,7 @@ def _confirmation_fields(place: Place, account: Account) -> list[Field]:
     return []
 
 
-def _confirmation_buttons(place: Place, account: Account) -> list[tuple[str, str, str]]:
+def _confirmation_buttons(place: PageContext, account: Account) -> list[tuple[str, str, str]]:
     """A button for each second factor whose code has to be sent."""
     if accounts.confirmation_of(account) != "code":
         return []
@@ -302,7 +304,7 @@ def _confirmation_buttons(place: Place, account: Account) -> list[tuple[str, str
     ]
 
 
-def _facts(place: Place, account: Account, pending_email: str) -> list[tuple[str, str]]:
+def _facts(place: PageContext, account: Account, pending_email: str) -> list[tuple[str, str]]:
     """What is known of the user, label and value."""
     look, user = place.look, account.user
     found: list[tuple[str, str]] = []

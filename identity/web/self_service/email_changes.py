@@ -12,7 +12,7 @@ from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import login
 from identity.web.hosted.fields import Form
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
-from identity.web.self_service.page_context import REQUEST, Place, SelfServiceHandler
+from identity.web.self_service.page_context import REQUEST, PageContext, SelfServiceHandler
 
 _FORM: Final = "oauth2/verify.form.json"
 
@@ -41,7 +41,7 @@ class RevokeHandler(SelfServiceHandler):
         password = (place.look["emailRevoked.password"], f"/password/forgot?{place.query}")
         return self.notice(place, "emailRevoked", links=[password])
 
-    def confirm(self, place: Place, *, message: str = "", status: int = 200) -> Reply:
+    def confirm(self, place: PageContext, *, message: str = "", status: int = 200) -> Reply:
         """The page with the button; it is the same for unknown tokens."""
         look = place.look
         form = Form(

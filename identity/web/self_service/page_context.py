@@ -17,19 +17,19 @@ from identity.operations.clients.clients import Client
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, fields, page_theme, render
 from identity.web.hosted.fields import Field, Form
-from identity.web.hosted.page_theme import Look
+from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import PageHandler
 
 REQUEST: Final = "oauth2/hosted.request.json"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class PageContext:
     """The tenant, and the application if one is named, of a page; `given` are the parameters of the request."""
 
     tenant: Document
     client: Client | None
-    look: Look
+    look: PageTheme
     given: Mapping[str, str]
 
     @property
@@ -64,7 +64,7 @@ class SelfServiceHandler(PageHandler):
     advice: ClassVar[str] = "The link that brought you here is not complete, or not one of ours."
     _issued: tuple[str, Morsel[str]] | None = None
 
-    async def place(self, call: Call, given: Document, tenant: Document | None = None) -> Place:
+    async def place(self, call: Call, given: Document, tenant: Document | None = None) -> PageContext:
         """Where a request stands: by the `tenant` of what it is about, else by what it names, else the default one.
 
         Raises InvalidRequest for a tenant or client that does not exist, and AddressRefusedError.
@@ -82,7 +82,7 @@ class SelfServiceHandler(PageHandler):
         application = None if client is None else client.application
         names = self.services.schemas[REQUEST].schema["properties"]
         kept = {name: value for name, value in given.items() if name in names}
-        return Place(tenant, client, await page_theme.of(self, tenant, application, given), kept)
+        return PageContext(tenant, client, await page_theme.load(self, tenant, application, given), kept)
 
     def issued(self) -> tuple[str, Morsel[str]]:
         """The token of this browser's forms, and its cookie; the same for everything that one answer is made of."""
@@ -94,18 +94,18 @@ class SelfServiceHandler(PageHandler):
         """Whether a form is one that we showed to this browser."""
         return csrf.is_valid(self, form.get(csrf.FIELD, ""))
 
-    def form_page(self, place: Place, form: Form, *, status: int = 200) -> Reply:
+    def form_page(self, place: PageContext, form: Form, *, status: int = 200) -> Reply:
         """A page with a form, which carries the place and the token of this browser."""
         token, cookie = self.issued()
         hidden = [*place.carried.items(), *form.hidden, (csrf.FIELD, token)]
         form = dataclasses.replace(form, hidden=hidden, action=form.action or self.request.path)
-        cookies = [cookie, *page_theme.cookies(self, place.given)]
+        cookies = [cookie, *page_theme.locale_cookies(self, place.given)]
         return fields.page(
             form, place.look, redirect_uri=place.given.get("redirect_uri"), status=status, cookies=cookies
         )
 
     def challenge_page(
-        self, place: Place, methods: Sequence[Document], message: str, *, is_sent: bool, status: int = 200
+        self, place: PageContext, methods: Sequence[Document], message: str, *, is_sent: bool, status: int = 200
     ) -> Reply:
         """The question for a second factor; `methods` as they may be shown. A code is sent when a button is pressed."""
         look = place.look
@@ -131,7 +131,7 @@ class SelfServiceHandler(PageHandler):
 
     def notice(
         self,
-        place: Place,
+        place: PageContext,
         key: str,
         *,
         links: Sequence[tuple[str, str]] = (),
@@ -146,7 +146,7 @@ class SelfServiceHandler(PageHandler):
             "notice.html", {**shown, "links": list(links), **values}, look, status=status, cookies=cookies
         )
 
-    def moved(self, path: str, place: Place, *cookies: Morsel[str]) -> Reply:
+    def moved(self, path: str, place: PageContext, *cookies: Morsel[str]) -> Reply:
         """The way to another page of ours, about the same place."""
         location = f"{path}?{place.query}" if place.carried else path
         return Reply(status=302, headers={"Location": location}, cookies=list(cookies))

@@ -13,15 +13,15 @@ from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.login_transactions import InterruptedTransaction
 from identity.operations.messaging import user_notifications
 from identity.operations.pages import password_pages
-from identity.operations.pages.password_pages import Challenge, Change
+from identity.operations.pages.password_pages import PasswordForm, TwoFactorForm
 from identity.operations.password_changes import password_changes
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import csrf, login
-from identity.web.hosted.fields import Field, Form, password_hints, unplaced, with_errors
+from identity.web.hosted.fields import Field, Form, messages_without_field, password_hints, with_errors
 from identity.web.oauth2.login_flow import LoginFlowHandler
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
-from identity.web.self_service.page_context import REQUEST, Place, SelfServiceHandler
+from identity.web.self_service.page_context import REQUEST, PageContext, SelfServiceHandler
 
 _FORGOT: Final = "oauth2/forgot-password.form.json"
 _CHANGE: Final = "oauth2/change-password.form.json"
@@ -59,7 +59,7 @@ class ForgotHandler(SelfServiceHandler):
             return self.asked(place, login_id, message="[RateLimitedException]")
         return self.moved("/password/sent", place)
 
-    def asked(self, place: Place, login_id: str, *, message: str = "", status: int = 200) -> Reply:
+    def asked(self, place: PageContext, login_id: str, *, message: str = "", status: int = 200) -> Reply:
         """The form; or that there is none, where no such mails are sent."""
         look = place.look
         links = [(look["forgot.back"], place.login)] if place.login else []
@@ -126,7 +126,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
             step = await password_pages.show(self.services, call, change_id, browser)
             if not self.is_ours(form):
                 return self.asked(place, step, message=login.STALE, status=403)
-            if isinstance(step, Challenge):
+            if isinstance(step, TwoFactorForm):
                 return self.asked(place, await self.challenged(call, form, change_id, browser))
             return await self.changed(call, place, step, form, change_id, transaction)
         except NotFound:
@@ -134,7 +134,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
 
     async def around(
         self, call: Call, given: Document, change_id: str
-    ) -> tuple[Place | None, InterruptedTransaction | None]:
+    ) -> tuple[PageContext | None, InterruptedTransaction | None]:
         """Whose page it is, and the login that waits for it, if one does; no place for an id that is over."""
         named = await self.place(call, given)
         inside = call.within(named.tenant_id) if {"client_id", "tenantId"} & given.keys() else call
@@ -153,7 +153,9 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
             raise login_transactions.ended()
         return place, transaction
 
-    async def challenged(self, call: Call, form: Document, change_id: str, browser: str) -> Challenge | Change:
+    async def challenged(
+        self, call: Call, form: Document, change_id: str, browser: str
+    ) -> TwoFactorForm | PasswordForm:
         """What comes of an answer to the question for a second factor."""
         if form.get("action") == "send":
             method_id = form.get("methodId", "")
@@ -163,8 +165,8 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
     async def changed(
         self,
         call: Call,
-        place: Place,
-        step: Change,
+        place: PageContext,
+        step: PasswordForm,
         form: Document,
         change_id: str,
         transaction: InterruptedTransaction | None,
@@ -192,8 +194,8 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
 
     def asked(
         self,
-        place: Place,
-        step: Challenge | Change,
+        place: PageContext,
+        step: TwoFactorForm | PasswordForm,
         *,
         errors: Sequence[FieldError] = (),
         message: str = "",
@@ -201,7 +203,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
     ) -> Reply:
         """The question for the second factor, or the form for the password."""
         look = place.look
-        if isinstance(step, Challenge):
+        if isinstance(step, TwoFactorForm):
             return self.challenge_page(
                 place, step.methods, step.message or message, is_sent=step.is_sent, status=status
             )
@@ -211,7 +213,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
             Field(_CONFIRM, look["changePassword.confirm"], "password", "new-password"),
         ]
         reason = step.found.about.reason
-        told = " ".join(unplaced(errors, plain, look))
+        told = " ".join(messages_without_field(errors, plain, look))
         form = Form(
             title=look["changePassword.title"],
             heading=look["changePassword.setUp" if step.found.about.is_setup else "changePassword.heading"],
@@ -229,12 +231,12 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
         return self.notice(place, "passwordOver", links=links)
 
 
-def is_sent(place: Place) -> bool:
+def is_sent(place: PageContext) -> bool:
     """Whether mails for forgotten passwords are sent at all."""
     return user_notifications.template_of(place.tenant, place.application, password_changes.FORGOT_TEMPLATE) is not None
 
 
-def forgot_path(place: Place) -> str:
+def forgot_path(place: PageContext) -> str:
     """The way to the page for a forgotten password."""
     return f"/password/forgot?{place.query}" if place.carried else "/password/forgot"
 

@@ -8,7 +8,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.errors import FieldError, Invalid, InvalidRequest, NotFound, WebhookTransactionFailed
 from identity.operations.pages import verification_links
-from identity.operations.pages.verification_links import Link
+from identity.operations.pages.verification_links import VerificationLink
 from identity.operations.sessions import sso_sessions
 from identity.operations.verification.verification_codes import Kind
 from identity.web.base_handlers import Route
@@ -16,7 +16,7 @@ from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import login
 from identity.web.hosted.fields import Field, Form, with_errors
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
-from identity.web.self_service.page_context import REQUEST, Place, SelfServiceHandler
+from identity.web.self_service.page_context import REQUEST, PageContext, SelfServiceHandler
 
 _FORM: Final = "oauth2/verify.form.json"
 _CODE: Final = "oneTimeCode"
@@ -33,7 +33,9 @@ class _Verify(SelfServiceHandler):
     ending: str
     """The first parts of the keys of the texts: of the link's page, and of the last one."""
 
-    async def around(self, call: Call, given: Document, verification_id: str) -> tuple[Place, Link | None]:
+    async def around(
+        self, call: Call, given: Document, verification_id: str
+    ) -> tuple[PageContext, VerificationLink | None]:
         """Whose page it is, and what the link stands for: whoever names another tenant than the link's finds none."""
         place = await self.place(call, given)
         is_named = "client_id" in given or "tenantId" in given
@@ -41,7 +43,7 @@ class _Verify(SelfServiceHandler):
         link = await verification_links.sought(self.services, call, tenant_id, self.kind, verification_id)
         return (place if link is None else await self.place(call, given, link.tenant)), link
 
-    async def show(self, call: Call, place: Place, link: Link | None, verification_id: str) -> Reply:
+    async def show(self, call: Call, place: PageContext, link: VerificationLink | None, verification_id: str) -> Reply:
         """What the link leads to; it verifies nothing unless its user is signed in here."""
         if link is None:
             return self.over(place)
@@ -51,7 +53,9 @@ class _Verify(SelfServiceHandler):
             return self.confirm(place, link)
         return await self.followed(call, place, link, verification_id, "")
 
-    async def followed(self, call: Call, place: Place, link: Link, verification_id: str, code: str) -> Reply:
+    async def followed(
+        self, call: Call, place: PageContext, link: VerificationLink, verification_id: str, code: str
+    ) -> Reply:
         """What comes of following the link."""
         try:
             await verification_links.follow(self.services, call, self.kind, link, verification_id, code)
@@ -66,7 +70,13 @@ class _Verify(SelfServiceHandler):
         return self.done(place)
 
     def confirm(
-        self, place: Place, link: Link, errors: Sequence[FieldError] = (), *, message: str = "", status: int = 200
+        self,
+        place: PageContext,
+        link: VerificationLink,
+        errors: Sequence[FieldError] = (),
+        *,
+        message: str = "",
+        status: int = 200,
     ) -> Reply:
         """The page with the button, and a field for the code where the mail has one."""
         look = place.look
@@ -81,7 +91,7 @@ class _Verify(SelfServiceHandler):
         )
         return self.form_page(place, form, status=status)
 
-    def over(self, place: Place, *, message: str = "", email: str = "", status: int = 200) -> Reply:
+    def over(self, place: PageContext, *, message: str = "", email: str = "", status: int = 200) -> Reply:
         """The page for a link that does not count any more; it sends another one, where any are sent."""
         if not verification_links.may_send(place.tenant, self.kind, place.application):
             return self.notice(place, "verifyOver")
@@ -97,7 +107,7 @@ class _Verify(SelfServiceHandler):
         )
         return self.form_page(place, form, status=status)
 
-    def done(self, place: Place) -> Reply:
+    def done(self, place: PageContext) -> Reply:
         """The way to the last page."""
         return self.moved(f"/{self.room}/complete", place)
 
@@ -168,7 +178,7 @@ class _Complete(_Verify):
         return self.notice(place, self.ending, links=_back(place))
 
 
-def _back(place: Place) -> list[tuple[str, str]]:
+def _back(place: PageContext) -> list[tuple[str, str]]:
     """The way back to a login, where one brought the user here."""
     return [(place.look["selfService.login"], place.login)] if place.login else []
 

@@ -42,7 +42,7 @@ AUTHENTICATION_TYPE: Final = "REGISTRATION"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Refused:
+class FormRejected:
     """A form that was not accepted, and why; nothing was changed."""
 
     fields: Sequence[FieldError] = ()
@@ -50,13 +50,15 @@ class Refused:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Sent:
+class EmailSent:
     """A mail says what came of a form, to whoever reads it: the page tells nobody whether there was an account."""
 
 
-async def begin(services: Services, call: Call, verified_client: VerifiedClient, browser: Browser) -> Step | None:
+async def step_before_page(
+    services: Services, call: Call, verified_client: VerifiedClient, browser: Browser
+) -> Step | None:
     """What comes in place of the registration page; None when that is to be shown. Raises OAuth2Error."""
-    require_offered(verified_client.client)
+    require_enabled(verified_client.client)
     return await authorization.step_without_page(services, call, verified_client, browser)
 
 
@@ -68,7 +70,7 @@ async def register(
     form: Mapping[str, str],
     *,
     is_persistent: bool,
-) -> Step | Refused | Sent:
+) -> Step | FormRejected | EmailSent:
     """Make the user whom a form asks for, log them in, and go on with the request; or say what is wrong.
 
     Where nobody goes on before the address is verified, nobody is logged in either, and an address that is taken is
@@ -76,12 +78,12 @@ async def register(
 
     Raises OAuth2Error, InvalidRequest where nobody may register, and LambdaFailed.
     """
-    step = await begin(services, call, verified_client, browser)
+    step = await step_before_page(services, call, verified_client, browser)
     if step is not None:
         return step
     client, request = verified_client.client, authorization.validate(call, verified_client)
     login_id = rules.login_id(client.application, form)
-    away = await authorization_redirect.by_domain(
+    away = await authorization_redirect.redirect_by_domain(
         services, call, verified_client, browser, login_id, is_persistent=is_persistent
     )
     if away is not None:
@@ -90,19 +92,19 @@ async def register(
         user = await _registered(services, call.within(client.tenant_id), client, request, form)
     except Invalid as error:
         if not _is_discreet(client):
-            return Refused(error.fields, error.general)
+            return FormRejected(error.fields, error.general)
         return await _discreet(services, client, form, error)
     except WebhookTransactionFailed:
-        return Refused(general=[GeneralError("registration.vetoed", "")])
+        return FormRejected(general=[GeneralError("registration.vetoed", "")])
     except Unavailable:
-        return Refused(general=[GeneralError("[ServiceBusy]", "")])
+        return FormRejected(general=[GeneralError("[ServiceBusy]", "")])
     if _is_discreet(client):
-        return Sent()
+        return EmailSent()
     fresh = NewLogin(user, AUTHENTICATION_TYPE, is_persistent)
     return await authorization.continue_with_login(services, call, verified_client, request, browser, fresh)
 
 
-def require_offered(client: Client) -> None:
+def require_enabled(client: Client) -> None:
     """Raise InvalidRequest where people may not register themselves."""
     if rules.is_offered(client.application):
         return
@@ -121,13 +123,15 @@ def _is_discreet(client: Client) -> bool:
     return bool(is_gated) and rules.login_id_of(client.application).member == "email"
 
 
-async def _discreet(services: Services, client: Client, form: Mapping[str, str], error: Invalid) -> Refused | Sent:
+async def _discreet(
+    services: Services, client: Client, form: Mapping[str, str], error: Invalid
+) -> FormRejected | EmailSent:
     """What is wrong but that the address is taken; where that is all, what a new address is answered, at its cost."""
     others = [found for found in error.fields if found.code not in _TAKEN]
     if others or error.general:
-        return Refused(others, error.general)
+        return FormRejected(others, error.general)
     await user_passwords.is_correct(services, client.tenant, None, form.get(rules.PASSWORD, ""))
-    return Sent()
+    return EmailSent()
 
 
 async def _registered(

@@ -17,12 +17,12 @@ from identity.operations.clients.clients import Client
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, Step
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
-from identity.operations.pages.self_service import Refused
+from identity.operations.pages.registration_page import FormRejected
 from identity.services import Services
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Missing:
+class MissingFields:
     """The questions that the user has to answer."""
 
     client: Client
@@ -32,7 +32,7 @@ class Missing:
 
 async def show(
     services: Services, call: Call, transaction: AuthenticatedTransaction, browser: Browser
-) -> Missing | Step:
+) -> MissingFields | Step:
     """What to ask; or what comes next where nothing is missing any more. Raises OAuth2Error."""
     recalled = await authorization.restore_login(
         services, call, transaction.verified_client, transaction.login, browser
@@ -42,14 +42,14 @@ async def show(
     request, current = recalled
     questions = just_in_time_registration.missing_fields(transaction.verified_client.client, current.user)
     if questions:
-        return Missing(transaction.verified_client.client, current.user, questions)
+        return MissingFields(transaction.verified_client.client, current.user, questions)
     await login_transactions.consume(services, transaction)
     return await authorization.proceed(services, call, transaction.verified_client, request, current)
 
 
 async def answer(
     services: Services, call: Call, transaction: AuthenticatedTransaction, browser: Browser, form: Mapping[str, str]
-) -> Step | Refused:
+) -> Step | FormRejected:
     """What an answer comes to. Raises OAuth2Error, and LambdaFailed."""
     recalled = await authorization.restore_login(
         services, call, transaction.verified_client, transaction.login, browser
@@ -62,9 +62,9 @@ async def answer(
             services, call, transaction.verified_client.client, current.user["id"], form
         )
     except Invalid as error:
-        return Refused(error.fields, error.general)
+        return FormRejected(error.fields, error.general)
     except WebhookTransactionFailed:
-        return Refused(general=[GeneralError("registration.vetoed", "")])
+        return FormRejected(general=[GeneralError("registration.vetoed", "")])
     await login_transactions.consume(services, transaction)
     current = dataclasses.replace(current, user=user)
     return await authorization.proceed(services, call, transaction.verified_client, request, current)

@@ -43,7 +43,7 @@ _HALTS: Final[Mapping[str, type[steps.Halt]]] = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Gate:
+class VerificationPage:
     """The user has to verify something; `message` is the key of what is to be said of the last attempt."""
 
     transaction: InterruptedTransaction
@@ -78,21 +78,21 @@ class Gate:
 
 async def show(
     services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, message: str = ""
-) -> Gate | Step:
+) -> VerificationPage | Step:
     """The page; or what comes next where nothing is left to verify here. Raises OAuth2Error."""
     halt = await login_resumption.unmet_requirement(services, call, transaction, browser)
     if isinstance(halt, _HALTS[transaction.page]):
         pending = await email_changes.find_open(services, halt.user)
-        return Gate(transaction, halt.user, message, "" if pending is None else pending[1])
+        return VerificationPage(transaction, halt.user, message, "" if pending is None else pending[1])
     return await login_resumption.resume(services, call, transaction, browser)
 
 
 async def enter_code(
     services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, code: str
-) -> Gate | Step:
+) -> VerificationPage | Step:
     """Take a code. After too many wrong ones the login is over. Raises OAuth2Error."""
     gate = await show(services, call, transaction, browser)
-    if not isinstance(gate, Gate):
+    if not isinstance(gate, VerificationPage):
         return gate
     if not gate.asks_code or not code.strip():
         return dataclasses.replace(gate, message=WRONG if gate.asks_code else NOT_YET)
@@ -112,10 +112,10 @@ async def enter_code(
 
 async def send_again(
     services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser
-) -> Gate | Step:
+) -> VerificationPage | Step:
     """Mail once more. Raises OAuth2Error."""
     gate = await show(services, call, transaction, browser)
-    if not isinstance(gate, Gate):
+    if not isinstance(gate, VerificationPage):
         return gate
     try:
         await _send(services, call.within(transaction.client.tenant_id), gate)
@@ -126,13 +126,13 @@ async def send_again(
 
 async def change_email(
     services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, email: str
-) -> Gate | Step:
+) -> VerificationPage | Step:
     """Hold another address as pending and send its verification. Raises OAuth2Error.
 
     The page does not say why an address cannot be used: another user may have it.
     """
     gate = await show(services, call, transaction, browser)
-    if not isinstance(gate, Gate):
+    if not isinstance(gate, VerificationPage):
         return gate
     if not gate.may_change_email or not email_change_requests.is_different(gate.user, email or " "):
         return dataclasses.replace(gate, message=UNUSABLE)
@@ -145,7 +145,7 @@ async def change_email(
     return dataclasses.replace(gate, message=SENT, pending_email=rules.login_key(email))
 
 
-async def _complete(services: Services, call: Call, gate: Gate, code: str) -> None:
+async def _complete(services: Services, call: Call, gate: VerificationPage, code: str) -> None:
     started = await _open(services, gate)
     if started is None:
         raise NotFound(log_detail="no verification is open")
@@ -155,7 +155,7 @@ async def _complete(services: Services, call: Call, gate: Gate, code: str) -> No
         await registration_verifications.complete(services, call, started.id, code)
 
 
-async def _send(services: Services, call: Call, gate: Gate) -> None:
+async def _send(services: Services, call: Call, gate: VerificationPage) -> None:
     client = gate.transaction.client
     if gate.is_email:
         if gate.pending_email and await email_change_requests.resend(services, call, client, gate.user):
@@ -165,7 +165,7 @@ async def _send(services: Services, call: Call, gate: Gate) -> None:
         await registration_verifications.start(services, call, client.tenant, gate.user, client.application)
 
 
-async def _open(services: Services, gate: Gate) -> OpenVerification | None:
+async def _open(services: Services, gate: VerificationPage) -> OpenVerification | None:
     client = gate.transaction.client
     if gate.is_email:
         pending = await email_changes.find_open(services, gate.user)

@@ -24,7 +24,7 @@ class IndexHandler(PageHandler):
     async def get(self, call: Call) -> Reply:
         """Show the landing page."""
         tenant = await clients.get_default_tenant(self.services)
-        look = await page_theme.of(self, tenant)
+        look = await page_theme.load(self, tenant)
         if self.cookie(SIGNED_OUT_COOKIE):
             return render.logged_out(look, [self.new_cookie(SIGNED_OUT_COOKIE, "", 0)])
         session = await sso_sessions.find(self.services, tenant, self.cookie(sso_sessions.COOKIE))

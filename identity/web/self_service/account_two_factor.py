@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from identity.call import Call, Document
 from identity.domain.two_factor import qr_codes
-from identity.operations.pages import account_factors
-from identity.operations.pages.account_factors import Adding, Removing
+from identity.operations.pages import account_two_factor
+from identity.operations.pages.account_two_factor import Adding, Removing
 from identity.operations.pages.accounts import Account
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -16,7 +16,7 @@ from identity.web.hosted import csrf, login, render, two_factor
 from identity.web.hosted.fields import Field, Form
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 from identity.web.self_service.account import FORM, REQUEST, STALE, AccountPage, Told, account_name, at
-from identity.web.self_service.page_context import Place
+from identity.web.self_service.page_context import PageContext
 
 _DONE: Final = {"added": "accountTwoFactor.added", "removed": "accountTwoFactor.removed"}
 _HOME: Final = "/account/two-factor"
@@ -28,7 +28,7 @@ class FactorPage(AccountPage):
     page = _HOME
     is_sensitive = True
 
-    def home(self, place: Place, **more: str) -> Reply:
+    def home(self, place: PageContext, **more: str) -> Reply:
         """The way to the list."""
         return Reply(status=302, headers={"Location": at(_HOME, place, **more)})
 
@@ -41,8 +41,8 @@ class ListHandler(FactorPage):
         """List them."""
         given = self.parameters(REQUEST)
 
-        async def show(place: Place, account: Account) -> Reply:
-            look, methods = place.look, account_factors.methods(account)
+        async def show(place: PageContext, account: Account) -> Reply:
+            look, methods = place.look, account_two_factor.methods(account)
             named = [(_called(one, place), one) for one in methods]
             add = [(look["accountTwoFactor.add"], at(f"{_HOME}/enable", place))]
             values = {
@@ -53,7 +53,7 @@ class ListHandler(FactorPage):
                 "facts": [(name, one.get("email") or one.get("mobilePhone") or "") for name, one in named],
                 "nothing": look["accountTwoFactor.none"],
                 "buttons": [
-                    *(add if account_factors.offered(account) else []),
+                    *(add if account_two_factor.offered(account) else []),
                     *(
                         (look.fill("accountTwoFactor.remove", name), at(f"{_HOME}/disable", place, methodId=one["id"]))
                         for name, one in named
@@ -74,8 +74,8 @@ class EnableHandler(FactorPage):
         """Show the secret, or where a code goes."""
         given = self.parameters(REQUEST)
 
-        async def show(place: Place, account: Account) -> Reply:
-            page = account_factors.adding(account, given.get("method", ""))
+        async def show(place: PageContext, account: Account) -> Reply:
+            page = account_two_factor.adding(account, given.get("method", ""))
             return self.home(place) if page is None else await self.asked(place, page)
 
         return await self.entered(call, given, show)
@@ -84,15 +84,15 @@ class EnableHandler(FactorPage):
     async def post(self, call: Call, form: Document) -> Reply:
         """Take the code."""
 
-        async def show(place: Place, account: Account) -> Reply:
-            page = account_factors.adding(account, form.get("method", ""), form.get("secretBase32Encoded", ""))
+        async def show(place: PageContext, account: Account) -> Reply:
+            page = account_two_factor.adding(account, form.get("method", ""), form.get("secretBase32Encoded", ""))
             if page is None:
                 return self.home(place)
             if not self.is_own(account, form):
                 return await self.asked(place, page, message=login.STALE, status=403)
             if form.get("action") == "send":
-                return await self.asked(place, await account_factors.send_to_add(self.services, call, page))
-            step = await account_factors.add(self.services, call, page, form.get("code", ""))
+                return await self.asked(place, await account_two_factor.send_to_add(self.services, call, page))
+            step = await account_two_factor.add(self.services, call, page, form.get("code", ""))
             if isinstance(step, Adding):
                 return await self.asked(place, step)
             if not step.recovery_codes:
@@ -102,7 +102,7 @@ class EnableHandler(FactorPage):
 
         return await self.entered(call, form, show)
 
-    async def asked(self, place: Place, page: Adding, *, message: str = "", status: int = 200) -> Reply:
+    async def asked(self, place: PageContext, page: Adding, *, message: str = "", status: int = 200) -> Reply:
         """The page with the secret, or the address."""
         token, cookie = self.issued()
         given = {**place.carried, "session": account_name(page.account), csrf.FIELD: token}
@@ -127,8 +127,8 @@ class DisableHandler(FactorPage):
         """Ask for a code of it."""
         given = self.parameters(REQUEST)
 
-        async def show(place: Place, account: Account) -> Reply:
-            page = account_factors.removing(account, given.get("methodId", ""))
+        async def show(place: PageContext, account: Account) -> Reply:
+            page = account_two_factor.removing(account, given.get("methodId", ""))
             return self.home(place) if page is None else self.asked(place, account, page)
 
         return await self.entered(call, given, show)
@@ -137,23 +137,23 @@ class DisableHandler(FactorPage):
     async def post(self, call: Call, form: Document) -> Reply:
         """Take the code."""
 
-        async def show(place: Place, account: Account) -> Reply:
-            page = account_factors.removing(account, form.get("methodId", ""))
+        async def show(place: PageContext, account: Account) -> Reply:
+            page = account_two_factor.removing(account, form.get("methodId", ""))
             if page is None:
                 return self.home(place)
             if not self.is_own(account, form):
                 return self.asked(place, account, page, STALE)
             if form.get("action") == "send":
-                sent = await account_factors.send_to_remove(self.services, call, account, page)
+                sent = await account_two_factor.send_to_remove(self.services, call, account, page)
                 return self.asked(place, account, sent)
-            step = await account_factors.remove(self.services, call, account, page, form.get("code", ""))
+            step = await account_two_factor.remove(self.services, call, account, page, form.get("code", ""))
             return (
                 self.asked(place, account, step) if isinstance(step, Removing) else self.home(place, changed="removed")
             )
 
         return await self.entered(call, form, show)
 
-    def asked(self, place: Place, account: Account, page: Removing, told: Told | None = None) -> Reply:
+    def asked(self, place: PageContext, account: Account, page: Removing, told: Told | None = None) -> Reply:
         """The form for the code."""
         look = place.look
         field = Field("code", look["twoFactor.code"], "text", "one-time-code", is_focused=True)
@@ -170,7 +170,7 @@ class DisableHandler(FactorPage):
         return self.account_form(place, account, form, told or Told(message=page.message))
 
 
-def _called(method: Document, place: Place) -> str:
+def _called(method: Document, place: PageContext) -> str:
     return str(method.get("name") or place.look[f"twoFactor.{method['method']}"])
 
 
