@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from identity.config.sections import AllowedNetworks
 from identity.outbound import name_resolution
 from identity.outbound.http import HttpClient, OutboundError, Request
 from tests.receiver import Receiver, in_turn, receiving, sends
@@ -117,7 +118,8 @@ async def listening(address: str, port: int) -> AsyncIterator[Receiver]:
 
 
 def only(address: str) -> HttpClient:
-    return HttpClient(allowed_networks=[ipaddress.ip_network(f"{address}/32")])
+    networks = (ipaddress.ip_network(f"{address}/32"),)
+    return HttpClient(allowed_networks=AllowedNetworks(networks, "webhooks.allowed_networks"))
 
 
 @pytest.mark.requirement("attack-58", "webhooks-15.3-40")

@@ -17,7 +17,7 @@ async def test_active_applications_come_with_their_own_tenants_and_without_secre
     await api.delete(f"/api/application/{gone.client_id}", headers={"X-FusionAuth-TenantId": gone.tenant["id"]})
     found = {
         application["id"]: (tenant, application)
-        for tenant, application in await cli_queries.active_clients_across_tenants(service.services.database)
+        for tenant, application, _ in await cli_queries.active_clients_across_tenants(service.services.database)
     }
     assert gone.client_id not in found
     for rp in (one, other):

@@ -66,7 +66,7 @@ async def test_another_tenant_neither_sees_nor_changes_them(consents, tenant_id)
     await decide(consents, tenant_id, ["email"])
     await decide(consents, other, [], ["email"])
     assert (await consents.find_live(tenant_id, USER, APPLICATION, NOW))["approved"] == ["email"]
-    await consents.forget_scope(other, APPLICATION, "email")
+    await consents.remove_scope(other, APPLICATION, "email")
     assert (await consents.find_live(other, USER, APPLICATION, NOW))["declined"] == []
     assert await consents.remove(other, USER, APPLICATION)
     assert not await consents.remove(other, USER, APPLICATION)
@@ -78,7 +78,7 @@ async def test_scope_that_is_gone_is_forgotten_in_every_answer(consents, tenant_
     others = UserId(new_id())
     await decide(consents, tenant_id, ["email", "calendar"])
     await decide(consents, tenant_id, ["email"], ["calendar"], user_id=others)
-    await consents.forget_scope(tenant_id, APPLICATION, "calendar")
+    await consents.remove_scope(tenant_id, APPLICATION, "calendar")
     for user_id in (USER, others):
         found = await consents.find_live(tenant_id, user_id, APPLICATION, NOW)
         assert (found["approved"], found["declined"]) == (["email"], [])

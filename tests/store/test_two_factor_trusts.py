@@ -63,7 +63,7 @@ async def test_second_tenant_sees_and_changes_nothing(trusts, tenant_id):
     other = TenantId(new_id())
     assert await trusts.find_live(other, USER, "secret", NOW) is None
     assert await trust(trusts, other, application_id=None)
-    await trusts.forget_application(other, APPLICATION)
+    await trusts.remove_application(other, APPLICATION)
     await trusts.delete_all(other, {"userId": USER})
     assert len((await trusts.find_live(tenant_id, USER, "secret", NOW))["trusts"]) == 1
 
@@ -71,7 +71,7 @@ async def test_second_tenant_sees_and_changes_nothing(trusts, tenant_id):
 async def test_an_application_takes_its_trust_along(trusts, tenant_id):
     await trust(trusts, tenant_id)
     await trust(trusts, tenant_id, application_id=None)
-    await trusts.forget_application(tenant_id, APPLICATION)
+    await trusts.remove_application(tenant_id, APPLICATION)
     found = await trusts.find_live(tenant_id, USER, "secret", NOW)
     assert [one.get("applicationId") for one in found["trusts"]] == [None]
 
