@@ -65,6 +65,8 @@ setup(
         # Lambdas: QuickJS with limits of time, memory and stack.
         "quickjs-ng>=0.17,<0.18",
         "aiosmtplib>=5.1,<6",
+        # Name resolution without a thread per name.
+        "aiodns>=4.0.4,<5",
         # QR codes for the set-up of second factors; imported when the first is drawn.
         "segno>=1.6.6,<2",
         # Where addresses are, for operators who have a file; imported only then.

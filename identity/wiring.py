@@ -105,7 +105,7 @@ def wired(
     """Give everything what it needs; nothing listens or works yet."""
     ring = _ring(stores)
     registry = prometheus_client.CollectorRegistry()
-    tracer = tracing.tracer_of(config.tracing, registry, __version__, instance_id)
+    tracer = tracing.create_tracer(config.tracing, registry, __version__, instance_id)
     service_id = delivery_loop_detection.service_id_of(instance_id)
     limits = PayloadLimits(config.webhooks.payload_warn_bytes, config.webhooks.payload_max_bytes)
     dependencies = DeliveryDependencies(service_id, tracer, EventMetrics(registry), limits)
@@ -129,7 +129,7 @@ def wired(
         bus=delivery.bus,
         http=delivery.http,
         federation=_federation(config),
-        breached_passwords=breached_passwords.source_of(config.breaches, _USER_AGENT),
+        breached_passwords=breached_passwords.create_source(config.breaches, _USER_AGENT),
         client_keys=_client_keys(config),
         deliverer=delivery.deliverer,
         tracer=tracer,
@@ -223,7 +223,7 @@ def _federation(config: Config) -> FederationClient:
         connect_timeout_ms=settings.connect_timeout,
         read_timeout_ms=settings.read_timeout,
         # Four providers that hang leave room for the others.
-        calls_to_one=max(1, settings.max_concurrency // 5),
+        max_per_host=max(1, settings.max_concurrency // 5),
     )
 
 

@@ -1,8 +1,8 @@
-"""The address guard: which addresses, ports and URLs the service may call on behalf of somebody else.
+"""The address guard against server-side request forgery: allowed addresses, ports and URLs of outgoing requests.
 
-`check_url` judges what a caller wants to save: syntax, literal addresses, ports and names that only exist inside a
-machine or a cloud. `forbidden_reason` judges the address that a connection is really about to be made to, which is
-what stops names that resolve to something internal, or to something else a moment later.
+`check_url` validates a URL that a caller wants to save: syntax, IP addresses, ports, and names that exist only within
+a machine or a cloud. `forbidden_reason` checks the address of a connection about to be opened, which also blocks names
+that resolve to internal addresses and DNS rebinding.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from identity.config.sections import AllowedNetworks
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_MAXIMUM_URL = 8192
-_MAXIMUM_HOST = 253
+_MAX_URL_LENGTH = 8192
+_MAX_HOST_LENGTH = 253
 
 _NOT_PUBLIC_V4 = tuple(
     (ipaddress.IPv4Network(network), reason)
@@ -41,7 +41,7 @@ _NOT_PUBLIC_V4 = tuple(
     )
 )
 
-# Everything outside 2000::/3 is refused below; these are for the reason's sake, or lie inside it.
+# Everything outside 2000::/3 is refused below; these entries lie within it or give a more precise reason.
 _NOT_PUBLIC_V6 = tuple(
     (ipaddress.IPv6Network(network), reason)
     for network, reason in (
@@ -63,11 +63,11 @@ _NOT_PUBLIC_V6 = tuple(
         ("ff00::/8", "multicast"),
     )
 )
-# The last 32 bits of these are an IPv4 address, which a gateway takes the packet to.
-_CARRIERS = tuple(map(ipaddress.IPv6Network, ("::/96", "64:ff9b::/96", "64:ff9b:1::/48")))
+# The last 32 bits of these are an IPv4 address to which a gateway forwards the packet.
+_IPV4_EMBEDDING_V6 = tuple(map(ipaddress.IPv6Network, ("::/96", "64:ff9b::/96", "64:ff9b:1::/48")))
 _GLOBAL_UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
 
-# What a cloud tells its own machines, credentials included. Only an entry for exactly this address lets it through.
+# Cloud metadata services, which also return credentials. Only an allowed network of exactly this address permits one.
 _METADATA_ADDRESSES = frozenset(
     map(
         ipaddress.ip_address,
@@ -98,7 +98,7 @@ _METADATA_NAMES = frozenset(
     }
 )
 
-# Services that take an HTTP request for commands of their own, or answer one with damage.
+# Services of other protocols that an HTTP request could attack.
 # fmt: off
 _FORBIDDEN_PORTS = frozenset((
     1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
@@ -116,20 +116,20 @@ _DOTTED_QUAD = re.compile(r"(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){3}")
 
 
 def forbidden_reason(address: str, allowed: Sequence[Network]) -> str | None:
-    """Why no connection may be made to this literal address, or None when it may.
+    """Why connections to this IP address are forbidden, or None if they are allowed.
 
     The reason names the setting that would allow it, if `allowed` is an `AllowedNetworks`.
 
-    An IPv4 address inside an IPv6 one (::ffff:0:0/96) is judged as the IPv4 address that it is. The other forms that
-    carry one (NAT64, 6to4, Teredo, ISATAP, IPv4-compatible) are refused whatever they carry.
+    An IPv4-mapped IPv6 address (::ffff:0:0/96) is checked as the IPv4 address. All other IPv6 forms that embed an IPv4
+    address (NAT64, 6to4, Teredo, ISATAP, IPv4-compatible) are forbidden.
     """
     try:
         ip = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))
     except ValueError:
         return f"[{address}] is not an IP address"
-    if ip in _METADATA_ADDRESSES or _carried(ip) in _METADATA_ADDRESSES:
-        named = any(ip in network and network.num_addresses == 1 for network in allowed)
-        return None if named else _refusal(ip, "cloud metadata", allowed)
+    if ip in _METADATA_ADDRESSES or _embedded_ipv4(ip) in _METADATA_ADDRESSES:
+        is_named = any(ip in network and network.num_addresses == 1 for network in allowed)
+        return None if is_named else _refusal(ip, "cloud metadata", allowed)
     if any(ip in network for network in allowed if network.version == ip.version):
         return None
     kind = _kind_v4(ip) if isinstance(ip, ipaddress.IPv4Address) else _kind_v6(ip)
@@ -137,17 +137,17 @@ def forbidden_reason(address: str, allowed: Sequence[Network]) -> str | None:
 
 
 def forbidden_port(port: int) -> str | None:
-    """Why this port is never called, or None when it may be."""
+    """Why connections to this port are forbidden, or None if they are allowed."""
     return (
         f"port {port} belongs to another kind of service" if port in _FORBIDDEN_PORTS or not 0 < port < 65536 else None
     )
 
 
 def check_url(url: str, allowed: Sequence[Network]) -> str | None:
-    """Why this URL may not be called, as far as it shows without asking DNS; None when it may.
+    """Why requests to this URL are forbidden, as far as known without DNS, or None if they are allowed.
 
-    Absolute http or https URLs pass that have a host and neither user information nor a fragment, name no address
-    of the deny list in any notation, no cloud metadata host and no port of another protocol (RFC 3986 section 3).
+    Allowed are absolute http and https URLs with a host and without user information and fragment (RFC 3986 section
+    3) that contain no forbidden address in any notation, no cloud metadata host, and no forbidden port.
     """
     if (reason := _forbidden_text(url)) is not None:
         return reason
@@ -157,7 +157,7 @@ def check_url(url: str, allowed: Sequence[Network]) -> str | None:
     except ValueError as error:
         return str(error)
     if "@" in parts.netloc:
-        return "it has user information, which belongs into the authentication settings"
+        return "it has user information; use the authentication settings instead"
     if parts.netloc.endswith(":"):
         return "its port is empty"
     if port is not None and (reason := forbidden_port(port)) is not None:
@@ -166,8 +166,8 @@ def check_url(url: str, allowed: Sequence[Network]) -> str | None:
 
 
 def _forbidden_text(url: str) -> str | None:
-    if len(url) > _MAXIMUM_URL:
-        return f"it is longer than {_MAXIMUM_URL} characters"
+    if len(url) > _MAX_URL_LENGTH:
+        return f"it is longer than {_MAX_URL_LENGTH} characters"
     if re.search(r"[^\x21-\x7e]|[\\<>\"`{}|^]", url):
         return "it has characters that a URL must percent-encode (RFC 3986)"
     if not re.match(r"https?://", url, re.IGNORECASE):
@@ -184,9 +184,9 @@ def _forbidden_host(host: str, allowed: Sequence[Network]) -> str | None:
         return forbidden_reason(host[1:-1], allowed)
     if host.endswith("."):
         return "its host ends with a dot"
-    if len(host) > _MAXIMUM_HOST or not _NAME.fullmatch(host):
+    if len(host) > _MAX_HOST_LENGTH or not _NAME.fullmatch(host):
         return "its host is not a name of letters, digits, hyphens and dots (write an international name as xn--...)"
-    # Resolvers read 127.1, 0x7f.1, 0177.0.0.1 and 2130706433 as addresses: one notation is enough for honest use.
+    # Resolvers accept 127.1, 0x7f.1, 0177.0.0.1 and 2130706433 as addresses; only the dotted quad is allowed here.
     if _LOOKS_LIKE_A_NUMBER.fullmatch(host.rpartition(".")[2]):
         if not _DOTTED_QUAD.fullmatch(host):
             return "its host is an IPv4 address that is not written as four decimal numbers"
@@ -208,13 +208,13 @@ def _unwrapped(ip: Address) -> Address:
     return ip if mapped is None else mapped
 
 
-def _carried(ip: Address) -> Address | None:
-    """The IPv4 address that a gateway between the two versions takes out of this one, or None."""
+def _embedded_ipv4(ip: Address) -> Address | None:
+    """The IPv4 address that a gateway would extract from this IPv6 address, or None."""
     if not isinstance(ip, ipaddress.IPv6Address):
         return None
     if ip.sixtofour is not None:
         return ip.sixtofour
-    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if any(ip in network for network in _CARRIERS) else None
+    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if any(ip in network for network in _IPV4_EMBEDDING_V6) else None
 
 
 def _kind_v4(ip: ipaddress.IPv4Address) -> str | None:

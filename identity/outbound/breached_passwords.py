@@ -1,6 +1,6 @@
-"""Where breached passwords are looked for: a local file of SHA-1 hashes, or a service that is asked for a range.
+"""Lookup of breached passwords in a local file of SHA-1 hashes or in a k-anonymity range service.
 
-Neither may stand in the way of a login: what cannot be found out is None.
+A failing source must not prevent logins: an unknown result is None.
 """
 
 from __future__ import annotations
@@ -18,53 +18,53 @@ from identity.outbound.http import HttpClient, OutboundError, Request
 
 _log = structlog.get_logger(__name__)
 
-_HEX: Final = 40
-_PREFIX: Final = 5
+_DIGEST_LENGTH: Final = 40
+_PREFIX_LENGTH: Final = 5
 _LINE_BYTES: Final = 256
-_ANSWER_BYTES: Final = 262_144
-_REST_SECONDS: Final = 30.0
+_MAX_RESPONSE_BYTES: Final = 262_144
+_PAUSE_SECONDS: Final = 30.0
 
 
 class BreachedPasswordSource(Protocol):
-    """A collection of hashes."""
+    """A collection of hashes of breached passwords."""
 
-    async def has(self, digest: str) -> bool | None:
-        """Whether an upper-case SHA-1 is among them; None when that cannot be found out now."""
+    async def contains(self, digest: str) -> bool | None:
+        """Whether an upper-case hexadecimal SHA-1 is in the collection; None while the source is unavailable."""
 
     async def close(self) -> None:
-        """Let go of what is held."""
+        """Release connections and files."""
 
 
 class NoBreachedPasswords:
-    """Nothing is known to be breached but the common passwords."""
+    """The source of a service without one: it contains no hash."""
 
-    async def has(self, digest: str) -> bool | None:  # noqa: ARG002 (there is nothing to look into)
-        """Never."""
+    async def contains(self, digest: str) -> bool | None:  # noqa: ARG002
+        """Always False."""
         return False
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing to release."""
 
 
 class HashFile:
-    """A text file with a hash in each line, sorted, in either case; what follows a colon is not looked at.
+    """A sorted text file with one hash per line, in either case; text after a colon is ignored.
 
-    It is searched where it lies, so that its size costs no memory.
+    The search reads from the file and loads none of it into memory.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    async def has(self, digest: str) -> bool | None:
-        """Some thirty short reads, in a thread."""
+    async def contains(self, digest: str) -> bool | None:
+        """Binary search in a worker thread: about thirty short reads."""
         try:
             return await asyncio.to_thread(self._search, digest.upper().encode())
         except OSError as error:
-            _log.warning("the file of breached passwords cannot be read", error=str(error))
+            _log.warning("the breached password file cannot be read", error=str(error))
             return None
 
     async def close(self) -> None:
-        """The file is opened for each search: a new one may take its place at any time."""
+        """Nothing to release: each search opens the file, so that it may be replaced at any time."""
 
     def _search(self, wanted: bytes) -> bool:
         descriptor = os.open(self._file, os.O_RDONLY)
@@ -83,51 +83,51 @@ class HashFile:
 
 
 class RangeService:
-    """A service with k-anonymity: it is told five hex digits of a hash, and answers with the rest of all that it has.
+    """A range service: it receives the first five hex digits of a hash and returns the suffixes of all that match.
 
-    After a failure it is left alone for a while, so that logins do not all wait for its time limit.
+    After a failure it is not called for `_PAUSE_SECONDS`, so that logins do not each wait for its timeout.
     """
 
     def __init__(self, http: HttpClient, settings: Breaches) -> None:
         self._http = http
         self._settings = settings
-        self._rests_until = 0.0
+        self._paused_until = 0.0
 
-    async def has(self, digest: str) -> bool | None:
-        """Asked with padding, so that the length of the answer tells nobody which range it was."""
-        if time.monotonic() < self._rests_until:
+    async def contains(self, digest: str) -> bool | None:
+        """Query the range, with padding, so that the length of the response does not reveal it."""
+        if time.monotonic() < self._paused_until:
             return None
         request = Request(
             method="GET",
-            url=f"{self._settings.url}{digest[:_PREFIX]}",
+            url=f"{self._settings.url}{digest[:_PREFIX_LENGTH]}",
             headers={"Accept": "text/plain", "Add-Padding": "true"},
             body=None,
             connect_timeout_ms=self._settings.connect_timeout,
             read_timeout_ms=self._settings.read_timeout,
-            max_response_bytes=_ANSWER_BYTES,
+            max_response_bytes=_MAX_RESPONSE_BYTES,
         )
         try:
-            answer = await self._http.request(request)
+            response = await self._http.request(request)
         except OutboundError as error:
-            if error.kind != "busy":  # which says nothing of the service
-                self._failed(error.message)
+            if error.kind != "busy":  # a full queue is no failure of the service
+                self._pause(error.message)
             return None
-        if answer.status != 200 or answer.truncated:
-            self._failed(f"status {answer.status}, {len(answer.body)} bytes")
+        if response.status != 200 or response.truncated:
+            self._pause(f"status {response.status}, {len(response.body)} bytes")
             return None
-        return _is_in(answer.body.decode("ascii", "replace"), digest[_PREFIX:])
+        return _contains_suffix(response.body.decode("ascii", "replace"), digest[_PREFIX_LENGTH:])
 
     async def close(self) -> None:
         """Close its connections."""
         await self._http.close()
 
-    def _failed(self, reason: str) -> None:
-        self._rests_until = time.monotonic() + _REST_SECONDS
-        _log.warning("the service of breached passwords did not answer", reason=reason, pause_seconds=_REST_SECONDS)
+    def _pause(self, reason: str) -> None:
+        self._paused_until = time.monotonic() + _PAUSE_SECONDS
+        _log.warning("the breached password service failed", reason=reason, pause_seconds=_PAUSE_SECONDS)
 
 
-def source_of(settings: Breaches, user_agent: str) -> BreachedPasswordSource:
-    """The source that an operator chose."""
+def create_source(settings: Breaches, user_agent: str) -> BreachedPasswordSource:
+    """The source that the configuration selects."""
     if settings.source == "file" and settings.file is not None:
         return HashFile(settings.file)
     if settings.source == "range":
@@ -139,19 +139,19 @@ def source_of(settings: Breaches, user_agent: str) -> BreachedPasswordSource:
 
 
 def _hash_after(descriptor: int, position: int) -> bytes | None:
-    """The hash in the first line that begins at a position or later; None when there is no such line."""
+    """The hash in the first line that begins at or after a position; None at the end of the file."""
     before = max(0, position - 1)
     block = os.pread(descriptor, _LINE_BYTES, before)
     if position > 0:
         _, newline, block = block.partition(b"\n")
         if not newline:
             return None
-    return block[:_HEX].upper() if len(block) >= _HEX else None
+    return block[:_DIGEST_LENGTH].upper() if len(block) >= _DIGEST_LENGTH else None
 
 
-def _is_in(answer: str, suffix: str) -> bool:
-    """Whether a range has a hash; lines that pad it have a count of nought."""
-    for line in answer.splitlines():
+def _contains_suffix(body: str, suffix: str) -> bool:
+    """Whether a range contains a hash; padding has a count of zero."""
+    for line in body.splitlines():
         found, _, count = line.strip().partition(":")
         if found.upper() == suffix:
             return count.strip() != "0"

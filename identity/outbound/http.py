@@ -1,7 +1,7 @@
-"""The HTTP client for calls to addresses that somebody else chose: libcurl, driven by the running event loop.
+"""HTTP client for URLs that callers configure: libcurl, driven by the running event loop.
 
-It follows no redirect, decodes no compression, knows no proxy, .netrc or cookie, reads a bounded answer in a bounded
-time, and asks the address guard about the address of every connection it opens, at the moment it opens it.
+It follows no redirects, decodes no compression, ignores .netrc, cookies and proxies of the environment, and bounds the
+size and the duration of a response. The address guard checks the address of every connection just before it is opened.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ import structlog
 
 from identity.ids import Secret
 from identity.outbound.addresses import Network, check_url, forbidden_port, forbidden_reason
-from identity.outbound.name_resolution import NameResolver, UnknownNameError, target_of
+from identity.outbound.name_resolution import NameResolver, UnknownNameError, unresolved_host
 
 _log = structlog.get_logger(__name__)
 
-Kind = Literal["dns", "refused", "reset", "timeout", "tls", "blocked", "protocol", "too_large", "busy"]
+FailureKind = Literal["dns", "refused", "reset", "timeout", "tls", "blocked", "protocol", "too_large", "busy"]
 
-_MAXIMUM_HEADER_BYTES = 65_536
-_MAXIMUM_IDENTITIES = 64
-_CONNECTION_LIFE_SECONDS = 300
+_MAX_HEADER_BYTES = 65_536
+_MAX_IDENTITIES = 64
+_MAX_CONNECTION_SECONDS = 300
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
-# What libcurl or pycurl would add of their own accord.
-_ADDED_BY_CURL = ("Accept", "Content-Type", "Expect", "User-Agent")
+_CURL_DEFAULT_HEADERS = ("Accept", "Content-Type", "Expect", "User-Agent")
+"""Headers that libcurl or pycurl adds unless they are given or disabled."""
 
 _TOO_LARGE = 100
-"""CURLE_TOO_LARGE, which pycurl has no name for: a header line beyond what libcurl takes, or too many of them."""
+"""CURLE_TOO_LARGE, for which pycurl has no constant: a header line is too long, or there are too many."""
 
-_KINDS: Mapping[int, Kind] = {
+_FAILURE_KINDS: Mapping[int, FailureKind] = {
     pycurl.E_COULDNT_RESOLVE_HOST: "dns",
     pycurl.E_COULDNT_CONNECT: "refused",
     pycurl.E_OPERATION_TIMEDOUT: "timeout",
@@ -61,9 +61,9 @@ _KINDS: Mapping[int, Kind] = {
 
 
 class OutboundError(Exception):
-    """A call that got no answer; `kind` says how it failed, the message what happened, without any secret."""
+    """A request without a usable response; the message contains no secrets."""
 
-    def __init__(self, kind: Kind, message: str) -> None:
+    def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
@@ -71,13 +71,14 @@ class OutboundError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """One request. Timeouts are milliseconds: to connect, and from there to the last byte of the response.
+    """One HTTP request.
 
-    Connect time that was not used is not added to the read timeout.
+    `connect_timeout_ms` limits resolving and connecting, `read_timeout_ms` the time from then to the last byte of the
+    response. Unused connect time is not added to the read timeout.
 
-    `headers` are all that is sent beside Host and Content-Length. `basic` is (username, password), and is left out
-    when there is an Authorization header. `client_certificate` is (certificate PEM, private key PEM). `trust_pem`
-    takes the place of the usual trust anchors, `added_trust_pem` is trusted beside them.
+    Only `headers`, Host and Content-Length are sent. `basic` is (username, password), ignored if `headers` has
+    Authorization. `client_certificate` is (certificate PEM, private key PEM). `trust_pem` replaces the default trust
+    anchors; `added_trust_pem` extends them.
     """
 
     method: str
@@ -94,7 +95,7 @@ class Request:
 
     @property
     def identity(self) -> str:
-        """Requests may share connections when this is equal: who we are to the peer, and whom we trust."""
+        """A hash of the TLS credentials; only requests with the same hash may share connections."""
         certificate, key = self.client_certificate or ("", "")
         parts = (certificate, key, self.trust_pem or "", self.added_trust_pem or "")
         return hashlib.sha256("\0".join(parts).encode()).hexdigest() if any(parts) else ""
@@ -102,7 +103,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Response:
-    """An answer. Header names are lower-case; `truncated` tells that there was more than `max_response_bytes`."""
+    """A response. Header names are lower case; `truncated` means the body was longer than `max_response_bytes`."""
 
     status: int
     headers: Mapping[str, str]
@@ -113,7 +114,7 @@ class Response:
 
 
 class HttpClient:
-    """Sends requests; at most `max_connections` at a time, with at most `max_waiting` waiting for their turn."""
+    """Sends at most `max_connections` requests at a time and queues at most `max_waiting` more."""
 
     def __init__(
         self,
@@ -125,7 +126,7 @@ class HttpClient:
         ca_file: Path | None = None,
         proxy: Secret | None = None,
     ) -> None:
-        """`proxy` is the URL of an HTTP proxy that every call goes through: it resolves names, and guards networks."""
+        """`proxy` is the URL of an HTTP proxy for every request. The proxy then resolves names and filters networks."""
         self._allowed = allowed_networks
         self._proxy = proxy
         self._user_agent = user_agent
@@ -134,72 +135,73 @@ class HttpClient:
         self._max_connections = max_connections
         self._max_waiting = max_waiting
         self._waiting = 0
-        self._names = NameResolver()
+        self._resolver = NameResolver()
         self._pools: collections.OrderedDict[str, _Pool] = collections.OrderedDict()
         self._closed = False
 
     async def request(self, request: Request) -> Response:
-        """The answer, whatever its status. Raises OutboundError.
+        """Send the request and return the response, whatever its status. Raises OutboundError.
 
-        The wait for a free slot does not count against the timeouts; a client with a full queue says `busy` at once.
+        Time in the queue does not count against the timeouts. A full queue raises `busy` at once.
         """
         if (reason := check_url(request.url, self._allowed)) is not None:
             raise OutboundError("blocked", f"The URL may not be called: {reason}.")
         if self._waiting >= self._max_waiting:
-            raise OutboundError("busy", "Too many calls are waiting for their turn.")
+            raise OutboundError("busy", "Too many requests are queued.")
         self._waiting += 1
         try:
             await self._slots.acquire()
         finally:
             self._waiting -= 1
         try:
-            located, resolved = (request, None) if self._proxy is not None else await self._located(request)
-            return await self._pool(request.identity).send(self._transfer(located, resolved))
+            remaining, entry = (request, None) if self._proxy is not None else await self._resolve(request)
+            return await self._pool(request.identity).send(self._transfer(remaining, entry))
         finally:
             self._slots.release()
 
     async def close(self) -> None:
-        """Close every connection; calls in flight fail."""
+        """Close every connection; pending requests fail."""
         self._closed = True
-        self._names.close()
+        await self._resolver.close()
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()
 
-    async def _located(self, request: Request) -> tuple[Request, str | None]:
-        """The request with what is left of its time, and where its name leads. Raises OutboundError."""
-        target = target_of(request.url)
+    async def _resolve(self, request: Request) -> tuple[Request, str | None]:
+        """The request with its remaining connect timeout, and the resolve entry for libcurl. Raises OutboundError."""
+        target = unresolved_host(request.url)
         if target is None:
             return request, None
-        began, limit = time.monotonic(), request.connect_timeout_ms
+        started, limit_ms = time.monotonic(), request.connect_timeout_ms
         try:
-            addresses = await self._names.addresses(target.host, limit / 1000)
+            addresses = await self._resolver.resolve(target.host, limit_ms / 1000)
         except UnknownNameError as error:
             raise OutboundError("dns", f"Could not resolve host: {target.host}") from error
         except TimeoutError as error:
-            raise OutboundError("timeout", f"Resolving timed out after {limit} milliseconds") from error
-        spent = int((time.monotonic() - began) * 1000)
-        left = request if not spent else dataclasses.replace(request, connect_timeout_ms=max(1, limit - spent))
-        return left, target.resolved(addresses)
+            raise OutboundError("timeout", f"Resolving timed out after {limit_ms} milliseconds") from error
+        spent_ms = int((time.monotonic() - started) * 1000)
+        if spent_ms:
+            request = dataclasses.replace(request, connect_timeout_ms=max(1, limit_ms - spent_ms))
+        return request, target.curl_resolve_entry(addresses)
 
-    def _transfer(self, request: Request, resolved: str | None) -> _Transfer:
+    def _transfer(self, request: Request, resolve_entry: str | None) -> _Transfer:
         headers = {"User-Agent": self._user_agent, **request.headers}
         if request.basic is not None and "authorization" not in {name.lower() for name in headers}:
             pair = ":".join(request.basic).encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-        return _Transfer(request, _header_lines(headers), self._allowed, self._ca_file, self._proxy, resolved)
+        return _Transfer(request, _header_lines(headers), self._allowed, self._ca_file, self._proxy, resolve_entry)
 
     def _pool(self, identity: str) -> _Pool:
         if self._closed:
             raise OutboundError("busy", "The service is stopping.")
         if identity not in self._pools:
-            self._make_room()
+            self._evict_idle_pool()
             self._pools[identity] = _Pool(self._max_connections)
         self._pools.move_to_end(identity)
         return self._pools[identity]
 
-    def _make_room(self) -> None:
-        if len(self._pools) < _MAXIMUM_IDENTITIES:
+    def _evict_idle_pool(self) -> None:
+        if len(self._pools) < _MAX_IDENTITIES:
             return
         idle = next((identity for identity, pool in self._pools.items() if pool.is_idle), None)
         if idle is not None:
@@ -207,7 +209,7 @@ class HttpClient:
 
 
 class _Transfer:
-    """One request on its way: what libcurl is told, and what it told us."""
+    """The state of one request in libcurl: its options, and what was received so far."""
 
     def __init__(
         self,
@@ -216,32 +218,32 @@ class _Transfer:
         allowed: Sequence[Network],
         ca_file: Path | None,
         proxy: Secret | None,
-        resolved: str | None,
+        resolve_entry: str | None,
     ) -> None:
         self.request = request
-        self.answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self.response: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._header_lines = header_lines
         self._allowed = allowed
         self._ca_file = ca_file
         self._proxy = proxy
-        self._resolved = resolved
+        self._resolve_entry = resolve_entry
         self._started = time.monotonic()
         self._headers: dict[str, str] = {}
         self._header_bytes = 0
         self._body = bytearray()
         self._truncated = False
-        self._blocked: str | None = None
-        self._tried = False
+        self._blocked_reason: str | None = None
+        self._has_opened_socket = False
         self._read_timer: asyncio.TimerHandle | None = None
 
     def set_up(self, curl: Any) -> None:
-        """Tell a fresh libcurl handle everything about this request."""
+        """Set the options of a fresh libcurl handle for this request."""
         request = self.request
         for option, value in _CONSTANT_OPTIONS:
             curl.setopt(option, value)
         curl.setopt(pycurl.URL, request.url)
-        if self._resolved is not None:
-            curl.setopt(pycurl.RESOLVE, [self._resolved])
+        if self._resolve_entry is not None:
+            curl.setopt(pycurl.RESOLVE, [self._resolve_entry])
         curl.setopt(pycurl.HTTPHEADER, self._header_lines)
         curl.setopt(pycurl.CUSTOMREQUEST, request.method)
         if request.body is not None:
@@ -253,21 +255,21 @@ class _Transfer:
         curl.setopt(pycurl.TIMEOUT_MS, request.connect_timeout_ms + request.read_timeout_ms)
         curl.setopt(pycurl.PREREQFUNCTION, self._start_reading)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
-        curl.setopt(pycurl.HEADERFUNCTION, self._take_header)
-        curl.setopt(pycurl.WRITEFUNCTION, self._take_body)
+        curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
+        curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         self._set_up_tls(curl)
         if self._proxy is not None:
             curl.setopt(pycurl.PROXY, str(self._proxy))
             curl.setopt(pycurl.NOPROXY, "")
 
     def finish(self, curl: Any, error: tuple[int, str] | None) -> None:
-        """Turn libcurl's verdict into the answer or the exception."""
-        if self.answer.done():
+        """Complete the future with the response or with an OutboundError."""
+        if self.response.done():
             return
         if error is None or (self._truncated and error[0] == pycurl.E_WRITE_ERROR):
-            self.answer.set_result(self._response(curl))
+            self.response.set_result(self._to_response(curl))
         else:
-            self.answer.set_exception(self._failure(*error))
+            self.response.set_exception(self._to_error(*error))
 
     def stop_timer(self) -> None:
         """Cancel the read timeout."""
@@ -275,16 +277,16 @@ class _Transfer:
             self._read_timer.cancel()
 
     def _start_reading(self, *_addresses: object) -> int:
-        """Start the read timeout; libcurl calls this when it has a connection, new or reused, for the request."""
+        """Start the read timeout. libcurl calls this once the request has a new or reused connection."""
         self.stop_timer()
-        loop = self.answer.get_loop()
+        loop = self.response.get_loop()
         self._read_timer = loop.call_later(self.request.read_timeout_ms / 1000, self._time_out)
         return int(pycurl.PREREQFUNC_OK)
 
     def _time_out(self) -> None:
-        if not self.answer.done():
+        if not self.response.done():
             message = f"No complete response within {self.request.read_timeout_ms} milliseconds"
-            self.answer.set_exception(OutboundError("timeout", message))
+            self.response.set_exception(OutboundError("timeout", message))
 
     def _set_up_tls(self, curl: Any) -> None:
         request = self.request
@@ -295,31 +297,31 @@ class _Transfer:
         if request.trust_pem is not None:
             curl.setopt(pycurl.CAINFO_BLOB, request.trust_pem.encode())
         elif request.added_trust_pem is not None:
-            usual = self._ca_file.read_bytes() if self._ca_file is not None else b""
-            curl.setopt(pycurl.CAINFO_BLOB, usual + b"\n" + request.added_trust_pem.encode())
+            default_anchors = self._ca_file.read_bytes() if self._ca_file is not None else b""
+            curl.setopt(pycurl.CAINFO_BLOB, default_anchors + b"\n" + request.added_trust_pem.encode())
         elif self._ca_file is not None:
             curl.setopt(pycurl.CAINFO, str(self._ca_file))
 
     def _open_socket(self, _purpose: int, address: Any) -> Any:
-        """The guard itself: called for each address that libcurl is about to connect to, right before it does."""
+        """Apply the address guard. libcurl calls this for each address, just before it connects."""
         try:
-            family, kind, protocol, target = address
-            host, port = target[0], target[1]
-            # The only connections with a proxy are those to the proxy, which the operator named.
-            is_free = self._proxy is not None
-            reason = None if is_free else forbidden_reason(host, self._allowed) or forbidden_port(port)
+            family, kind, protocol, sockaddr = address
+            host, port = sockaddr[0], sockaddr[1]
+            # With a proxy, every connection goes to the address that the operator configured.
+            is_exempt = self._proxy is not None
+            reason = None if is_exempt else forbidden_reason(host, self._allowed) or forbidden_port(port)
             if reason is None:
-                lent = _Lent(socket.socket(family, kind, protocol))
-                self._tried = True
-                return lent
+                opened = _SocketForCurl(socket.socket(family, kind, protocol))
+                self._has_opened_socket = True
+                return opened
         except (OSError, TypeError, ValueError, IndexError) as error:
-            reason = f"no socket could be made for it ({error})"
-        self._blocked = reason
+            reason = f"no socket could be opened for it ({error})"
+        self._blocked_reason = reason
         return pycurl.SOCKET_BAD
 
-    def _take_header(self, line: bytes) -> int | None:
+    def _on_header(self, line: bytes) -> int | None:
         self._header_bytes += len(line)
-        if self._header_bytes > _MAXIMUM_HEADER_BYTES:
+        if self._header_bytes > _MAX_HEADER_BYTES:
             return -1
         text = line.decode("latin-1").rstrip("\r\n")
         if text.startswith("HTTP/"):
@@ -332,7 +334,7 @@ class _Transfer:
             self._headers[name] = f"{self._headers[name]}, {value}" if name in self._headers else value
         return None
 
-    def _take_body(self, chunk: bytes) -> int | None:
+    def _on_body(self, chunk: bytes) -> int | None:
         room = self.request.max_response_bytes - len(self._body)
         self._body += chunk[:room]
         if len(chunk) > room:
@@ -340,7 +342,7 @@ class _Transfer:
             return -1
         return None
 
-    def _response(self, curl: Any) -> Response:
+    def _to_response(self, curl: Any) -> Response:
         return Response(
             status=curl.getinfo(pycurl.RESPONSE_CODE),
             headers=self._headers,
@@ -350,27 +352,27 @@ class _Transfer:
             truncated=self._truncated,
         )
 
-    def _failure(self, code: int, message: str) -> OutboundError:
-        if self._blocked is not None and code == pycurl.E_COULDNT_CONNECT:
-            if self._tried:
-                # The allowed address is what failed: `localhost`, say, with only its IPv4 network allowed.
-                return OutboundError("refused", f"{message}; not tried: {self._blocked}")
-            return OutboundError("blocked", f"The connection was not made: {self._blocked}.")
-        if self._header_bytes > _MAXIMUM_HEADER_BYTES and code == pycurl.E_WRITE_ERROR:
-            return OutboundError("too_large", f"The answer's headers are larger than {_MAXIMUM_HEADER_BYTES} bytes.")
+    def _to_error(self, code: int, message: str) -> OutboundError:
+        if self._blocked_reason is not None and code == pycurl.E_COULDNT_CONNECT:
+            if self._has_opened_socket:
+                # An allowed address failed, such as the IPv4 address of `localhost` where IPv6 is not allowed.
+                return OutboundError("refused", f"{message}; not tried: {self._blocked_reason}")
+            return OutboundError("blocked", f"The connection was not made: {self._blocked_reason}.")
+        if self._header_bytes > _MAX_HEADER_BYTES and code == pycurl.E_WRITE_ERROR:
+            return OutboundError("too_large", f"The response headers are larger than {_MAX_HEADER_BYTES} bytes.")
         if code == _TOO_LARGE:
-            return OutboundError("too_large", message or "The answer has a header that is too large.")
-        return OutboundError(_KINDS.get(code, "protocol"), message or f"libcurl error {code}")
+            return OutboundError("too_large", message or "A response header is too large.")
+        return OutboundError(_FAILURE_KINDS.get(code, "protocol"), message or f"libcurl error {code}")
 
 
-class _Lent:
-    """A socket for libcurl, which keeps a duplicate of its descriptor: ours is closed as soon as that is made."""
+class _SocketForCurl:
+    """A socket for libcurl. pycurl duplicates the descriptor; the original is closed with this object."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
 
     def fileno(self) -> int:
-        """What pycurl duplicates."""
+        """The descriptor that pycurl duplicates."""
         return self._sock.fileno()
 
     def __del__(self) -> None:
@@ -378,7 +380,7 @@ class _Lent:
 
 
 class _Pool:
-    """One CurlMulti on the running loop: its transfers share connections, and nobody else's."""
+    """One CurlMulti on the running loop; its transfers share connections with each other only."""
 
     def __init__(self, max_connections: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -397,26 +399,26 @@ class _Pool:
         return not self._transfers
 
     async def send(self, transfer: _Transfer) -> Response:
-        """The answer to one transfer. Raises OutboundError."""
+        """Run one transfer. Raises OutboundError."""
         curl = self._free.pop() if self._free else pycurl.Curl()
         try:
             transfer.set_up(curl)
         except (pycurl.error, UnicodeError) as error:
             curl.close()
-            raise OutboundError("protocol", f"The request cannot be made: {error}") from error
+            raise OutboundError("protocol", f"The request cannot be sent: {error}") from error
         self._transfers[curl] = transfer
         self._multi.add_handle(curl)
         try:
-            return await transfer.answer
+            return await transfer.response
         finally:
             transfer.stop_timer()
             self._release(curl)
 
     def close(self) -> None:
-        """Fail what is in flight and close every connection."""
+        """Fail every pending transfer and close every connection."""
         for curl, transfer in list(self._transfers.items()):
-            if not transfer.answer.done():
-                transfer.answer.set_exception(OutboundError("reset", "The service is stopping."))
+            if not transfer.response.done():
+                transfer.response.set_exception(OutboundError("reset", "The service is stopping."))
             self._release(curl)
         for curl in self._free:
             curl.close()
@@ -427,16 +429,16 @@ class _Pool:
         self._on_timer(-1)
 
     def _release(self, curl: Any) -> None:
-        """Take a handle out of the multi; a cancelled or failed transfer loses its connection with it."""
+        """Remove a handle from the multi. The connection of a cancelled or failed transfer is closed."""
         if self._transfers.pop(curl, None) is not None:
             self._multi.remove_handle(curl)
             curl.reset()
             self._free.append(curl)
 
-    # libcurl tells which sockets and which deadline it waits for; the loop tells libcurl when they are due.
+    # libcurl reports the sockets and the deadline to watch; the event loop reports back when they are ready.
 
     def _on_socket(self, event: int, fd: int, _multi: Any, _data: Any) -> None:
-        # Always removed first: libcurl may close a socket and open another with the same number in between.
+        # Always remove first: libcurl may have closed a socket and opened another with the same descriptor.
         self._unwatch(fd)
         if event in {pycurl.POLL_IN, pycurl.POLL_INOUT}:
             self._loop.add_reader(fd, self._act, fd, pycurl.CSELECT_IN)
@@ -458,14 +460,14 @@ class _Pool:
             self._timer = self._loop.call_later(milliseconds / 1000, self._act, pycurl.SOCKET_TIMEOUT, 0)
 
     def _act(self, fd: int, mask: int) -> None:
-        if self._multi.closed:  # the loop had already queued this when the pool was closed
+        if self._multi.closed:  # this call was queued before the pool was closed
             return
         if fd == pycurl.SOCKET_TIMEOUT:
             self._timer = None
         with contextlib.suppress(pycurl.error):
             self._multi.socket_action(fd, mask)
         self._collect()
-        # The loop's clock may run ahead of libcurl's, which then did nothing and will not ask again by itself.
+        # If the loop's clock is ahead of libcurl's, libcurl did nothing and does not set a timer again.
         if fd == pycurl.SOCKET_TIMEOUT and self._timer is None and (due := self._multi.timeout()) >= 0:
             self._on_timer(due)
 
@@ -492,12 +494,12 @@ _CONSTANT_OPTIONS: tuple[tuple[int, Any], ...] = (
     (pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2),
     (pycurl.SSL_VERIFYPEER, 1),
     (pycurl.SSL_VERIFYHOST, 2),
-    (pycurl.MAXLIFETIME_CONN, _CONNECTION_LIFE_SECONDS),
+    (pycurl.MAXLIFETIME_CONN, _MAX_CONNECTION_SECONDS),
 )
 
 
 def system_ca_file() -> Path | None:
-    """The machine's trust anchors, or None when it has none (Debian: the package ca-certificates)."""
+    """The system's trust anchors; None when there are none (Debian: the package ca-certificates)."""
     found = ssl.get_default_verify_paths().cafile
     for candidate in (found, "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"):
         if candidate and Path(candidate).is_file():
@@ -507,12 +509,12 @@ def system_ca_file() -> Path | None:
 
 
 def _header_lines(headers: Mapping[str, str]) -> list[bytes]:
-    """The lines for libcurl: exactly these headers. Raises OutboundError for one that would break the request."""
+    """The header lines for libcurl, without its defaults. Raises OutboundError for a header that cannot be sent."""
     lines = []
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
             raise OutboundError("protocol", f"The header {name!r} cannot be sent.")
-        # "Name:" would suppress the header, "Name;" sends it with an empty value.
+        # libcurl: "Name:" suppresses the header, "Name;" sends it with an empty value.
         lines.append(f"{name}: {value}".encode() if value.strip() else f"{name};".encode())
     given = {name.lower() for name in headers}
-    return lines + [f"{name}:".encode() for name in _ADDED_BY_CURL if name.lower() not in given]
+    return lines + [f"{name}:".encode() for name in _CURL_DEFAULT_HEADERS if name.lower() not in given]

@@ -1,4 +1,4 @@
-"""Handing a mail to a mail server (RFC 5321), with the settings of a tenant."""
+"""SMTP client (RFC 5321) with the mail server settings of a tenant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from identity.call import Document
-from identity.domain.objects import property_files as properties_files
+from identity.domain.objects import property_files
 from identity.ids import Secret
 from identity.outbound.addresses import Network, forbidden_reason
 from identity.outbound.name_resolution import Addresses, NameResolver, UnknownNameError
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 _CREDENTIALS = frozenset({530, 534, 535, 538})
-"""Answers that ask for a name and password, or for other ones (RFC 4954 section 6)."""
+"""SMTP replies that require credentials or reject them (RFC 4954 section 6)."""
 
 _NO_PASSWORD = Secret("")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MailServer:
-    """A mail server and how to talk to it."""
+    """A mail server and the settings to connect to it; `own_name` is the name sent in EHLO."""
 
     host: str
     port: int
@@ -56,29 +56,33 @@ class MailServer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SmtpResult:
-    """What became of a mail: who refused it for good, who may take it later, and what was said."""
+    """The result of sending a mail.
+
+    `refused` maps permanently rejected recipients to the reply, `deferred` are recipients to retry, `reply` is the
+    server's reply or a description of the failure.
+    """
 
     refused: Mapping[str, str]
     deferred: tuple[str, ...]
-    said: str
+    reply: str
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left to be tried."""
+        """Whether no recipient is left to retry."""
         return not self.deferred
 
 
 def properties(configuration: Document) -> dict[str, str]:
-    """The `properties` of an emailConfiguration, which are lines of key=value."""
-    return properties_files.read(configuration.get("properties", ""))
+    """The `properties` of an emailConfiguration: lines of key=value."""
+    return property_files.read(configuration.get("properties", ""))
 
 
 class ForbiddenServerError(Exception):
-    """A mail server that may not be connected to, or not with these settings; the message says why."""
+    """The service may not connect to a mail server, or not with these settings; the message is the reason."""
 
 
 class SmtpClient:
-    """Sends mails, each over a connection of its own."""
+    """Sends mails, each over a new connection."""
 
     def __init__(
         self,
@@ -88,49 +92,50 @@ class SmtpClient:
         allowed_networks: Sequence[Network] = (),
         plaintext_auth_hosts: Collection[str] = (),
     ) -> None:
-        """`authorities_file` holds certificate authorities to trust in addition to those of the system.
+        """Create the client.
 
-        `allowed_networks` are the non-public networks that mail servers may be in, `plaintext_auth_hosts` the hosts
-        that credentials may be sent to without TLS.
+        `authorities_file` holds certificate authorities to trust in addition to the system's, `allowed_networks` are
+        non-public networks that may contain mail servers, and `plaintext_auth_hosts` are hosts that may receive
+        credentials without TLS.
         """
         self._timeout_seconds = timeout_seconds
         self._authorities_file = authorities_file
         self._allowed_networks = allowed_networks
         self._plaintext_auth_hosts = frozenset(host.lower() for host in plaintext_auth_hosts)
-        self._names = NameResolver()
+        self._resolver = NameResolver()
 
     async def send(self, server: MailServer, sender: str, recipients: Sequence[str], message: bytes) -> SmtpResult:
-        """Hand the mail over. Never raises for what a mail server or the way to it may do."""
-        import aiosmtplib  # noqa: PLC0415 (only who sends mail pays for it)
+        """Send the mail. Failures of the mail server or the network are part of the result and are not raised."""
+        import aiosmtplib  # noqa: PLC0415 (loaded only when a mail is sent)
 
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                return await self._converse(server, sender, recipients, message)
+                return await self._deliver(server, sender, recipients, message)
         except aiosmtplib.SMTPRecipientsRefused as error:
             answers = {one.recipient: (one.code, one.message) for one in error.recipients}
-            return _judged(answers, "nobody was accepted")
+            return _to_result(answers, "the server accepted no recipient")
         except aiosmtplib.SMTPResponseException as error:
-            said = f"{error.code} {error.message}"
-            # Only what is said of the mail itself is for good: the rest an administrator can put right.
+            reply = f"{error.code} {error.message}"
+            # Only a rejection of the mail itself is permanent: an administrator can correct everything else.
             if (
                 isinstance(error, aiosmtplib.SMTPSenderRefused | aiosmtplib.SMTPDataError)
                 and error.code >= 500
                 and error.code not in _CREDENTIALS
             ):
-                return SmtpResult(dict.fromkeys(recipients, said), (), said)
-            return SmtpResult({}, tuple(recipients), _without_secrets(said, server))
+                return SmtpResult(dict.fromkeys(recipients, reply), (), reply)
+            return SmtpResult({}, tuple(recipients), _without_secrets(reply, server))
         except TimeoutError:
             return SmtpResult({}, tuple(recipients), "no answer in time")
         except (ForbiddenServerError, UnknownNameError) as error:
             return SmtpResult({}, tuple(recipients), str(error) or f"the host {server.host} has no address")
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
-            # ValueError: an address or a name that cannot be put on the wire.
-            said = f"{type(error).__name__}: {error}"
-            return SmtpResult({}, tuple(recipients), _without_secrets(said, server))
+            # ValueError: an address or a name that SMTP cannot encode.
+            reply = f"{type(error).__name__}: {error}"
+            return SmtpResult({}, tuple(recipients), _without_secrets(reply, server))
 
-    async def _converse(self, server: MailServer, sender: str, recipients: Sequence[str], message: bytes) -> SmtpResult:
+    async def _deliver(self, server: MailServer, sender: str, recipients: Sequence[str], message: bytes) -> SmtpResult:
         self._require_protected(server)
-        connection = await self._connected(server)
+        connection = await self._connect(server)
         try:
             client = self._client(server, connection)
         except ValueError:
@@ -138,24 +143,24 @@ class SmtpClient:
             raise
         try:
             await client.connect()
-            answers, said = await client.sendmail(sender, list(recipients), message)
-            # It is theirs now: what goes wrong with the goodbye changes nothing.
+            answers, reply = await client.sendmail(sender, list(recipients), message)
+            # The server has accepted the mail, so a failing QUIT is irrelevant.
             with contextlib.suppress(Exception):
                 await client.quit()
         finally:
             client.close()
-        return _judged({address: (answer[0], answer[1]) for address, answer in answers.items()}, said)
+        return _to_result({address: (answer[0], answer[1]) for address, answer in answers.items()}, reply)
 
     def _require_protected(self, server: MailServer) -> None:
-        """Raise ForbiddenServerError where the credentials would be sent without TLS."""
+        """Raise ForbiddenServerError if the credentials would be sent without TLS."""
         if server.username and server.security == "NONE" and server.host.lower() not in self._plaintext_auth_hosts:
             raise ForbiddenServerError(
                 "credentials are not sent without TLS; set emailConfiguration.security to TLS or SSL, or allow the host"
                 " in email.plaintext_auth_hosts"
             )
 
-    async def _connected(self, server: MailServer) -> socket.socket:
-        """A connection to the first address of the server that accepts one, of those that the guard allows."""
+    async def _connect(self, server: MailServer) -> socket.socket:
+        """Connect to the first allowed address of the server that accepts a connection."""
         addresses = await self._addresses(server.host)
         reasons = {address: forbidden_reason(address, self._allowed_networks) for address in addresses}
         permitted = [address for address, reason in reasons.items() if reason is None]
@@ -163,14 +168,14 @@ class SmtpClient:
             raise ForbiddenServerError(str(reasons[addresses[0]]))
         for address in permitted[:-1]:
             with contextlib.suppress(OSError):
-                return await _connection(address, server.port)
-        return await _connection(permitted[-1], server.port)
+                return await _connect_to(address, server.port)
+        return await _connect_to(permitted[-1], server.port)
 
     async def _addresses(self, host: str) -> Addresses:
         try:
             return (str(ipaddress.ip_address(host)),)
         except ValueError:
-            return await self._names.addresses(host, self._timeout_seconds)
+            return await self._resolver.resolve(host, self._timeout_seconds)
 
     def _client(self, server: MailServer, connection: socket.socket) -> aiosmtplib.SMTP:
         import aiosmtplib  # noqa: PLC0415
@@ -188,22 +193,22 @@ class SmtpClient:
         )
 
 
-def _judged(answers: Mapping[str, tuple[int, str]], said: str) -> SmtpResult:
+def _to_result(answers: Mapping[str, tuple[int, str]], reply: str) -> SmtpResult:
     refused = {address: f"{code} {text}" for address, (code, text) in answers.items() if code >= 500}
     deferred = tuple(address for address in answers if address not in refused)
-    return SmtpResult(refused, deferred, "; ".join([said, *(f"{code} {text}" for code, text in answers.values())]))
+    return SmtpResult(refused, deferred, "; ".join([reply, *(f"{code} {text}" for code, text in answers.values())]))
 
 
 def _without_secrets(text: str, server: MailServer) -> str:
-    """The text without the password, which a server may say again."""
+    """The text without the password, which a server may repeat."""
     secrets = (str(server.password), base64.b64encode(server.password.encode()).decode())
     for secret in secrets if server.password else ():
         text = text.replace(secret, "***")
     return text
 
 
-async def _connection(address: str, port: int) -> socket.socket:
-    """A non-blocking socket that is connected to a literal address."""
+async def _connect_to(address: str, port: int) -> socket.socket:
+    """Open a non-blocking socket to an IP address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     connection = socket.socket(family, socket.SOCK_STREAM)
     connection.setblocking(False)

@@ -1,53 +1,54 @@
-"""Names of hosts, looked up once for everybody who asks for the same, in threads of their own.
+"""Non-blocking host name resolution through c-ares (aiodns), with request coalescing and a short cache.
 
-libcurl looks names up by itself, in a few threads that all calls share: some receivers whose name server keeps silent
-take every one of them for as long as the system waits, and no other receiver is found meanwhile. Here such a name has
-one thread, however many call it.
+libcurl and `getaddrinfo` resolve names in a few threads that all calls share: a handful of receivers whose name
+servers never answer would occupy every thread and block the others. c-ares needs no thread per name. It reads
+/etc/hosts, /etc/nsswitch.conf and /etc/resolv.conf (search domains, ndots, name servers), and follows their changes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import collections
-import contextlib
 import dataclasses
 import ipaddress
 import socket
-import threading
 import time
 import urllib.parse
 from collections.abc import Callable
 
+import aiodns
+import aiodns.error
+import pycares
+
 FRESH_SECONDS = 60
-"""How long an answer is good, as in libcurl: what changes is noticed soon, and no name server is asked all the time."""
-KEPT_SECONDS = 600
-"""How long the last answer stands in for a name server that fails or keeps silent."""
-MOST_AT_A_TIME = 256
-"""How many names are looked up at the same time; each has a thread."""
-_MOST_KNOWN = 10_000
+"""How long a cached answer is used without a new query, as in libcurl."""
+STALE_SECONDS = 600
+"""How long the last answer is served while the name server fails or does not answer."""
+MAX_CONCURRENT_QUERIES = 256
+_MAX_CACHED_NAMES = 10_000
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 Addresses = tuple[str, ...]
 
 
 class UnknownNameError(Exception):
-    """No address is known for a name: it does not exist, or who knows it fails."""
+    """A host name has no address, or its name server reports a failure."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnresolvedHost:
-    """Whom a URL leads to."""
+    """The host name and port of a URL, to be resolved before libcurl connects."""
 
     host: str
     port: int
 
-    def resolved(self, addresses: Addresses) -> str:
-        """What libcurl is told, so that it does not look itself; `+`: it forgets it after a minute."""
+    def curl_resolve_entry(self, addresses: Addresses) -> str:
+        """The CURLOPT_RESOLVE entry for these addresses; the leading `+` lets it expire from libcurl's DNS cache."""
         return f"+{self.host}:{self.port}:{','.join(f'[{one}]' if ':' in one else one for one in addresses)}"
 
 
-def target_of(url: str) -> UnresolvedHost | None:
-    """The name that has to be looked up before a URL can be called; None of an address, or of this machine."""
+def unresolved_host(url: str) -> UnresolvedHost | None:
+    """The host of a URL that has to be resolved; None for an IP address and for localhost."""
     parts = urllib.parse.urlsplit(url)
     host = parts.hostname or ""
     if not host or host == "localhost" or host.endswith(".localhost") or _is_address(host):
@@ -56,93 +57,78 @@ def target_of(url: str) -> UnresolvedHost | None:
 
 
 class NameResolver:
-    """What is known of names, and who is looking for which."""
+    """Resolves host names: one query per name at a time, answers cached for `FRESH_SECONDS`."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """`now` is a clock that only goes forward, in seconds."""
-        self._now = now
-        self._known: collections.OrderedDict[str, tuple[Addresses, float]] = collections.OrderedDict()
-        self._looking: dict[str, asyncio.Task[Addresses]] = {}
-        self._places = asyncio.Semaphore(MOST_AT_A_TIME)
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """`monotonic` is a monotonic clock in seconds."""
+        self._monotonic = monotonic
+        self._cache: collections.OrderedDict[str, tuple[Addresses, float]] = collections.OrderedDict()
+        self._queries: dict[str, asyncio.Task[Addresses]] = {}
+        self._query_slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
+        self._dns: aiodns.DNSResolver | None = None
 
-    async def addresses(self, host: str, timeout_seconds: float) -> Addresses:
-        """The addresses of a name. Raises UnknownNameError, and TimeoutError when nobody said in time.
+    async def resolve(self, host: str, timeout_seconds: float) -> Addresses:
+        """The addresses of a name, the preferred one first (RFC 6724).
 
-        Where an earlier answer can stand in, it does at once while somebody else waits for a new one; who asks for that
-        leaves half of the time for connecting.
+        Serves an answer that is no older than `STALE_SECONDS` at once while another caller's query is pending. The
+        caller that starts the query then waits for half of its timeout, so that time remains to connect.
+
+        Raises UnknownNameError, and TimeoutError when there is no answer within `timeout_seconds`.
         """
-        known, at = self._known.get(host, ((), 0.0))
-        age = self._now() - at
-        if known and age < FRESH_SECONDS:
-            return known
-        stands_in = known if age < KEPT_SECONDS else ()
-        if stands_in and host in self._looking:
-            return stands_in
-        looking = self._look(host)
-        await asyncio.wait([looking], timeout=timeout_seconds / 2 if stands_in else timeout_seconds)
-        found = looking.result() if looking.done() and not looking.cancelled() else ()
-        if found or stands_in:
-            return found or stands_in
-        if looking.done():
+        cached, cached_at = self._cache.get(host, ((), 0.0))
+        age_seconds = self._monotonic() - cached_at
+        if cached and age_seconds < FRESH_SECONDS:
+            return cached
+        stale = cached if age_seconds < STALE_SECONDS else ()
+        if stale and host in self._queries:
+            return stale
+        query = self._start_query(host)
+        await asyncio.wait([query], timeout=timeout_seconds / 2 if stale else timeout_seconds)
+        found = query.result() if query.done() and not query.cancelled() else ()
+        if found or stale:
+            return found or stale
+        if query.done():
             raise UnknownNameError
         raise TimeoutError
 
-    def close(self) -> None:
-        """Wait for nobody any more; a thread that still looks ends by itself."""
-        for looking in self._looking.values():
-            looking.cancel()
+    async def close(self) -> None:
+        """Cancel all queries and release the sockets."""
+        for query in self._queries.values():
+            query.cancel()
+        if self._dns is not None:
+            await self._dns.close()
+            self._dns = None
 
-    def _look(self, host: str) -> asyncio.Task[Addresses]:
-        """The search that is on for a name, or a new one."""
-        if host not in self._looking:
-            looking = asyncio.get_running_loop().create_task(self._search(host))
-            looking.add_done_callback(lambda _done: self._looking.pop(host, None))
-            self._looking[host] = looking
-        return self._looking[host]
+    def _start_query(self, host: str) -> asyncio.Task[Addresses]:
+        """The pending query for a name, or a new one."""
+        if host not in self._queries:
+            query = asyncio.get_running_loop().create_task(self._query(host))
+            query.add_done_callback(lambda _done: self._queries.pop(host, None))
+            self._queries[host] = query
+        return self._queries[host]
 
-    async def _search(self, host: str) -> Addresses:
-        async with self._places:
-            found = await _in_a_thread(host)
+    async def _query(self, host: str) -> Addresses:
+        async with self._query_slots:
+            try:
+                dns = self._dns = self._dns or aiodns.DNSResolver()
+            except pycares.AresError:  # such as no file descriptor left
+                return ()
+            found = await look_up(dns, host)
         if found:
-            self._known[host] = (found, self._now())
-            self._known.move_to_end(host)
-            if len(self._known) > _MOST_KNOWN:
-                self._known.popitem(last=False)
+            self._cache[host] = (found, self._monotonic())
+            self._cache.move_to_end(host)
+            if len(self._cache) > _MAX_CACHED_NAMES:
+                self._cache.popitem(last=False)
         return found
 
 
-def look_up(host: str) -> Addresses:
-    """What the system knows of a name, the best address first; nothing where it fails. Blocks, maybe for a minute."""
+async def look_up(dns: aiodns.DNSResolver, host: str) -> Addresses:
+    """Query the addresses of a name, the preferred one first; empty when the name is invalid or the query fails."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, ValueError):
+        found = await dns.getaddrinfo(host.encode("idna").decode(), type=socket.SOCK_STREAM)
+    except (aiodns.error.DNSError, UnicodeError):
         return ()
-    # Without the zone of an address of this machine's own links: libcurl cannot read it here.
-    return tuple(dict.fromkeys(str(address[0]).partition("%")[0] for *_, address in found))
-
-
-async def _in_a_thread(host: str) -> Addresses:
-    """As `look_up`. In a thread that a process which stops does not wait for, as it would for one of an executor."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Addresses] = loop.create_future()
-
-    def tell(found: Addresses) -> None:
-        if not answer.done():
-            answer.set_result(found)
-
-    def look() -> None:
-        found: Addresses = ()
-        try:
-            found = look_up(host)
-        finally:  # whatever happens here: nobody waits for ever
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(tell, found)
-
-    try:
-        threading.Thread(target=look, name=f"look up {host}", daemon=True).start()
-    except RuntimeError:  # the system has no more of them
-        return ()
-    return await answer
+    return tuple(dict.fromkeys(node.addr[0].decode() for node in found.nodes))
 
 
 def _is_address(host: str) -> bool:

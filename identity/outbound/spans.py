@@ -1,4 +1,4 @@
-"""The interface of spans and tracers, with and without OpenTelemetry."""
+"""The interface of spans and tracers, independent of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ Attributes = Mapping[str, str | int | bool]
 
 
 class Span(Protocol):
-    """Something that has begun; `context` is what those who work for it are told."""
+    """A started span."""
 
     @property
     def context(self) -> TraceContext:
-        """Its place in the trace."""
+        """The trace context to propagate to child spans and outgoing requests."""
 
     def end(self, attributes: Attributes, failure: str | None = None) -> None:
-        """It is over; `failure` says in a word what went wrong. A second end changes nothing."""
+        """End the span; `failure` is an error type. Further calls have no effect."""
 
 
 class Tracer(Protocol):
-    """Makes spans and hands them on, without ever keeping anybody waiting."""
+    """Creates spans and exports them in the background."""
 
     def begin(self, name: str, kind: Kind, parent: TraceContext | None) -> Span | None:
-        """A span below its parent or, without one, at the root of a new trace; None where nobody collects any."""
+        """Start a child span, or the root span of a new trace; None if tracing is disabled."""
 
     async def start(self) -> None:
-        """Begin to hand on."""
+        """Start the export."""
 
     async def stop(self) -> None:
-        """Hand on what there is, for a moment."""
+        """Export pending spans within a short time limit and stop."""

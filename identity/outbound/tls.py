@@ -1,4 +1,4 @@
-"""Certificates in PEM: whether a text is one, and whether it can stand as a trust anchor."""
+"""Validation of X.509 certificates in PEM."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from cryptography import x509
 
 
 def is_certificate(pem: str) -> bool:
-    """Whether the text holds X.509 certificates in PEM (RFC 7468) and nothing that cannot be read as such.
+    """Whether the text holds valid X.509 certificates in PEM (RFC 7468).
 
-    A private key beside them is refused: what is meant to be shown to everybody is neither sealed nor hidden.
+    Text with a private key is rejected: certificates are public and therefore neither encrypted nor masked.
     """
     if "PRIVATE KEY-----" in pem:
         return False
@@ -22,7 +22,7 @@ def is_certificate(pem: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def is_trust_anchor(pem: str) -> bool:
-    """Whether the first certificate is self-signed or an authority's (RFC 5280 section 4.2.1.9)."""
+    """Whether the first certificate is self-signed or belongs to a CA (RFC 5280 section 4.2.1.9)."""
     try:
         certificate = x509.load_pem_x509_certificates(pem.encode())[0]
         if certificate.issuer == certificate.subject:

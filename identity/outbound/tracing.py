@@ -1,6 +1,6 @@
-"""Spans: what the service did, for how long and for whom, told to the collector that the operator names.
+"""Selection of the tracer.
 
-Without one there are no spans, nothing of OpenTelemetry is imported, and a trace context only passes through.
+Without a configured collector there are no spans, OpenTelemetry is not imported, and trace contexts are passed on.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from identity.outbound.spans import Kind, Span, Tracer
 from identity.trace_context import TraceContext
 
 _NOT_INSTALLED = (
-    "tracing.endpoint asks for spans, but the package {missing} is not installed;"
+    "tracing.endpoint is set, but the package {missing} is not installed;"
     " install the service with its extra, .[tracing], or set tracing.endpoint to null"
 )
 
 
 class Untraced:
-    """The tracer of a service without a collector."""
+    """The tracer of a service without a collector: it creates no spans."""
 
     def begin(self, name: str, kind: Kind, parent: TraceContext | None) -> Span | None:  # noqa: ARG002
-        """Nothing."""
+        """Always None."""
         return None
 
     async def start(self) -> None:
-        """Nothing."""
+        """Nothing to start."""
 
     async def stop(self) -> None:
-        """Nothing."""
+        """Nothing to stop."""
 
 
-def tracer_of(
+def create_tracer(
     settings: Tracing, registry: prometheus_client.CollectorRegistry, version: str, instance_id: str
 ) -> Tracer:
-    """The tracer that the configuration asks for. The packages are large, and loaded for those alone who want them.
+    """The tracer that the configuration selects; the large OpenTelemetry packages are imported only if required.
 
-    Raises StartupError where they are wanted and not installed.
+    Raises StartupError if they are required and not installed.
     """
     if settings.endpoint is None:
         return Untraced()
@@ -45,4 +45,4 @@ def tracer_of(
         from identity.outbound import open_telemetry  # noqa: PLC0415
     except ImportError as error:
         raise StartupError(_NOT_INSTALLED.format(missing=error.name)) from error
-    return open_telemetry.Exporting(settings, registry, version, instance_id)
+    return open_telemetry.OpenTelemetryTracer(settings, registry, version, instance_id)

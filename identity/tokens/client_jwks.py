@@ -43,7 +43,7 @@ class ClientKeys:
         url = oauth["jwksURI"]
         key = self._in(application["id"], await self._published.get(tenant_id, url, now), header)
         if key is None:
-            key = self._in(application["id"], await self._published.get(tenant_id, url, now, again=True), header)
+            key = self._in(application["id"], await self._published.get(tenant_id, url, now, refetch=True), header)
         return key
 
     async def close(self) -> None:

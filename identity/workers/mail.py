@@ -72,11 +72,11 @@ class MailWorker(QueueWorker[Mail]):
         what = f"Mail [{mail.mail_id}] of the tenant [{mail.tenant_id}], attempt {lease.attempts + 1}"
         call = self._call(mail.tenant_id)
         if configuration["debug"]:
-            text = f"{what}: from {mail.sender} to {', '.join(mail.recipients)} by {server}: {result.said}"
+            text = f"{what}: from {mail.sender} to {', '.join(mail.recipients)} by {server}: {result.reply}"
             await event_logs.record(self._services, call, "Debug", text)
         for address, said in result.refused.items():
             text = f"{what}: {address} was refused for good by {server}: {said}"
             await event_logs.record(self._services, call, "Error", text)
         if result.deferred:
-            text = f"{what}: {', '.join(result.deferred)} could not be reached by {server}: {result.said}."
+            text = f"{what}: {', '.join(result.deferred)} could not be reached by {server}: {result.reply}."
             await self._note_failure(lease, text)

@@ -32,13 +32,13 @@ CREATE = Event("user.create", PAYLOADS["user.create"])
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_telemetry, "_GATHER_SECONDS", 0.01)
+    monkeypatch.setattr(open_telemetry, "_BATCH_DELAY_SECONDS", 0.01)
     monkeypatch.setattr(open_telemetry, "_STOP_SECONDS", 1.0)
 
 
-def exporting(endpoint: str, registry: Any, **settings: Any) -> open_telemetry.Exporting:
+def exporting(endpoint: str, registry: Any, **settings: Any) -> open_telemetry.OpenTelemetryTracer:
     wanted = {"headers": None, "service_name": "identity", "sample_ratio": 1.0, **settings}
-    return open_telemetry.Exporting(Tracing(endpoint, **wanted), registry, "1.2.3", "an instance")
+    return open_telemetry.OpenTelemetryTracer(Tracing(endpoint, **wanted), registry, "1.2.3", "an instance")
 
 
 def is_attempt(span: Span) -> bool:
@@ -284,7 +284,7 @@ async def test_collector_that_takes_nothing_costs_spans_and_nothing_else(engine,
 
 @pytest.mark.requirement("webhooks-15.2-22")
 async def test_what_finds_no_place_is_lost_and_counted(monkeypatch):
-    monkeypatch.setattr(open_telemetry, "_MOST_WAITING", 3)
+    monkeypatch.setattr(open_telemetry, "_QUEUE_SIZE", 3)
     registry = prometheus_client.CollectorRegistry()
     async with collecting() as collector:
         tracer = exporting(collector.url, registry)
@@ -343,7 +343,7 @@ def test_collector_without_the_packages_is_a_fault_that_says_what_to_do(monkeypa
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     settings = Tracing("http://127.0.0.1:4318/v1/traces", None, "identity", 1.0)
     with pytest.raises(StartupError, match=r"tracing\.endpoint.*\[tracing\]"):
-        tracing.tracer_of(settings, prometheus_client.CollectorRegistry(), "1.2.3", "an instance")
+        tracing.create_tracer(settings, prometheus_client.CollectorRegistry(), "1.2.3", "an instance")
 
 
 @pytest.mark.requirement("webhooks-15.2-22")
@@ -365,7 +365,7 @@ def test_without_a_collector_nothing_of_opentelemetry_is_loaded():
     code = (
         "import sys, identity.app, identity.outbound.tracing as t, prometheus_client as p;"
         "from identity.config import Tracing;"
-        "t.tracer_of(Tracing(None, None, 'x', 1.0), p.CollectorRegistry(), '1', 'i');"
+        "t.create_tracer(Tracing(None, None, 'x', 1.0), p.CollectorRegistry(), '1', 'i');"
         # redis-py looks for another part of the packages by itself.
         "packages = 'opentelemetry.sdk.trace', 'opentelemetry.exporter', 'requests', 'google';"
         "print(sorted(name for name in sys.modules if name.startswith(packages)))"

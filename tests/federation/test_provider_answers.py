@@ -271,7 +271,7 @@ async def test_a_new_key_is_looked_for_and_not_more_often_than_every_few_seconds
 
 @pytest.mark.requirement("core-11-18")
 async def test_what_is_published_is_kept_for_an_hour(federated, fake, clock) -> None:
-    for seconds, expected in ((0, 1), (federation.KEPT_SECONDS - 60, 1), (120, 2)):
+    for seconds, expected in ((0, 1), (federation.CACHE_SECONDS - 60, 1), (120, 2)):
         clock.advance(seconds=seconds)
         await federated.logged_in()
         assert len(fake.requests_to("/.well-known/openid-configuration")) == expected

@@ -10,7 +10,7 @@ import pytest
 
 from identity.config import Breaches
 from identity.domain.login.breach_detection import digest
-from identity.outbound.breached_passwords import HashFile, NoBreachedPasswords, RangeService, source_of
+from identity.outbound.breached_passwords import HashFile, NoBreachedPasswords, RangeService, create_source
 from identity.outbound.http import HttpClient
 from tests.receiver import answers, hangs, receiving
 
@@ -34,9 +34,9 @@ async def test_every_line_of_a_file_is_found_and_nothing_else(tmp_path, end: str
     there = [digest(f"password {index}") for index in range(count)]
     lines = [f"{one}:{index}" if index % 3 else one.lower() for index, one in enumerate(sorted(there))]
     source = write(tmp_path / "hashes.txt", lines, end)
-    assert [one for one in there if await source.has(one) is not True] == []
+    assert [one for one in there if await source.contains(one) is not True] == []
     absent = [digest(f"other {index}") for index in range(20)] + ["0" * 40, "F" * 40]
-    assert [one for one in absent if await source.has(one) is not False] == []
+    assert [one for one in absent if await source.contains(one) is not False] == []
 
 
 async def test_the_last_line_needs_no_end_and_a_file_that_is_gone_says_nothing(tmp_path) -> None:
@@ -44,9 +44,9 @@ async def test_the_last_line_needs_no_end_and_a_file_that_is_gone_says_nothing(t
     lines = sorted(digest(text) for text in ("a", "b"))
     file.write_text("\n".join(lines))
     source = HashFile(file)
-    assert [await source.has(line) for line in lines] == [True, True]
+    assert [await source.contains(line) for line in lines] == [True, True]
     file.unlink()
-    assert await source.has(lines[0]) is None
+    assert await source.contains(lines[0]) is None
 
 
 @pytest.mark.requirement("users-7-29")
@@ -57,9 +57,9 @@ async def test_a_service_is_told_five_digits_and_padding_does_not_count() -> Non
         source = RangeService(
             HttpClient(allowed_networks=LOCAL), settings(url=f"http://127.0.0.1:{server.port}/range/")
         )
-        assert await source.has(wanted) is True
-        assert await source.has(padding) is False
-        assert await source.has(digest("something else")) is False
+        assert await source.contains(wanted) is True
+        assert await source.contains(padding) is False
+        assert await source.contains(digest("something else")) is False
         assert [request.path for request in server.requests][:2] == [f"/range/{wanted[:5]}", f"/range/{padding[:5]}"]
         assert {request.headers["add-padding"] for request in server.requests} == {"true"}
         assert not [request for request in server.requests if wanted[5:].encode() in request.body]
@@ -73,16 +73,16 @@ async def test_a_service_is_told_five_digits_and_padding_does_not_count() -> Non
 async def test_a_service_that_fails_is_left_alone_for_a_while(behaviour) -> None:
     async with receiving(behaviour) as server:
         chosen = settings(source="range", url=f"http://127.0.0.1:{server.port}/", connect_timeout=50, read_timeout=50)
-        source = source_of(chosen, "test")
-        assert [await source.has(digest("letmein")) for _ in range(3)] == [None, None, None]
+        source = create_source(chosen, "test")
+        assert [await source.contains(digest("letmein")) for _ in range(3)] == [None, None, None]
         assert len(server.requests) == 1
         await source.close()
 
 
 async def test_the_operator_chooses_the_source(tmp_path) -> None:
-    assert isinstance(source_of(settings(), "test"), NoBreachedPasswords)
-    assert isinstance(source_of(settings(source="file", file=tmp_path / "x"), "test"), HashFile)
-    ranges = source_of(settings(source="range"), "test")
+    assert isinstance(create_source(settings(), "test"), NoBreachedPasswords)
+    assert isinstance(create_source(settings(source="file", file=tmp_path / "x"), "test"), HashFile)
+    ranges = create_source(settings(source="range"), "test")
     assert isinstance(ranges, RangeService)
     await ranges.close()
-    assert await NoBreachedPasswords().has(digest("letmein")) is False
+    assert await NoBreachedPasswords().contains(digest("letmein")) is False

@@ -64,7 +64,7 @@ async def test_key_set_is_kept_for_an_hour_and_is_the_same_document(web, publish
 async def test_missing_key_is_looked_for_again_once_a_minute(web, published):
     await published.get(ONE, URL, NOW)
     for seconds, asked in ((0, 1), (59, 1), (60, 2), (119, 2), (120, 3)):
-        await published.get(ONE, URL, after(seconds), again=True)
+        await published.get(ONE, URL, after(seconds), refetch=True)
         assert len(web.asked) == asked, seconds
 
 
@@ -72,8 +72,8 @@ async def test_missing_key_is_looked_for_again_once_a_minute(web, published):
 async def test_failed_look_leaves_what_is_there_and_counts_as_one(web, published):
     first = await published.get(ONE, URL, NOW)
     web.status = 500
-    assert await published.get(ONE, URL, after(61), again=True) is first
-    assert await published.get(ONE, URL, after(62), again=True) is first
+    assert await published.get(ONE, URL, after(61), refetch=True) is first
+    assert await published.get(ONE, URL, after(62), refetch=True) is first
     assert len(web.asked) == 2
     with pytest.raises(ClientKeysError):
         await published.get(ONE, URL, after(3600))
@@ -104,7 +104,7 @@ async def test_only_as_much_is_kept_as_keys_need(web, published):
     assert found["keys"][0] == KEY
     assert len(found["keys"]) == 49
     web.truncated = True
-    with pytest.raises(ClientKeysError, match="more than a key set"):
+    with pytest.raises(ClientKeysError, match="larger than"):
         await published.get(ONE, URL + "2", NOW)
 
 
@@ -138,7 +138,7 @@ async def test_tenant_whose_sets_hang_is_refused_more_and_others_are_not(web, pu
 
 @pytest.mark.requirement("oauth-12-5")
 async def test_tenant_with_many_sets_takes_no_place_of_another(web, published, monkeypatch):
-    monkeypatch.setattr(client_key_fetch, "_MAXIMUM_ENTRIES", 4)
+    monkeypatch.setattr(client_key_fetch, "_MAX_ENTRIES", 4)
     await published.get(OTHER, URL, NOW)
     for n in range(6):
         await published.get(ONE, f"{URL}{n}", NOW)

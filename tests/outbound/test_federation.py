@@ -59,20 +59,20 @@ async def test_of_many_who_ask_a_provider_that_is_down_one_waits_for_it(client, 
 async def test_asking_again_has_its_own_pace(client, receiver):
     await client.keys(receiver.url, Instant(NOW))
     for seconds, again, expected in ((5, True, 1), (11, True, 2), (12, True, 2), (3600, False, 2), (3612, False, 3)):
-        await client.keys(receiver.url, later(seconds), again=again)
+        await client.keys(receiver.url, later(seconds), refetch=again)
         assert len(receiver.requests) == expected, seconds
 
 
 @pytest.mark.requirement("core-11-18")
 async def test_memory_is_bounded(client, receiver, monkeypatch):
-    monkeypatch.setattr(federation, "_MAXIMUM_ENTRIES", 3)
+    monkeypatch.setattr(federation, "_MAX_CACHE_ENTRIES", 3)
     for number in range(5):
         await client.keys(f"{receiver.url}/{number}", Instant(NOW))
     await client.keys(f"{receiver.url}/4", Instant(NOW))
     assert len(receiver.requests) == 5
     await client.keys(f"{receiver.url}/0", Instant(NOW))
     assert len(receiver.requests) == 6
-    published = client._published
+    published = client._cache
     assert len(published._entries) == 3
     assert published._locks == {}
 
@@ -112,11 +112,11 @@ async def test_an_address_that_was_not_opened_is_not_called(receiver):
 @pytest.mark.requirement("core-11-17")
 async def test_a_provider_that_hangs_holds_up_no_other(receiver):
     http = HttpClient(allowed_networks=LOOPBACK, user_agent="identity/test", max_connections=3, max_waiting=3)
-    client = FederationClient(http, connect_timeout_ms=2000, read_timeout_ms=60_000, calls_to_one=2)
+    client = FederationClient(http, connect_timeout_ms=2000, read_timeout_ms=60_000, max_per_host=2)
     async with receiving(hangs) as stuck:
         waiting = [asyncio.create_task(client.userinfo(stuck.url, "token")) for _ in range(20)]
         await stuck.wait_for(2)
-        with pytest.raises(FederationError, match="too many calls wait"):
+        with pytest.raises(FederationError, match="are queued"):
             await client.userinfo(stuck.url, "token")
         assert await client.userinfo(receiver.url, "token") == {"keys": []}
         assert len(stuck.requests) == 2, "the others wait for their turn, and take no connection"

@@ -82,9 +82,9 @@ async def test_headers_of_early_answers_are_not_those_of_the_answer(client: Http
 @pytest.mark.parametrize(
     ("headers", "words"),
     [
-        (b"X: " + b"y" * 400_000, "The answer has a header that is too large."),
+        (b"X: " + b"y" * 400_000, "A response header is too large."),
         (b"X: y\r\n" * 6000, "Too many response headers, 5000 is max"),
-        (b"X: " + b"y" * 1000 + b"\r\nX: " + b"y" * 65_000, "The answer's headers are larger than 65536 bytes."),
+        (b"X: " + b"y" * 1000 + b"\r\nX: " + b"y" * 65_000, "The response headers are larger than 65536 bytes."),
     ],
     ids=["long", "many", "together"],
 )
@@ -102,7 +102,11 @@ async def test_headers_beyond_every_bound_are_told_in_words(client: HttpClient, 
 def dns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The addresses that every name resolves to from now on."""
     answers: list[str] = []
-    monkeypatch.setattr(name_resolution, "look_up", lambda _host: tuple(answers))
+
+    async def look_up(_dns: object, _host: str) -> tuple[str, ...]:
+        return tuple(answers)
+
+    monkeypatch.setattr(name_resolution, "look_up", look_up)
     return answers
 
 

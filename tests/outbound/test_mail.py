@@ -53,7 +53,7 @@ def tls(*, trusted: bool = True):
 async def test_mail_arrives_byte_for_byte(smtp) -> None:
     async with receiving() as mailbox:
         result = await smtp.send(server(mailbox), "a@example.com", READERS, MESSAGE)
-    assert (result.is_complete, result.refused, result.said) == (True, {}, "taken")
+    assert (result.is_complete, result.refused, result.reply) == (True, {}, "taken")
     (mail,) = mailbox.mails
     assert (mail.raw, mail.sender, mail.recipients) == (MESSAGE, "a@example.com", list(READERS))
     assert not mail.is_encrypted
@@ -66,7 +66,7 @@ async def test_encrypted_from_the_start_or_from_STARTTLS_on(smtp, security) -> N
     settings = {"tls": tls()} if security == "SSL" else {"starttls": tls()}
     async with receiving(**settings) as mailbox:
         result = await smtp.send(server(mailbox, security), "a@example.com", READERS, MESSAGE)
-    assert result.is_complete, result.said
+    assert result.is_complete, result.reply
     assert mailbox.mails[0].is_encrypted
 
 
@@ -81,7 +81,7 @@ async def test_certificate_that_nobody_vouches_for_is_refused(smtp, security) ->
         )
     for one in (result, unknown):
         assert one.deferred == READERS
-        assert "certificate" in one.said.lower()
+        assert "certificate" in one.reply.lower()
     assert mailbox.mails == []
 
 
@@ -105,11 +105,11 @@ async def test_name_and_password(smtp) -> None:
     assert len(mailbox.mails) == 1
     # All of them may still get it, when somebody has put the password right.
     assert refused.deferred == READERS
-    assert refused.said.startswith("535")
+    assert refused.reply.startswith("535")
     assert "not the password" not in str(refused)
     assert "not the password" not in repr(wrong)
     assert nameless.deferred == READERS
-    assert nameless.said.startswith("530")
+    assert nameless.reply.startswith("530")
 
 
 @pytest.mark.requirement("audit-a3-smtp")
@@ -122,15 +122,15 @@ async def test_server_that_is_not_public_is_not_connected_to(authorities, host) 
         result = await guarded.send(MailServer(host, mailbox.port, "NONE"), "a@example.com", READERS, MESSAGE)
         assert mailbox.connections == 0
     assert result.deferred == READERS
-    assert "is not public" in result.said
-    assert "email.allowed_networks can let it through" in result.said
+    assert "is not public" in result.reply
+    assert "email.allowed_networks can let it through" in result.reply
 
 
 @pytest.mark.requirement("audit-a3-smtp")
 async def test_localhost_is_found_where_its_network_is_allowed(smtp) -> None:
     async with receiving() as mailbox:
         result = await smtp.send(MailServer("localhost", mailbox.port, "NONE"), "a@example.com", READERS, MESSAGE)
-    assert result.is_complete, result.said
+    assert result.is_complete, result.reply
 
 
 @pytest.mark.requirement("audit-a3-smtp")
@@ -141,7 +141,7 @@ async def test_credentials_are_not_sent_without_tls_unless_the_host_is_allowed(a
         result = await strict.send(named, "a@example.com", READERS, MESSAGE)
         assert mailbox.connections == 0
     assert result.deferred == READERS
-    assert "email.plaintext_auth_hosts" in result.said
+    assert "email.plaintext_auth_hosts" in result.reply
     async with receiving(auth=True, tls=tls()) as mailbox:
         named = server(mailbox, "SSL", username="we", password=PASSWORD)
         assert (await strict.send(named, "a@example.com", READERS, MESSAGE)).is_complete
@@ -160,7 +160,7 @@ async def test_password_that_a_server_says_again_is_not_told(smtp) -> None:
         MailServer("127.0.0.1", port, "NONE", "we", Secret(PASSWORD)), "a@example.com", READERS, MESSAGE
     )
     listening.close()
-    assert "***" in result.said
+    assert "***" in result.reply
     assert PASSWORD not in str(result)
 
 
@@ -195,7 +195,7 @@ async def test_nobody_listens_or_has_that_name(smtp) -> None:
     for host in ("127.0.0.1", "no-such-host.invalid", "x" * 300):
         result = await smtp.send(MailServer(host, port, "NONE"), "a@example.com", READERS, MESSAGE)
         assert (result.deferred, result.refused) == (READERS, {})
-        assert result.said
+        assert result.reply
 
 
 async def test_server_that_never_answers_is_left(authorities) -> None:

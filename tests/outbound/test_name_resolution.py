@@ -1,19 +1,19 @@
-"""Names: looked up once for all who ask, and a name server that keeps silent holds up nobody but its own."""
+"""Name resolution: queries are coalesced, and a name server that does not answer blocks no other name."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pycares
 import pytest
 
 from identity.outbound import name_resolution
 from identity.outbound.http import HttpClient, OutboundError, Request
-from identity.outbound.name_resolution import FRESH_SECONDS, KEPT_SECONDS, NameResolver, UnknownNameError
+from identity.outbound.name_resolution import FRESH_SECONDS, STALE_SECONDS, NameResolver, UnknownNameError
 from tests import certificates
 from tests.receiver import receiving, until
 
@@ -22,17 +22,17 @@ LONG = 20.0
 
 
 class NameServers:
-    """What they say of each name: addresses, nothing, or (for `silent` names) not a word until the test is over."""
+    """Answers by name: addresses, nothing, or (for `silent` names) no answer until the test ends."""
 
     def __init__(self) -> None:
         self.known: dict[str, tuple[str, ...]] = {}
         self.asked: Counter[str] = Counter()
-        self.over = threading.Event()
+        self.released = asyncio.Event()
 
-    def look_up(self, host: str) -> tuple[str, ...]:
+    async def look_up(self, _dns: object, host: str) -> tuple[str, ...]:
         self.asked[host] += 1
         if host.startswith("silent"):
-            self.over.wait()
+            await self.released.wait()
         return self.known.get(host, ())
 
 
@@ -41,7 +41,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServers]:
     found = NameServers()
     monkeypatch.setattr(name_resolution, "look_up", found.look_up)
     yield found
-    found.over.set()
+    found.released.set()
 
 
 class Seconds:
@@ -114,67 +114,67 @@ async def test_an_answer_is_good_for_a_minute_and_then_asked_for_again(servers: 
     seconds = Seconds()
     known = NameResolver(seconds)
     servers.known["a.example.com"] = ("192.0.2.1", "2001:db8::1")
-    assert await known.addresses("a.example.com", LONG) == ("192.0.2.1", "2001:db8::1")
+    assert await known.resolve("a.example.com", LONG) == ("192.0.2.1", "2001:db8::1")
     servers.known["a.example.com"] = ("192.0.2.2",)
     seconds.now += FRESH_SECONDS - 1
-    assert await known.addresses("a.example.com", LONG) == ("192.0.2.1", "2001:db8::1")
+    assert await known.resolve("a.example.com", LONG) == ("192.0.2.1", "2001:db8::1")
     assert servers.asked["a.example.com"] == 1
     seconds.now += 1
-    assert await known.addresses("a.example.com", LONG) == ("192.0.2.2",)
+    assert await known.resolve("a.example.com", LONG) == ("192.0.2.2",)
 
 
 async def test_the_last_answer_stands_in_for_a_name_server_that_fails_and_not_for_ever(servers: NameServers) -> None:
     seconds = Seconds()
     known = NameResolver(seconds)
     servers.known["a.example.com"] = ("192.0.2.1",)
-    await known.addresses("a.example.com", LONG)
+    await known.resolve("a.example.com", LONG)
     del servers.known["a.example.com"]
-    seconds.now += KEPT_SECONDS - 1
-    assert await known.addresses("a.example.com", LONG) == ("192.0.2.1",)
+    seconds.now += STALE_SECONDS - 1
+    assert await known.resolve("a.example.com", LONG) == ("192.0.2.1",)
     assert servers.asked["a.example.com"] == 2
     seconds.now += 1
     with pytest.raises(UnknownNameError):
-        await known.addresses("a.example.com", LONG)
+        await known.resolve("a.example.com", LONG)
 
 
 async def test_the_last_answer_stands_in_for_a_name_server_that_falls_silent(servers: NameServers) -> None:
     seconds = Seconds()
     known = NameResolver(seconds)
-    servers.over.set()
+    servers.released.set()
     servers.known["silent.example.com"] = ("192.0.2.1",)
-    await known.addresses("silent.example.com", LONG)
-    servers.over.clear()
+    await known.resolve("silent.example.com", LONG)
+    servers.released.clear()
     seconds.now += FRESH_SECONDS
-    assert await known.addresses("silent.example.com", 0.1) == ("192.0.2.1",)
+    assert await known.resolve("silent.example.com", 0.1) == ("192.0.2.1",)
     # Nobody else waits while that is asked.
-    assert await known.addresses("silent.example.com", 1e6) == ("192.0.2.1",)
-    known.close()
+    assert await known.resolve("silent.example.com", 1e6) == ("192.0.2.1",)
+    await known.close()
 
 
 async def test_what_was_not_found_is_looked_for_again(servers: NameServers) -> None:
     known = NameResolver()
     with pytest.raises(UnknownNameError):
-        await known.addresses("late.example.com", LONG)
+        await known.resolve("late.example.com", LONG)
     servers.known["late.example.com"] = ("192.0.2.1",)
-    assert await known.addresses("late.example.com", LONG) == ("192.0.2.1",)
+    assert await known.resolve("late.example.com", LONG) == ("192.0.2.1",)
 
 
 async def test_as_much_is_remembered_and_looked_for_as_there_are_places(
     servers: NameServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(name_resolution, "_MOST_KNOWN", 2)
-    monkeypatch.setattr(name_resolution, "MOST_AT_A_TIME", 1)
+    monkeypatch.setattr(name_resolution, "_MAX_CACHED_NAMES", 2)
+    monkeypatch.setattr(name_resolution, "MAX_CONCURRENT_QUERIES", 1)
     servers.known |= {f"{letter}.example.com": ("192.0.2.1",) for letter in "abc"}
     known = NameResolver()
     for letter in "abca":
-        await known.addresses(f"{letter}.example.com", LONG)
+        await known.resolve(f"{letter}.example.com", LONG)
     assert servers.asked == {"a.example.com": 2, "b.example.com": 1, "c.example.com": 1}
     with pytest.raises(TimeoutError):
-        await known.addresses("silent.example.com", 0.01)
+        await known.resolve("silent.example.com", 0.01)
     with pytest.raises(TimeoutError):
-        await known.addresses("b.example.com", 0.01)
-    servers.over.set()
-    assert await known.addresses("b.example.com", LONG) == ("192.0.2.1",)
+        await known.resolve("b.example.com", 0.01)
+    servers.released.set()
+    assert await known.resolve("b.example.com", LONG) == ("192.0.2.1",)
 
 
 async def test_a_search_that_cannot_begin_finds_nothing_and_the_next_one_does(
@@ -183,14 +183,15 @@ async def test_a_search_that_cannot_begin_finds_nothing_and_the_next_one_does(
     known = NameResolver()
     servers.known["a.example.com"] = ("192.0.2.1",)
 
-    def broken(*_: object) -> None:
-        raise RuntimeError
+    def broken(**_: object) -> None:
+        raise pycares.AresError(15, "Out of memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", broken)
+        patch.setattr(pycares, "Channel", broken)
         with pytest.raises(UnknownNameError):
-            await known.addresses("a.example.com", LONG)
-    assert await known.addresses("a.example.com", LONG) == ("192.0.2.1",)
+            await known.resolve("a.example.com", LONG)
+    assert await known.resolve("a.example.com", LONG) == ("192.0.2.1",)
+    await known.close()
 
 
 @pytest.mark.parametrize(
@@ -206,10 +207,23 @@ async def test_a_search_that_cannot_begin_finds_nothing_and_the_next_one_does(
     ],
 )
 def test_names_are_told_apart_from_addresses(url: str, expected: str | None) -> None:
-    found = name_resolution.target_of(url)
-    assert (None if found is None else found.resolved(("192.0.2.1", "2001:db8::1"))) == expected
+    found = name_resolution.unresolved_host(url)
+    assert (None if found is None else found.curl_resolve_entry(("192.0.2.1", "2001:db8::1"))) == expected
 
 
-def test_the_system_is_asked_and_what_it_does_not_know_is_nothing() -> None:
-    assert "127.0.0.1" in name_resolution.look_up("localhost")
-    assert name_resolution.look_up("a" * 64 + ".example") == ()
+async def test_the_system_is_queried_and_unknown_names_have_no_address() -> None:
+    known = NameResolver()
+    assert "127.0.0.1" in await known.resolve("localhost", LONG)
+    for invalid in ("a" * 64 + ".example", "a..example", "a" * 32 + ".invalid"):
+        with pytest.raises(UnknownNameError):
+            await known.resolve(invalid, LONG)
+    await known.close()
+
+
+async def test_a_query_that_is_pending_ends_with_the_resolver() -> None:
+    known = NameResolver()
+    pending = asyncio.create_task(known.resolve("silent.example.com", LONG))
+    await asyncio.sleep(0)
+    await known.close()
+    with pytest.raises((UnknownNameError, TimeoutError)):
+        await pending

@@ -17,6 +17,8 @@ ROOMS = {
     "redis": ("identity/store",),
     "jose": ("identity/tokens",),
     "aiosmtplib": ("identity/outbound",),
+    "aiodns": ("identity/outbound",),
+    "pycares": ("identity/outbound",),
     "pycurl": ("identity/outbound",),
     "opentelemetry": ("identity/outbound",),
     "quickjs": ("identity/sandbox",),

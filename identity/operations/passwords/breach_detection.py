@@ -29,14 +29,14 @@ async def check_password(services: Services, tenant: Document, user: Document, p
     is_unknown = False
     if services.config.breaches.pairs:
         for find, text in rules.credential_pairs(user, password):
-            seen = await services.breached_passwords.has(rules.digest(text)) if find in counting else False
+            seen = await services.breached_passwords.contains(rules.digest(text)) if find in counting else False
             if seen:
                 return find
             is_unknown |= seen is None
     if _is_common(password):
         return rules.COMMON_MATCH
     if rules.ANY_MATCH in counting:
-        seen = await services.breached_passwords.has(rules.digest(password))
+        seen = await services.breached_passwords.contains(rules.digest(password))
         if seen:
             return rules.ANY_MATCH
         is_unknown |= seen is None

@@ -159,7 +159,7 @@ def key_finder(services: Services, call: Call, jwks_uri: str) -> FindExternalKey
             if known is not None:
                 return known
             # After a key rotation the cached set lacks the new key.
-            return external_keys.from_jwk_set(await services.federation.keys(jwks_uri, call.now, again=True), header)
+            return external_keys.from_jwk_set(await services.federation.keys(jwks_uri, call.now, refetch=True), header)
         except FederationError as error:
             raise provider_error("OpenIDConnectToken", str(error)) from error
 

@@ -24,7 +24,7 @@ class Known:
         self.hashes = None if texts is None else {digest(text) for text in texts}
         self.asked = 0
 
-    async def has(self, wanted: str) -> bool | None:
+    async def contains(self, wanted: str) -> bool | None:
         self.asked += 1
         return None if self.hashes is None else wanted in self.hashes
 
