@@ -1,4 +1,4 @@
-"""How old people are, and from which age they may speak for themselves."""
+"""Ages of users, and the minimum age for consent in person."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from identity.instants import Instant, as_datetime
 
 
 def age(user: Document, now: Instant) -> int | None:
-    """The years since the user was born; None for who does not say."""
+    """Return the user's age in years, or None without a birth date."""
     if "birthDate" not in user:
         return None
     born, today = datetime.date.fromisoformat(user["birthDate"]), as_datetime(now).date()
@@ -18,22 +18,21 @@ def age(user: Document, now: Instant) -> int | None:
 
 
 def is_at_least(user: Document, years: int, now: Instant) -> bool:
-    """Whether a user is known to be so old; who does not say is not."""
+    """Whether a user is known to be at least this old; False without a birth date, unless `years` is 0."""
     found = age(user, now)
     return years == 0 or (found is not None and found >= years)
 
 
-def of_self_consent(consent: Document, user: Document) -> int:
-    """From which age a user may consent in person: by the country of the preferred locale, or the default."""
-    by_place = {_plain(place): years for place, years in consent["countryMinimumAgeForSelfConsent"].items()}
+def minimum_for_self_consent(consent: Document, user: Document) -> int:
+    """Return the age from which a user may consent in person: by country of the preferred locale, or the default."""
+    by_country = {_normalize(country): years for country, years in consent["countryMinimumAgeForSelfConsent"].items()}
     for locale in user["preferredLanguages"]:
         parts = re.split(r"[_-]", locale)
-        geoip = [locale, *(part for part in parts[1:] if len(part) == 2)]
-        for place in geoip:
-            if _plain(place) in by_place:
-                return int(by_place[_plain(place)])
+        for country in (locale, *(part for part in parts[1:] if len(part) == 2)):
+            if _normalize(country) in by_country:
+                return int(by_country[_normalize(country)])
     return int(consent["defaultMinimumAgeForSelfConsent"])
 
 
-def _plain(place: str) -> str:
-    return place.replace("-", "_").lower()
+def _normalize(country: str) -> str:
+    return country.replace("-", "_").lower()

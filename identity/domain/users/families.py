@@ -1,6 +1,6 @@
-"""Families: who may be what in one.
+"""Rules of families and their members.
 
-owner   a member who speaks for the family, an adult; nobody owns two families
+owner   an adult member who represents the family; a user owns at most one family
 child   a member up to the tenant's maximumChildAge; a teen is between a child and an adult
 """
 
@@ -16,28 +16,28 @@ from identity.instants import Instant
 _MEMBER = "familyMember"
 
 
-def member(wanted: Document, before: Document | None, now: Instant, *, is_owner: bool) -> Document:
-    """A member as a request asks for it; data that is left out stays."""
-    made = {
+def build_member(requested: Document, before: Document | None, now: Instant, *, is_owner: bool) -> Document:
+    """Build the member that a request describes; omitted data stays unchanged."""
+    member = {
         "insertInstant": now if before is None else before["insertInstant"],
         "lastUpdateInstant": now,
         "owner": is_owner,
-        "role": wanted["role"],
-        "userId": wanted["userId"],
+        "role": requested["role"],
+        "userId": requested["userId"],
     }
-    data = wanted.get("data") or (before or {}).get("data")
-    return {**made, "data": data} if data else made
+    data = requested.get("data") or (before or {}).get("data")
+    return {**member, "data": data} if data else member
 
 
-def with_member(members: Sequence[Document], one: Document) -> list[Document]:
-    """The members, with this one in the place of the same user's, or at the end."""
-    if any(other["userId"] == one["userId"] for other in members):
-        return [one if other["userId"] == one["userId"] else other for other in members]
-    return [*members, one]
+def with_member(members: Sequence[Document], member: Document) -> list[Document]:
+    """Return the members with this one replacing that of the same user, or appended."""
+    if any(other["userId"] == member["userId"] for other in members):
+        return [member if other["userId"] == member["userId"] else other for other in members]
+    return [*members, member]
 
 
 def without_member(members: Sequence[Document], user_id: str) -> list[Document]:
-    """The members without this user; where no owner is left, the first adult is one from now on."""
+    """Return the members without this user; if no owner remains, the first adult becomes the owner."""
     rest = [dict(other) for other in members if other["userId"] != user_id]
     adults = [other for other in rest if other["role"] == "Adult"]
     if adults and not any(other["owner"] for other in rest):
@@ -45,28 +45,28 @@ def without_member(members: Sequence[Document], user_id: str) -> list[Document]:
     return rest
 
 
-def problems(configuration: Document, one: Document, user: Document, now: Instant) -> list[FieldError]:
-    """What keeps a user from being such a member."""
+def problems(configuration: Document, member: Document, user: Document, now: Instant) -> list[FieldError]:
+    """Return the errors of a user as such a member."""
     years = ages.age(user, now)
     errors = []
-    if one["owner"] and one["role"] != "Adult":
+    if member["owner"] and member["role"] != "Adult":
         errors.append(error("invalid", "role", "of an owner must be Adult"))
-    if one["owner"] and not ages.is_at_least(user, configuration["minimumOwnerAge"], now):
+    if member["owner"] and not ages.is_at_least(user, configuration["minimumOwnerAge"], now):
         errors.append(error("tooYoung", "userId", f"must be {configuration['minimumOwnerAge']} years old to own one"))
-    if one["role"] == "Child" and years is not None and years > configuration["maximumChildAge"]:
+    if member["role"] == "Child" and years is not None and years > configuration["maximumChildAge"]:
         errors.append(error("invalid", "role", f"may be Child up to the age of {configuration['maximumChildAge']}"))
-    if one["role"] == "Teen" and years is not None and years <= configuration["maximumChildAge"]:
+    if member["role"] == "Teen" and years is not None and years <= configuration["maximumChildAge"]:
         errors.append(error("invalid", "role", f"may be Teen above the age of {configuration['maximumChildAge']}"))
     return errors
 
 
 def is_child(configuration: Document, user: Document, now: Instant) -> bool:
-    """Whether a user is known to be a child, in a tenant that has families."""
+    """Whether a user is known to be a child, in a tenant with families enabled."""
     years = ages.age(user, now) if configuration["enabled"] else None
     return years is not None and years <= configuration["maximumChildAge"]
 
 
 def error(kind: str, name: str, what: str) -> FieldError:
-    """An error of the member that a request asks for."""
+    """Return an error of a requested member."""
     path = f"{_MEMBER}.{name}"
     return FieldError.of(kind, path, f"The [{path}] {what}.")

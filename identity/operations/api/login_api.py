@@ -37,7 +37,7 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     tenant = client.tenant if client is not None else await services.tenants.get_cached(None, crud.require_tenant(call))
     _require_key(call, tenant if client is None else client.application)
     call = login_responses.with_stated_ip_address(call.within(TenantId(tenant["id"])), request)
-    wishes = LoginOptions.of(request)
+    wishes = LoginOptions.from_request(request)
     if "oneTimePassword" in request:
         trust = trust_id or request.get("twoFactorTrustId")
         return await _log_in_once(services, call, client, tenant, request["oneTimePassword"], wishes, trust)
@@ -86,7 +86,7 @@ async def ping(services: Services, call: Call, body: Document) -> LoginResponse:
     if user is None:
         raise NotFound
     application = None if client is None else client.application
-    wishes = dataclasses.replace(LoginOptions.of(request), no_refresh_token=True)
+    wishes = dataclasses.replace(LoginOptions.from_request(request), no_refresh_token=True)
     halt = steps.find_halt(steps.Authenticated(tenant, application, user, call.now, is_federated=True))
     result: steps.LoginResult
     if isinstance(halt, steps.Barred):

@@ -44,7 +44,7 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     client = await _client(services, waiting, request.get("applicationId"))
     call = login_responses.with_stated_ip_address(call.within(waiting.token.tenant_id), request)
     verified = await two_factor_challenges.verify_code(services, call, request["twoFactorId"], request["code"])
-    asked = LoginOptions.of(request)
+    asked = LoginOptions.from_request(request)
     is_new = asked.is_new_device or verified.challenge.login_state.get("isNewDevice", False)
     wishes = dataclasses.replace(asked, is_new_device=is_new, state=verified.challenge.login_state.get("state"))
     application = None if client is None else client.application

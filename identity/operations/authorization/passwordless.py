@@ -125,7 +125,7 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     found = await redeem(
         services, call, request["code"], request.get("oneTimeCode"), application_id=request.get("applicationId")
     )
-    wishes = dataclasses.replace(LoginOptions.of(request), state=found.state)
+    wishes = dataclasses.replace(LoginOptions.from_request(request), state=found.state)
     call = call.within(found.client.tenant_id)
     trust = trust_id or request.get("twoFactorTrustId")
     result = await password_login.continue_login(

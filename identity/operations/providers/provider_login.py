@@ -110,7 +110,7 @@ async def log_in(
     client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
     provider = await _provider(services, client, request["identityProviderId"], only)
     call = login_responses.with_stated_ip_address(call.within(client.tenant_id), request)
-    wishes, trace = login_responses.LoginOptions.of(request), LoginTrace()
+    wishes, trace = login_responses.LoginOptions.from_request(request), LoginTrace()
 
     async def attempt() -> login_responses.LoginResponse:
         identity = await _identified(services, call, provider, client, request, trace)

@@ -1,4 +1,4 @@
-"""Consents: what the generic verbs cannot judge about what users may agree to."""
+"""Consents: validation and deletion beyond the generic verbs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from identity.store.mongo import Write
 
 
 async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
-    """Judge the messages. Raises Invalid."""
+    """Validate the settings of the mails. Raises Invalid."""
     errors = _email_plus_problems(document["emailPlus"])
     errors += await references.problems(services, RESOURCE, document, stored, ("email_templates",))
     crud.require_no_errors(errors)
@@ -46,12 +46,12 @@ RESOURCE = Resource(
 
 
 def _email_plus_problems(email_plus: Document) -> list[FieldError]:
-    """A second message needs a template, and a span of time that does not end before it begins."""
+    """The second mail requires a template and a valid interval."""
     errors, path = [], "consent.emailPlus"
     if email_plus["enabled"] and "emailTemplateId" not in email_plus:
         field = f"{path}.emailTemplateId"
         errors.append(FieldError.of("missing", field, f"You must specify the [{field}] property."))
     if email_plus["maximumTimeToSendEmailInHours"] < email_plus["minimumTimeToSendEmailInHours"]:
         field = f"{path}.maximumTimeToSendEmailInHours"
-        errors.append(FieldError.of("invalid", field, f"The [{field}] must not be less than the shortest wait."))
+        errors.append(FieldError.of("invalid", field, f"The [{field}] must not be less than the minimum time."))
     return errors

@@ -1,18 +1,19 @@
-"""Families of users: made by an owner, joined, left; and children who name a parent and wait for a family.
+"""Families of users: create, add and remove members, and ask parents to add their children.
 
-The API calls work whether or not the tenant's `familyConfiguration.enabled` is set, as published examples expect: that
-switch decides whether children are recognized at self-service registration and by the age rules of pages.
+The API works whether or not the tenant's `familyConfiguration.enabled` is set, as in published examples: that setting
+decides whether self-service registration and the age rules of pages recognize children.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.messaging.mail_messages import Address
 from identity.domain.objects.resource_definition import Resource
-from identity.domain.users import families as rules
+from identity.domain.users import families as family_rules
 from identity.errors import Duplicate, Invalid, NotFound
 from identity.ids import TenantId, new_id
 from identity.operations.messaging import mail, user_views
@@ -21,7 +22,7 @@ from identity.services import Services
 
 MEMBER: Final = "api/family-member.request.json"
 REQUEST: Final = "api/family-request.request.json"
-_MOST_CHILDREN = 100
+_MAXIMUM_CHILDREN = 100
 
 RESOURCE = Resource(
     "family",
@@ -35,85 +36,69 @@ RESOURCE = Resource(
 
 
 async def create(services: Services, call: Call, body: Document, family_id: str | None) -> Document:
-    """A family of one, who owns it. Raises Invalid."""
-    wanted = services.schemas[MEMBER].read(body)["familyMember"]
-    tenant, user = await _people(services, call, wanted)
+    """Create a family with its owner as the only member. Raises Invalid."""
+    requested = services.schemas[MEMBER].read(body)["familyMember"]
+    tenant, user = await _get_tenant_and_user(services, call, requested)
     tenant_id = TenantId(tenant["id"])
-    owner = rules.member(wanted, None, call.now, is_owner=True)
-    errors = rules.problems(tenant["familyConfiguration"], owner, user, call.now)
+    owner = family_rules.build_member(requested, None, call.now, is_owner=True)
+    errors = family_rules.problems(tenant["familyConfiguration"], owner, user, call.now)
     if any(_owns(family, user["id"]) for family in await services.families.find_of_user(tenant_id, user["id"])):
-        errors.append(rules.error("duplicate", "userId", "owns a family already"))
+        errors.append(family_rules.error("duplicate", "userId", "owns a family already"))
     crud.require_no_errors(errors)
-    family = {
-        "id": family_id or new_id(),
-        "tenantId": tenant_id,
-        "members": [owner],
-        **crud.creation_instants(call.now),
-    }
+    own = {"id": family_id or new_id(), "tenantId": tenant_id}
+    family = {**own, "members": [owner], **crud.creation_instants(call.now)}
     try:
         await services.families.insert(tenant_id, family)
     except Duplicate as duplicate:
         message = f"A Family with id = [{family['id']}] already exists."
         raise Invalid.field("duplicate", "familyId", message) from duplicate
-    await _claim(services, call, tenant, family, user)
-    return _shown(family)
+    await _confirm_child(services, call, tenant, family, user)
+    return _to_response(family)
 
 
 async def put_member(services: Services, call: Call, body: Document, family_id: str) -> Document:
-    """Let a user in, or change what the user is in the family. Raises NotFound and Invalid."""
-    wanted = services.schemas[MEMBER].read(body)["familyMember"]
+    """Add a user to a family, or change the member. Raises NotFound and Invalid."""
+    requested = services.schemas[MEMBER].read(body)["familyMember"]
     family = await _get(services, call, family_id)
     call = call.within(TenantId(family["tenantId"]))
-    tenant, user = await _people(services, call, wanted)
-
-    def joined(stored: Document) -> list[Document]:
-        before = next((one for one in stored["members"] if one["userId"] == user["id"]), None)
-        is_owner = bool(wanted.get("owner", before["owner"] if before else False))
-        one = rules.member(wanted, before, call.now, is_owner=is_owner)
-        crud.require_no_errors(rules.problems(tenant["familyConfiguration"], one, user, call.now))
-        return rules.with_member(stored["members"], one)
-
-    changed = await _change(services, call, family_id, joined)
-    await _claim(services, call, tenant, changed, user)
-    return _shown(changed)
+    tenant, user = await _get_tenant_and_user(services, call, requested)
+    put = functools.partial(_put_member, services, call, tenant, family_id, user, requested)
+    changed = await crud.retry_on_conflict(put)
+    await _confirm_child(services, call, tenant, changed, user)
+    return _to_response(changed)
 
 
 async def remove_member(services: Services, call: Call, family_id: str, user_id: str) -> None:
-    """Let a user out; a family without members is none. Raises NotFound."""
+    """Remove a user from a family; a family without members is deleted. Raises NotFound."""
     family = await _get(services, call, family_id)
-
-    def left(stored: Document) -> list[Document]:
-        if all(one["userId"] != user_id for one in stored["members"]):
-            raise NotFound(log_detail=f"{user_id} is not in family {family_id}")
-        return rules.without_member(stored["members"], user_id)
-
-    await _change(services, call.within(TenantId(family["tenantId"])), family_id, left)
+    call = call.within(TenantId(family["tenantId"]))
+    await crud.retry_on_conflict(functools.partial(_remove_member, services, call, family_id, user_id))
 
 
 async def retrieve(services: Services, call: Call, family_id: str) -> Document:
-    """A family. Raises NotFound."""
-    return _shown(await _get(services, call, family_id))
+    """Return a family. Raises NotFound."""
+    return _to_response(await _get(services, call, family_id))
 
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
-    """The families that a user belongs to. Raises NotFound for a user who does not exist."""
+    """Return the families that a user belongs to. Raises NotFound for a missing user."""
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     await services.users.get(tenant_id, user_id)
-    return [_shown(family) for family in await services.families.find_of_user(tenant_id, user_id)]
+    return [_to_response(family) for family in await services.families.find_of_user(tenant_id, user_id)]
 
 
 async def retrieve_pending_children(services: Services, call: Call, parent_email: str) -> list[Document]:
-    """The children who name this parent and are not in the parent's family yet. Raises Invalid."""
-    found = await _children(services, crud.require_tenant(call), parent_email)
+    """Return the children who name this parent and are not yet in the parent's family. Raises Invalid."""
+    found = await _find_children(services, crud.require_tenant(call), parent_email)
     return [await user_views.answer(services, user) for user in found]
 
 
 async def send_family_request(services: Services, call: Call, body: Document) -> None:
-    """Ask a parent by mail to let waiting children in, or to register first. Raises Invalid."""
+    """Mail a parent a request to add waiting children, or to register first. Raises Invalid."""
     email = services.schemas[REQUEST].read(body)["parentEmail"]
     tenant_id = crud.require_tenant(call)
     tenant = await services.tenants.get(None, tenant_id)
-    children = await _children(services, tenant_id, email)
+    children = await _find_children(services, tenant_id, email)
     if not children:
         raise Invalid.field("invalid", "parentEmail", "No child names the [parentEmail].")
     if not await send_parent_mail(services, call, tenant, email, children):
@@ -124,7 +109,7 @@ async def send_family_request(services: Services, call: Call, body: Document) ->
 async def send_parent_mail(
     services: Services, call: Call, tenant: Document, email: str, children: Sequence[Document]
 ) -> bool:
-    """Ask a parent by mail to let children in, or to register first; False where the tenant has no template for it."""
+    """Mail a parent a request to add children, or to register first; return False without a template."""
     tenant_id = TenantId(tenant["id"])
     parent = await services.users.find_by_email(tenant_id, email)
     name = "parentRegistrationEmailTemplateId" if parent is None else "familyRequestEmailTemplateId"
@@ -136,43 +121,51 @@ async def send_parent_mail(
     return True
 
 
-async def _change(
-    services: Services, call: Call, family_id: str, members_of: Callable[[Document], list[Document]]
+async def _put_member(
+    services: Services, call: Call, tenant: Document, family_id: str, user: Document, requested: Document
 ) -> Document:
     tenant_id = crud.require_tenant(call)
+    stored = await services.families.get(tenant_id, family_id)
+    before = next((one for one in stored["members"] if one["userId"] == user["id"]), None)
+    is_owner = bool(requested.get("owner", before["owner"] if before else False))
+    member = family_rules.build_member(requested, before, call.now, is_owner=is_owner)
+    crud.require_no_errors(family_rules.problems(tenant["familyConfiguration"], member, user, call.now))
+    members = family_rules.with_member(stored["members"], member)
+    return await services.families.replace_members(tenant_id, stored, members, call.now)
 
-    async def attempt() -> Document:
-        stored = await services.families.get(tenant_id, family_id)
-        return await services.families.replace_members(tenant_id, stored, members_of(stored), call.now)
 
-    return await crud.retry_on_conflict(attempt)
+async def _remove_member(services: Services, call: Call, family_id: str, user_id: str) -> None:
+    tenant_id = crud.require_tenant(call)
+    stored = await services.families.get(tenant_id, family_id)
+    if all(one["userId"] != user_id for one in stored["members"]):
+        raise NotFound(log_detail=f"{user_id} is not in family {family_id}")
+    members = family_rules.without_member(stored["members"], user_id)
+    await services.families.replace_members(tenant_id, stored, members, call.now)
 
 
-async def _claim(services: Services, call: Call, tenant: Document, family: Document, user: Document) -> None:
-    """The parent whom a child names has the child in the family now: nobody needs to be asked any more."""
+async def _confirm_child(services: Services, call: Call, tenant: Document, family: Document, user: Document) -> None:
+    """End the pending request of a child in its parent's family, and confirm it to the parent by mail."""
     tenant_id, email = TenantId(tenant["id"]), user.get("parentEmail")
     if email is None:
         return
     parent = await services.users.find_by_email(tenant_id, email)
     if parent is None or not _owns(family, parent["id"]):
         return
-    await services.users.update(
-        tenant_id, {"_id": user["id"], "parentEmail": email},
-        {"$unset": {"parentEmail": ""}, "$inc": {"lastUpdateInstant": 1}},
-    )  # fmt: skip
+    change = {"$unset": {"parentEmail": ""}, "$inc": {"lastUpdateInstant": 1}}
+    await services.users.update(tenant_id, {"_id": user["id"], "parentEmail": email}, change)
     template_id = tenant["familyConfiguration"].get("confirmChildEmailTemplateId")
     if template_id is not None:
         data = {"child": await user_views.answer(services, user), "parentEmail": email}
         await mail.send(services, call.within(tenant_id), tenant_id, template_id, parent, data)
 
 
-async def _people(services: Services, call: Call, wanted: Document) -> tuple[Document, Document]:
-    """The tenant and the user that a request names. Raises Invalid."""
-    found = await services.users.find_cached_across_tenants(wanted["userId"])
+async def _get_tenant_and_user(services: Services, call: Call, requested: Document) -> tuple[Document, Document]:
+    """Return the tenant and the user that a request names. Raises Invalid."""
+    found = await services.users.find_cached_across_tenants(requested["userId"])
     if found is None or call.tenant_id not in {None, found["tenantId"]}:
-        raise Invalid([rules.error("invalid", "userId", "must name an existing user")])
+        raise Invalid([family_rules.error("invalid", "userId", "must name an existing user")])
     tenant_id = TenantId(found["tenantId"])
-    return await services.tenants.get(None, tenant_id), await services.users.get(tenant_id, wanted["userId"])
+    return await services.tenants.get(None, tenant_id), await services.users.get(tenant_id, requested["userId"])
 
 
 async def _get(services: Services, call: Call, family_id: str) -> Document:
@@ -180,13 +173,13 @@ async def _get(services: Services, call: Call, family_id: str) -> Document:
     return await services.families.get(tenant_id, family_id)
 
 
-async def _children(services: Services, tenant_id: TenantId, parent_email: str) -> list[Document]:
-    return await services.users.find_children(tenant_id, parent_email.strip().lower(), _MOST_CHILDREN)
+async def _find_children(services: Services, tenant_id: TenantId, parent_email: str) -> list[Document]:
+    return await services.users.find_children(tenant_id, parent_email.strip().lower(), _MAXIMUM_CHILDREN)
 
 
 def _owns(family: Document, user_id: str) -> bool:
     return any(one["owner"] and one["userId"] == user_id for one in family["members"])
 
 
-def _shown(family: Document) -> Document:
+def _to_response(family: Document) -> Document:
     return {name: family[name] for name in ("id", "insertInstant", "lastUpdateInstant", "members")}

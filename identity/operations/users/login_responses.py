@@ -1,4 +1,4 @@
-"""What a login by API answers: the Login API response for a user and an application, whatever proved who it is."""
+"""Responses of the Login API to a login with any authentication method."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 
 from identity.call import Call, Document
 from identity.domain.clients import security_profiles
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.domain.login.login_outcomes import LoggedIn, LoginResult
 from identity.domain.objects import event_info
 from identity.domain.user_actions import action_logs
@@ -26,9 +26,9 @@ from identity.tokens.access_tokens import TokenContext
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoginResponse:
-    """A status with its body; `refresh_token_expires` goes with a refresh token, for its cookie.
+    """A status with its body.
 
-    `reason` explains an answer without a body, for the log alone.
+    `refresh_token_expires` is the expiry of the cookie of a refresh token. `reason` is only logged.
     """
 
     status: int
@@ -39,9 +39,9 @@ class LoginResponse:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoginOptions:
-    """What a login request says beside who logs in: which tokens are wanted, and what device the user is at.
+    """Options of a login request: the tokens to issue, and the user's device.
 
-    `state` is what was given when the login was started, for the answer of the completed one.
+    `state` was given when the login was started and is returned when it completes.
     """
 
     no_jwt: bool = False
@@ -51,14 +51,14 @@ class LoginOptions:
     state: Document | None = None
 
     @classmethod
-    def of(cls, request: Document) -> LoginOptions:
-        """The wishes of a request body."""
+    def from_request(cls, request: Document) -> LoginOptions:
+        """Read the options of a request body."""
         device = request.get("metaData", {}).get("device", {})
         return cls(request.get("noJWT", False), is_new_device=request.get("newDevice", False), device=device)
 
 
 def with_stated_ip_address(call: Call, request: Document) -> Call:
-    """The call with the user's `ipAddress`, which only callers with an API key may state. Raises Invalid."""
+    """Return the call with the `ipAddress` of the request, if the caller may state it. Raises Invalid."""
     stated = request.get("ipAddress")
     if not stated or not call.may_state_origin:
         return call
@@ -72,54 +72,58 @@ async def build_response(
     client: Client | None,
     result: LoginResult,
     authentication_type: str,
-    wishes: LoginOptions,
+    options: LoginOptions,
 ) -> LoginResponse:
-    """The answer to a login with this result; without a client it is a login to the tenant alone.
+    """Return the response to a login; without a client, to a login to the tenant only.
 
-    Raises NotFound for wrong credentials, Unavailable after too many attempts. What a user still has to do is answered
-    without tokens.
+    A login that needs a further step gets no tokens. Raises NotFound for wrong credentials, and Unavailable after too
+    many attempts.
     """
     match result:
         case LoggedIn():
             authentication_type = result.authentication_type or authentication_type
-            return await _completed(services, call, client, result, authentication_type, wishes)
-        case steps.Deactivated():
+            return await _completed(services, call, client, result, authentication_type, options)
+        case login_outcomes.Deactivated():
             return LoginResponse(423, reason="the user is deactivated")
-        case steps.ActionPrevents() | steps.AccountLocked():
+        case login_outcomes.ActionPrevents() | login_outcomes.AccountLocked():
             return LoginResponse(409, {"actions": action_logs.summaries(result.actions)})
-        case steps.Expired():
+        case login_outcomes.Expired():
             return LoginResponse(410, reason="the user has expired")
-        case steps.SecondFactorRequired():
-            is_new = wishes.is_new_device
-            waiting = await two_factor_challenges.challenge_login(
-                services, call, client, result, state=wishes.state, is_new_device=is_new
+        case login_outcomes.SecondFactorRequired():
+            is_new = options.is_new_device
+            challenge = await two_factor_challenges.challenge_login(
+                services, call, client, result, state=options.state, is_new_device=is_new
             )
-            return LoginResponse(242, waiting)
-        case steps.PasswordChangeRequired():
-            return await _must_change(services, call, client, result, wishes)
-        case steps.EmailNotVerified():
+            return LoginResponse(242, challenge)
+        case login_outcomes.PasswordChangeRequired():
+            return await _password_change_required(services, call, client, result, options)
+        case login_outcomes.EmailNotVerified():
             return LoginResponse(212, await verification_responses.for_gated_user(services, call, client, result))
-        case steps.RegistrationNotVerified():
+        case login_outcomes.RegistrationNotVerified():
             return LoginResponse(
                 213, await verification_responses.for_gated_registration(services, call, client, result)
             )
-        case steps.TooManyAttempts():
+        case login_outcomes.TooManyAttempts():
             raise Unavailable(f"Too many attempts failed. Try again in {result.wait_seconds} seconds.")
         case _:
             raise NotFound(log_detail="wrong credentials")
 
 
-async def _must_change(
-    services: Services, call: Call, client: Client | None, result: steps.PasswordChangeRequired, wishes: LoginOptions
+async def _password_change_required(
+    services: Services,
+    call: Call,
+    client: Client | None,
+    result: login_outcomes.PasswordChangeRequired,
+    options: LoginOptions,
 ) -> LoginResponse:
-    """203 with the id that changes the password."""
+    """Return 203 with the id that authorizes the password change."""
     change_id = await password_changes.issue_required_change_id(
         services,
         call,
         await services.tenants.get(None, TenantId(result.user["tenantId"])),
         result.user,
         reason=result.reason,
-        state=wishes.state,
+        state=options.state,
         application=None if client is None else client.application,
         is_trusted=result.has_second_factor,
     )
@@ -132,48 +136,50 @@ async def _completed(
     client: Client | None,
     result: LoggedIn,
     authentication_type: str,
-    wishes: LoginOptions,
+    options: LoginOptions,
 ) -> LoginResponse:
-    """The answer to a login that lacks nothing."""
+    """Return the response to a complete login."""
     if client is None:
-        answered = await _logged_in_to_tenant(services, call, result, authentication_type, wishes)
+        response = await _logged_in_to_tenant(services, call, result, authentication_type, options)
     else:
-        answered = await _logged_in(services, call, client, result, authentication_type, wishes)
-    told: Document = {} if wishes.state is None else {"state": wishes.state}
+        response = await _logged_in(services, call, client, result, authentication_type, options)
+    further: Document = {} if options.state is None else {"state": options.state}
     if result.threats:
-        told["threatsDetected"] = list(result.threats)
-    return dataclasses.replace(answered, body={**(answered.body or {}), **told})
+        further["threatsDetected"] = list(result.threats)
+    return dataclasses.replace(response, body={**(response.body or {}), **further})
 
 
 async def _logged_in(
-    services: Services, call: Call, client: Client, result: LoggedIn, authentication_type: str, wishes: LoginOptions
+    services: Services, call: Call, client: Client, result: LoggedIn, authentication_type: str, options: LoginOptions
 ) -> LoginResponse:
-    """200 with tokens; 202 for a user who is not registered, whose token says nothing of the application's roles."""
+    """Return 200 with tokens, or 202 for an unregistered user, whose token has no roles of the application."""
     status = 202 if result.registration is None else 200
     body: Document = {"user": await user_views.answer(services, result.user)}
-    if wishes.no_jwt or not security_profiles.allows_tokens_by_api(client.application):
+    if options.no_jwt or not security_profiles.allows_tokens_by_api(client.application):
         return LoginResponse(status, body)
-    found = TokenContext(client.tenant, client.application, result.user, (), (), authentication_type, call.now)
+    context = TokenContext(client.tenant, client.application, result.user, (), (), authentication_type, call.now)
     expires = None
-    is_given = client.application["loginConfiguration"]["generateRefreshTokens"] and not wishes.no_refresh_token
-    if result.registration is not None and is_given:
+    issues_refresh_token = (
+        client.application["loginConfiguration"]["generateRefreshTokens"] and not options.no_refresh_token
+    )
+    if result.registration is not None and issues_refresh_token:
         record = await token_responses.issue_refresh_token(
-            services, call, client, found, wishes.device, pkce_verified=False
+            services, call, client, context, options.device, pkce_verified=False
         )
-        found = dataclasses.replace(found, refresh_token_id=record["id"])
+        context = dataclasses.replace(context, refresh_token_id=record["id"])
         body |= {"refreshToken": record["token"], "refreshTokenId": record["id"]}
         expires = client.refresh_policy.expires(call.now, call.now)
-    issued = await token_lambdas.access_token(services, call, found)
+    issued = await token_lambdas.access_token(services, call, context)
     body |= {"token": issued.token, "tokenExpirationInstant": later(call.now, seconds=issued.expires_in)}
     return LoginResponse(status, body, expires)
 
 
 async def _logged_in_to_tenant(
-    services: Services, call: Call, result: LoggedIn, authentication_type: str, wishes: LoginOptions
+    services: Services, call: Call, result: LoggedIn, authentication_type: str, options: LoginOptions
 ) -> LoginResponse:
-    """200 with a token that names no application."""
+    """Return 200 with a token that names no application."""
     body: Document = {"user": await user_views.answer(services, result.user)}
-    if not wishes.no_jwt:
+    if not options.no_jwt:
         tenant = await services.tenants.get(None, TenantId(result.user["tenantId"]))
         body |= await user_tokens.issue_tenant_token(services, call, tenant, result.user, authentication_type)
     return LoginResponse(200, body)

@@ -1,7 +1,7 @@
-"""What users consented to: given by the users in person, if they are old enough, or by somebody for them.
+"""User consents: given by users in person, if they are old enough, or by another user for them.
 
-A consent is told to its giver by mail, where it names a template; with `emailPlus` a second mail follows some time
-later, unless the consent was revoked by then.
+The giver receives a mail if the consent names a template; with `emailPlus` a second mail follows later, unless the
+user consent has been revoked by then.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from identity.store.mongo import Write
 _PATH = "userConsent"
 _DUE = "private.secondMailInstant"
 _RETRY_SECONDS = 600
-_CHANCE = random.SystemRandom()
+_RANDOM = random.SystemRandom()
 
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
-    """Judge consent, people and values. Raises Invalid."""
+    """Validate the consent, both users and the values. Raises Invalid."""
     if stored is not None:
         document |= {name: stored[name] for name in ("consentId", "giverUserId", "userId")}
     document.pop("consent", None)
     tenant_id = TenantId(document["tenantId"])
     consent = await services.documents["consents"].find_cached(None, document.get("consentId", ""))
-    people = {name: await _user(services, tenant_id, document.get(name)) for name in ("giverUserId", "userId")}
+    users = {name: await _find_user(services, tenant_id, document.get(name)) for name in ("giverUserId", "userId")}
     errors = [_error("invalid", "consentId", "must name an existing consent")] if consent is None else []
-    errors += [_error("invalid", name, "must name an existing user") for name, one in people.items() if one is None]
+    errors += [_error("invalid", name, "must name an existing user") for name, one in users.items() if one is None]
     if consent is not None:
         errors += _value_problems(consent, document["values"])
     crud.require_no_errors(errors)
     assert consent is not None
-    giver, user = people["giverUserId"], people["userId"]
+    giver, user = users["giverUserId"], users["userId"]
     assert giver is not None
     assert user is not None
     if stored is None and giver["id"] == user["id"]:
-        years = ages.of_self_consent(consent, user)
+        years = ages.minimum_for_self_consent(consent, user)
         if not ages.is_at_least(user, years, call.now):
             raise Invalid([_error("tooYoung", "giverUserId", f"must be {years} years old to consent in person")])
     return document
@@ -54,14 +54,14 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
 async def _commit(
     services: Services, call: Call, user_consent: Document | None, stored: Document | None, writes: Sequence[Write]
 ) -> None:
-    """Store a user consent and schedule its second mail when it is given, or given again."""
+    """Commit a user consent, and schedule its second mail when it is given or given again."""
     assert user_consent is not None, "user consents are revoked, never deleted"
-    _filed(user_consent)
-    consent = await _consent(services, user_consent)
+    _set_active_consent_id(user_consent)
+    consent = await _find_consent(services, user_consent)
     if user_consent["status"] == "Revoked":
         user_consent["private"].pop("secondMailInstant", None)
     elif consent is not None and (stored is None or stored["status"] == "Revoked"):
-        _plan_second_mail(user_consent, consent, call.now)
+        _schedule_second_mail(user_consent, consent, call.now)
     await services.database.execute(writes)
 
 
@@ -80,22 +80,22 @@ RESOURCE = Resource(
 
 
 async def create(services: Services, call: Call, body: Document, object_id: str | None) -> Document:
-    """Note a consent, and tell its giver of it. Raises Invalid."""
-    call = await _within(services, call, body)
+    """Create a user consent and mail its giver. Raises Invalid."""
+    call = await _in_tenant_of_user(services, call, body)
     document = await crud.create(services, call, RESOURCE, body, object_id)
-    if await _forget_if_gone(services, document):
+    if await _delete_if_orphaned(services, document):
         raise Invalid([_error("invalid", "consentId", "must name an existing consent")])
-    await _tell(services, call, document, "consentEmailTemplateId")
+    await _send_mail(services, call, document, "consentEmailTemplateId")
     return await to_response(services, document)
 
 
 async def retrieve(services: Services, call: Call, object_id: str) -> Document:
-    """One consent. Raises NotFound."""
+    """Return a user consent. Raises NotFound."""
     return await to_response(services, await crud.retrieve(services, call, RESOURCE, object_id))
 
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
-    """The consents of a user, the newest first. Raises NotFound for a user who does not exist."""
+    """Return the consents of a user, newest first. Raises NotFound for a missing user."""
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     await services.users.get(tenant_id, user_id)
     found = await services.documents[RESOURCE.collection].find_all(tenant_id, {"userId": user_id})
@@ -103,74 +103,74 @@ async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list
 
 
 async def update(services: Services, call: Call, body: Document, object_id: str) -> Document:
-    """Change status and values; whose consent to what it is stays. Raises NotFound and Invalid."""
+    """Update status and values; consent, giver and user are immutable. Raises NotFound and Invalid."""
     stored = await crud.retrieve(services, call, RESOURCE, object_id)
-    given = body.get(_PATH)
-    if isinstance(given, dict):
+    requested = body.get(_PATH)
+    if isinstance(requested, dict):
         fixed = {name: stored[name] for name in ("consentId", "giverUserId", "userId")}
-        body = {**body, _PATH: {**given, **fixed}}
+        body = {**body, _PATH: {**requested, **fixed}}
     changed = await crud.update(services, call, RESOURCE, body, object_id)
     return await to_response(services, changed)
 
 
 async def patch(services: Services, call: Call, kind: str, body: Any, object_id: str) -> Document:
-    """Change parts of it. Raises NotFound and Invalid."""
+    """Apply a patch. Raises NotFound and Invalid."""
     return await to_response(services, await crud.patch(services, call, RESOURCE, kind, body, object_id))
 
 
 async def revoke(services: Services, call: Call, object_id: str) -> None:
-    """From now on it does not hold. Raises NotFound."""
+    """Revoke a user consent. Raises NotFound."""
     body = {_PATH: {"status": "Revoked"}}
     await crud.patch(services, call, RESOURCE, "application/merge-patch+json", body, object_id)
 
 
 async def delete_of_consent(services: Services, consent_id: str) -> None:
-    """Remove what users of all tenants said to a consent that is removed."""
+    """Delete the user consents of a deleted consent in all tenants."""
     await services.documents[RESOURCE.collection].delete_in_chunks_across_tenants({"consentId": consent_id})
 
 
 async def send_second_mails(services: Services) -> None:
-    """Send the second mails that are due; one that fails on the way is tried again."""
+    """Send the second mails that are due; a failed one is retried."""
     now = services.clock.now()
     call = Call(None, AnonymousCaller(), now, Origin("", "", "", ""))
     documents = services.documents[RESOURCE.collection]
     for consent in await documents.find_all_across_tenants({_DUE: {"$lte": now}}):
         tenant_id, due = TenantId(consent["tenantId"]), consent["private"]["secondMailInstant"]
         own = {"_id": consent["id"], _DUE: due}
-        taken = {"$set": {_DUE: later(now, seconds=_RETRY_SECONDS)}}
-        if await documents.update(tenant_id, own, taken):
-            await _tell(services, call, consent, "emailPlus")
+        lease = {"$set": {_DUE: later(now, seconds=_RETRY_SECONDS)}}
+        if await documents.update(tenant_id, own, lease):
+            await _send_mail(services, call, consent, "emailPlus")
             await documents.update(tenant_id, {"_id": consent["id"]}, {"$unset": {_DUE: ""}})
 
 
 async def to_response(services: Services, document: Document) -> Document:
-    """A consent as the API shows it, with what it is about."""
-    consent = await _consent(services, document)
+    """Return a user consent in API form, with its consent."""
+    consent = await _find_consent(services, document)
     with_consent = {**document, **({} if consent is None else {"consent": consent})}
     return crud.to_response(services, RESOURCE, with_consent)
 
 
-def _filed(document: Document) -> None:
-    """Bring up to date what keeps a user from consenting twice to the same."""
+def _set_active_consent_id(document: Document) -> None:
+    """Set the member whose unique index keeps a user from having two active consents of a kind."""
     private = {name: value for name, value in document.get("private", {}).items() if name != "activeConsentId"}
     if document["status"] == "Active":
         private["activeConsentId"] = document["consentId"]
     document["private"] = private
 
 
-def _plan_second_mail(document: Document, consent: Document, now: Instant) -> None:
+def _schedule_second_mail(document: Document, consent: Document, now: Instant) -> None:
     plus = consent["emailPlus"]
     if plus["enabled"]:
-        hours = _CHANCE.uniform(plus["minimumTimeToSendEmailInHours"], plus["maximumTimeToSendEmailInHours"])
+        hours = _RANDOM.uniform(plus["minimumTimeToSendEmailInHours"], plus["maximumTimeToSendEmailInHours"])
         document["private"]["secondMailInstant"] = later(now, seconds=round(hours * 3600))
 
 
-async def _tell(services: Services, call: Call, document: Document, which: str) -> None:
-    """Send one of the two mails to the giver, where the consent has a template for it."""
-    consent = await _consent(services, document)
+async def _send_mail(services: Services, call: Call, document: Document, kind: str) -> None:
+    """Send the giver one of the two mails, if the consent has a template for it."""
+    consent = await _find_consent(services, document)
     if consent is None or document["status"] != "Active":
         return
-    template_id = consent["emailPlus"].get("emailTemplateId") if which == "emailPlus" else consent.get(which)
+    template_id = consent["emailPlus"].get("emailTemplateId") if kind == "emailPlus" else consent.get(kind)
     giver = await services.users.find(document["tenantId"], document["giverUserId"])
     if template_id is not None and giver is not None:
         user = await services.users.find(document["tenantId"], document["userId"])
@@ -181,27 +181,27 @@ async def _tell(services: Services, call: Call, document: Document, which: str) 
         await mail.send(services, call.within(tenant_id), tenant_id, template_id, giver, data)
 
 
-async def _within(services: Services, call: Call, body: Document) -> Call:
-    """The call inside the tenant of the user that a body names, where it is in none."""
-    given = body.get(_PATH)
-    user_id = given.get("userId") if isinstance(given, dict) else None
+async def _in_tenant_of_user(services: Services, call: Call, body: Document) -> Call:
+    """Return the call in the tenant of the user that a body names, if the call has no tenant."""
+    requested = body.get(_PATH)
+    user_id = requested.get("userId") if isinstance(requested, dict) else None
     if call.tenant_id is not None or not isinstance(user_id, str):
         return call
     user = await services.users.find_cached_across_tenants(user_id.strip().lower())
     return call if user is None else call.within(TenantId(user["tenantId"]))
 
 
-async def _consent(services: Services, document: Document) -> Document | None:
+async def _find_consent(services: Services, document: Document) -> Document | None:
     found = await services.documents["consents"].find_cached(None, document["consentId"])
     return None if found is None else {name: value for name, value in found.items() if name != "private"}
 
 
-async def _user(services: Services, tenant_id: TenantId, user_id: str | None) -> Document | None:
+async def _find_user(services: Services, tenant_id: TenantId, user_id: str | None) -> Document | None:
     return None if user_id is None else await services.users.find(tenant_id, user_id)
 
 
-async def _forget_if_gone(services: Services, document: Document) -> bool:
-    """For a user or a consent that was removed while this was written."""
+async def _delete_if_orphaned(services: Services, document: Document) -> bool:
+    """Delete a user consent whose user or consent was deleted while it was written; return whether it was."""
     consent = await services.documents["consents"].find(None, document["consentId"])
     user = await services.users.find(document["tenantId"], document["userId"])
     if consent is None or user is None:
@@ -213,9 +213,9 @@ async def _forget_if_gone(services: Services, document: Document) -> bool:
 def _value_problems(consent: Document, values: list[str]) -> list[FieldError]:
     unknown = [value for value in values if value not in consent["values"]]
     if unknown:
-        return [_error("invalid", "values", f"must be of those of the consent: {', '.join(unknown)[:200]} is not")]
+        return [_error("invalid", "values", f"must be values of the consent: {', '.join(unknown)[:200]} is not")]
     if len(values) > 1 and not consent["multipleValuesAllowed"]:
-        return [_error("invalid", "values", "may be one only")]
+        return [_error("invalid", "values", "may hold one value only")]
     return []
 
 

@@ -25,7 +25,12 @@ async def answer(service, api) -> Any:
     async def answered(make: Any) -> login_responses.LoginResponse:
         user = await service.services.users.get(rp.tenant["id"], rp.user["id"])
         return await login_responses.build_response(
-            service.services, call, client, make(user), "PASSWORD", login_responses.LoginOptions.of({"noJWT": True})
+            service.services,
+            call,
+            client,
+            make(user),
+            "PASSWORD",
+            login_responses.LoginOptions.from_request({"noJWT": True}),
         )
 
     return answered
