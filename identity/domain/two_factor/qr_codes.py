@@ -1,4 +1,4 @@
-"""QR codes (ISO/IEC 18004): a text as squares that a camera reads, for the SVG of a page."""
+"""QR codes (ISO/IEC 18004) as SVG paths."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 _QUIET: Final = 4
-"""How many light modules stand around a code (ISO/IEC 18004, section 9.1)."""
+"""The width of the quiet zone around a code, in modules (ISO/IEC 18004 section 9.1)."""
 
 _CORRECTION: Final = "m"
 
 
 def svg_path(text: str) -> tuple[str, int]:
-    """The dark modules of a text's QR code as the data of an SVG path, and the side of its view box, margin included.
+    """Return the QR code of a text as SVG path data, and the side of its view box including the quiet zone.
 
     Raises ValueError for a text that is too long.
     """
@@ -26,14 +26,14 @@ def svg_path(text: str) -> tuple[str, int]:
 
 
 def modules(text: str) -> Sequence[Sequence[int]]:
-    """The modules of a text's QR code, row by row, 1 for a dark one. Raises ValueError for a text that is too long."""
-    import segno  # noqa: PLC0415  few processes ever draw one
+    """Return the modules of a text's QR code row by row, 1 for dark. Raises ValueError for a text that is too long."""
+    import segno  # noqa: PLC0415  most processes never draw one
 
     return segno.make(text, error=_CORRECTION, boost_error=False, micro=False).matrix
 
 
 def _dark_runs(row: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Where dark modules of a row begin, and how many they are."""
+    """Yield the start and length of each run of dark modules in a row."""
     start = None
     for x, module in enumerate((*row, 0)):
         if module and start is None:

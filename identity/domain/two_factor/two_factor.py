@@ -1,8 +1,8 @@
-"""Second factors: who is asked for one, what of them may be seen, and recovery codes.
+"""Two-factor authentication: policies, visible method members, and recovery codes.
 
-method          what a user can show beside the password: an authenticator app, or a code by email or text message
-challenge       a login that waits for one of them
-trust           a device on which a user was asked before, and is not asked again for a while
+method: what a user can present besides the password: an authenticator app, or a code by email or text message
+challenge: a login that is halted until the user presents one of them
+trust: a device on which the user completed a second factor, and which requires none for a while
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ RECOVERY_CODE: Final = "recoveryCode"
 
 DISABLED: Final = "Disabled"
 ENABLED: Final = "Enabled"
-"""Of the loginPolicies: nobody is asked; who has a second factor is."""
+"""loginPolicy values: with Disabled no login requires a second factor, with Enabled those of users who have a method
+do.
+"""
 
 ADDRESS_MEMBERS: Final = {EMAIL: "email", SMS: "mobilePhone"}
-"""Method -> the member with the address that its codes are sent to."""
+"""Method -> the member with the address to which its codes are sent."""
 
 METHODS: Final = (AUTHENTICATOR, EMAIL, SMS)
 MAXIMUM_METHODS: Final = 20
@@ -38,21 +40,21 @@ _SHOWN: Final = ("authenticator", "email", "id", "lastUsed", "method", "mobilePh
 
 
 def login_policy(tenant: Document, application: Document | None) -> str:
-    """The loginPolicy that holds: the application's own, else the tenant's."""
+    """Return the effective loginPolicy: the application's, else the tenant's."""
     own = None if application is None else application["multiFactorConfiguration"].get("loginPolicy")
     return str(own or tenant["multiFactorConfiguration"]["loginPolicy"])
 
 
 def trust_policy(application: Document | None) -> str:
-    """Whose trust in a device counts: Any, This or None. It goes with a loginPolicy of the application's own."""
+    """Return whether trust in a device applies: Any, This or None. It is set with the application's own loginPolicy."""
     own = {} if application is None else application["multiFactorConfiguration"]
     return str(own.get("trustPolicy") or "Any")
 
 
 def is_challenged(tenant: Document, application: Document | None, user: Document, *, is_trusted: bool) -> bool:
-    """Whether a login needs a second factor.
+    """Whether a login requires a second factor.
 
-    The policies that ask for one at a risk alone, which nobody here judges, ask whoever has one.
+    Risk-based policies, for which no risk is assessed, require it of every user who has a method.
     """
     policy = login_policy(tenant, application)
     if policy == DISABLED:
@@ -63,13 +65,13 @@ def is_challenged(tenant: Document, application: Document | None, user: Document
 
 
 def configurable_methods(tenant: Document) -> tuple[str, ...]:
-    """The methods that users of a tenant may add."""
+    """Return the methods that the tenant lets users add."""
     settings = tenant["multiFactorConfiguration"]
     return tuple(method for method in METHODS if settings[method]["enabled"])
 
 
 def valid_trusts(trusts: Iterable[Document], application: Document | None, now: Instant) -> list[Document]:
-    """Those of a device's trusts that a login to this application, or to none, may rely on."""
+    """Return the trusts of a device that apply to a login to this application, or to the tenant alone."""
     policy = trust_policy(application)
     application_id = None if application is None else application["id"]
     live = [trust for trust in trusts if trust["expiration"] > now]
@@ -79,7 +81,7 @@ def valid_trusts(trusts: Iterable[Document], application: Document | None, now: 
 
 
 def find_method(user: Document, method_id: str) -> Document | None:
-    """The user's method with this id."""
+    """Return the user's method with this id, or None."""
     for method in user["twoFactor"]["methods"]:
         if method["id"] == method_id:
             found: Document = method
@@ -88,45 +90,45 @@ def find_method(user: Document, method_id: str) -> Document | None:
 
 
 def has_lost_methods(before: Document, after: Document) -> bool:
-    """Whether a user has a method no more that was there before."""
-    kept = {method["id"] for method in after["twoFactor"]["methods"]}
-    return any(method["id"] not in kept for method in before["twoFactor"]["methods"])
+    """Whether `before` has a method that `after` lacks."""
+    remaining_ids = {method["id"] for method in after["twoFactor"]["methods"]}
+    return any(method["id"] not in remaining_ids for method in before["twoFactor"]["methods"])
 
 
 def visible_method(method: Document, *, is_masked: bool) -> Document:
-    """A method without its secret; `is_masked`: its address only tells those who know it which one it is."""
-    seen: Document = {name: method[name] for name in _SHOWN if name in method}
-    if is_masked and "email" in seen:
-        seen["email"] = masked_email(seen["email"])
-    if is_masked and "mobilePhone" in seen:
-        seen["mobilePhone"] = masked_phone(seen["mobilePhone"])
-    return seen
+    """Return a method without its secret, and with a masked address if `is_masked`."""
+    visible: Document = {name: method[name] for name in _SHOWN if name in method}
+    if is_masked and "email" in visible:
+        visible["email"] = masked_email(visible["email"])
+    if is_masked and "mobilePhone" in visible:
+        visible["mobilePhone"] = masked_phone(visible["mobilePhone"])
+    return visible
 
 
 def masked_email(address: str) -> str:
-    """An address of which the first letter and the domain are legible."""
+    """Return an address with only the first letter and the domain legible."""
     name, _, domain = address.rpartition("@")
     return f"{name[:1]}***@{domain}"
 
 
 def masked_phone(number: str) -> str:
-    """A number of which the last two digits are legible."""
+    """Return a number with only the last two digits legible."""
     return f"***{re.sub(r'[^0-9]', '', number)[-2:]}"
 
 
 def new_recovery_codes() -> list[str]:
-    """Ten fresh codes, each of five and five letters and digits."""
+    """Return ten new codes, each of two groups of five letters and digits."""
     return ["-".join(new_text(_RECOVERY_HALF, _RECOVERY_ALPHABET) for _ in range(2)) for _ in range(RECOVERY_CODES)]
 
 
-def is_recovery_code(kept: str, given: str) -> bool:
-    """Whether a code that was typed in is this one, however it was grouped, in either case."""
-    return same_secret(_plain(kept), _plain(given))
+def is_recovery_code(expected: str, entered: str) -> bool:
+    """Whether an entered code equals this one, regardless of grouping and case."""
+    return same_secret(_plain(expected), _plain(entered))
 
 
-def matches_recovery_code(codes: Iterable[str], given: str) -> bool:
-    """Whether a code is one of these; all are looked at, so that time does not tell which one it is."""
-    return sum(is_recovery_code(kept, given) for kept in codes) > 0
+def matches_recovery_code(codes: Iterable[str], entered: str) -> bool:
+    """Whether an entered code is one of these. All are compared, so that the time reveals nothing."""
+    return sum(is_recovery_code(code, entered) for code in codes) > 0
 
 
 def _plain(code: str) -> str:

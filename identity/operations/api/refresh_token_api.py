@@ -10,7 +10,7 @@ from identity.domain.authorization import client_authentication
 from identity.domain.clients import refresh_tokens as rules
 from identity.domain.clients import security_profiles
 from identity.errors import Invalid, InvalidRequest, NotFound, OAuth2Error, Unauthorized
-from identity.events.changes import Event
+from identity.events.changes import Change, Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.clients import bearer_tokens, clients
 from identity.operations.clients.bearer_tokens import Bearer
@@ -202,12 +202,8 @@ async def _end_of_user(
         return
     chosen = None if application_id is None else ApplicationId(application_id)
     sign_out = await session_termination.prepare(services, call, user, chosen)
-
-    async def nothing_else(_session: Session | None) -> None:
-        """The sign-out is the whole change."""
-
-    change = session_termination.together(services, call, sign_out, nothing_else)
-    await services.bus.perform(call.within(tenant_id), change, offered=sign_out.events)
+    change = Change(session_termination.writes(services, call, sign_out), sign_out.events)
+    await services.bus.commit(call.within(tenant_id), change)
     await session_termination.finish(services, call, sign_out)
 
 

@@ -5,8 +5,12 @@ Withdrawing one signs the application out: its refresh tokens end, and the acces
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 from identity.call import Call, Document
 from identity.errors import NotFound
+from identity.events.changes import Change, Write
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.objects import user_lookup
 from identity.operations.sessions import session_termination
@@ -42,14 +46,17 @@ async def withdraw(services: Services, call: Call, user_id: str, application_id:
     user = await _user(services, call, user_id)
     tenant_id, client_id = TenantId(user["tenantId"]), ApplicationId(application_id)
     sign_out = await session_termination.prepare(services, call, user, client_id)
-
-    async def write(session: Session | None) -> None:
-        if not await services.scope_consents.remove(tenant_id, UserId(user["id"]), client_id, session):
-            raise NotFound(log_detail=f"scope consent of {user_id} for {application_id}")
-
-    change = session_termination.together(services, call, sign_out, write, as_one=True)
-    await services.bus.perform(call.within(tenant_id), change, announced=list(sign_out.events))
+    remove = functools.partial(_remove, services, tenant_id, UserId(user["id"]), client_id)
+    writes: list[Write[Any]] = [remove, *session_termination.writes(services, call, sign_out)]
+    await services.bus.commit(call.within(tenant_id), Change(writes, after_commit=sign_out.events))
     await session_termination.finish(services, call, sign_out)
+
+
+async def _remove(
+    services: Services, tenant_id: TenantId, user_id: UserId, client_id: ApplicationId, session: Session | None
+) -> None:
+    if not await services.scope_consents.remove(tenant_id, user_id, client_id, session):
+        raise NotFound(log_detail=f"scope consent of {user_id} for {client_id}")
 
 
 async def _user(services: Services, call: Call, user_id: str) -> Document:

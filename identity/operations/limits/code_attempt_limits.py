@@ -1,7 +1,7 @@
-"""Wrong codes of few letters, counted for whom they are about, however often somebody starts anew.
+"""Limits of incorrect verification codes per account, across all codes that were sent to it.
 
-The five tries that one id stands do not hold off whoever may ask for another id: these counters do, and nothing but
-time resets them. Of a million codes somebody who tries a hundred a day finds one in thirty years.
+An id allows five attempts, but a new id can be requested at any time. These limits hold across ids, and only time
+resets them: at 100 attempts a day, guessing one of a million codes takes 30 years on average.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _DAY_SECONDS: Final = 86_400
 
 
 async def count_attempt(services: Services, tenant_id: TenantId, kind: str, owner: str) -> None:
-    """Count a try, before anything is compared. Raises Unavailable when there were too many."""
+    """Count an attempt before anything is compared. Raises Unavailable when the limit is exceeded."""
     wait_seconds = await services.rate_limits.consume(tenant_id, _limits(kind, owner))
     if wait_seconds is not None:
         raise Unavailable(f"Too many incorrect codes. Try again in {wait_seconds} seconds.")
 
 
 async def give_back(services: Services, tenant_id: TenantId, kind: str, owner: str) -> None:
-    """The code was right: its try does not count."""
+    """Refund an attempt with a correct code."""
     await services.rate_limits.refund(tenant_id, _limits(kind, owner))
 
 

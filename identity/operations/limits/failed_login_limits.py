@@ -1,13 +1,13 @@
-"""Rate limits of failed logins: by account, by the user's address, and by both.
+"""Rate limits of failed logins: by account, by IP address, and by both.
 
-An attempt is taken before credentials are compared and given back when they were right. Nothing but time resets a
-counter. A tenant that enables `rateLimitConfiguration.failedLogin` limits the account itself, wherever attempts come
-from. Without that setting nobody can lock the owner of an account out by failing on purpose: after `ACCOUNT_FAILURES`
-failures each network has `NETWORK_FAILURES` more attempts at the account, so that guessing from many addresses is
-slow while the owner, at an address of their own, still logs in.
+An attempt is counted before the credentials are compared and refunded if they were correct. Only time resets a counter.
+A tenant that enables `rateLimitConfiguration.failedLogin` limits the account itself, wherever attempts come from.
+Without that setting the owner of an account cannot be locked out by deliberate failures: after `ACCOUNT_FAILURES`
+failures each network has `NETWORK_FAILURES` more attempts at the account, so that guessing from many addresses is slow
+while the owner, at another address, can still log in.
 
-The address is the one in `Call.user_address`: callers with an API key and authenticated clients act for many users,
-and count only under an address that they state.
+The address is `Call.user_address`: callers with an API key and authenticated clients act for many users, and count only
+under an address that they state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from identity.services import Services
 from identity.store.rate_limits import Limit
 
 ACCOUNT_FAILURES: Final = 100
-"""How many failures an account has in a window before attempts are limited by network as well."""
+"""The number of failures per account and window before attempts are limited by network as well."""
 NETWORK_FAILURES: Final = 10
 ADDRESS_FAILURES: Final = 500
 FAILURE_WINDOW_SECONDS: Final = 900
@@ -33,7 +33,7 @@ FAILURE_WINDOW_SECONDS: Final = 900
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CountedAttempt:
-    """The limits that an attempt was counted against; with `wait_seconds` it was refused, and counts nowhere."""
+    """The limits that an attempt counts against; with `wait_seconds` it was rejected and counts against none."""
 
     limits: Sequence[Limit]
     wait_seconds: int | None = None
@@ -42,7 +42,7 @@ class CountedAttempt:
 async def count_attempt(
     services: Services, call: Call, tenant: Document, user: Document | None, login_id: str = ""
 ) -> CountedAttempt:
-    """Count an attempt at an account; one that does not exist is counted by its login id, with the same outcome."""
+    """Count an attempt at an account. An unknown login id is counted in its place, with the same results."""
     tenant_id = TenantId(tenant["id"])
     account = rules.login_key(login_id) if user is None else str(user["id"])
     configured = tenant["rateLimitConfiguration"]["failedLogin"]
@@ -52,22 +52,22 @@ async def count_attempt(
     wait_seconds = await services.rate_limits.consume(tenant_id, [limit])
     if wait_seconds is not None and configured["enabled"]:
         return CountedAttempt((), wait_seconds)
-    taken = [limit] if wait_seconds is None else []
-    others = [*([] if taken else _by_network(call, account)), *address_limits(call)]
+    counted = [limit] if wait_seconds is None else []
+    others = [*([] if counted else _by_network(call, account)), *address_limits(call)]
     wait_seconds = await services.rate_limits.consume(tenant_id, others)
     if wait_seconds is not None:
-        await services.rate_limits.refund(tenant_id, taken)
+        await services.rate_limits.refund(tenant_id, counted)
         return CountedAttempt((), wait_seconds)
-    return CountedAttempt((*taken, *others))
+    return CountedAttempt((*counted, *others))
 
 
 async def give_back(services: Services, tenant: Document, attempt: CountedAttempt) -> None:
-    """Give back an attempt that succeeded, or whose credentials were not compared."""
+    """Refund an attempt that succeeded, or whose credentials were not compared."""
     await services.rate_limits.refund(TenantId(tenant["id"]), attempt.limits)
 
 
 def address_limits(call: Call) -> list[Limit]:
-    """The limit of failures from the user's address, for all accounts together; none where that is not known."""
+    """Return the limit of failures of the user's address across accounts; none if the address is unknown."""
     address = call.user_address
     if address is None:
         return []
@@ -75,8 +75,8 @@ def address_limits(call: Call) -> list[Limit]:
 
 
 def too_many_attempts(wait_seconds: int) -> Unavailable:
-    """The error of an attempt that was refused."""
-    return Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
+    """Return the error of a rejected attempt."""
+    return Unavailable(f"Too many failed attempts. Try again in {wait_seconds} seconds.")
 
 
 def _by_network(call: Call, account: str) -> list[Limit]:

@@ -95,14 +95,14 @@ async def complete(
 ) -> CompletedPasswordChange:
     """Set the password. Raises as `password_changes.complete` does."""
     call = call.within(TenantId(change.found.tenant["id"]))
-    trust = PresentedTrust(is_given=change.is_shown)
+    trust = PresentedTrust(is_verified=change.is_shown)
     return await password_changes.complete(services, call, change_id, password, trust=trust)
 
 
 async def _judged(
     services: Services, call: Call, found: ValidChangePasswordId, change_id: str, browser: str
 ) -> TwoFactorForm | PasswordForm:
-    if found.about.is_trusted or not password_changes.requires_trust_token(found.tenant, found.user):
+    if found.details.is_trusted or not password_changes.requires_trust_token(found.tenant, found.user):
         return PasswordForm(found, is_shown=False)
     if await _remembered(services, _SHOWN, found, change_id, browser) is not None:
         return PasswordForm(found, is_shown=True)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.two_factor import two_factor
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid, NotFound, Unavailable
-from identity.events.changes import Event
+from identity.events.changes import Change, Event
 from identity.ids import Secret, TenantId, UserId
 from identity.operations.limits import failed_login_limits, message_limits
 from identity.operations.login import failed_login_lockout, one_time_passwords, two_factor_challenges
@@ -37,20 +38,20 @@ SETUP_TEMPLATE: Final = "setPasswordEmailTemplateId"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PresentedTrust:
-    """How a caller shows that a second factor was there: a trust token, with its challenge; or by having seen it."""
+    """Evidence of a completed second factor: a trust token with its challenge, or `is_verified` by the caller."""
 
     token: str | None = dataclasses.field(default=None, repr=False)
     challenge: str | None = dataclasses.field(default=None, repr=False)
-    is_given: bool = False
+    is_verified: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PasswordChange:
-    """A password that a user is to have, and what speaks for it.
+    """A new password, with what authorizes the change.
 
-    `uses` are used up in the write: of those who show them one gets through. `is_reset`: by a change password id.
-    `is_forced`: the user had no choice, and it is never too early. `mailed_to`: the address that the id was mailed to,
-    which counts while it is the user's, and is verified by that.
+    `uses` are consumed in the write; of concurrent changes with the same use one succeeds. `is_reset`: a change
+    password id authorizes it. `is_forced`: the change was required, so that the minimum password age does not apply.
+    `mailed_to`: the address to which the id was mailed; it has to be the user's, and the change verifies it.
     """
 
     password: str = dataclasses.field(repr=False)
@@ -63,7 +64,7 @@ class PasswordChange:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompletedPasswordChange:
-    """A change that was made; the one-time password logs the user in."""
+    """A completed change; the user can log in with the one-time password."""
 
     user: Document
     one_time_password: Secret
@@ -82,18 +83,19 @@ async def start_reset(
     state: Document | None = None,
     *,
     send: bool = True,
-    wanted: str | None = None,
+    requested_id: str | None = None,
 ) -> Secret:
-    """Hand out an id for a user who forgot the password and, to `send`, mail it by the template there is.
+    """Issue an id for a user who forgot the password and, with `send`, mail it if there is a template.
 
-    `wanted` is an id of the caller's choice. Raises Unavailable when the tenant allows no more for now, and Invalid.
+    `requested_id` is chosen by the caller. Raises Invalid if it is in use, and Unavailable when the tenant's limit is
+    exceeded.
     """
     await message_limits.count_message(services, tenant, "forgotPassword", user["id"])
-    mailed_to = rules.email_address(user) if send else None
-    about = ChangePasswordDetails(
+    mailed_to = user_rules.email_address(user) if send else None
+    details = ChangePasswordDetails(
         mailed_to=mailed_to, state=state, application_id=None if application is None else application["id"]
     )
-    change_id = await change_password_ids.issue(services, tenant, user, about, wanted=wanted)
+    change_id = await change_password_ids.issue(services, tenant, user, details, requested_id=requested_id)
     call = call.within(TenantId(tenant["id"]))
     await services.bus.announce(call, [user_events.about("user.password.reset.start", user)])
     if send and await _send_mail(services, call, tenant, user, application, FORGOT_TEMPLATE, change_id, state):
@@ -105,8 +107,8 @@ async def send_setup_mail(
     services: Services, call: Call, tenant: Document, user: Document, application: Document | None = None
 ) -> None:
     """Mail a new user the id with which to set a first password."""
-    about = ChangePasswordDetails(is_setup=True, mailed_to=rules.email_address(user))
-    change_id = await change_password_ids.issue(services, tenant, user, about)
+    details = ChangePasswordDetails(is_setup=True, mailed_to=user_rules.email_address(user))
+    change_id = await change_password_ids.issue(services, tenant, user, details)
     await _send_mail(services, call, tenant, user, application, SETUP_TEMPLATE, change_id, None)
 
 
@@ -121,13 +123,13 @@ async def issue_required_change_id(
     application: Document | None = None,
     is_trusted: bool = False,
 ) -> Secret:
-    """Hand out an id to a user who knows the password, and has to change it before anything else.
+    """Issue an id to a user who logged in and has to change the password.
 
-    `reason` is Administrative, Breached, Expired or Validation. `is_trusted`: the second factor was there.
+    `reason` is Administrative, Breached, Expired or Validation. `is_trusted`: the user completed a second factor.
     """
     application_id = None if application is None else application["id"]
-    about = ChangePasswordDetails(reason=reason, state=state, application_id=application_id, is_trusted=is_trusted)
-    return await change_password_ids.issue(services, tenant, user, about)
+    details = ChangePasswordDetails(reason=reason, state=state, application_id=application_id, is_trusted=is_trusted)
+    return await change_password_ids.issue(services, tenant, user, details)
 
 
 async def request_reset(
@@ -135,7 +137,7 @@ async def request_reset(
     call: Call,
     tenant: Document,
     login_id: str,
-    types: Sequence[str] = rules.LOGIN_ID_TYPES,
+    types: Sequence[str] = user_rules.LOGIN_ID_TYPES,
     application: Document | None = None,
     state: Document | None = None,
 ) -> None:
@@ -146,9 +148,9 @@ async def request_reset(
     """
     tenant_id = TenantId(tenant["id"])
     await message_limits.count_message_from_address(services, call, tenant, "forgotPassword")
-    await message_limits.count_message(services, tenant, "forgotPassword", rules.login_key(login_id))
+    await message_limits.count_message(services, tenant, "forgotPassword", user_rules.login_key(login_id))
     user = await services.users.find_by_login_id(tenant_id, login_id, types)
-    if user is None or not user["active"] or rules.email_address(user) is None:
+    if user is None or not user["active"] or user_rules.email_address(user) is None:
         return
     await services.background_work.begin(
         "forgot password", _start_reset_if_allowed(services, call, tenant, user, application, state)
@@ -156,9 +158,10 @@ async def request_reset(
 
 
 async def get_valid_id(services: Services, call: Call, change_id: str) -> ValidChangePasswordId:
-    """What an id stands for, without using it; see `requires_trust_token` for what else it takes.
+    """Return a valid id without consuming it; see `requires_trust_token` for what else the change requires.
 
-    One address may only try so many that are none: a tenant's ids may be short. Raises NotFound, and Unavailable.
+    The number of invalid ids per IP address is limited, since a tenant can configure short ids. Raises NotFound and
+    Unavailable.
     """
     limit = failed_login_limits.address_limits(call)
     counted_in = call.tenant_id or services.default_tenant_id
@@ -171,14 +174,16 @@ async def get_valid_id(services: Services, call: Call, change_id: str) -> ValidC
 
 
 def requires_trust_token(tenant: Document, user: Document) -> bool:
-    """Whether a user has a second factor without which nobody changes the password."""
+    """Whether the user has a second factor, which a password change requires then."""
     has_methods = bool(user["twoFactor"]["methods"])
     return has_methods and two_factor.is_challenged(tenant, None, user, is_trusted=False)
 
 
 def trust_token_required() -> Invalid:
-    """The error of a change that takes a trust token."""
-    message = "The user has a second factor: a [trustToken] of a completed two-factor login is required."
+    """Return the error of a change without the required trust token."""
+    message = (
+        "The user has two-factor authentication enabled. A [trustToken] of a completed two-factor login is required."
+    )
     return Invalid.whole("[TrustTokenRequired]", message)
 
 
@@ -191,68 +196,64 @@ async def complete(
     current_password: str | None = None,
     trust: PresentedTrust = _NO_TRUST,
 ) -> CompletedPasswordChange:
-    """Set the password of the user whom an id was made for; of many who show it one gets through.
+    """Set the password of the user of an id; of concurrent callers with the same id one succeeds.
 
-    Raises NotFound for an id that does not count, Invalid for a password that breaks the rules, a trust token that is
-    missing or wrong, and a wrong `current_password`; WebhookTransactionFailed, with the id still good.
+    Raises:
+        NotFound: the id is not valid.
+        Invalid: the password violates a rule, the trust token is missing or invalid, or `current_password` is
+            incorrect.
+        WebhookTransactionFailed: a webhook vetoed the change; the id remains valid.
     """
     found = await change_password_ids.get_valid(services, call.tenant_id, change_id)
-    tenant, user, about = found.tenant, found.user, found.about
+    tenant, user, details = found.tenant, found.user, found.details
     tenant_id = TenantId(tenant["id"])
     if current_password is not None:
         await require_current_password(services, call, tenant, user, current_password)
     uses = await verify_trust(services, found, trust)
-    application = await _find_application(services, tenant_id, about.application_id)
+    application = await _find_application(services, tenant_id, details.application_id)
     change = PasswordChange(
         password,
         (services.one_time_tokens.use(tenant_id, change_password_ids.KIND, change_id), *uses),
         is_reset=True,
-        is_forced=about.reason is not None or about.is_setup,
-        mailed_to=about.mailed_to,
+        is_forced=details.reason is not None or details.is_setup,
+        mailed_to=details.mailed_to,
         application=application,
     )
     changed = await change_password(services, call, tenant, user["id"], change)
-    had_factor = trust.is_given or bool(uses)
-    trusted_at = (about.application_id or one_time_passwords.TENANT_ALONE) if about.is_trusted else None
-    login = one_time_passwords.OneTimePasswordDetails(about.state, has_second_factor=had_factor, trusted_at=trusted_at)
+    had_factor = trust.is_verified or bool(uses)
+    trusted_at = (details.application_id or one_time_passwords.TENANT_ALONE) if details.is_trusted else None
+    login = one_time_passwords.OneTimePasswordDetails(
+        details.state, has_second_factor=had_factor, trusted_at=trusted_at
+    )
     return CompletedPasswordChange(
-        changed, await one_time_passwords.issue(services, tenant, changed, login), about.state
+        changed, await one_time_passwords.issue(services, tenant, changed, login), details.state
     )
 
 
 async def verify_trust(
     services: Services, found: ValidChangePasswordId, trust: PresentedTrust
 ) -> tuple[OneTimeTokenUse, ...]:
-    """What is used up where a user has a second factor. Raises Invalid without a trust token that is good."""
-    if trust.is_given or found.about.is_trusted or not requires_trust_token(found.tenant, found.user):
+    """Return the single use of the trust token, if the change requires one. Raises Invalid without a valid one."""
+    if trust.is_verified or found.details.is_trusted or not requires_trust_token(found.tenant, found.user):
         return ()
     if trust.token is None:
         raise trust_token_required()
     if not await two_factor_trust.is_valid_trust_token(services, found.user, trust.token, trust.challenge):
-        raise Invalid.field("invalid", "trustToken", "The [trustToken] is not one of this user, or is over.")
+        raise Invalid.field("invalid", "trustToken", "The [trustToken] has expired or belongs to another user.")
     return (two_factor_trust.trust_token_use(services, found.user, trust.token),)
 
 
 async def change_password(
     services: Services, call: Call, tenant: Document, user_id: str, change: PasswordChange
 ) -> Document:
-    """Give a user a new password, whoever vouches for it; answers the user. Raises as `complete` does.
+    """Set a user's password and return the user. Raises as `complete` does.
 
-    What was handed out for a change before counts no more, sessions end, and refresh tokens where the tenant has it.
+    Outstanding ids, one-time passwords and challenges become invalid. SSO sessions end, and refresh tokens are revoked
+    if the tenant configures it.
     """
     tenant_id = TenantId(tenant["id"])
     call = call.within(tenant_id)
-
-    async def attempt() -> tuple[Document, bool]:
-        stored = await services.users.get(tenant_id, user_id)
-        _require_unchanged(stored, change)
-        user = await _with_new_password(services, call, tenant, stored, change)
-        verifies = _verifies_email(tenant, stored, change)
-        if verifies:
-            user = rules.with_verified_email(user, "Implicit", call.now)
-        await _commit(services, call, tenant, stored, rules.with_derived_members(user), change, verifies=verifies)
-        return user, verifies
-
+    attempt = functools.partial(_attempt_change, services, call, tenant, user_id, change)
     user, verifies = await crud.retry_on_conflict(attempt)
     await revoke_outstanding(services, user)
     if change.is_reset:
@@ -268,6 +269,20 @@ async def change_password(
     return user
 
 
+async def _attempt_change(
+    services: Services, call: Call, tenant: Document, user_id: str, change: PasswordChange
+) -> tuple[Document, bool]:
+    """Set the password once; return the user, and whether the change verified the email address. Raises Conflict."""
+    stored = await services.users.get(TenantId(tenant["id"]), user_id)
+    _require_unchanged(stored, change)
+    user = await _with_new_password(services, call, tenant, stored, change)
+    verifies = _verifies_email(tenant, stored, change)
+    if verifies:
+        user = user_rules.with_verified_email(user, "Implicit", call.now)
+    await _commit(services, call, tenant, stored, user_rules.with_derived_members(user), change, verifies=verifies)
+    return user, verifies
+
+
 async def _start_reset_if_allowed(
     services: Services,
     call: Call,
@@ -276,13 +291,13 @@ async def _start_reset_if_allowed(
     application: Document | None,
     state: Document | None,
 ) -> None:
-    """A user who gets no more mails for now gets none; nobody is there to be told."""
+    """Start a reset, unless the user's limit of messages is exceeded, which the anonymous caller does not learn."""
     with contextlib.suppress(Unavailable):
         await start_reset(services, call, tenant, user, application, state)
 
 
 async def revoke_outstanding(services: Services, user: Document) -> None:
-    """After a new password, however it came about: what was handed out for the one before is worth nothing now."""
+    """After any change of the password: revoke change password ids, one-time passwords and two-factor challenges."""
     await change_password_ids.revoke_all(services, user)
     await one_time_passwords.revoke_all(services, user)
     await two_factor_challenges.revoke_challenges(services, user)
@@ -291,7 +306,7 @@ async def revoke_outstanding(services: Services, user: Document) -> None:
 async def require_current_password(
     services: Services, call: Call, tenant: Document, user: Document, password: str
 ) -> None:
-    """Raise Invalid for a wrong `currentPassword`, and Unavailable after too many: they count as failed logins do."""
+    """Raise Invalid for an incorrect `currentPassword`, which counts as a failed login; Unavailable after too many."""
     attempt = await failed_login_limits.count_attempt(services, call, tenant, user)
     if attempt.wait_seconds is not None:
         raise failed_login_limits.too_many_attempts(attempt.wait_seconds)
@@ -301,22 +316,22 @@ async def require_current_password(
 
 
 def wrong_current_password() -> Invalid:
-    """The error of a `currentPassword` that is not the user's."""
+    """Return the error of an incorrect `currentPassword`."""
     return Invalid.field("invalid", "currentPassword", "The [currentPassword] is not the user's password.")
 
 
 def _require_unchanged(stored: Document, change: PasswordChange) -> None:
-    """Raise NotFound where the user was locked, or left the address of the id, since the id was looked at."""
+    """Raise NotFound if the user was deactivated, or changed the address that the id was mailed to, in the meantime."""
     if change.is_reset and not stored["active"]:
         raise NotFound(log_detail="the user was deactivated meanwhile")
-    if change.mailed_to not in {None, rules.email_address(stored)}:
+    if change.mailed_to not in {None, user_rules.email_address(stored)}:
         raise NotFound(log_detail="the user has another address meanwhile")
 
 
 async def _with_new_password(
     services: Services, call: Call, tenant: Document, stored: Document, change: PasswordChange
 ) -> Document:
-    """The user with the new password. Raises Invalid."""
+    """Return the next version of the user, with the new password. Raises Invalid."""
     password = user_passwords.under_tenant_scheme(tenant, change.password)
     is_forced = change.is_forced or stored["passwordChangeRequired"]
     errors: list[FieldError] = user_passwords.policy_problems(tenant, stored, password, PATH)
@@ -327,14 +342,14 @@ async def _with_new_password(
     crud.require_no_errors(errors)
     user = await user_passwords.with_password(services, tenant, stored, password, call.now)
     user = {name: value for name, value in user.items() if name != "passwordChangeReason"}
-    moved = max(call.now, int(stored["lastUpdateInstant"]) + 1)
-    return {**user, "passwordChangeRequired": False, "lastUpdateInstant": moved}
+    version = max(call.now, int(stored["lastUpdateInstant"]) + 1)
+    return {**user, "passwordChangeRequired": False, "lastUpdateInstant": version}
 
 
 def _verifies_email(tenant: Document, stored: Document, change: PasswordChange) -> bool:
     is_allowed = tenant["emailConfiguration"]["implicitEmailVerificationAllowed"]
-    is_proven = change.mailed_to is not None and change.mailed_to == stored.get("email")
-    return bool(is_proven and is_allowed and not stored["verified"])
+    is_own_address = change.mailed_to is not None and change.mailed_to == stored.get("email")
+    return bool(is_own_address and is_allowed and not stored["verified"])
 
 
 async def _commit(
@@ -347,22 +362,34 @@ async def _commit(
     *,
     verifies: bool,
 ) -> None:
-    tenant_id = TenantId(tenant["id"])
-    ends = tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onPasswordChanged"]
-    sign_out = await session_termination.prepare(services, call, user) if ends else None
-    offered = [*(sign_out.events if sign_out else ()), *(user_events.of_verified_email(user) if verifies else ())]
+    revokes = tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onPasswordChanged"]
+    termination = await session_termination.prepare(services, call, user) if revokes else None
+    await services.bus.commit(
+        call,
+        Change(
+            writes=[
+                functools.partial(_write, services, stored, user, change),
+                *session_termination.writes(services, call, termination),
+            ],
+            before_commit=[
+                *(termination.events if termination else ()),
+                *(user_events.of_verified_email(user) if verifies else ()),
+            ],
+            after_commit=_password_events(user, change),
+        ),
+    )
+    await session_termination.finish(services, call, termination)
+    await sso_sessions.end_all(services, call, TenantId(tenant["id"]), UserId(user["id"]))
 
-    async def write(session: Session | None) -> None:
-        for use in change.uses:
-            if not await use.consume():
-                raise NotFound(log_detail="what allowed the change of password was used meanwhile")
-        await change_password_ids.revoke_all(services, user)
-        await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
 
-    together = session_termination.together(services, call, sign_out, write)
-    await services.bus.perform(call, together, offered, _password_events(user, change))
-    await session_termination.finish(services, call, sign_out)
-    await sso_sessions.end_all(services, call, tenant_id, UserId(user["id"]))
+async def _write(
+    services: Services, stored: Document, user: Document, change: PasswordChange, session: Session | None
+) -> None:
+    for use in change.uses:
+        if not await use.consume():
+            raise NotFound(log_detail="the token that authorizes the password change was used meanwhile")
+    await change_password_ids.revoke_all(services, user)
+    await services.users.replace(TenantId(user["tenantId"]), user, stored["lastUpdateInstant"], session)
 
 
 def _password_events(user: Document, change: PasswordChange) -> list[Event]:
@@ -380,7 +407,7 @@ async def _send_mail(
     change_id: str,
     state: Document | None,
 ) -> bool:
-    """Mail an id; whether there was a template, and it could be rendered."""
+    """Mail an id; False without a template, or if it could not be rendered."""
     template_id = user_notifications.template_of(tenant, application, name)
     if template_id is None:
         return False

@@ -1,7 +1,7 @@
-"""Change password ids: the secrets of the mails and answers that let somebody set a new password without the old one.
+"""Change password ids: the secrets in mails and responses that authorize setting a new password without the old one.
 
-An id belongs to a user, and stops counting when the password changes in whatever way. One that was mailed counts only
-as long as the user has the address that it went to: who has read the mailbox that a user left cannot come back by it.
+An id belongs to a user and becomes invalid when the password changes in any way. A mailed id is valid only while the
+user has the address it was mailed to, so that access to a former mailbox does not give access to the account.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from identity.call import Document
 from identity.domain.objects import generated_ids
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.errors import Invalid, NotFound, Unavailable
 from identity.ids import Secret, TenantId
 from identity.services import Services
@@ -23,9 +23,9 @@ KIND: Final = "change-password"
 class ChangePasswordDetails:
     """What an id is for.
 
-    `reason`: of a change that a login asks for, and that nobody calls too early. `is_setup`: for the first password of
-    a user. `mailed_to`: the address that it goes to. `is_trusted`: a second factor was there already. `state` is the
-    caller's own, and comes back.
+    `reason`: of a change that a login requires, which the minimum password age does not prevent. `is_setup`: for the
+    first password of a user. `mailed_to`: the address it is mailed to. `is_trusted`: the user completed a second
+    factor. `state` is the caller's own, and returned.
     """
 
     reason: str | None = None
@@ -38,51 +38,56 @@ class ChangePasswordDetails:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValidChangePasswordId:
-    """An id that counts: the user's document is as it is stored now."""
+    """A valid id with its tenant and its user, as stored now."""
 
     tenant: Document
     user: Document
-    about: ChangePasswordDetails
+    details: ChangePasswordDetails
 
 
 async def issue(
-    services: Services, tenant: Document, user: Document, about: ChangePasswordDetails, *, wanted: str | None = None
+    services: Services,
+    tenant: Document,
+    user: Document,
+    details: ChangePasswordDetails,
+    *,
+    requested_id: str | None = None,
 ) -> Secret:
-    """Make an id, or take the one that is `wanted`; those of before go on counting.
+    """Issue an id, or the `requested_id`; earlier ids remain valid.
 
-    Raises Invalid when the wanted one is taken, Unavailable when the tenant's generator makes none that is free.
+    Raises Invalid if the requested id is in use, and Unavailable if the tenant's generator yields no unused one.
     """
     settings, prefix = (
         tenant["externalIdentifierConfiguration"],
-        "setupPassword" if about.is_setup else "changePassword",
+        "setupPassword" if details.is_setup else "changePassword",
     )
     secret = await services.one_time_tokens.issue(
         TenantId(tenant["id"]),
         KIND,
         str(user["id"]),
-        dataclasses.asdict(about),
+        dataclasses.asdict(details),
         int(settings[f"{prefix}IdTimeToLiveInSeconds"]),
-        make=lambda: wanted or generated_ids.new(settings[f"{prefix}IdGenerator"]),
+        make=lambda: requested_id or generated_ids.new(settings[f"{prefix}IdGenerator"]),
     )
     if secret is not None:
         return secret
-    if wanted is not None:
+    if requested_id is not None:
         raise Invalid.field("duplicate", "changePasswordId", "The [changePasswordId] is in use.")
-    raise Unavailable("Every change password id of the tenant's kind is taken. Try again.")
+    raise Unavailable("Every change password id of the configured form is in use. Try again.")
 
 
 async def get_valid(services: Services, tenant_id: TenantId | None, change_id: str) -> ValidChangePasswordId:
-    """What an id stands for, in the tenant if one is named. Raises NotFound for one that does not count."""
-    ticket = await services.one_time_tokens.find(tenant_id, KIND, change_id)
-    user = None if ticket is None else await services.users.find(ticket.tenant_id, ticket.owner)
-    if ticket is None or user is None or not user["active"]:
+    """Return a valid id, of the tenant if one is given. Raises NotFound."""
+    token = await services.one_time_tokens.find(tenant_id, KIND, change_id)
+    user = None if token is None else await services.users.find(token.tenant_id, token.owner)
+    if token is None or user is None or not user["active"]:
         raise NotFound(log_detail="no such change password id")
-    about = ChangePasswordDetails(**ticket.document)
-    if about.mailed_to not in {None, rules.email_address(user)}:
+    details = ChangePasswordDetails(**token.document)
+    if details.mailed_to not in {None, user_rules.email_address(user)}:
         raise NotFound(log_detail="the user has another address than the change password id was mailed to")
-    return ValidChangePasswordId(await services.tenants.get(None, ticket.tenant_id), user, about)
+    return ValidChangePasswordId(await services.tenants.get(None, token.tenant_id), user, details)
 
 
 async def revoke_all(services: Services, user: Document) -> None:
-    """Let every id of a user count no more: the password was changed."""
+    """Revoke every id of a user."""
     await services.one_time_tokens.revoke_all(TenantId(user["tenantId"]), KIND, str(user["id"]))

@@ -1,4 +1,4 @@
-"""Passwords of users: judged by the tenant's rules, hashed, verified, remembered."""
+"""Passwords of users: validate, hash, verify and rehash them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _FACTORS = {"argon2id": 2, "bcrypt": 12, "salted-hmac-sha256": 1, "phpass-md5": 
 _OTHER_FACTOR = 24_000
 
 PATH = "user.password"
-"""Where what is wrong with a password is told, unless a caller has another name for it."""
+"""The default member on which the errors of a password are reported."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewPassword:
-    """A password that was asked for, and how it is to be kept."""
+    """A new password, with the scheme and factor to hash it with."""
 
     password: str = dataclasses.field(repr=False)
     scheme: str
@@ -31,28 +31,30 @@ class NewPassword:
 
 
 def requested_password(tenant: Document, request: Document) -> NewPassword | None:
-    """The password in a user request, under the scheme it names or else the tenant's; None when it has none."""
+    """Return the password of a user request, under the scheme that it names or the tenant's; None if it has none."""
     if "password" not in request:
         return None
-    ours = tenant["passwordEncryptionConfiguration"]
-    scheme = request.get("encryptionScheme", ours["encryptionScheme"])
-    default = ours["encryptionSchemeFactor"] if scheme == ours["encryptionScheme"] else default_factor(scheme)
+    configured = tenant["passwordEncryptionConfiguration"]
+    scheme = request.get("encryptionScheme", configured["encryptionScheme"])
+    default = (
+        configured["encryptionSchemeFactor"] if scheme == configured["encryptionScheme"] else default_factor(scheme)
+    )
     return NewPassword(request["password"], scheme, request.get("factor", default))
 
 
 def under_tenant_scheme(tenant: Document, password: str) -> NewPassword:
-    """A password that is to be kept as the tenant has it."""
-    ours = tenant["passwordEncryptionConfiguration"]
-    return NewPassword(password, ours["encryptionScheme"], ours["encryptionSchemeFactor"])
+    """Return a password to be hashed with the tenant's scheme."""
+    configured = tenant["passwordEncryptionConfiguration"]
+    return NewPassword(password, configured["encryptionScheme"], configured["encryptionSchemeFactor"])
 
 
 def default_factor(scheme: str) -> int:
-    """The cost of a scheme where nobody says another."""
+    """Return the default factor of a scheme."""
     return _FACTORS.get(scheme, _OTHER_FACTOR)
 
 
 def policy_problems(tenant: Document, user: Document, password: NewPassword, path: str = PATH) -> list[FieldError]:
-    """What is wrong with a new password, apart from the user's past; told at `path`."""
+    """Return the violations of the tenant's policy, apart from those of earlier passwords, reported on `path`."""
     if not password_hashing.is_known(password.scheme):
         message = "The [user.encryptionScheme] is not known."
         return [FieldError.of("invalid", "user.encryptionScheme", message)]
@@ -79,15 +81,15 @@ async def change_problems(
     *,
     is_forced: bool = False,
 ) -> list[FieldError]:
-    """What is against a new password: a change too recent, its being used before, or its having become known.
+    """Return the errors of replacing a password: too early, used before, or breached.
 
-    A change that is `is_forced` on the user is never too early.
+    The minimum age does not apply to a change that `is_forced`.
     """
     age, rules = tenant["minimumPasswordAge"], tenant["passwordValidationRules"]["rememberPreviousPasswords"]
     changed = stored.get("passwordLastUpdateInstant")
     errors = []
-    is_young = changed is not None and later(Instant(changed), seconds=age["seconds"]) > now
-    if age["enabled"] and is_young and not is_forced:
+    is_recent = changed is not None and later(Instant(changed), seconds=age["seconds"]) > now
+    if age["enabled"] and is_recent and not is_forced:
         errors.append(FieldError.of("tooYoung", path, "The password was changed too recently."))
     if rules["enabled"]:
         for used in _remembered_passwords(stored)[: rules["count"]]:
@@ -100,7 +102,7 @@ async def change_problems(
 async def with_password(
     services: Services, tenant: Document, user: Document, password: NewPassword, now: Instant
 ) -> Document:
-    """The user with this password, hashed, and the one before remembered where the tenant asks for it."""
+    """Return the user with the hashed password; the previous one is remembered if the tenant requires it."""
     hashed = await services.passwords.hash(password.password, password.scheme, password.factor)
     rules = tenant["passwordValidationRules"]["rememberPreviousPasswords"]
     private = {name: value for name, value in user["private"].items() if name != "previousPasswords"}
@@ -109,9 +111,9 @@ async def with_password(
             dataclasses.asdict(used) for used in _remembered_passwords(user)[: rules["count"] - 1]
         ]
     private["password"] = dataclasses.asdict(hashed)
-    told = {name: value for name, value in user.items() if not name.startswith("breachedPassword")}
-    changed = {**told, "passwordLastUpdateInstant": now, "private": private}
-    # Whoever sets a password has asked `breaches.problems` before.
+    unmarked = {name: value for name, value in user.items() if not name.startswith("breachedPassword")}
+    changed = {**unmarked, "passwordLastUpdateInstant": now, "private": private}
+    # `change_problems` checked the password before.
     return (
         breach_rules.with_breach_status(changed, breach_rules.NOT_BREACHED, now)
         if breach_detection.is_enabled(services, tenant)
@@ -120,34 +122,34 @@ async def with_password(
 
 
 async def is_correct(services: Services, tenant: Document, user: Document | None, password: str) -> bool:
-    """Whether this is the user's password; takes its time for a user who does not exist or has no password.
+    """Whether the password is the user's. Takes the same time for a user who does not exist or has no password.
 
-    So does a wrong password that is kept under another scheme than the tenant's: an imported hash is often compared in
-    no time, which would tell that there is a user.
+    The same holds for an incorrect password that is hashed under another scheme than the tenant's: a fast imported hash
+    would otherwise reveal that the user exists.
     """
-    ours = tenant["passwordEncryptionConfiguration"]
-    usual = ours["encryptionScheme"], ours["encryptionSchemeFactor"]
+    configured = tenant["passwordEncryptionConfiguration"]
+    tenant_scheme = configured["encryptionScheme"], configured["encryptionSchemeFactor"]
     stored = None if user is None else password_hashing.stored_password(user)
     if stored is not None and await services.passwords.verify(password, stored):
         return True
-    if stored is None or (stored.scheme, stored.factor) != usual:
-        await services.passwords.verify_decoy(password, *usual)
+    if stored is None or (stored.scheme, stored.factor) != tenant_scheme:
+        await services.passwords.verify_decoy(password, *tenant_scheme)
     return False
 
 
 async def rehash(services: Services, tenant: Document, user: Document, password: str) -> None:
-    """After a good login: keep the password under the tenant's scheme from now on, where the tenant asks for it."""
-    ours = tenant["passwordEncryptionConfiguration"]
+    """Rehash the password of a login with the tenant's scheme, if `modifyEncryptionSchemeOnLogin` is enabled."""
+    configured = tenant["passwordEncryptionConfiguration"]
     old = user["private"]["password"]
-    scheme, factor = ours["encryptionScheme"], ours["encryptionSchemeFactor"]
-    if not ours["modifyEncryptionSchemeOnLogin"] or (old["scheme"], old["factor"]) == (scheme, factor):
+    scheme, factor = configured["encryptionScheme"], configured["encryptionSchemeFactor"]
+    if not configured["modifyEncryptionSchemeOnLogin"] or (old["scheme"], old["factor"]) == (scheme, factor):
         return
     fresh = dataclasses.asdict(await services.passwords.hash(password, scheme, factor))
     await services.users.rehash_password(user["tenantId"], user["id"], old, fresh)
 
 
 def _remembered_passwords(user: Document) -> list[StoredPassword]:
-    """The passwords that are remembered, the present one first."""
+    """Return the remembered passwords, the current one first."""
     present = password_hashing.stored_password(user)
-    earlier = [StoredPassword(**kept) for kept in user["private"].get("previousPasswords", [])]
+    earlier = [StoredPassword(**stored) for stored in user["private"].get("previousPasswords", [])]
     return earlier if present is None else [present, *earlier]

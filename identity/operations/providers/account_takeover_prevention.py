@@ -8,6 +8,8 @@ the earlier registrant could still sign in ends.
 from __future__ import annotations
 
 import dataclasses
+import functools
+from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.users import users as rules
@@ -21,7 +23,6 @@ from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import identity_provider_links
 from identity.operations.verification import email_changes, verification_codes
 from identity.services import Services
-from identity.store.mongo import Session
 
 _CREDENTIALS = frozenset({"password", "previousPasswords", "verifiedPhone"})
 
@@ -84,14 +85,14 @@ def within(services: Services, call: Call, claim: AccountClaim | None, change: W
     if claim is None:
         return change
     tenant_id, user_id = TenantId(claim.stored["tenantId"]), claim.stored["id"]
-
-    async def write(session: Session | None) -> None:
-        # Before the change: it writes the link that stays.
-        await services.identity_provider_links.delete_all(tenant_id, {"userId": user_id}, session)
-        await two_factor_trust.revoke_all(services, claim.stored, session)
-        await change(session)
-
-    return session_termination.together(services, call, claim.sign_out, write, as_one=True)
+    writes: list[Write[Any]] = [
+        # Before the change, which writes the new link.
+        functools.partial(services.identity_provider_links.delete_all, tenant_id, {"userId": user_id}),
+        functools.partial(two_factor_trust.revoke_all, services, claim.stored),
+        change,
+        *session_termination.writes(services, call, claim.sign_out),
+    ]
+    return functools.partial(services.database.execute, writes)
 
 
 async def finish(services: Services, call: Call, claim: AccountClaim | None) -> None:

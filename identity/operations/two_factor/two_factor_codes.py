@@ -1,4 +1,4 @@
-"""One-time codes of second factors: made, sent by email or text message, and compared."""
+"""Two-factor codes: generate, send and compare them."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from identity.services import Services
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CodeAddress:
-    """Where codes of a method go: an email address or a phone number."""
+    """The address to which the codes of a method are sent: an email address or a phone number."""
 
     method: str
     value: str
 
     @classmethod
     def of(cls, method: Document) -> CodeAddress | None:
-        """The address of a user's method; None for one that needs no messages."""
+        """Return the address of a user's method; None for a method without messages."""
         member = two_factor.ADDRESS_MEMBERS.get(method["method"])
         return None if member is None else cls(method["method"], method[member])
 
 
 def generate(tenant: Document) -> Secret:
-    """A code as the tenant wants them."""
+    """Generate a code of the form that the tenant configures."""
     return generated_ids.new(tenant["externalIdentifierConfiguration"]["twoFactorOneTimeCodeIdGenerator"])
 
 
 def hash_code(code: str) -> str:
-    """What may be stored of a code: codes of letters count in either case."""
+    """Return the hash of a code, which is what is stored. Codes are case-insensitive."""
     return fingerprint(code.strip().upper())
 
 
-def matches(stored: str, shown: str) -> bool:
-    """Whether a code is the one that was stored."""
-    return same_secret(stored, hash_code(shown))
+def matches(code_hash: str, code: str) -> bool:
+    """Whether a code has this hash."""
+    return same_secret(code_hash, hash_code(code))
 
 
 def require_sendable(tenant: Document, application: Document | None, address: CodeAddress | None) -> str:
-    """The id of the template by which a code can be sent. Raises Invalid with `[cannotSend]method`."""
+    """Return the id of the message template for a code. Raises Invalid with `[cannotSend]method` if there is none."""
     template_id = None if address is None else _template_id(tenant, application, address.method)
     if template_id is None:
         message = "Codes of this method are not sent, or tenant and application name no template for them."
@@ -54,7 +54,7 @@ def require_sendable(tenant: Document, application: Document | None, address: Co
 
 
 async def count_message(services: Services, tenant: Document, user_id: str) -> None:
-    """Count a message with a code. Raises Unavailable when the tenant allows no more for now."""
+    """Count a message with a code. Raises Unavailable when the tenant's limit is exceeded."""
     await message_limits.count_message(services, tenant, "sendTwoFactor", user_id)
 
 
@@ -88,31 +88,31 @@ async def send(
     )
 
 
-def matching_step(method: Document, shown: str, call: Call) -> int | None:
-    """The time step of the code that an authenticator app shows now, or showed a moment ago."""
+def matching_step(method: Document, code: str, call: Call) -> int | None:
+    """Return the current or adjacent time step whose authenticator code this is, or None."""
     if method["method"] != two_factor.AUTHENTICATOR or not method.get("secret"):
         return None
-    return totp.matching_step(method["secret"], method.get("authenticator", {}), shown.strip(), call.now)
+    return totp.matching_step(method["secret"], method.get("authenticator", {}), code.strip(), call.now)
 
 
 class AuthenticatorCodeUse:
-    """The one use of an authenticator's code, for a write that may run again (RFC 6238 section 5.2)."""
+    """The single use of an authenticator code, for a write that may run again (RFC 6238 section 5.2)."""
 
     def __init__(self, services: Services, user: Document, secret: str, settings: Document, step: int) -> None:
         self._services = services
-        self._named = (TenantId(user["tenantId"]), "totp", f"{user['id']} {fingerprint(secret)}", str(step))
+        self._key = (TenantId(user["tenantId"]), "totp", f"{user['id']} {fingerprint(secret)}", str(step))
         self._seconds = totp.lifetime_seconds(settings) * 2
-        self._is_ours = False
+        self._is_consumed = False
 
     async def is_used(self) -> bool:
-        """Whether the code was used before, which spares webhooks a login that comes to nothing."""
-        return await self._services.one_time_ids.is_used(*self._named)
+        """Whether the code was used before; checked early, so that webhooks receive no login that would fail."""
+        return await self._services.one_time_ids.is_used(*self._key)
 
     async def consume(self) -> bool:
-        """Whether the code was not used before this write; of all writes one gets it."""
-        if not self._is_ours:
-            self._is_ours = await self._services.one_time_ids.mark_used(*self._named, self._seconds)
-        return self._is_ours
+        """Consume the code; True for one caller only, also when its write runs again."""
+        if not self._is_consumed:
+            self._is_consumed = await self._services.one_time_ids.mark_used(*self._key, self._seconds)
+        return self._is_consumed
 
 
 def _template_id(tenant: Document, application: Document | None, method: str) -> str | None:

@@ -1,13 +1,15 @@
-"""The second factors that a user has: added, named and removed with a code that shows they work, and recovery codes.
+"""Two-factor methods of a user: add, rename and remove them, and generate recovery codes.
 
-Adding the first method gives ten recovery codes. Who shows one of them when removing a method is taken to have lost the
-others: all methods go. Trust in devices goes with any method that is removed.
+Adding and removing a method requires a code of it. Adding the first method generates ten recovery codes. Removing a
+method with a recovery code removes all methods, since the user presumably lost them. Removing any method revokes the
+trust in the user's devices.
 """
 
 from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import os
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -15,8 +17,9 @@ from typing import Final, Literal
 from identity.call import Call, Document
 from identity.domain.configuration import feature_settings
 from identity.domain.two_factor import totp, two_factor
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid, NotFound, WrongCode
+from identity.events.changes import Change
 from identity.ids import TenantId
 from identity.operations.messaging import user_events, user_notifications
 from identity.operations.objects import crud, features
@@ -31,10 +34,13 @@ CodePurpose = Literal["confirm", "enable", "disable"]
 
 _KIND: Final = "two-factor-setup"
 
+_CodeUse = AuthenticatorCodeUse | OneTimeTokenUse
+"""The single use of a verified code."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MethodRequest:
-    """A method that a user wants to add, as a request names it; `secret` is Base64, and an authenticator's."""
+    """A method that a user requests to add; `secret` is the Base64 secret of an authenticator app."""
 
     method: str
     secret: str | None = dataclasses.field(default=None, repr=False)
@@ -44,7 +50,7 @@ class MethodRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AddedMethod:
-    """What a new method gave: its document, and recovery codes where it is the first one."""
+    """The result of adding a method: the user, the method, and the recovery codes if it is the first one."""
 
     user: Document = dataclasses.field(repr=False)
     method: Document = dataclasses.field(repr=False)
@@ -52,7 +58,7 @@ class AddedMethod:
 
 
 def new_secret() -> Document:
-    """A secret for an authenticator app: `secret` in Base64, and `secretBase32Encoded` as apps take it."""
+    """Return a secret for an authenticator app: `secret` in Base64, and `secretBase32Encoded` for the app."""
     raw = os.urandom(totp.SECRET_BYTES)
     return {"secret": base64.b64encode(raw).decode(), "secretBase32Encoded": totp.to_base32(raw)}
 
@@ -64,23 +70,23 @@ async def send_code(
     application: Document | None,
     user: Document,
     address: CodeAddress | None,
-    deed: CodePurpose,
+    purpose: CodePurpose,
 ) -> None:
-    """Send the code that adds or removes a method; earlier codes for the same deed count no more.
+    """Send the code that adds or removes a method. Earlier codes for the same purpose become invalid.
 
-    Raises Invalid for a method that is switched off or sends nothing, and Unavailable when the tenant allows no more
-    messages for now.
+    Raises Invalid for a method that is disabled or sends no messages, and Unavailable when the tenant's limit of
+    messages is exceeded.
     """
-    if address is not None and deed == "enable":
+    if address is not None and purpose == "enable":
         _require_enabled(services, tenant, address.method)
     two_factor_codes.require_sendable(tenant, application, address)
     assert address is not None
     await two_factor_codes.count_message(services, tenant, user["id"])
     tenant_id, code = TenantId(tenant["id"]), two_factor_codes.generate(tenant)
     ttl_seconds = tenant["externalIdentifierConfiguration"]["twoFactorOneTimeCodeIdTimeToLiveInSeconds"]
-    ticket_id, document = _token_id(user, address, deed), {"code": two_factor_codes.hash_code(code)}
-    await services.one_time_tokens.consume(tenant_id, _KIND, ticket_id)
-    await services.one_time_tokens.issue(tenant_id, _KIND, user["id"], document, ttl_seconds, make=lambda: ticket_id)
+    token_id, document = _token_id(user, address, purpose), {"code": two_factor_codes.hash_code(code)}
+    await services.one_time_tokens.consume(tenant_id, _KIND, token_id)
+    await services.one_time_tokens.issue(tenant_id, _KIND, user["id"], document, ttl_seconds, make=lambda: token_id)
     await two_factor_codes.send(services, call.within(tenant_id), tenant, application, user, address, code)
 
 
@@ -89,36 +95,39 @@ async def enable(
     call: Call,
     tenant: Document,
     user: Document,
-    wanted: MethodRequest,
+    request: MethodRequest,
     code: str,
     *,
     application: Document | None = None,
 ) -> AddedMethod:
-    """Add a method whose code was shown.
+    """Add a method after verifying a code of it.
 
-    Raises Invalid for a method that the tenant does not let users add, or that the user has; WrongCode; Unavailable
-    after too many wrong codes; WebhookTransactionFailed where the end of refresh tokens that goes with the first method
-    is vetoed.
+    Raises:
+        Invalid: the tenant does not enable the method, or the user has it already.
+        WrongCode: the code is incorrect or was used before.
+        Unavailable: too many incorrect codes.
+        WebhookTransactionFailed: a webhook vetoed the revocation of refresh tokens that the first method causes.
     """
-    _require_enabled(services, tenant, wanted.method)
-    method = _new_method(tenant, user, wanted)
-    once = await _verify_code(services, call, user, method, code, "enable")
-    codes: list[str] = []
+    _require_enabled(services, tenant, request.method)
+    method = _new_method(tenant, user, request)
+    use = await _verify_code(services, call, user, method, code, "enable")
+    added = await crud.retry_on_conflict(functools.partial(_add, services, call, tenant, user, method, use))
+    await _notify_user(services, call, tenant, added.user, "twoFactorMethodAddEmailTemplateId", method, application)
+    return added
 
-    async def attempt() -> Document:
-        stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
-        crud.require_no_errors(_clashes(stored, method))
-        is_first = not stored["twoFactor"]["methods"]
-        codes[:] = two_factor.new_recovery_codes() if is_first else []
-        kept = codes or stored["twoFactor"]["recoveryCodes"]
-        changed = _with_methods(stored, call, [*stored["twoFactor"]["methods"], method], kept)
-        ends = is_first and tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onMultiFactorEnable"]
-        await _replace(services, call, stored, changed, once, ends=ends)
-        return changed
 
-    changed = await crud.retry_on_conflict(attempt)
-    await _notify_user(services, call, tenant, changed, "twoFactorMethodAddEmailTemplateId", method, application)
-    return AddedMethod(changed, method, tuple(codes))
+async def _add(
+    services: Services, call: Call, tenant: Document, user: Document, method: Document, use: _CodeUse
+) -> AddedMethod:
+    stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
+    crud.require_no_errors(_conflicts(stored, method))
+    is_first = not stored["twoFactor"]["methods"]
+    new_codes = two_factor.new_recovery_codes() if is_first else []
+    methods = [*stored["twoFactor"]["methods"], method]
+    changed = _with_methods(stored, call, methods, new_codes or stored["twoFactor"]["recoveryCodes"])
+    revokes = is_first and tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onMultiFactorEnable"]
+    await _commit(services, call, stored, changed, use, revokes_tokens=revokes)
+    return AddedMethod(changed, method, tuple(new_codes))
 
 
 async def disable(
@@ -131,76 +140,78 @@ async def disable(
     *,
     application: Document | None = None,
 ) -> None:
-    """Remove a method whose code was shown; for a recovery code, all of them.
+    """Remove a method after verifying a code of it; a recovery code removes all methods.
 
-    Raises NotFound for a method that the user does not have, Invalid where none is named, WrongCode, and Unavailable
-    after too many wrong codes.
+    Raises NotFound for a method that the user does not have, Invalid if none is named, WrongCode, and Unavailable
+    after too many incorrect codes.
     """
-    once = await _verify_removal_code(services, call, user, code, method_id)
-    removed: list[Document] = []
-
-    async def attempt() -> Document:
-        stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
-        methods = stored["twoFactor"]["methods"]
-        if once is None and not two_factor.matches_recovery_code(stored["twoFactor"]["recoveryCodes"], code):
-            raise WrongCode(log_detail="the recovery code was used before")
-        removed[:] = methods if once is None else [one for one in methods if one["id"] == method_id]
-        if not removed:
-            raise NotFound
-        left = [one for one in methods if one not in removed]
-        changed = _with_methods(stored, call, left, stored["twoFactor"]["recoveryCodes"] if left else [])
-        await _replace(services, call, stored, changed, once)
-        return changed
-
-    changed = await crud.retry_on_conflict(attempt)
+    use = await _verify_removal_code(services, call, user, code, method_id)
+    changed, removed = await crud.retry_on_conflict(
+        functools.partial(_remove, services, call, user, code, method_id, use)
+    )
     for method in removed:
         await _notify_user(services, call, tenant, changed, "twoFactorMethodRemoveEmailTemplateId", method, application)
 
 
-async def confirm(services: Services, call: Call, user: Document, code: str) -> None:
-    """Use up a code of one of the user's methods, which confirms a sensitive change.
+async def _remove(
+    services: Services, call: Call, user: Document, code: str, method_id: str | None, use: _CodeUse | None
+) -> tuple[Document, Sequence[Document]]:
+    """Remove the method, or all methods without a `use`; return the changed user and the removed methods."""
+    stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
+    methods = stored["twoFactor"]["methods"]
+    if use is None and not two_factor.matches_recovery_code(stored["twoFactor"]["recoveryCodes"], code):
+        raise WrongCode(log_detail="the recovery code was used before")
+    removed = methods if use is None else [one for one in methods if one["id"] == method_id]
+    if not removed:
+        raise NotFound
+    remaining = [one for one in methods if one not in removed]
+    changed = _with_methods(stored, call, remaining, stored["twoFactor"]["recoveryCodes"] if remaining else [])
+    await _commit(services, call, stored, changed, use)
+    return changed, removed
 
-    Raises WrongCode, and Unavailable after too many of them.
+
+async def confirm(services: Services, call: Call, user: Document, code: str) -> None:
+    """Verify and consume a code of any of the user's methods, to confirm a sensitive change.
+
+    Raises WrongCode, and Unavailable after too many incorrect codes.
     """
     tenant_id, limits = TenantId(user["tenantId"]), two_factor_limits.account_limits(user["id"])
     await two_factor_limits.count_attempt(services, tenant_id, limits)
     for method in user["twoFactor"]["methods"]:
-        once = await _match_code(services, call, user, method, code, "confirm")
-        if once is not None and await once.consume():
+        use = await _match_code(services, call, user, method, code, "confirm")
+        if use is not None and await use.consume():
             await services.rate_limits.refund(tenant_id, limits)
             return
-    raise WrongCode(log_detail="wrong code to confirm a change")
+    raise WrongCode(log_detail="incorrect code to confirm a change")
 
 
 async def rename(services: Services, call: Call, user: Document, method_id: str, name: str | None) -> None:
-    """Give a method another name, or none. Raises NotFound."""
+    """Set or remove the name of a method. Raises NotFound."""
+    await crud.retry_on_conflict(functools.partial(_rename, services, call, user, method_id, name))
 
-    async def attempt() -> Document:
-        stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
-        if two_factor.find_method(stored, method_id) is None:
-            raise NotFound
-        methods = [_with_name(one, name) if one["id"] == method_id else one for one in stored["twoFactor"]["methods"]]
-        changed = _with_methods(stored, call, methods, stored["twoFactor"]["recoveryCodes"])
-        await _replace(services, call, stored, changed, None)
-        return changed
 
-    await crud.retry_on_conflict(attempt)
+async def _rename(services: Services, call: Call, user: Document, method_id: str, name: str | None) -> None:
+    stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
+    if two_factor.find_method(stored, method_id) is None:
+        raise NotFound
+    methods = [_with_name(one, name) if one["id"] == method_id else one for one in stored["twoFactor"]["methods"]]
+    changed = _with_methods(stored, call, methods, stored["twoFactor"]["recoveryCodes"])
+    await _commit(services, call, stored, changed, None)
 
 
 async def generate_recovery_codes(services: Services, call: Call, user: Document) -> list[str]:
-    """Ten new recovery codes in place of those before. Raises Invalid for a user without a method."""
+    """Replace the user's recovery codes by new ones. Raises Invalid for a user without a method."""
     codes = two_factor.new_recovery_codes()
-
-    async def attempt() -> Document:
-        stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
-        if not stored["twoFactor"]["methods"]:
-            raise Invalid.field("invalid", "userId", "The [userId] names a user who has no two-factor method.")
-        changed = _with_methods(stored, call, stored["twoFactor"]["methods"], codes)
-        await _replace(services, call, stored, changed, None)
-        return changed
-
-    await crud.retry_on_conflict(attempt)
+    await crud.retry_on_conflict(functools.partial(_replace_recovery_codes, services, call, user, codes))
     return codes
+
+
+async def _replace_recovery_codes(services: Services, call: Call, user: Document, codes: Sequence[str]) -> None:
+    stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
+    if not stored["twoFactor"]["methods"]:
+        raise Invalid.field("invalid", "userId", "The [userId] names a user who has no two-factor method.")
+    changed = _with_methods(stored, call, stored["twoFactor"]["methods"], codes)
+    await _commit(services, call, stored, changed, None)
 
 
 def _require_enabled(services: Services, tenant: Document, method: str) -> None:
@@ -210,28 +221,28 @@ def _require_enabled(services: Services, tenant: Document, method: str) -> None:
         raise Invalid.field("disabled", "method", f"The tenant does not let users add the method [{method}].")
 
 
-def _new_method(tenant: Document, user: Document, wanted: MethodRequest) -> Document:
-    """The method as it is stored. Raises Invalid for one that the user has already."""
-    method: Document = {"method": wanted.method, "lastUsed": False}
-    if wanted.name is not None:
-        method["name"] = wanted.name
-    if wanted.method == two_factor.AUTHENTICATOR:
+def _new_method(tenant: Document, user: Document, request: MethodRequest) -> Document:
+    """Return the method as stored. Raises Invalid if the user has it already."""
+    method: Document = {"method": request.method, "lastUsed": False}
+    if request.name is not None:
+        method["name"] = request.name
+    if request.method == two_factor.AUTHENTICATOR:
         settings = tenant["multiFactorConfiguration"]["authenticator"]
         method["authenticator"] = {name: settings[name] for name in ("algorithm", "codeLength", "timeStep")}
-        method["secret"] = wanted.secret
+        method["secret"] = request.secret
     else:
-        method[two_factor.ADDRESS_MEMBERS[wanted.method]] = wanted.address
-    taken = {one["id"] for one in user["twoFactor"]["methods"]}
+        method[two_factor.ADDRESS_MEMBERS[request.method]] = request.address
+    used_ids = {one["id"] for one in user["twoFactor"]["methods"]}
     while True:
-        found: Document = rules.with_method_ids({"methods": [method]})["methods"][0]
-        if found["id"] not in taken:
+        found: Document = user_rules.with_method_ids({"methods": [method]})["methods"][0]
+        if found["id"] not in used_ids:
             break
-    crud.require_no_errors(_clashes(user, found))
+    crud.require_no_errors(_conflicts(user, found))
     return found
 
 
-def _clashes(user: Document, method: Document) -> list[FieldError]:
-    """What the user's other methods have against one."""
+def _conflicts(user: Document, method: Document) -> list[FieldError]:
+    """Return the errors of a method that the user has already, or that exceeds the maximum."""
     member = two_factor.ADDRESS_MEMBERS.get(method["method"], "secret")
     others = user["twoFactor"]["methods"]
     if any(one["method"] == method["method"] and one.get(member) == method[member] for one in others):
@@ -243,45 +254,43 @@ def _clashes(user: Document, method: Document) -> list[FieldError]:
 
 
 async def _verify_code(
-    services: Services, call: Call, user: Document, method: Document, code: str, deed: CodePurpose
-) -> AuthenticatorCodeUse | OneTimeTokenUse:
-    """The one use of a code that is right for a method. Every try counts before anything is compared.
+    services: Services, call: Call, user: Document, method: Document, code: str, purpose: CodePurpose
+) -> _CodeUse:
+    """Verify a code of a method and return its single use. Each attempt is counted before anything is compared.
 
-    Raises WrongCode, and Unavailable after too many of them.
+    Raises WrongCode, and Unavailable after too many incorrect codes.
     """
     tenant_id = TenantId(user["tenantId"])
     limits = two_factor_limits.account_limits(user["id"])
     await two_factor_limits.count_attempt(services, tenant_id, limits)
-    once = await _match_code(services, call, user, method, code, deed)
-    if once is None:
-        raise WrongCode(log_detail=f"wrong code to {deed} a method")
+    use = await _match_code(services, call, user, method, code, purpose)
+    if use is None:
+        raise WrongCode(log_detail=f"incorrect code to {purpose} a method")
     await services.rate_limits.refund(tenant_id, limits)
-    return once
+    return use
 
 
 async def _match_code(
-    services: Services, call: Call, user: Document, method: Document, code: str, deed: CodePurpose
-) -> AuthenticatorCodeUse | OneTimeTokenUse | None:
+    services: Services, call: Call, user: Document, method: Document, code: str, purpose: CodePurpose
+) -> _CodeUse | None:
     address = CodeAddress.of(method)
     if address is None:
         step = two_factor_codes.matching_step(method, code, call)
         if step is None:
             return None
-        once = AuthenticatorCodeUse(services, user, method["secret"], method.get("authenticator", {}), step)
-        return None if await once.is_used() else once
-    tenant_id, ticket_id = TenantId(user["tenantId"]), _token_id(user, address, deed)
-    ticket = await services.one_time_tokens.find_counting_attempt(
-        tenant_id, _KIND, ticket_id, two_factor_limits.ATTEMPTS
-    )
-    if ticket is None or not two_factor_codes.matches(ticket.document["code"], code):
+        use = AuthenticatorCodeUse(services, user, method["secret"], method.get("authenticator", {}), step)
+        return None if await use.is_used() else use
+    tenant_id, token_id = TenantId(user["tenantId"]), _token_id(user, address, purpose)
+    token = await services.one_time_tokens.find_counting_attempt(tenant_id, _KIND, token_id, two_factor_limits.ATTEMPTS)
+    if token is None or not two_factor_codes.matches(token.document["code"], code):
         return None
-    return services.one_time_tokens.use(tenant_id, _KIND, ticket_id)
+    return services.one_time_tokens.use(tenant_id, _KIND, token_id)
 
 
 async def _verify_removal_code(
     services: Services, call: Call, user: Document, code: str, method_id: str | None
-) -> AuthenticatorCodeUse | OneTimeTokenUse | None:
-    """The one use of the code of a method, or None for a recovery code, which goes with all of them."""
+) -> _CodeUse | None:
+    """Verify a code and return its single use, or None for a recovery code, which removes all methods."""
     tenant_id = TenantId(user["tenantId"])
     limits = two_factor_limits.account_limits(user["id"])
     await two_factor_limits.count_attempt(services, tenant_id, limits)
@@ -295,44 +304,50 @@ async def _verify_removal_code(
         if method_id is not None:
             raise NotFound
         raise Invalid.field("blank", "methodId", "You must specify the [methodId] property.")
-    once = await _match_code(services, call, user, method, code, "disable")
-    if once is None:
-        raise WrongCode(log_detail="wrong code to disable a method")
+    use = await _match_code(services, call, user, method, code, "disable")
+    if use is None:
+        raise WrongCode(log_detail="incorrect code to disable a method")
     await services.rate_limits.refund(tenant_id, limits)
-    return once
+    return use
 
 
-async def _replace(
+async def _commit(
     services: Services,
     call: Call,
     stored: Document,
     user: Document,
-    once: AuthenticatorCodeUse | OneTimeTokenUse | None,
+    use: _CodeUse | None,
     *,
-    ends: bool = False,
+    revokes_tokens: bool = False,
 ) -> None:
-    """Write the user with other methods and tell of them. Raises Conflict, and WrongCode for a code used meanwhile."""
-    tenant_id = TenantId(stored["tenantId"])
-    events = user_events.two_factor_changes(stored, user)
-    sign_out = await session_termination.prepare(services, call, stored) if ends else None
+    """Commit a user whose methods changed, with its events. Raises Conflict, and WrongCode if the code was used."""
+    termination = await session_termination.prepare(services, call, stored) if revokes_tokens else None
+    change = Change(
+        [
+            functools.partial(_write, services, stored, user, use),
+            *session_termination.writes(services, call, termination),
+        ],
+        termination.events if termination is not None else (),
+        user_events.two_factor_changes(stored, user),
+    )
+    await services.bus.commit(call.within(TenantId(stored["tenantId"])), change)
+    await session_termination.finish(services, call, termination)
 
-    async def write(session: Session | None) -> None:
-        if once is not None and not await once.consume():
-            raise WrongCode(log_detail="the code was used before")
-        await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
-        if two_factor.has_lost_methods(stored, user):
-            await two_factor_trust.revoke_all(services, stored, session)
 
-    change = session_termination.together(services, call, sign_out, write)
-    offered = sign_out.events if sign_out is not None else ()
-    await services.bus.perform(call.within(tenant_id), change, offered, events)
-    await session_termination.finish(services, call, sign_out)
+async def _write(
+    services: Services, stored: Document, user: Document, use: _CodeUse | None, session: Session | None
+) -> None:
+    if use is not None and not await use.consume():
+        raise WrongCode(log_detail="the code was used before")
+    await services.users.replace(TenantId(stored["tenantId"]), user, stored["lastUpdateInstant"], session)
+    if two_factor.has_lost_methods(stored, user):
+        await two_factor_trust.revoke_all(services, stored, session)
 
 
 def _with_methods(stored: Document, call: Call, methods: Sequence[Document], codes: Sequence[str]) -> Document:
     moved = max(call.now, stored["lastUpdateInstant"] + 1)
     two_factor_settings = {"methods": list(methods), "recoveryCodes": list(codes)}
-    return rules.with_derived_members({**stored, "twoFactor": two_factor_settings, "lastUpdateInstant": moved})
+    return user_rules.with_derived_members({**stored, "twoFactor": two_factor_settings, "lastUpdateInstant": moved})
 
 
 def _with_name(method: Document, name: str | None) -> Document:
@@ -353,5 +368,5 @@ async def _notify_user(
     await user_notifications.tell(services, call, tenant, user, template, data, application=application)
 
 
-def _token_id(user: Document, address: CodeAddress, deed: CodePurpose) -> str:
-    return f"{user['id']} {deed} {address.method} {address.value}"
+def _token_id(user: Document, address: CodeAddress, purpose: CodePurpose) -> str:
+    return f"{user['id']} {purpose} {address.method} {address.value}"

@@ -1,4 +1,4 @@
-"""Whether a login needs a second factor: what tenant and application ask for, and on which devices they do without."""
+"""The second factor of a login: whether the policies of tenant and application require it, and device trust."""
 
 from __future__ import annotations
 
@@ -12,19 +12,25 @@ from identity.services import Services
 
 
 def is_challenged(tenant: Document, application: Document | None, user: Document, trust: object = None) -> bool:
-    """Whether a login needs a second factor; `trust` is what `two_factor_trust.counting` found of the device."""
+    """Whether a login requires a second factor; `trust` is the result of `two_factor_trust.find_valid_trusts`."""
     return two_factor.is_challenged(tenant, application, user, is_trusted=bool(trust))
 
 
 async def apply_device_trust(
-    services: Services, call: Call, proven: Authenticated, trust_id: str | None
+    services: Services, call: Call, authenticated: Authenticated, trust_id: str | None
 ) -> Authenticated:
-    """The credentials, with the second factor taken for shown on a device that counts as trusted.
+    """Return the credentials, with the second factor satisfied if the device is trusted.
 
-    The device is looked up only where somebody would be asked otherwise.
+    The device is looked up only if the login requires a second factor.
     """
-    if not trust_id or proven.has_second_factor or not is_challenged(proven.tenant, proven.application, proven.user):
-        return proven
-    trusts = await two_factor_trust.find_valid_trusts(services, call, proven.user, proven.application, trust_id)
-    is_asked = is_challenged(proven.tenant, proven.application, proven.user, trusts)
-    return proven if is_asked else dataclasses.replace(proven, has_second_factor=True)
+    if (
+        not trust_id
+        or authenticated.has_second_factor
+        or not is_challenged(authenticated.tenant, authenticated.application, authenticated.user)
+    ):
+        return authenticated
+    trusts = await two_factor_trust.find_valid_trusts(
+        services, call, authenticated.user, authenticated.application, trust_id
+    )
+    is_required = is_challenged(authenticated.tenant, authenticated.application, authenticated.user, trusts)
+    return authenticated if is_required else dataclasses.replace(authenticated, has_second_factor=True)

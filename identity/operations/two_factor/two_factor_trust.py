@@ -1,4 +1,4 @@
-"""What comes of a second factor: trust in the device it was shown on, and a token that shows it to another request."""
+"""Device trust and trust tokens, which a completed second factor yields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KIND: Final = "trust"
 async def find_valid_trusts(
     services: Services, call: Call, user: Document, application: Document | None, secret: str | None
 ) -> Sequence[Document]:
-    """The trusts of a device that a login of the user may rely on, each with `startInstant` and `expiration`."""
+    """Return the trusts of a device that apply to a login of the user, each with `startInstant` and `expiration`."""
     if not secret:
         return []
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
@@ -39,9 +39,10 @@ async def trust_device(
     *,
     secret: str | None = None,
 ) -> tuple[Secret, int]:
-    """Trust a device for a while; answers what it shows from now on, and for how many seconds it counts.
+    """Trust a device. Return the secret that identifies it from now on, and its lifetime in seconds.
 
-    `secret` is what it showed: the user's own device stays known by it, and gets trust for another application.
+    `secret` is the current secret of the device: if it belongs to the user it is kept, and the device is also trusted
+    for this application.
     """
     tenant_id, user_id = TenantId(tenant["id"]), UserId(user["id"])
     seconds = _lifetime(tenant, application)
@@ -50,18 +51,23 @@ async def trust_device(
     known = None
     if secret:
         known = await services.two_factor_trusts.find_live(tenant_id, user_id, secret, call.now)
-    shown = new_secret() if known is None else Secret(secret)
-    await services.two_factor_trusts.trust(tenant_id, user_id, shown, application_id, now=call.now, expires=expires)
-    return shown, seconds
+    device_secret = new_secret() if known is None else Secret(secret)
+    await services.two_factor_trusts.trust(
+        tenant_id, user_id, device_secret, application_id, now=call.now, expires=expires
+    )
+    return device_secret, seconds
 
 
 async def revoke_all(services: Services, user: Document, session: Session | None = None) -> None:
-    """Trust none of a user's devices any more."""
+    """Revoke the trust in all devices of a user."""
     await services.two_factor_trusts.delete_all(TenantId(user["tenantId"]), {"userId": user["id"]}, session)
 
 
 async def issue_trust_token(services: Services, tenant: Document, user: Document, challenge: str | None) -> Secret:
-    """A token that says that the user showed a second factor just now; `challenge` is what it was asked for with."""
+    """Issue a token that proves to another request that the user completed a second factor.
+
+    A `challenge` has to be presented with the token.
+    """
     ttl_seconds = tenant["externalIdentifierConfiguration"]["trustTokenTimeToLiveInSeconds"]
     document: Document = {} if challenge is None else {"trustChallenge": challenge}
     token = await services.one_time_tokens.issue(TenantId(tenant["id"]), _KIND, user["id"], document, ttl_seconds)
@@ -70,13 +76,13 @@ async def issue_trust_token(services: Services, tenant: Document, user: Document
 
 
 async def is_valid_trust_token(services: Services, user: Document, token: str, challenge: str | None = None) -> bool:
-    """Whether a trust token is this user's, and was asked for with this challenge (or with none)."""
+    """Whether a trust token belongs to the user and was issued for this challenge, or for none."""
     found = await services.one_time_tokens.find(TenantId(user["tenantId"]), _KIND, token)
     return found is not None and found.owner == user["id"] and found.document.get("trustChallenge") == challenge
 
 
 def trust_token_use(services: Services, user: Document, token: str) -> OneTimeTokenUse:
-    """The single use of a trust token, to consume in the write it allows; check `is_valid_trust_token` first."""
+    """Return the single use of a trust token, to consume in the write it allows; check `is_valid_trust_token` first."""
     return services.one_time_tokens.use(TenantId(user["tenantId"]), _KIND, token)
 
 

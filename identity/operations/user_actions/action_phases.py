@@ -7,19 +7,20 @@ killed when.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.user_actions import action_logs as rules
 from identity.domain.webhooks.webhook_transactions import NONE
-from identity.events.changes import Event, Write
+from identity.events.changes import Change, Event, Write
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.messaging import mail
 from identity.operations.messaging.mail import Draft
 from identity.operations.sessions import session_termination, sso_sessions
 from identity.operations.sessions.session_termination import SessionTermination
 from identity.services import Services
-from identity.store.mongo import Session
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,19 +61,11 @@ async def run(services: Services, call: Call, phase: Phase, write: Write[None], 
     events = [_event(phase, draft)] if phase.is_told else []
     signed_out = [event for one in ending for event in one.events]
     jobs = [] if draft is None else [draft.mail]
-
-    async def together(session: Session | None) -> None:
-        if session is None:
-            # Nobody listens, but what is written comes together or not at all.
-            return await services.database.in_transaction(together)
-        await write(session)
-        await services.mails.add(jobs, call.now, session)
-        for one in ending:
-            await session_termination.together(services, call, one, _nothing)(session)
-        return None
-
+    writes: list[Write[Any]] = [write, functools.partial(services.mails.add, jobs, call.now)]
+    for one in ending:
+        writes += session_termination.writes(services, call, one)
     offered, announced = (events + signed_out, []) if can_be_vetoed else (signed_out, events)
-    await services.bus.perform(call, together, offered, announced)
+    await services.bus.commit(call, Change(writes, offered, announced))
     for one in ending:
         await session_termination.finish(services, call, one)
     if phase.name == "start" and phase.prevents_login and not phase.log["applicationIds"]:
@@ -114,7 +107,3 @@ async def _sign_outs(services: Services, call: Call, phase: Phase) -> Sequence[S
         return ()
     geoip: Sequence[ApplicationId | None] = [ApplicationId(one) for one in phase.log["applicationIds"]] or [None]
     return [await session_termination.prepare(services, call, phase.user, place) for place in geoip]
-
-
-async def _nothing(_session: Session | None) -> None:
-    """The change beside which refresh tokens end: it is written already."""

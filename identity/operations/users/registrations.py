@@ -279,7 +279,7 @@ async def _commit(
     event = user_events.about_registration(event_type, user, registration, original)
     complete = user_events.about_registration(f"{event_type}.complete", user, registration, original)
     change = Change(
-        writes=[session_termination.together(services, call, termination, replace)],
+        writes=[replace, *session_termination.writes(services, call, termination)],
         before_commit=[event, *(termination.events if termination else ())],
         after_commit=[complete],
     )

@@ -133,7 +133,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     version = None if expected is None else expected["lastUpdateInstant"]
     remove = functools.partial(services.database.execute, _deletions(services, tenant_id, user_id, version))
     change = Change(
-        writes=[session_termination.together(services, call, termination, remove, as_one=True)],
+        writes=[remove, *session_termination.writes(services, call, termination)],
         before_commit=[user_events.about("user.delete", stored), *termination.events],
         after_commit=[user_events.about("user.delete.complete", stored)],
     )
@@ -208,7 +208,7 @@ async def _deactivate(services: Services, call: Call, tenant_id: TenantId, user_
     termination = await session_termination.prepare(services, call, stored)
     replace = functools.partial(services.users.replace, tenant_id, user, stored["lastUpdateInstant"])
     change = Change(
-        writes=[session_termination.together(services, call, termination, replace)],
+        writes=[replace, *session_termination.writes(services, call, termination)],
         before_commit=[user_events.about("user.deactivate", stored), *termination.events],
     )
     await services.bus.commit(call.within(tenant_id), change)
@@ -298,7 +298,7 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
     termination = await session_termination.prepare(services, call, user) if revokes else None
     replace = functools.partial(_replace_document, services, tenant_id, stored, user)
     change = Change(
-        writes=[session_termination.together(services, call, termination, replace)],
+        writes=[replace, *session_termination.writes(services, call, termination)],
         before_commit=[*user_events.of_update(stored, user), *(termination.events if termination else ())],
         after_commit=user_events.after_update(stored, user, new_password=new_password),
     )

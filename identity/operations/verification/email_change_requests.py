@@ -1,10 +1,10 @@
-"""Requests of users to change their own email address: validated, held as pending, with both addresses notified."""
+"""Requests of users to change their own email address: validated, stored as pending, and sent to both addresses."""
 
 from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.messaging import builtin_mails
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.errors import FieldError
 from identity.ids import TenantId
 from identity.operations.clients import first_party_requests
@@ -22,28 +22,28 @@ PATH = "user.email"
 
 def is_different(user: Document, email: str) -> bool:
     """Whether an address differs from the user's own."""
-    return rules.login_key(email) != rules.login_key(user.get("email", ""))
+    return user_rules.login_key(email) != user_rules.login_key(user.get("email", ""))
 
 
 async def request_change(
     services: Services, call: Call, client: Client, user: Document, email: str
 ) -> OpenVerification:
-    """Hold a change of address as pending until the new address is verified. The present one stays in use.
+    """Store a pending change of address until the new address is verified. The current address stays in use.
 
-    Raises Invalid for an address that cannot be used, and Unavailable when the tenant allows no more mails for now.
+    Raises Invalid for an address that cannot be used, and Unavailable when the tenant's limit of mails is exceeded.
     """
-    email, call = rules.login_key(email), call.within(client.tenant_id)
+    email, call = user_rules.login_key(email), call.within(client.tenant_id)
     await require_usable(services, call, client.tenant, user, email)
     await message_limits.count_message(services, client.tenant, "sendEmailVerification", user["id"])
     started = await email_changes.start(services, client.tenant, user, email)
     await _send_verification(services, call, client, user, email, started)
     if user.get("email"):
-        await _notify_previous(services, call, client, user)
+        await _notify_current_address(services, call, client, user)
     return started
 
 
 async def resend(services: Services, call: Call, client: Client, user: Document) -> bool:
-    """Send the verification of the pending change once more; False where there is none. Raises Unavailable."""
+    """Send the verification of the pending change again; False if there is none. Raises Unavailable."""
     found = await email_changes.find_open(services, user)
     if found is None:
         return False
@@ -56,15 +56,15 @@ async def resend(services: Services, call: Call, client: Client, user: Document)
 
 async def require_usable(services: Services, call: Call, tenant: Document, user: Document, email: str) -> None:
     """Raise Invalid for an address that is malformed, blocked or in use."""
-    email = rules.login_key(email)
+    email = user_rules.login_key(email)
     if not is_email(email):
         crud.require_no_errors([FieldError.of("notEmail", PATH, "The [user.email] is not an email address.")])
-    wanted = {**user, "email": email}
-    errors = rules.blocked_domain_problems(wanted, tenant["registrationConfiguration"]["blockedDomains"])
-    others = await services.users.find_duplicates(TenantId(tenant["id"]), wanted)
+    changed = {**user, "email": email}
+    errors = user_rules.blocked_domain_problems(changed, tenant["registrationConfiguration"]["blockedDomains"])
+    others = await services.users.find_duplicates(TenantId(tenant["id"]), changed)
     if others:
-        await user_notifications.tell_in_use(services, call, tenant, wanted, others, "update")
-    crud.require_no_errors(errors + rules.duplicate_problems(wanted, others))
+        await user_notifications.tell_in_use(services, call, tenant, changed, others, "update")
+    crud.require_no_errors(errors + user_rules.duplicate_problems(changed, others))
 
 
 async def _send_verification(
@@ -74,13 +74,13 @@ async def _send_verification(
     link = {"link": first_party_requests.page_url(call, client, f"/email/verify/{started.id}")}
     await mail.send(
         services, call, client.tenant_id, template or builtin_mails.document(builtin_mails.VERIFY_NEW_EMAIL),
-        user, {**started.mail_values(), **link},
+        user, {**started.template_variables(), **link},
         application=client.application, extras=mail.Extras(address=email),
     )  # fmt: skip
 
 
-async def _notify_previous(services: Services, call: Call, client: Client, user: Document) -> None:
-    """Send the present address the link that revokes the change."""
+async def _notify_current_address(services: Services, call: Call, client: Client, user: Document) -> None:
+    """Send the current address the link that revokes the change."""
     token = await email_changes.issue_revocation(services, user)
     data = {
         "link": first_party_requests.page_url(call, client, f"/email/revoke-change/{token}"),

@@ -1,17 +1,19 @@
 """Pending changes of a user's own email address: applied when the new address is verified, revoked from the old one.
 
-A pending change is an open email verification under an owner of its own, so that the mails, links and codes of
-verification complete it. Starting another change replaces it. The revocation token that the old address receives
+A pending change is an open email verification with an owner of its own, so that the mails, links and codes of
+verifications complete it. Starting another change replaces it. The revocation token that is sent to the old address
 cancels a pending change and reverts a completed one.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.errors import Duplicate, NotFound
+from identity.events.changes import Change
 from identity.ids import Secret, TenantId
 from identity.operations.messaging import user_events, user_notifications
 from identity.operations.objects import crud
@@ -21,7 +23,6 @@ from identity.operations.verification import verification_codes, verified_users
 from identity.operations.verification.verification_codes import Kind, OpenVerification
 from identity.operations.verification.verified_users import UserVerification
 from identity.services import Services
-from identity.store.mongo import Session
 from identity.store.one_time_tokens import OneTimeToken, OneTimeTokenUse
 
 KIND: Final[Kind] = "emailVerification"
@@ -37,9 +38,9 @@ def owner_of(user_id: str) -> str:
     return f"change {user_id}"
 
 
-def is_change(ticket: OneTimeToken) -> bool:
+def is_change(token: OneTimeToken) -> bool:
     """Whether a verification completes a pending change."""
-    return "previousEmail" in ticket.document
+    return "previousEmail" in token.document
 
 
 async def start(services: Services, tenant: Document, user: Document, email: str) -> OpenVerification:
@@ -55,35 +56,26 @@ async def start(services: Services, tenant: Document, user: Document, email: str
 
 
 async def find_open(services: Services, user: Document) -> tuple[OpenVerification, str] | None:
-    """The verification of the user's pending change and its address."""
+    """Return the verification of the user's pending change with the new address, or None."""
     tenant_id = TenantId(user["tenantId"])
     started = await verification_codes.find_open(services, tenant_id, KIND, owner_of(user["id"]))
-    ticket = None if started is None else await services.one_time_tokens.find(tenant_id, KIND, started.id)
-    if started is None or ticket is None or ticket.document["previousEmail"] != user.get("email", ""):
+    token = None if started is None else await services.one_time_tokens.find(tenant_id, KIND, started.id)
+    if started is None or token is None or token.document["previousEmail"] != user.get("email", ""):
         return None
-    return started, ticket.document["email"]
+    return started, token.document["email"]
 
 
-async def complete(services: Services, call: Call, ticket: OneTimeToken, use: OneTimeTokenUse) -> Document:
-    """Apply a pending change whose new address was verified; answers the user.
+async def complete(services: Services, call: Call, token: OneTimeToken, use: OneTimeTokenUse) -> Document:
+    """Apply a pending change whose new address was verified; return the user.
 
-    Raises NotFound where the user's address changed or another user took the new one meanwhile, and
-    WebhookTransactionFailed with the verification still open.
+    Raises NotFound if the user's address changed or another user took the new one in the meantime, and
+    WebhookTransactionFailed, with the verification still open.
     """
-    before = await services.users.get(ticket.tenant_id, ticket.document["userId"])
-    email = ticket.document["email"]
-
-    def change_of(stored: Document) -> UserVerification:
-        if stored.get("email", "") != ticket.document["previousEmail"]:
-            raise NotFound(log_detail="the address was changed meanwhile")
-        if _revocations(stored) != ticket.document["revocations"]:
-            raise NotFound(log_detail="the change was revoked meanwhile")
-        changed = rules.next_version(_verified_with(stored, email, call), call.now)
-        offered = [*user_events.of_update(stored, changed), *user_events.of_verified_email(changed)]
-        return UserVerification(changed, offered, user_events.after_update(stored, changed, new_password=False))
-
+    before = await services.users.get(token.tenant_id, token.document["userId"])
+    email = token.document["email"]
+    apply = functools.partial(_apply, call, token)
     try:
-        user, _is_new = await verified_users.commit(services, call, before, change_of, use)
+        user, _is_new = await verified_users.commit(services, call, before, apply, use)
     except Duplicate as duplicate:
         await _report_duplicate(services, call, {**before, "email": email})
         raise NotFound(log_detail="another user has the new address") from duplicate
@@ -91,8 +83,19 @@ async def complete(services: Services, call: Call, ticket: OneTimeToken, use: On
     return user
 
 
+def _apply(call: Call, token: OneTimeToken, stored: Document) -> UserVerification:
+    """Return the stored user with the new address. Raises NotFound if the pending change no longer applies."""
+    if stored.get("email", "") != token.document["previousEmail"]:
+        raise NotFound(log_detail="the address was changed meanwhile")
+    if _revocations(stored) != token.document["revocations"]:
+        raise NotFound(log_detail="the change was revoked meanwhile")
+    changed = user_rules.next_version(_with_verified_email(stored, token.document["email"], call), call.now)
+    before_commit = [*user_events.of_update(stored, changed), *user_events.of_verified_email(changed)]
+    return UserVerification(changed, before_commit, user_events.after_update(stored, changed, new_password=False))
+
+
 async def issue_revocation(services: Services, user: Document) -> Secret:
-    """A token by which the user's present address revokes a change of it."""
+    """Issue the token with which the user's present address can revoke a change of it."""
     verification = {name: user[name] for name in ("verified", "verifiedInstant") if name in user}
     about = {
         "email": user["email"],
@@ -109,41 +112,42 @@ async def revoke(services: Services, call: Call, tenant_id: TenantId, token: str
     """Cancel the pending change, restore the previous address if it was replaced, and end every session.
 
     Of concurrent callers with the same token one succeeds. Raises NotFound for an unknown or used token and for an
-    address that another user has by now, and WebhookTransactionFailed.
+    address that another user has taken, and WebhookTransactionFailed.
     """
-    ticket = await services.one_time_tokens.find(tenant_id, REVOCATION, token)
-    if ticket is None:
+    revocation = await services.one_time_tokens.find(tenant_id, REVOCATION, token)
+    if revocation is None:
         raise NotFound(log_detail="no such revocation token")
-    use = services.one_time_tokens.use(ticket.tenant_id, REVOCATION, token)
-    call = call.within(ticket.tenant_id)
-    await services.one_time_tokens.revoke_all(ticket.tenant_id, KIND, owner_of(ticket.owner))
-    before = await services.users.get(ticket.tenant_id, ticket.owner)
+    use = services.one_time_tokens.use(revocation.tenant_id, REVOCATION, token)
+    call = call.within(revocation.tenant_id)
+    await services.one_time_tokens.revoke_all(revocation.tenant_id, KIND, owner_of(revocation.owner))
+    before = await services.users.get(revocation.tenant_id, revocation.owner)
     try:
-        user = await crud.retry_on_conflict(lambda: _restore(services, call, ticket, use))
+        user = await crud.retry_on_conflict(functools.partial(_restore, services, call, revocation, use))
     except Duplicate as duplicate:
         raise NotFound(log_detail="another user has the previous address") from duplicate
-    await services.one_time_tokens.revoke_all(ticket.tenant_id, REVOCATION, ticket.owner)
+    await services.one_time_tokens.revoke_all(revocation.tenant_id, REVOCATION, revocation.owner)
     await _settle(services, call, before, user)
 
 
-async def _restore(services: Services, call: Call, ticket: OneTimeToken, use: OneTimeTokenUse) -> Document:
-    stored = await services.users.get(ticket.tenant_id, ticket.owner)
-    is_replaced = stored.get("email") != ticket.document["email"]
-    restored = _restored(stored, ticket.document) if is_replaced else stored
+async def _restore(services: Services, call: Call, revocation: OneTimeToken, use: OneTimeTokenUse) -> Document:
+    """Restore the previous address if it was replaced, and log the user out everywhere. Raises Conflict."""
+    stored = await services.users.get(revocation.tenant_id, revocation.owner)
+    is_replaced = stored.get("email") != revocation.document["email"]
+    restored = _restored(stored, revocation.document) if is_replaced else stored
     # The count lets a completion that has consumed its verification already fail.
     private = {**restored["private"], "emailChangeRevocations": _revocations(stored) + 1}
-    user = rules.next_version({**restored, "private": private}, call.now)
-    sign_out = await session_termination.prepare(services, call, stored)
-    offered = [*(user_events.of_update(stored, user) if is_replaced else ()), *sign_out.events]
-    announced = user_events.after_update(stored, user, new_password=False) if is_replaced else ()
-
-    async def write(session: Session | None) -> None:
-        await verification_codes.consume(use)
-        await services.users.replace(ticket.tenant_id, user, stored["lastUpdateInstant"], session)
-
-    change = session_termination.together(services, call, sign_out, write)
-    await services.bus.perform(call, change, offered, announced)
-    await session_termination.finish(services, call, sign_out)
+    user = user_rules.next_version({**restored, "private": private}, call.now)
+    termination = await session_termination.prepare(services, call, stored)
+    change = Change(
+        writes=[
+            functools.partial(verification_codes.consume_and_replace, services, stored, user, use),
+            *session_termination.writes(services, call, termination),
+        ],
+        before_commit=[*(user_events.of_update(stored, user) if is_replaced else ()), *termination.events],
+        after_commit=user_events.after_update(stored, user, new_password=False) if is_replaced else (),
+    )
+    await services.bus.commit(call, change)
+    await session_termination.finish(services, call, termination)
     return user
 
 
@@ -152,10 +156,10 @@ def _revocations(user: Document) -> int:
     return int(user["private"].get("emailChangeRevocations", 0))
 
 
-def _verified_with(stored: Document, email: str, call: Call) -> Document:
+def _with_verified_email(stored: Document, email: str, call: Call) -> Document:
     """The user with a verified address that inherits nothing from the previous one."""
     user = {name: value for name, value in stored.items() if name != "verifiedInstant"}
-    return rules.with_verified_reason({**user, "email": email}, "Completed", call.now)
+    return user_rules.with_verified_reason({**user, "email": email}, "Completed", call.now)
 
 
 def _restored(stored: Document, about: Document) -> Document:

@@ -1,16 +1,17 @@
-"""Verifying email addresses: begun with a mail, completed with what stands in it, or done by an administrator.
+"""Email verifications: started with a mail, and completed with the id or code in it or by an administrator.
 
-`mark_verified` is the one place where the address of a stored user becomes a verified one.
+`mark_verified` is the only place that verifies the address of a stored user.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.messaging.mail_messages import Address
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.errors import NotFound, Unavailable
 from identity.ids import TenantId
 from identity.operations.limits import message_limits
@@ -32,20 +33,19 @@ async def start(
     application: Document | None = None,
     *,
     send: bool = True,
-    again: bool = False,
+    reuse: bool = False,
 ) -> OpenVerification:
-    """Begin to verify a user's address; `send` mails the id, by the application's template if it has one.
+    """Start the verification of a user's address and, with `send`, mail it.
 
-    `again`: what is open already goes on, and is mailed once more.
-
-    Raises Unavailable when the tenant allows no more mails of this kind for now.
+    `reuse`: an open verification is kept and mailed again. Raises Unavailable when the tenant's limit of mails is
+    exceeded.
     """
     if send:
         await message_limits.count_message(services, tenant, "sendEmailVerification", user["id"])
     strategy = tenant["emailConfiguration"]["verificationStrategy"]
-    about = {"email": user["email"]}
-    open_verification = verification_codes.reuse_or_start if again else verification_codes.start
-    started = await open_verification(services, tenant, KIND, user["id"], about, strategy)
+    details = {"email": user["email"]}
+    open_verification = verification_codes.reuse_or_start if reuse else verification_codes.start
+    started = await open_verification(services, tenant, KIND, user["id"], details, strategy)
     if send:
         await send_mail(services, call, tenant, user, application, started)
     return started
@@ -59,12 +59,12 @@ async def start_for_change(
     user: Document,
     application: Document | None = None,
 ) -> None:
-    """What follows a create or update: a new address that waits to be verified is written to.
+    """After a create or update: start the verification of a new address that is unverified.
 
-    Who is written to too often gets no mail, and the change stays.
+    When the tenant's limit of mails is exceeded no mail is sent, and the change stays.
     """
     is_new = before is None or before.get("email") != user.get("email")
-    if is_new and "email" in user and rules.is_verification_pending(user):
+    if is_new and "email" in user and user_rules.is_verification_pending(user):
         with contextlib.suppress(Unavailable):
             await start(services, call, tenant, user, application)
 
@@ -77,17 +77,17 @@ async def send_mail(
     application: Document | None,
     started: OpenVerification,
 ) -> bool:
-    """Mail what completes a verification to a user, or to whom it will be; False where no template is named."""
+    """Mail a verification to a user, or to an address without a user; False without a template."""
     template_id = template_of(tenant, application)
     if template_id is None:
         return False
-    data = started.mail_values()
+    data = started.template_variables()
     await mail.send(services, call, TenantId(tenant["id"]), template_id, to, data, application=application)
     return True
 
 
 def template_of(tenant: Document, application: Document | None) -> str | None:
-    """The template of the mail that verifies an address: the application's, else the tenant's."""
+    """Return the template of verification mails: the application's, else the tenant's."""
     own = None if application is None else application["emailConfiguration"].get("emailVerificationEmailTemplateId")
     found: str | None = own or tenant["emailConfiguration"].get("verificationEmailTemplateId")
     return found
@@ -96,17 +96,17 @@ def template_of(tenant: Document, application: Document | None) -> str | None:
 async def complete(
     services: Services, call: Call, verification_id: str, one_time_code: str | None, *, reason: str = "Completed"
 ) -> Document:
-    """Verify the address that an id was made for, and apply the change if it was pending; answers the user.
+    """Verify the address of an id, and apply the change if it was pending; return the user.
 
-    Of many who show the id, one gets through. Raises NotFound for an id that does not count, or whose user has another
-    address by now; Invalid for a code that is missing or wrong; WebhookTransactionFailed, with the id still good.
+    Of concurrent callers with the same id one succeeds. Raises NotFound for an invalid id, or if the user's address has
+    changed; Invalid for a missing or incorrect code; WebhookTransactionFailed, with the id still valid.
     """
-    ticket = await verification_codes.verify_code(services, call.tenant_id, KIND, verification_id, one_time_code)
-    use = services.one_time_tokens.use(ticket.tenant_id, KIND, verification_id)
-    if email_changes.is_change(ticket):
-        return await email_changes.complete(services, call, ticket, use)
-    user = await services.users.get(ticket.tenant_id, ticket.owner)
-    if user.get("email") != ticket.document["email"]:
+    token = await verification_codes.verify_code(services, call.tenant_id, KIND, verification_id, one_time_code)
+    use = services.one_time_tokens.use(token.tenant_id, KIND, verification_id)
+    if email_changes.is_change(token):
+        return await email_changes.complete(services, call, token, use)
+    user = await services.users.get(token.tenant_id, token.owner)
+    if user.get("email") != token.document["email"]:
         raise NotFound(log_detail="the address was changed since the verification began")
     return await mark_verified(services, call, user, reason, use=use)
 
@@ -119,22 +119,14 @@ async def mark_verified(
     *,
     use: OneTimeTokenUse | None = None,
 ) -> Document:
-    """Let the address of a stored user be verified, for a `verifiedReason`; answers the user as it is then.
+    """Mark the address of a stored user as verified, with a `verifiedReason`; return the user.
 
-    Nothing is told when it is verified already, or the user has none. `use` is the ticket that proved it. Raises
-    NotFound when the user is gone or has another address by now, and WebhookTransactionFailed.
+    A verified user, or one without an address, stays unchanged without events. `use` is consumed with the change.
+    Raises NotFound if the user is gone or has another address, and WebhookTransactionFailed.
     """
     tenant_id = TenantId(user["tenantId"])
-
-    def change_of(stored: Document) -> UserVerification | None:
-        if stored.get("email") != user.get("email"):
-            raise NotFound(log_detail="the address was changed meanwhile")
-        if "email" not in stored or stored["verified"]:
-            return None
-        changed = rules.with_verified_email(stored, reason, call.now)
-        return UserVerification(changed, user_events.of_verified_email(changed))
-
-    changed, is_new = await verified_users.commit(services, call, user, change_of, use)
+    verify = functools.partial(_verify, call, user, reason)
+    changed, is_new = await verified_users.commit(services, call, user, verify, use)
     if is_new:
         await finish_verification(services, call, await services.tenants.get(None, tenant_id), changed)
     else:
@@ -142,8 +134,17 @@ async def mark_verified(
     return changed
 
 
+def _verify(call: Call, user: Document, reason: str, stored: Document) -> UserVerification | None:
+    if stored.get("email") != user.get("email"):
+        raise NotFound(log_detail="the address was changed meanwhile")
+    if "email" not in stored or stored["verified"]:
+        return None
+    changed = user_rules.with_verified_email(stored, reason, call.now)
+    return UserVerification(changed, user_events.of_verified_email(changed))
+
+
 async def finish_verification(services: Services, call: Call, tenant: Document, user: Document) -> None:
-    """What follows the commit of a verified address: what was begun counts no more, and the user is told."""
+    """After the commit of a verified address: revoke the open verification and notify the user."""
     await verification_codes.revoke(services, TenantId(tenant["id"]), KIND, user["id"])
     await user_notifications.tell(services, call, tenant, user, "emailVerifiedEmailTemplateId")
 
@@ -151,7 +152,7 @@ async def finish_verification(services: Services, call: Call, tenant: Document, 
 async def find_or_start(
     services: Services, call: Call, user: Document, application: Document | None = None
 ) -> OpenVerification:
-    """What a user who may not go on unverified can complete: what is open, else a new one, which is mailed.
+    """Return the open verification of a user whose login requires it, or start and mail a new one.
 
     Raises Unavailable as `start` does.
     """

@@ -1,18 +1,19 @@
-"""The identity API: login ids verified by a code that the caller or this service sends, of users and of those to come.
+"""The identity verification API: login ids verified with a code, of users and of users to be created.
 
-A login id that nobody has yet is verified for whoever is created with it: the id that was completed is the proof.
+A login id without a user is verified in advance: the completed id is the evidence when a user is created with it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.messaging.mail_messages import Address
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.errors import Forbidden, Invalid, NotFound
-from identity.events.changes import Event
+from identity.events.changes import Change, Event
 from identity.ids import TenantId
 from identity.operations.limits import message_limits
 from identity.operations.objects import crud
@@ -26,7 +27,7 @@ from identity.operations.verification.verification_codes import Kind, OpenVerifi
 from identity.schemas import is_email
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.one_time_tokens import OneTimeToken
+from identity.store.one_time_tokens import OneTimeToken, OneTimeTokenUse
 
 _VERIFY: Final = "api/identity-verify.request.json"
 _START: Final = "api/identity-verify-start.request.json"
@@ -39,25 +40,25 @@ _MUST_EXIST: Final = "mustExist"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpenIdentityVerification:
-    """A verification that was started: what its id stands for, and the user, if there is one yet."""
+    """An open verification: the token of its id, and the user, if there is one."""
 
-    ticket: OneTimeToken
+    token: OneTimeToken
     kind: Kind
     login_id_type: str
     user: Document | None
 
     @property
     def login_id(self) -> str:
-        """What is to be verified."""
-        return str(self.ticket.document[self.login_id_type])
+        """The login id to be verified."""
+        return str(self.token.document[self.login_id_type])
 
 
 async def verify(services: Services, call: Call, body: Document) -> None:
-    """Say of a user's login id that it is verified. Raises Invalid, NotFound and WebhookTransactionFailed."""
+    """Mark a user's login id as verified. Raises Invalid, NotFound and WebhookTransactionFailed."""
     request = services.schemas[_VERIFY].read(body)
     tenant_id = crud.require_tenant(call)
     kind, login_id = request["loginIdType"], request["loginId"]
-    user = await services.users.find_by_login_id(tenant_id, _normalised(kind, login_id), [kind])
+    user = await services.users.find_by_login_id(tenant_id, _normalize(kind, login_id), [kind])
     if user is None:
         raise NotFound(log_detail="no user with this login id")
     if kind == "email":
@@ -67,13 +68,14 @@ async def verify(services: Services, call: Call, body: Document) -> None:
 
 
 async def start(services: Services, call: Call, body: Document) -> Document:
-    """Begin to verify a login id, and send nothing: `verificationId`, and `oneTimeCode` where a form asks for one.
+    """Start the verification of a login id without sending it.
 
-    Raises Invalid, NotFound without a user who must exist, Forbidden where the tenant does not verify such login ids.
+    Return `verificationId` and, with FormField, `oneTimeCode`. Raises Invalid, NotFound for an unknown user who must
+    exist, and Forbidden if the tenant does not verify such login ids.
     """
     request = services.schemas[_START].read(body)
     tenant = await services.tenants.get(None, crud.require_tenant(call))
-    kind, value = request["loginIdType"], _normalised(request["loginIdType"], request["loginId"])
+    kind, value = request["loginIdType"], _normalize(request["loginIdType"], request["loginId"])
     application_id = await _application_id(services, tenant, request)
     strategy = _strategy(tenant, kind)
     user = await services.users.find_by_login_id(TenantId(tenant["id"]), value, [kind])
@@ -81,83 +83,91 @@ async def start(services: Services, call: Call, body: Document) -> Document:
         raise NotFound(log_detail="no user with this login id")
     if request["existingUserStrategy"] != _MUST_EXIST and user is not None:
         raise Invalid.field("duplicate", "loginId", "A User with this [loginId] exists already.")
-    about = {kind: value, "state": request.get("state", {}), "applicationId": application_id}
+    details = {kind: value, "state": request.get("state", {}), "applicationId": application_id}
     owner = f"new {value}" if user is None else user["id"]
-    wanted = request.get("verificationStrategy") or strategy
-    started = await verification_codes.start(services, tenant, _KINDS[kind], owner, about, wanted)
-    return started.answer()
+    requested_strategy = request.get("verificationStrategy") or strategy
+    started = await verification_codes.start(services, tenant, _KINDS[kind], owner, details, requested_strategy)
+    return started.to_response()
 
 
 async def send(services: Services, call: Call, body: Document) -> None:
-    """Send what completes a verification to the login id itself, once more if it is asked for again.
+    """Send the verification to the login id itself; the same one if it was sent before.
 
-    Raises Invalid, NotFound, Unavailable when the tenant allows no more messages for now.
+    Raises Invalid, NotFound, and Unavailable when the tenant's limit of messages is exceeded.
     """
     request = services.schemas[_SEND].read(body)
-    found = await _open(services, call, request["verificationId"])
-    tenant_id = found.ticket.tenant_id
+    found = await _get_open(services, call, request["verificationId"])
+    tenant_id = found.token.tenant_id
     tenant = await services.tenants.get(None, tenant_id)
-    started = await verification_codes.find_open(services, tenant_id, found.kind, found.ticket.owner)
+    started = await verification_codes.find_open(services, tenant_id, found.kind, found.token.owner)
     if started is None or started.id != request["verificationId"]:
-        raise NotFound(log_detail="another verification took the place of this one")
+        raise NotFound(log_detail="the verification was replaced by another one")
     limited: message_limits.MessageKind = (
         "sendEmailVerification" if found.login_id_type == "email" else "sendPhoneVerification"
     )
-    await message_limits.count_message(services, tenant, limited, found.ticket.owner)
+    await message_limits.count_message(services, tenant, limited, found.token.owner)
     if not await _send_message(services, call.within(tenant_id), tenant, found, started):
         message = "The tenant has no template, or no messenger, for messages that verify a login id of this type."
         raise Invalid.field("notConfigured", "verificationId", message)
 
 
 async def complete(services: Services, call: Call, body: Document) -> Document:
-    """Verify the login id that an id was made for; answers the `state` that its start was given.
+    """Verify the login id of an id; return the `state` with which it was started.
 
-    Of many who show the id, one gets through. Raises Invalid, NotFound and WebhookTransactionFailed.
+    Of concurrent callers with the same id one succeeds. Raises Invalid, NotFound and WebhookTransactionFailed.
     """
     request = services.schemas[_COMPLETE].read(body)
     verification_id = request["verificationId"]
-    found = await _open(services, call, verification_id)
+    found = await _get_open(services, call, verification_id)
     code = request.get("oneTimeCode")
     await verification_codes.verify_code(services, call.tenant_id, found.kind, verification_id, code)
     if found.user is None:
         await _store_verified_login_id(services, call, found, verification_id)
     else:
-        use = services.one_time_tokens.use(found.ticket.tenant_id, found.kind, verification_id)
+        use = services.one_time_tokens.use(found.token.tenant_id, found.kind, verification_id)
         verified = (email_verifications if found.login_id_type == "email" else phone_verifications).verified
         await verified(services, call, found.user, "Completed", use=use)
-    return {"state": found.ticket.document.get("state", {})}
+    return {"state": found.token.document.get("state", {})}
 
 
-async def _open(services: Services, call: Call, verification_id: str) -> OpenIdentityVerification:
-    """What an id stands for. Raises NotFound, also when its user has another login id by now."""
+async def _get_open(services: Services, call: Call, verification_id: str) -> OpenIdentityVerification:
+    """Return the open verification of an id. Raises NotFound, also if its user has another login id."""
     for login_id_type, kind in _KINDS.items():
-        ticket = await services.one_time_tokens.find(call.tenant_id, kind, verification_id)
-        if ticket is None:
+        token = await services.one_time_tokens.find(call.tenant_id, kind, verification_id)
+        if token is None:
             continue
         user = None
-        if not ticket.owner.startswith("new "):
-            user = await services.users.get(ticket.tenant_id, ticket.owner)
-            if user.get(login_id_type) != ticket.document[login_id_type]:
+        if not token.owner.startswith("new "):
+            user = await services.users.get(token.tenant_id, token.owner)
+            if user.get(login_id_type) != token.document[login_id_type]:
                 break
-        return OpenIdentityVerification(ticket, kind, login_id_type, user)
+        return OpenIdentityVerification(token, kind, login_id_type, user)
     raise NotFound(log_detail="no such verification")
 
 
 async def _store_verified_login_id(
     services: Services, call: Call, found: OpenIdentityVerification, verification_id: str
 ) -> None:
-    """Let the id be the proof for whoever is created with the login id."""
-    tenant_id = found.ticket.tenant_id
+    """Store the completed id as evidence for a user who is created with the login id."""
+    tenant_id = found.token.tenant_id
     tenant = await services.tenants.get(None, tenant_id)
     use = services.one_time_tokens.use(tenant_id, found.kind, verification_id)
     event = Event("user.identity.verified", {"loginId": found.login_id, "loginIdType": found.login_id_type})
+    write = functools.partial(_consume_and_store, services, tenant, verification_id, found, use)
+    await services.bus.commit(call.within(tenant_id), Change([write], [event]))
+    await verification_codes.revoke(services, tenant_id, found.kind, found.token.owner)
 
-    async def write(_session: Session | None) -> None:
-        await verification_codes.consume(use)
-        await verified_login_ids.store(services, tenant, verification_id, found.login_id_type, found.login_id)
 
-    await services.bus.perform(call.within(tenant_id), write, [event])
-    await verification_codes.revoke(services, tenant_id, found.kind, found.ticket.owner)
+async def _consume_and_store(
+    services: Services,
+    tenant: Document,
+    verification_id: str,
+    found: OpenIdentityVerification,
+    use: OneTimeTokenUse,
+    _session: Session | None,
+) -> None:
+    await verification_codes.consume(use)
+    await verified_login_ids.store(services, tenant, verification_id, found.login_id_type, found.login_id)
 
 
 async def _send_message(
@@ -165,7 +175,7 @@ async def _send_message(
 ) -> bool:
     if found.login_id_type == "phoneNumber":
         return await phone_verifications.send(services, call, tenant, found.login_id, found.user, started)
-    application_id = found.ticket.document.get("applicationId")
+    application_id = found.token.document.get("applicationId")
     application = (
         None
         if application_id is None
@@ -183,7 +193,7 @@ async def _application_id(services: Services, tenant: Document, request: Documen
 
 
 def _strategy(tenant: Document, kind: str) -> str:
-    """How the tenant verifies this kind of login id. Raises Forbidden where it does not."""
+    """Return the tenant's verification strategy for this kind of login id. Raises Forbidden without one."""
     is_email = kind == "email"
     if not (tenant["emailConfiguration"]["verifyEmail"] if is_email else phone_verifications.is_enabled(tenant)):
         raise Forbidden(log_detail=f"the tenant does not verify the login ids of type {kind}")
@@ -192,14 +202,14 @@ def _strategy(tenant: Document, kind: str) -> str:
     return phone_verifications.strategy(tenant)
 
 
-def _normalised(kind: str, login_id: str) -> str:
-    """The login id as users have it. Raises Invalid for one that no user can have."""
+def _normalize(kind: str, login_id: str) -> str:
+    """Return the login id in its stored form. Raises Invalid for one that no user can have."""
     if kind == "email":
-        email = rules.login_key(login_id)
+        email = user_rules.login_key(login_id)
         if not is_email(email):
             raise Invalid.field("notEmail", "loginId", "The [loginId] is not an email address.")
         return email
-    number: str = rules.normalize_phone_number({"phoneNumber": login_id.strip()})["phoneNumber"]
-    if not rules.is_e164_number(number):
+    number: str = user_rules.normalize_phone_number({"phoneNumber": login_id.strip()})["phoneNumber"]
+    if not user_rules.is_e164_number(number):
         raise Invalid.field("invalidPhone", "loginId", "The [loginId] must be an E.164 number.")
     return number

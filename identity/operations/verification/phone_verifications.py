@@ -1,14 +1,15 @@
-"""Verifying phone numbers that users log in with: by what a messenger sent, or by an administrator.
+"""Phone number verifications: completed with a message that a messenger sends, or by an administrator.
 
-The tenant's `phoneConfiguration` is kept as it comes: what of it is read here is judged here.
+The tenant's `phoneConfiguration` is stored as received, so its members are validated here, when they are used.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final
 
 from identity.call import Call, Document
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.errors import NotFound
 from identity.ids import TenantId
 from identity.operations.messaging import text_messages, user_events
@@ -27,7 +28,7 @@ def is_enabled(tenant: Document) -> bool:
 
 
 def strategy(tenant: Document) -> str:
-    """What completes a verification: a link, or the code that people type."""
+    """Return the verification strategy: ClickableLink, or FormField for a code."""
     is_link = _settings(tenant).get("verificationStrategy") == "ClickableLink"
     return "ClickableLink" if is_link else verification_codes.FORM_FIELD
 
@@ -35,13 +36,13 @@ def strategy(tenant: Document) -> str:
 async def send(
     services: Services, call: Call, tenant: Document, number: str, user: Document | None, started: OpenVerification
 ) -> bool:
-    """Send what completes a verification to a number, perhaps that of a user; False when nothing can be sent."""
+    """Send a verification to a number, or to the user who has it; False if no messenger or template is configured."""
     settings = _settings(tenant)
     messenger_id, template_id = settings.get("messengerId"), settings.get("verificationTemplateId")
     if not isinstance(messenger_id, str) or not isinstance(template_id, str):
         return False
     tenant_id, to = TenantId(tenant["id"]), number if user is None else user
-    data = started.mail_values()
+    data = started.template_variables()
     return await text_messages.send_sms(
         services, call, tenant_id, messenger_id, template_id, to, data, phone_number=number
     )
@@ -50,23 +51,25 @@ async def send(
 async def mark_verified(
     services: Services, call: Call, user: Document, reason: str, *, use: OneTimeTokenUse | None = None
 ) -> Document:
-    """Let the phone number of a stored user be verified, for a `verifiedReason`; answers the user as it is then.
+    """Mark the phone number of a stored user as verified, with a `verifiedReason`; return the user.
 
-    Nothing is told when it is verified already. Raises NotFound when user or number are gone, WebhookTransactionFailed.
+    A verified number stays unchanged, without events. Raises NotFound if the user or the number is gone, and
+    WebhookTransactionFailed.
     """
-
-    def change_of(stored: Document) -> UserVerification | None:
-        number = stored.get("phoneNumber")
-        if number is None or number != user.get("phoneNumber"):
-            raise NotFound(log_detail="the phone number was changed meanwhile")
-        if rules.has_verified_phone(stored):
-            return None
-        changed = rules.next_version(rules.with_verified_phone(stored, reason, call.now), call.now)
-        return UserVerification(changed, [user_events.of_verified_identity(changed, "phoneNumber", number)])
-
-    changed, _is_new = await verified_users.commit(services, call, user, change_of, use)
+    verify = functools.partial(_verify, call, user, reason)
+    changed, _is_new = await verified_users.commit(services, call, user, verify, use)
     await verification_codes.revoke(services, TenantId(user["tenantId"]), KIND, user["id"])
     return changed
+
+
+def _verify(call: Call, user: Document, reason: str, stored: Document) -> UserVerification | None:
+    number = stored.get("phoneNumber")
+    if number is None or number != user.get("phoneNumber"):
+        raise NotFound(log_detail="the phone number was changed meanwhile")
+    if user_rules.has_verified_phone(stored):
+        return None
+    changed = user_rules.next_version(user_rules.with_verified_phone(stored, reason, call.now), call.now)
+    return UserVerification(changed, [user_events.of_verified_identity(changed, "phoneNumber", number)])
 
 
 def _settings(tenant: Document) -> dict[str, Any]:

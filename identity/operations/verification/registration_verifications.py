@@ -1,15 +1,16 @@
-"""Verifying registrations: begun with a mail, completed with what stands in it.
+"""Registration verifications: started with a mail, and completed with the id or code in it.
 
-`mark_verified` is the one place where a stored registration becomes a verified one.
+`mark_verified` is the only place that verifies a stored registration.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain.users import registrations as rules
+from identity.domain.users import registrations as registration_rules
 from identity.domain.users import users as user_rules
 from identity.errors import NotFound, Unavailable
 from identity.ids import TenantId
@@ -32,29 +33,28 @@ async def start(
     application: Document,
     *,
     send: bool = True,
-    again: bool = False,
+    reuse: bool = False,
 ) -> OpenVerification:
-    """Begin to verify a user's registration for an application; `send` mails the id by the application's template.
+    """Start the verification of a user's registration; with `send`, mail it by the application's template.
 
-    `again`: what is open already goes on, and is mailed once more.
-
-    Raises Unavailable when the tenant allows no more mails of this kind for now.
+    `reuse`: an open verification is kept and mailed again. Raises Unavailable when the tenant's limit of mails is
+    exceeded.
     """
     if send:
         await message_limits.count_message(services, tenant, "sendRegistrationVerification", user["id"])
-    about = {"userId": user["id"], "applicationId": application["id"]}
+    details = {"userId": user["id"], "applicationId": application["id"]}
     owner = _owner(user, application["id"])
-    open_verification = verification_codes.reuse_or_start if again else verification_codes.start
-    started = await open_verification(services, tenant, KIND, owner, about, application["verificationStrategy"])
+    open_verification = verification_codes.reuse_or_start if reuse else verification_codes.start
+    started = await open_verification(services, tenant, KIND, owner, details, application["verificationStrategy"])
     template_id = application.get("verificationEmailTemplateId")
     if send and template_id is not None and user_rules.email_address(user) is not None:
-        data = started.mail_values()
+        data = started.template_variables()
         await mail.send(services, call, TenantId(tenant["id"]), template_id, user, data, application=application)
     return started
 
 
 async def start_for_new(services: Services, call: Call, user: Document, application: Document) -> None:
-    """What follows a new registration that waits to be verified. Who is written to too often gets no mail."""
+    """After a new registration: start its verification if it is unverified, unless the limit of mails is exceeded."""
     registration = user_rules.find_registration(user, application["id"])
     if registration is not None and not registration["verified"]:
         tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
@@ -63,7 +63,7 @@ async def start_for_new(services: Services, call: Call, user: Document, applicat
 
 
 async def find_or_start(services: Services, call: Call, user: Document, application: Document) -> OpenVerification:
-    """What a user who may not go on unverified can complete: what is open, else a new one, which is mailed.
+    """Return the open verification of a user whose login requires it, or start and mail a new one.
 
     Raises Unavailable as `start` does.
     """
@@ -73,7 +73,7 @@ async def find_or_start(services: Services, call: Call, user: Document, applicat
 
 
 async def find_open(services: Services, user: Document, application_id: str) -> OpenVerification | None:
-    """The verification of this registration that can be completed now."""
+    """Return the open verification of a registration, or None."""
     owner = _owner(user, application_id)
     return await verification_codes.find_open(services, TenantId(user["tenantId"]), KIND, owner)
 
@@ -81,40 +81,42 @@ async def find_open(services: Services, user: Document, application_id: str) -> 
 async def complete(
     services: Services, call: Call, verification_id: str, one_time_code: str | None
 ) -> tuple[Document, str]:
-    """Verify the registration that an id was made for; answers the user and the application's id.
+    """Verify the registration of an id; return the user and the id of the application.
 
-    Of many who show the id, one gets through. Raises NotFound for an id that does not count, or whose registration is
-    gone; Invalid for a code that is missing or wrong; WebhookTransactionFailed, with the id still good.
+    Of concurrent callers with the same id one succeeds. Raises NotFound for an invalid id, or if the registration no
+    longer exists; Invalid for a missing or incorrect code; WebhookTransactionFailed, with the id still valid.
     """
-    ticket = await verification_codes.verify_code(services, call.tenant_id, KIND, verification_id, one_time_code)
-    use = services.one_time_tokens.use(ticket.tenant_id, KIND, verification_id)
-    user = await services.users.get(ticket.tenant_id, ticket.document["userId"])
-    application_id = ticket.document["applicationId"]
+    token = await verification_codes.verify_code(services, call.tenant_id, KIND, verification_id, one_time_code)
+    use = services.one_time_tokens.use(token.tenant_id, KIND, verification_id)
+    user = await services.users.get(token.tenant_id, token.document["userId"])
+    application_id = token.document["applicationId"]
     return await mark_verified(services, call, user, application_id, use=use), application_id
 
 
 async def mark_verified(
     services: Services, call: Call, user: Document, application_id: str, *, use: OneTimeTokenUse | None = None
 ) -> Document:
-    """Let a registration of a stored user be verified; answers the user as it is then.
+    """Mark a registration of a stored user as verified; return the user.
 
-    Nothing is told when it is verified already. `use` is the ticket that proved it. Raises NotFound when user or
-    registration are gone, and WebhookTransactionFailed.
+    A verified registration stays unchanged, without events. `use` is consumed with the change. Raises NotFound if user
+    or registration no longer exist, and WebhookTransactionFailed.
     """
-
-    def change_of(stored: Document) -> UserVerification | None:
-        registration = user_rules.find_registration(stored, application_id)
-        if registration is None:
-            raise NotFound(log_detail="the registration is gone")
-        if registration["verified"]:
-            return None
-        done = rules.mark_verified(registration, call.now)
-        changed = user_rules.next_version(rules.with_registration(stored, done), call.now)
-        return UserVerification(changed, [user_events.about_registration("user.registration.verified", changed, done)])
-
-    changed, _is_new = await verified_users.commit(services, call, user, change_of, use)
+    verify = functools.partial(_verify, call, application_id)
+    changed, _is_new = await verified_users.commit(services, call, user, verify, use)
     await verification_codes.revoke(services, TenantId(user["tenantId"]), KIND, _owner(user, application_id))
     return changed
+
+
+def _verify(call: Call, application_id: str, stored: Document) -> UserVerification | None:
+    registration = user_rules.find_registration(stored, application_id)
+    if registration is None:
+        raise NotFound(log_detail="the registration no longer exists")
+    if registration["verified"]:
+        return None
+    verified = registration_rules.mark_verified(registration, call.now)
+    changed = user_rules.next_version(registration_rules.with_registration(stored, verified), call.now)
+    event = user_events.about_registration("user.registration.verified", changed, verified)
+    return UserVerification(changed, [event])
 
 
 def _owner(user: Document, application_id: str) -> str:

@@ -1,6 +1,6 @@
-"""The APIs that verify addresses and registrations: by whoever got the mail, and by callers with an API key.
+"""The APIs that verify email addresses and registrations: with a mailed id, or by callers with an API key.
 
-Nobody learns here who has an account: a mail that is asked for without a key is answered alike, sent or not.
+They do not reveal which accounts exist: without a key the response is the same whether or not a mail is sent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.objects import ip_addresses
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.errors import Forbidden, Invalid, NotFound, Unauthorized, Unavailable
 from identity.ids import Secret, TenantId, new_secret, parse_id
 from identity.operations.limits import failed_login_limits, message_limits
@@ -30,9 +30,9 @@ _FAILURE_SECONDS = failed_login_limits.FAILURE_WINDOW_SECONDS
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerificationRequest:
-    """A verification that somebody asks to begin: of whom, for which application, and whether a mail goes out.
+    """A request to start a verification: of which user, for which application, and whether to mail it.
 
-    `is_counted`: against the address that asks, by whoever hands it on.
+    `is_counted`: the caller has counted it against the IP address already.
     """
 
     email: str | None
@@ -42,13 +42,13 @@ class VerificationRequest:
 
 
 async def verify_email(services: Services, call: Call, body: Document, verification_id: str | None) -> None:
-    """Verify an address by the id in the body, else in the path; or with an API key that of a user.
+    """Verify an address by the id in the body, else in the path; or, with an API key, the address of a user.
 
-    Raises Invalid, NotFound, Unauthorized for a user without an API key, and WebhookTransactionFailed.
+    Raises Invalid, NotFound, Unauthorized for a user id without an API key, and WebhookTransactionFailed.
     """
     request = services.schemas[_EMAIL].read(body)
-    wanted = request.get("verificationId") or verification_id
-    if wanted is None and "userId" in request:
+    requested_id = request.get("verificationId") or verification_id
+    if requested_id is None and "userId" in request:
         if not isinstance(call.caller, ApiKeyCaller):
             raise Unauthorized(log_detail="only an API key may say that an address is verified")
         user = await user_lookup.retrieve(services, call, request["userId"])
@@ -56,45 +56,45 @@ async def verify_email(services: Services, call: Call, body: Document, verificat
             raise Invalid.field("missing", "user.email", "The user has no email address that could be verified.")
         await email_verifications.mark_verified(services, call, user, "Administrative")
         return
-    shown = _require_id(wanted)
+    required_id = _require_id(requested_id)
     async with limit_failures(services, call):
-        await email_verifications.complete(services, call, shown, request.get("oneTimeCode"))
+        await email_verifications.complete(services, call, required_id, request.get("oneTimeCode"))
 
 
 async def verify_registration(services: Services, call: Call, body: Document, verification_id: str | None) -> None:
     """Verify a registration by the id in the body, else in the path. Raises as `verify_email` does."""
     request = services.schemas[_REGISTRATION].read(body)
-    wanted = _require_id(request.get("verificationId") or verification_id)
+    required_id = _require_id(request.get("verificationId") or verification_id)
     async with limit_failures(services, call):
-        await registration_verifications.complete(services, call, wanted, request.get("oneTimeCode"))
+        await registration_verifications.complete(services, call, required_id, request.get("oneTimeCode"))
 
 
-async def start_email(services: Services, call: Call, wanted: VerificationRequest) -> Document:
-    """Begin to verify the address of a user; what it takes to complete that is told to callers with an API key alone.
+async def start_email(services: Services, call: Call, request: VerificationRequest) -> Document:
+    """Start the verification of a user's address; only callers with an API key receive its id.
 
-    Without a key a mail goes out in any case, unless the address is verified, and with it what is open already: a link
-    that was mailed before stays good. Raises Invalid, Forbidden where the
-    tenant does not verify addresses, and to callers with a key NotFound and Unavailable.
+    Without a key a mail is sent unless the address is verified; an open verification is kept, so that links in earlier
+    mails stay valid. Raises Invalid, Forbidden if the tenant does not verify addresses, and for callers with a key
+    NotFound and Unavailable.
     """
-    email = _require_email(wanted)
-    application = await _find_application(services, call, wanted.application_id)
+    email = _require_email(request)
+    application = await _find_application(services, call, request.application_id)
     tenant_id = crud.require_tenant(call) if application is None else TenantId(application["tenantId"])
     tenant = await services.tenants.get(None, tenant_id)
     if not tenant["emailConfiguration"]["verifyEmail"]:
         raise Forbidden(log_detail="the tenant does not verify email addresses")
     call = call.within(tenant_id)
-    if not wanted.is_counted:
+    if not request.is_counted:
         await message_limits.count_message_from_address(services, call, tenant, "sendEmailVerification")
     user = await services.users.find_by_email(tenant_id, email)
 
     if isinstance(call.caller, ApiKeyCaller):
         if user is None:
             raise NotFound(log_detail="no user with this email")
-        started = await email_verifications.start(services, call, tenant, user, application, send=wanted.is_sent)
-        return started.answer()
+        started = await email_verifications.start(services, call, tenant, user, application, send=request.is_sent)
+        return started.to_response()
     with contextlib.suppress(Unavailable):
         if user is not None and not user["verified"]:
-            await email_verifications.start(services, call, tenant, user, application, again=True)
+            await email_verifications.start(services, call, tenant, user, application, reuse=True)
             return {}
     await _render_decoy_mail(
         services, call, tenant, email_verifications.template_of(tenant, application), email, application
@@ -102,57 +102,59 @@ async def start_email(services: Services, call: Call, wanted: VerificationReques
     return {}
 
 
-async def start_registration(services: Services, call: Call, wanted: VerificationRequest) -> Document:
-    """As `start_email`, for a registration; Forbidden where the application does not verify registrations."""
-    email = _require_email(wanted)
-    if wanted.application_id is None:
+async def start_registration(services: Services, call: Call, request: VerificationRequest) -> Document:
+    """As `start_email`, for a registration; Forbidden if the application does not verify registrations."""
+    email = _require_email(request)
+    if request.application_id is None:
         raise Invalid.field("missing", "applicationId", "You must specify the [applicationId] parameter.")
-    application = await _find_application(services, call, wanted.application_id)
+    application = await _find_application(services, call, request.application_id)
     assert application is not None
     tenant_id = TenantId(application["tenantId"])
     tenant = await services.tenants.get(None, tenant_id)
     if not application["verifyRegistration"]:
         raise Forbidden(log_detail="the application does not verify registrations")
     call = call.within(tenant_id)
-    if not wanted.is_counted:
+    if not request.is_counted:
         await message_limits.count_message_from_address(services, call, tenant, "sendRegistrationVerification")
     user = await services.users.find_by_email(tenant_id, email)
-    registration = None if user is None else rules.find_registration(user, application["id"])
+    registration = None if user is None else user_rules.find_registration(user, application["id"])
     if isinstance(call.caller, ApiKeyCaller):
         if user is None or registration is None:
             raise NotFound(log_detail="no user with this email and a registration")
-        started = await registration_verifications.start(services, call, tenant, user, application, send=wanted.is_sent)
-        return started.answer()
+        started = await registration_verifications.start(
+            services, call, tenant, user, application, send=request.is_sent
+        )
+        return started.to_response()
     with contextlib.suppress(Unavailable):
         if user is not None and registration is not None and not registration["verified"]:
-            await registration_verifications.start(services, call, tenant, user, application, again=True)
+            await registration_verifications.start(services, call, tenant, user, application, reuse=True)
             return {}
     await _render_decoy_mail(services, call, tenant, application.get("verificationEmailTemplateId"), email, application)
     return {}
 
 
 async def retrieve_by_verification_id(services: Services, call: Call, verification_id: str) -> Document:
-    """The user who was given this id, of an address or of a registration. Raises NotFound."""
+    """Return the user of an email or registration verification. Raises NotFound."""
     for kind in (email_verifications.KIND, registration_verifications.KIND):
-        ticket = await services.one_time_tokens.find(call.tenant_id, kind, verification_id)
-        if ticket is not None:
-            return await services.users.get(ticket.tenant_id, ticket.document.get("userId", ticket.owner))
+        token = await services.one_time_tokens.find(call.tenant_id, kind, verification_id)
+        if token is not None:
+            return await services.users.get(token.tenant_id, token.document.get("userId", token.owner))
     raise NotFound(log_detail="no such verification")
 
 
 async def _render_decoy_mail(
     services: Services, call: Call, tenant: Document, template_id: str | None, email: str, application: Document | None
 ) -> None:
-    """Work as if somebody were written to."""
-    data = OpenVerification(new_secret(), Secret("A1B2C3")).mail_values()
+    """Render a mail without sending it, so that the response time does not reveal whether the user exists."""
+    data = OpenVerification(new_secret(), Secret("A1B2C3")).template_variables()
     await decoy_mails.render(services, call, tenant, template_id, email, data, application)
 
 
 @contextlib.asynccontextmanager
 async def limit_failures(services: Services, call: Call) -> AsyncIterator[None]:
-    """Stops an address that guesses ids, or codes beside one: a tenant may have them as short as four digits.
+    """Limit the failures of an IP address that guesses ids or codes, which a tenant can configure to be short.
 
-    Raises Unavailable.
+    Callers with an API key are not limited. Raises Unavailable.
     """
     limit = Limit("verification-address", ip_addresses.network(call.origin.ip_address), _FAILURES, _FAILURE_SECONDS)
     if isinstance(call.caller, ApiKeyCaller):
@@ -160,7 +162,7 @@ async def limit_failures(services: Services, call: Call) -> AsyncIterator[None]:
         return
     wait_seconds = await services.rate_limits.consume(services.default_tenant_id, [limit])
     if wait_seconds is not None:
-        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
+        raise Unavailable(f"Too many failed attempts. Try again in {wait_seconds} seconds.")
     try:
         yield
     except (NotFound, Invalid):
@@ -177,14 +179,14 @@ def _require_id(verification_id: str | None) -> str:
     return verification_id
 
 
-def _require_email(wanted: VerificationRequest) -> str:
-    if not wanted.email:
+def _require_email(request: VerificationRequest) -> str:
+    if not request.email:
         raise Invalid.field("blank", "email", "You must specify the [email] parameter.")
-    return wanted.email
+    return request.email
 
 
 async def _find_application(services: Services, call: Call, application_id: str | None) -> Document | None:
-    """The application, of the call's tenant if that is known. Raises Invalid."""
+    """Return the application, of the call's tenant if that is known; None without an id. Raises Invalid."""
     if application_id is None:
         return None
     parsed = parse_id(application_id)

@@ -1,9 +1,9 @@
-"""What callers are told of the verifications that users have open: those with an API key, and who logs in."""
+"""Response members about open verifications, for callers with an API key and for users who log in."""
 
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.ids import TenantId
 from identity.operations.clients.clients import Client
 from identity.operations.messaging import user_views
@@ -13,7 +13,7 @@ from identity.services import Services
 
 
 async def for_user(services: Services, user: Document, *, with_codes: bool) -> Document:
-    """The members of an answer about a user: the ids, and with what has just begun the codes of forms."""
+    """Return the members of a response about a user: verification ids, and with `with_codes` the codes of new ones."""
     email = await _find_open_email(services, user)
     found: Document = {}
     if email is not None:
@@ -32,7 +32,7 @@ async def for_user(services: Services, user: Document, *, with_codes: bool) -> D
 async def for_registration(
     services: Services, user: Document, registration: Document, *, is_new_user: bool
 ) -> Document:
-    """The members of an answer about a registration that was made, perhaps together with its user."""
+    """Return the members of a response about a new registration, which may have been created with its user."""
     found: Document = {}
     if not registration["verified"]:
         started = await registration_verifications.find_open(services, user, registration["applicationId"])
@@ -47,11 +47,11 @@ async def for_registration(
 
 
 async def for_gated_user(
-    services: Services, call: Call, client: Client | None, result: steps.EmailNotVerified
+    services: Services, call: Call, client: Client | None, result: login_outcomes.EmailNotVerified
 ) -> Document:
-    """The body of 212. Where a form asks for a code the id is in it, and the code in a mail.
+    """Return the body of a 212 response; with the FormField strategy it has the id, while the code is mailed.
 
-    Raises Unavailable when a mail has to go out and the tenant allows no more of them for now.
+    Raises Unavailable when a mail is required and the tenant's limit of mails is exceeded.
     """
     body: Document = {"user": await user_views.answer(services, result.user)}
     tenant_id = TenantId(result.user["tenantId"])
@@ -64,9 +64,9 @@ async def for_gated_user(
 
 
 async def for_gated_registration(
-    services: Services, call: Call, client: Client | None, result: steps.RegistrationNotVerified
+    services: Services, call: Call, client: Client | None, result: login_outcomes.RegistrationNotVerified
 ) -> Document:
-    """The body of 213, made as that of 212. Raises as `for_gated_user` does."""
+    """Return the body of a 213 response, like that of a 212. Raises as `for_gated_user` does."""
     body: Document = {"user": await user_views.answer(services, result.user)}
     application = None if client is None else client.application
     if application is not None and application["verificationStrategy"] == verification_codes.FORM_FIELD:
@@ -77,7 +77,7 @@ async def for_gated_registration(
 
 
 async def _find_open_email(services: Services, user: Document) -> OpenVerification | None:
-    """Nobody is looked up who is verified, or need not be: this stands in the way of every look at a user."""
+    """Return the open verification of a user's address. Skips the look-up, for speed, where none is required."""
     tenant_id = TenantId(user["tenantId"])
     tenant = await services.tenants.find_cached(None, tenant_id)
     if "email" not in user or user["verified"] or tenant is None or not tenant["emailConfiguration"]["verifyEmail"]:

@@ -212,11 +212,11 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
             Field(_PASSWORD, look["changePassword.password"], "password", "new-password", hints=hints),
             Field(_CONFIRM, look["changePassword.confirm"], "password", "new-password"),
         ]
-        reason = step.found.about.reason
+        reason = step.found.details.reason
         told = " ".join(messages_without_field(errors, plain, look))
         form = Form(
             title=look["changePassword.title"],
-            heading=look["changePassword.setUp" if step.found.about.is_setup else "changePassword.heading"],
+            heading=look["changePassword.setUp" if step.found.details.is_setup else "changePassword.heading"],
             lead=look[f"changePassword.{reason.lower()}"] if reason else "",
             submit=look["changePassword.submit"],
             fields=with_errors(plain, errors, look),
