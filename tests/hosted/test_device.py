@@ -215,7 +215,7 @@ async def test_page_of_one_browser_is_of_no_use_in_another(rp, browser, http, se
 
 @pytest.mark.requirement("attack-49")
 async def test_answer_is_about_the_device_that_was_shown(rp, browser, http, monkeypatch, clock):
-    monkeypatch.setattr("identity.domain.clients.user_codes.new", lambda _generator: "BCDFGH")
+    monkeypatch.setattr("identity.domain.clients.user_codes.generate", lambda _generator: "BCDFGH")
     question = await asked(browser, rp, await Device.begin(rp, http))
     clock.advance(seconds=301)
     other = await Device.begin(rp, http)

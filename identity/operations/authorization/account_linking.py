@@ -111,4 +111,4 @@ async def _is_spent(services: Services, wanted: AccountLink, browser: Browser) -
 
 
 def _over() -> InvalidRequest:
-    return InvalidRequest("unknown", "This link is over, took too long, or was begun in another browser.")
+    return InvalidRequest("unknown", "This link has expired or was opened in another browser.")
