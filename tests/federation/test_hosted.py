@@ -367,7 +367,7 @@ async def test_pushed_request_goes_to_the_provider_and_back(hosted, http) -> Non
     given = {"client_id": hosted.rp.client_id, "request_uri": pushed.json()["request_uri"]}
     left = departure(await hosted.browser.get("/oauth2/authorize", params=given))
     shown = await hosted.come_back(left, code=None, error="access_denied")
-    assert "cancelled" in relying_party.page(shown).text
+    assert "canceled" in relying_party.page(shown).text
     fields = relying_party.page(shown).forms[0]["fields"]
     assert fields["request_uri"] != given["request_uri"]
     assert "redirect_uri" not in fields

@@ -23,7 +23,6 @@ async def reply(
     transaction: AuthenticatedTransaction,
     *,
     message: str = "",
-    status: int = 200,
 ) -> Reply:
     """The page; `message` is the key of a text that stands above it."""
     client, question, given = page.client, page.question, transaction.verified_client.given
@@ -43,9 +42,8 @@ async def reply(
         ),
         unknown=tuple(scope_choice(look, client.application, scope) for scope in question.unknown),
         message=look[message] if message else "",
-        status=status,
     )
-    return render.consent(form, look, [cookie, *page_theme.locale_cookies(handler, given)])
+    return csrf.with_status(render.consent(form, look, [cookie, *page_theme.locale_cookies(handler, given)]), message)
 
 
 def approved_scopes(form: Mapping[str, str]) -> frozenset[str] | None:

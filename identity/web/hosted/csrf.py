@@ -1,32 +1,49 @@
-"""Forms of our own pages: a token in the form must match the browser's cookie, and no other site may send it.
+"""CSRF protection of the hosted forms: the token of a form must match the browser's cookie.
 
-A login form that another site could send would log its victim into the attacker's account (login CSRF).
+Without it another site could submit the login form and sign its victim in to the attacker's account (login CSRF).
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from http.cookies import Morsel
+from typing import Final
 
 from identity.ids import fingerprint, new_secret, same_secret
+from identity.web.endpoint import Reply
 from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
-COOKIE = "fusionauth.csrf"
-FIELD = "csrf_token"
+COOKIE: Final = "fusionauth.csrf"
+FIELD: Final = "csrf_token"
+INVALID_TOKEN: Final = "[InvalidOrMissingCSRFToken]"  # noqa: S105 (the key of a page text)
+
+_FORBIDDEN: Final = 403
 
 
 def issue(handler: OAuth2Handler) -> tuple[str, Morsel[str]]:
-    """The token for a form, and the cookie that it matches; one browser keeps its cookie over all its forms."""
+    """Return the token for a form and its cookie; a browser keeps one cookie for all its forms."""
     secret = handler.cookie(COOKIE) or new_secret()
     return fingerprint(secret), handler.new_cookie(COOKIE, secret)
 
 
 def browser(handler: OAuth2Handler) -> str:
-    """What tells this browser from others: the token of its forms, or nothing before it was given one."""
+    """Return the token of this browser's forms, which identifies the browser; empty before it was issued one."""
     secret = handler.cookie(COOKIE)
     return fingerprint(secret) if secret else ""
 
 
 def is_valid(handler: OAuth2Handler, token: str) -> bool:
-    """Whether a form was sent by the page that we showed to this browser."""
+    """Whether a token was issued to this browser and the request comes from our own origin."""
     secret = handler.cookie(COOKIE)
     return bool(secret) and same_secret(token, fingerprint(secret)) and not handler.is_from_elsewhere()
+
+
+def has_valid_token(handler: OAuth2Handler, form: Mapping[str, str]) -> bool:
+    """Whether a form was submitted from the page that this browser was served."""
+    return is_valid(handler, form.get(FIELD, ""))
+
+
+def with_status(page: Reply, message: str) -> Reply:
+    """Return a page that shows `message`, with status 403 if the message rejects a form without a valid token."""
+    return dataclasses.replace(page, status=_FORBIDDEN) if message == INVALID_TOKEN else page

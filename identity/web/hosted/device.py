@@ -39,7 +39,6 @@ async def reply_code_form(
     *,
     user_code: str,
     message: str = "",
-    status: int = 200,
 ) -> Reply:
     """The page that asks for a code; `user` is whoever is signed in, `message` the key of a text that stands above."""
     look = await page_theme.load(handler, client.tenant, client.application, given)
@@ -53,7 +52,7 @@ async def reply_code_form(
         "sign_out": _sign_out(handler, client),
         "message": look[message] if message else "",
     }
-    return render.form("device.html", values, look, status=status, cookies=[cookie])
+    return csrf.with_status(render.form("device.html", values, look, cookies=[cookie]), message)
 
 
 async def reply_approval_form(
@@ -63,7 +62,6 @@ async def reply_approval_form(
     *,
     is_hosted: bool,
     message: str = "",
-    status: int = 200,
 ) -> Reply:
     """The page that asks about a device: whose application it is, what it gets, and where it asked from."""
     client, device, given = page.client, page.device, transaction.verified_client.given
@@ -82,7 +80,8 @@ async def reply_approval_form(
         "message": look[message] if message else "",
     }
     redirect_uri = None if is_hosted else given["redirect_uri"]
-    return render.form("device_approval.html", values, look, redirect_uri=redirect_uri, status=status, cookies=[cookie])
+    reply = render.form("device_approval.html", values, look, redirect_uri=redirect_uri, cookies=[cookie])
+    return csrf.with_status(reply, message)
 
 
 async def reply_result(handler: OAuth2Handler, client: Client, given: Mapping[str, str]) -> Reply:

@@ -77,13 +77,11 @@ def general_messages(errors: Iterable[GeneralError], look: PageTheme) -> list[st
     return [look.find(error.code, error.message or error.code) for error in errors]
 
 
-def page(
-    form: Form, look: PageTheme, *, redirect_uri: str | None = None, status: int = 200, cookies: Cookies = ()
-) -> Reply:
+def page(form: Form, look: PageTheme, *, redirect_uri: str | None = None, cookies: Cookies = ()) -> Reply:
     """The page; `redirect_uri` is where its answer may lead."""
     values: Mapping[str, Any] = {member.name: getattr(form, member.name) for member in dataclasses.fields(form)}
     values = {**values, "wrong": [field for field in form.fields if field.errors]}
-    return render.form("fields.html", values, look, redirect_uri=redirect_uri, status=status, cookies=cookies)
+    return render.form("fields.html", values, look, redirect_uri=redirect_uri, cookies=cookies)
 
 
 def password_hints(rules: Document, look: PageTheme) -> tuple[str, ...]:

@@ -24,9 +24,6 @@ REMEMBER_COOKIE = "fusionauth.remember-device"
 
 _REMEMBER_SECONDS = 31_536_000
 
-STALE = "[InvalidOrMissingCSRFToken]"
-"""The text for a form that this browser was not shown."""
-
 _MESSAGES: Mapping[type[Problem], str] = {
     steps.WrongCredentials: "[InvalidLogin]",
     steps.TooManyAttempts: "[RateLimitedException]",
@@ -55,7 +52,6 @@ async def reply(
     *,
     remember_device: bool = False,
     message: str = "",
-    status: int = 200,
 ) -> Reply:
     """The page. `given` are the parameters of the request, of which those in `names` are carried along.
 
@@ -84,9 +80,8 @@ async def reply(
         register=url_with_request(handler, "register", given, names)
         if rules.is_offered(page.client.application)
         else "",
-        status=status,
     )
-    return render.login(form, look, [cookie, *page_theme.locale_cookies(handler, given)])
+    return csrf.with_status(render.login(form, look, [cookie, *page_theme.locale_cookies(handler, given)]), message)
 
 
 def remember_cookie(handler: OAuth2Handler, *, is_persistent: bool) -> Morsel[str]:

@@ -53,7 +53,6 @@ async def reply(
     *,
     refused: FormRejected | None = None,
     message: str = "",
-    status: int = 200,
 ) -> Reply:
     """The page. `given` are the request's parameters, of which those in `names` are carried along, and the answers.
 
@@ -79,7 +78,8 @@ async def reply(
         links=[(look["register.login"], login.url_with_request(handler, "authorize", given, names))],
     )
     all_cookies = [cookie, *page_theme.locale_cookies(handler, given)]
-    return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=all_cookies)
+    page = fields.page(form, look, redirect_uri=given["redirect_uri"], cookies=all_cookies)
+    return csrf.with_status(page, message)
 
 
 async def reply_email_sent(handler: OAuth2Handler, client: Client, given: Mapping[str, str], names: list[str]) -> Reply:
@@ -102,7 +102,6 @@ async def reply_missing_fields(
     *,
     refused: FormRejected | None = None,
     message: str = "",
-    status: int = 200,
 ) -> Reply:
     """The page that asks a user for what an application has to know; `answers` are those that were not good."""
     refused, client, given = refused or FormRejected(), page.client, transaction.verified_client.given
@@ -124,7 +123,8 @@ async def reply_missing_fields(
         message=look[message] if message else " ".join(told),
         notes=[look.fill("device.signedIn", users.primary_login_id(page.user), strong=True)],
     )
-    return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=[cookie])
+    reply = fields.page(form, look, redirect_uri=given["redirect_uri"], cookies=[cookie])
+    return csrf.with_status(reply, message)
 
 
 def profile_field(asked: Question, value: str, look: PageTheme) -> Field:

@@ -47,7 +47,6 @@ class LoginForm:
     forgot: str = ""
     register: str = ""
     passwordless: str = ""
-    status: int = 200
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,7 +62,6 @@ class LinkForm:
     login_id: str = ""
     message: str = ""
     is_invalid: bool = False
-    status: int = 200
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,7 +87,6 @@ class ConsentForm:
     optional: tuple[ScopeChoice, ...] = ()
     unknown: tuple[ScopeChoice, ...] = ()
     message: str = ""
-    status: int = 200
 
 
 @functools.cache
@@ -123,12 +120,12 @@ def login(form: LoginForm, look: PageTheme, cookies: Cookies = ()) -> Reply:
     images = tuple(sorted({_origin(button.image_url) for button in form.offer.buttons if button.image_url}))
     plain = (_origin(url) for url in form.offer.plain_urls)
     policy = _policy(form_action=(*_leads_to(form), *plain), image=images)
-    return _page("login.html", policy, _fields(form), look, form.status, cookies)
+    return _page("login.html", policy, _fields(form), look, cookies)
 
 
 def link(form: LinkForm, look: PageTheme, cookies: Cookies = ()) -> Reply:
     """The page of a pending link."""
-    return _page("start_idp_link.html", _policy(form_action=_leads_to(form)), _fields(form), look, form.status, cookies)
+    return _page("start_idp_link.html", _policy(form_action=_leads_to(form)), _fields(form), look, cookies)
 
 
 def not_registered(application_name: str, other: str, look: PageTheme) -> Reply:
@@ -142,7 +139,7 @@ def consent(form: ConsentForm, look: PageTheme, cookies: Cookies = ()) -> Reply:
     origin = _origin(form.redirect_uri)
     policy = _policy(form_action=_places(form.redirect_uri))
     target = urllib.parse.urlsplit(form.redirect_uri).hostname or origin
-    return _page("consent.html", policy, fields | {"target": target}, look, form.status, cookies)
+    return _page("consent.html", policy, fields | {"target": target}, look, cookies)
 
 
 def form(
@@ -151,19 +148,18 @@ def form(
     look: PageTheme,
     *,
     redirect_uri: str | None = None,
-    status: int = 200,
     cookies: Cookies = (),
     nonce: str | None = None,
 ) -> Reply:
     """A page with a form of ours; `redirect_uri` is where its answer may lead, `nonce` that of its script if any."""
     geoip = ("'self'",) if redirect_uri is None else _places(redirect_uri)
-    return _page(template, _policy(nonce, form_action=geoip), values, look, status, cookies)
+    return _page(template, _policy(nonce, form_action=geoip), values, look, cookies)
 
 
 def error(body: Mapping[str, Any], status: int, advice: str) -> Reply:
     """The error page, which also prints the OAuth error JSON for the application's developer."""
     values = {"description": body["error_description"], "oauth_json": json.dumps(body, indent=2), "advice": advice}
-    return _page("error.html", _policy(), values, DEFAULT_THEME, status)
+    return dataclasses.replace(_page("error.html", _policy(), values, DEFAULT_THEME), status=status)
 
 
 def form_post(
@@ -210,16 +206,15 @@ def index(look: PageTheme, *, is_logged_in: bool) -> Reply:
     return _page("index.html", _policy(), {"is_logged_in": is_logged_in}, look)
 
 
-def _page(
-    template: str, policy: str, values: Mapping[str, Any], look: PageTheme, status: int = 200, cookies: Cookies = ()
-) -> Reply:
+def _page(template: str, policy: str, values: Mapping[str, Any], look: PageTheme, cookies: Cookies = ()) -> Reply:
     headers = {
         "Content-Type": "text/html; charset=utf-8",
         "Content-Security-Policy": policy,
         "X-Frame-Options": "DENY",
         "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     }
-    return Reply(_templates().get_template(template).render(**values, texts=look).encode(), status, headers, cookies)
+    body = _templates().get_template(template).render(**values, texts=look).encode()
+    return Reply(body, headers=headers, cookies=cookies)
 
 
 def _fields(form: LoginForm | LinkForm) -> dict[str, Any]:

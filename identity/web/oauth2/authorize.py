@@ -57,9 +57,9 @@ class AuthorizeHandler(LoginFlowHandler):
             self.services, call, self.tenant_hints(tenant_id, form), form
         )
         self.verified_client = verified_client
-        if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
+        if not csrf.has_valid_token(self, form):
             page = LoginPage(verified_client.client, form.get("loginId", ""))
-            return await self.page(page, form, message=login.STALE, status=403)
+            return await self.page(page, form, message=csrf.INVALID_TOKEN)
         is_persistent, browser = form.get("rememberDevice") == "true", self.browser()
         if "identityProviderId" in form:
             step = await authorization.redirect_to_provider(

@@ -13,7 +13,7 @@ from identity.operations.pages.complete_registration_page import MissingFields
 from identity.operations.pages.registration_page import FormRejected
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import csrf, login, register
+from identity.web.hosted import csrf, register
 from identity.web.oauth2.login_flow import LoginFlowHandler
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
@@ -35,9 +35,9 @@ class CompleteRegistrationHandler(LoginFlowHandler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Take the answers, unless the form is not one that we showed to this browser."""
         transaction = await self.find_transaction(call, form, tenant_id)
-        if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
+        if not csrf.has_valid_token(self, form):
             self.verified_client = transaction.verified_client
-            return await self.asked(call, transaction, form, message=login.STALE, status=403)
+            return await self.asked(call, transaction, form, message=csrf.INVALID_TOKEN)
         step = await complete_registration_page.answer(self.services, call, transaction, self.browser(), form)
         # Not before: who sends the form twice has one answer for the application.
         self.verified_client = transaction.verified_client
@@ -62,13 +62,12 @@ class CompleteRegistrationHandler(LoginFlowHandler):
         *,
         refused: FormRejected | None = None,
         message: str = "",
-        status: int = 200,
     ) -> Reply:
         """The page, or what comes next."""
         step = await complete_registration_page.show(self.services, call, transaction, self.browser())
         if isinstance(step, MissingFields):
             return await register.reply_missing_fields(
-                self, step, transaction, answers, refused=refused, message=message, status=status
+                self, step, transaction, answers, refused=refused, message=message
             )
         return await self.shown(step, transaction.verified_client.given)
 

@@ -13,7 +13,7 @@ from identity.operations.pages import consent_page
 from identity.operations.pages.consent_page import ConsentPage
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import consent, csrf, login
+from identity.web.hosted import consent, csrf
 from identity.web.oauth2.login_flow import LoginFlowHandler
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
@@ -35,9 +35,9 @@ class ConsentHandler(LoginFlowHandler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Take the answer, unless the form is not one that we showed to this browser."""
         transaction = await self.find_transaction(call, form, tenant_id)
-        if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
+        if not csrf.has_valid_token(self, form):
             self.verified_client = transaction.verified_client
-            return await self.asked(call, transaction, message=login.STALE, status=403)
+            return await self.asked(call, transaction, message=csrf.INVALID_TOKEN)
         await login_transactions.consume(self.services, transaction)
         # Not before: of who sends the form twice the first one has an answer for the application, the second one none.
         self.verified_client = transaction.verified_client
@@ -54,13 +54,11 @@ class ConsentHandler(LoginFlowHandler):
         cookie = self.cookie(login_transactions.COOKIE)
         return await login_resumption.find_authenticated(self.services, call, hints, given, cookie, CONSENT_PAGE)
 
-    async def asked(
-        self, call: Call, transaction: AuthenticatedTransaction, *, message: str = "", status: int = 200
-    ) -> Reply:
+    async def asked(self, call: Call, transaction: AuthenticatedTransaction, *, message: str = "") -> Reply:
         """The page, or what comes next."""
         step = await consent_page.show(self.services, call, transaction, self.browser())
         if isinstance(step, ConsentPage):
-            return await consent.reply(self, step, transaction, message=message, status=status)
+            return await consent.reply(self, step, transaction, message=message)
         return await self.shown(step, transaction.verified_client.given)
 
 

@@ -46,8 +46,8 @@ class DeviceHandler(LoginFlowHandler):
             return await self.answered(call, form, tenant_id)
         client = await self.client(call, form, tenant_id)
         user_code = form.get("interactive_user_code", "")
-        if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
-            return await self.code_page(client, form, user_code=user_code, message=login.STALE, status=403)
+        if not csrf.has_valid_token(self, form):
+            return await self.code_page(client, form, user_code=user_code, message=csrf.INVALID_TOKEN)
         guesser = AttemptSubject(session=csrf.browser(self))
         try:
             found = await device_grants.get_pending(
@@ -63,9 +63,9 @@ class DeviceHandler(LoginFlowHandler):
     async def answered(self, call: Call, form: Document, tenant_id: str | None) -> Reply:
         """What the answer about a device leads to."""
         transaction = await self.find_transaction(call, form, tenant_id)
-        if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
+        if not csrf.has_valid_token(self, form):
             self.verified_client = transaction.verified_client
-            return await self.asked(call, transaction, message=login.STALE, status=403)
+            return await self.asked(call, transaction, message=csrf.INVALID_TOKEN)
         await login_transactions.consume(self.services, transaction)
         # Not before: of who sends the form twice the first one has an answer for the application, the second one none.
         self.verified_client = transaction.verified_client
@@ -89,26 +89,18 @@ class DeviceHandler(LoginFlowHandler):
             self.services, call, hints, given, cookie, device_approvals.PAGE
         )
 
-    async def asked(
-        self, call: Call, transaction: AuthenticatedTransaction, *, message: str = "", status: int = 200
-    ) -> Reply:
+    async def asked(self, call: Call, transaction: AuthenticatedTransaction, *, message: str = "") -> Reply:
         """The page about the device, or what comes next."""
         step = await device_page.show(self.services, call, transaction, self.browser())
         if not isinstance(step, DevicePage):
             return await self.shown(step, transaction.verified_client.given)
         is_hosted = device_approvals.is_hosted(call, step.client, transaction.verified_client.given)
-        return await device.reply_approval_form(
-            self, step, transaction, is_hosted=is_hosted, message=message, status=status
-        )
+        return await device.reply_approval_form(self, step, transaction, is_hosted=is_hosted, message=message)
 
-    async def code_page(
-        self, client: Client, given: Document, *, user_code: str, message: str = "", status: int = 200
-    ) -> Reply:
+    async def code_page(self, client: Client, given: Document, *, user_code: str, message: str = "") -> Reply:
         """The page that asks for a code."""
         user = await device_page.find_signed_in_user(self.services, client, self.browser())
-        return await device.reply_code_form(
-            self, client, given, user, user_code=user_code, message=message, status=status
-        )
+        return await device.reply_code_form(self, client, given, user, user_code=user_code, message=message)
 
 
 class DeviceCompleteHandler(PageHandler):

@@ -106,13 +106,11 @@ class LoginFlowHandler(PageHandler):
         location = redirect_uris.with_query(f"{login.base_path(self)}/authorized-not-registered", query)
         return Reply(status=302, headers={"Location": location})
 
-    async def page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "", status: int = 200) -> Reply:
+    async def page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "") -> Reply:
         """The login page."""
         names = self.services.schemas[REQUEST].schema["properties"]
         chosen = given.get("rememberDevice") if "loginId" in given else self.cookie(login.REMEMBER_COOKIE)
-        return await login.reply(
-            self, page, given, names, remember_device=chosen == "true", message=message, status=status
-        )
+        return await login.reply(self, page, given, names, remember_device=chosen == "true", message=message)
 
     async def departure(self, step: ProviderRedirect, given: Mapping[str, str]) -> Reply:
         """The way to an identity provider, with the cookie that the way back needs."""

@@ -35,10 +35,6 @@ class WaitingHandler(LoginFlowHandler):
         self.verified_client = transaction.verified_client
         return transaction
 
-    def is_ours(self, form: Document) -> bool:
-        """Whether a form is one that we showed to this browser."""
-        return csrf.is_valid(self, form.get(csrf.FIELD, ""))
-
     async def went_on(self, transaction: InterruptedTransaction, step: Step) -> Reply:
         """What comes after the page; its intent leaves the cookie."""
         value = login_transactions.cookie_without(self.cookie(login_transactions.COOKIE), transaction.transaction_id)
@@ -53,9 +49,7 @@ class WaitingHandler(LoginFlowHandler):
         client = transaction.client
         return await page_theme.load(self, client.tenant, client.application, transaction.verified_client.given)
 
-    def form_page(
-        self, transaction: InterruptedTransaction, look: PageTheme, template: str, values: Document, status: int = 200
-    ) -> Reply:
+    def form_page(self, transaction: InterruptedTransaction, look: PageTheme, template: str, values: Document) -> Reply:
         """A page with a form that is sent back to it; what every such form carries is added to the values."""
         token, cookie = csrf.issue(self)
         hidden = {
@@ -70,9 +64,7 @@ class WaitingHandler(LoginFlowHandler):
             "application_name": transaction.client.application["name"],
         }
         redirect_uri = transaction.verified_client.given["redirect_uri"]
-        return render.form(
-            template, {**common, **values}, look, redirect_uri=redirect_uri, status=status, cookies=[cookie]
-        )
+        return render.form(template, {**common, **values}, look, redirect_uri=redirect_uri, cookies=[cookie])
 
     def refuse(self, error: ServiceError) -> None:
         """The error at the redirect URI; a page where the login went on meanwhile, and has its answer from that."""

@@ -41,10 +41,6 @@ class _Family(LoginFlowHandler):
         self.verified_client = verified_client
         return given, verified_client
 
-    def is_ours(self, form: Document) -> bool:
-        """Whether a form is one that we showed to this browser."""
-        return csrf.is_valid(self, form.get(csrf.FIELD, ""))
-
     def mark(self, secret: str) -> str:
         """What the link of a mail says of the browser that asked; of no use for forging a form of it."""
         return fingerprint(f"passwordless {secret}")[:32]
@@ -62,7 +58,6 @@ class _Family(LoginFlowHandler):
         code: str,
         *,
         message: str = "",
-        status: int = 200,
     ) -> Reply:
         """The page after a mail was asked for, whether anybody gets one or not; with a field where it has a code."""
         client = verified_client.client
@@ -80,14 +75,14 @@ class _Family(LoginFlowHandler):
             "message": look[message] if message else "",
             "is_good": False,
         }
-        return render.form(
+        reply = render.form(
             "passwordless_sent.html",
             values,
             look,
             redirect_uri=given["redirect_uri"],
-            status=status,
             cookies=[cookie, *page_theme.locale_cookies(self, given)],
         )
+        return csrf.with_status(reply, message)
 
     def names(self) -> list[str]:
         """The parameters of an authorization request."""
@@ -114,8 +109,8 @@ class PasswordlessHandler(_Family):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Send the mail, unless the form is not one that we showed to this browser."""
         form, verified_client = await self.opened(call, form, tenant_id)
-        if not self.is_ours(form):
-            return await self.asked(verified_client, form, message=login.STALE, status=403)
+        if not csrf.has_valid_token(self, form):
+            return await self.asked(verified_client, form, message=csrf.INVALID_TOKEN)
         login_id, is_persistent = form.get("loginId", "").strip(), form.get("rememberDevice") == "true"
         if not login_id:
             return await self.asked(verified_client, form)
@@ -136,9 +131,7 @@ class PasswordlessHandler(_Family):
         remembered = login.remember_cookie(self, is_persistent=is_persistent)
         return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
 
-    async def asked(
-        self, verified_client: VerifiedClient, given: Document, *, message: str = "", status: int = 200
-    ) -> Reply:
+    async def asked(self, verified_client: VerifiedClient, given: Document, *, message: str = "") -> Reply:
         """The page."""
         client = verified_client.client
         look = await page_theme.load(self, client.tenant, client.application, given)
@@ -159,7 +152,8 @@ class PasswordlessHandler(_Family):
             links=[(look["passwordless.login"], login.url_with_request(self, "authorize", given, self.names()))],
         )
         all_cookies = [cookie, *page_theme.locale_cookies(self, given)]
-        return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=all_cookies)
+        page = fields.page(form, look, redirect_uri=given["redirect_uri"], cookies=all_cookies)
+        return csrf.with_status(page, message)
 
 
 class LinkHandler(_Family):
@@ -180,10 +174,10 @@ class LinkHandler(_Family):
         form, verified_client = await self.opened(call, form, tenant_id)
         one_time_code, login_id = form.get("oneTimeCode"), form.get("loginId", "")
         asks_code = passwordless.uses_one_time_code(verified_client.client)
-        if not self.is_ours(form):
+        if not csrf.has_valid_token(self, form):
             if asks_code:
-                return await self.sent(verified_client, form, login_id, code, message=login.STALE, status=403)
-            return await self.confirmed(call, verified_client, form, code, message=login.STALE, status=403)
+                return await self.sent(verified_client, form, login_id, code, message=csrf.INVALID_TOKEN)
+            return await self.confirmed(call, verified_client, form, code, message=csrf.INVALID_TOKEN)
         is_persistent = form.get("rememberDevice") == "true"
         step = await passwordless_pages.log_in(
             self.services, call, verified_client, self.browser(), code, one_time_code, is_persistent=is_persistent
@@ -200,7 +194,6 @@ class LinkHandler(_Family):
         code: str,
         *,
         message: str = "",
-        status: int = 200,
     ) -> Reply:
         """The page: it says who is about to be logged in, unless this is the browser that asked."""
         secret, client = self.cookie(csrf.COOKIE), verified_client.client
@@ -230,15 +223,15 @@ class LinkHandler(_Family):
             "is_good": False,
             "nonce": nonce,
         }
-        return render.form(
+        reply = render.form(
             "passwordless_confirm.html",
             values,
             look,
             redirect_uri=given["redirect_uri"],
-            status=status,
             cookies=[cookie],
             nonce=nonce,
         )
+        return csrf.with_status(reply, message)
 
 
 ROUTES = [

@@ -42,8 +42,8 @@ class RegisterHandler(LoginFlowHandler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Register, unless the form is not one that we showed to this browser."""
         form, verified_client = await self.opened(call, form, tenant_id)
-        if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
-            return await self.asked(verified_client.client, form, message=login.STALE, status=403)
+        if not csrf.has_valid_token(self, form):
+            return await self.asked(verified_client.client, form, message=csrf.INVALID_TOKEN)
         is_persistent = form.get("rememberDevice") == "true"
         step = await registration_page.register(
             self.services, call, verified_client, self.browser(), form, is_persistent=is_persistent
@@ -73,10 +73,9 @@ class RegisterHandler(LoginFlowHandler):
         *,
         refused: FormRejected | None = None,
         message: str = "",
-        status: int = 200,
     ) -> Reply:
         """The page."""
-        return await register.reply(self, client, given, self.names(), refused=refused, message=message, status=status)
+        return await register.reply(self, client, given, self.names(), refused=refused, message=message)
 
     def names(self) -> list[str]:
         """The parameters of the request, which the pages carry along."""

@@ -33,8 +33,8 @@ class StartIdPLinkHandler(LoginFlowHandler):
     async def post(self, call: Call, form: Document) -> Reply:
         """Log in and link, unless the form is not one that we showed to this browser."""
         wanted, login_id = await self.wanted(call, form), form.get("loginId", "")
-        if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
-            return await self.link_page(LinkPage(wanted, login_id), message=login.STALE, status=403)
+        if not csrf.has_valid_token(self, form):
+            return await self.link_page(LinkPage(wanted, login_id), message=csrf.INVALID_TOKEN)
         self.verified_client = wanted.verified_client
         browser = self.browser()
         credentials = Credentials(login_id, form.get("password", ""), trust_id=browser.trust_id)
@@ -47,7 +47,7 @@ class StartIdPLinkHandler(LoginFlowHandler):
         """The link that the page is about."""
         return await account_linking.get_account_link(self.services, call, given.get("link", ""), self.browser())
 
-    async def link_page(self, page: LinkPage, *, message: str = "", status: int = 200) -> Reply:
+    async def link_page(self, page: LinkPage, *, message: str = "") -> Reply:
         """The page, with what was wrong with the last attempt."""
         client, given = page.wanted.verified_client.client, page.wanted.verified_client.given
         look = await page_theme.load(self, client.tenant, client.application, given)
@@ -62,9 +62,8 @@ class StartIdPLinkHandler(LoginFlowHandler):
             login_id=page.login_id,
             message=look[message] if message else login.message_of(page.problem, look),
             is_invalid=login.is_credential_error(page.problem),
-            status=status,
         )
-        return render.link(shown, look, [cookie])
+        return csrf.with_status(render.link(shown, look, [cookie]), message)
 
 
 ROUTES = [Route(authorization_redirect.LINK_PATH, StartIdPLinkHandler)]

@@ -16,7 +16,7 @@ from identity.operations.pages.two_factor_pages import ChallengePage, Continued
 from identity.operations.two_factor import two_factor_trust
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import login, two_factor
+from identity.web.hosted import csrf, login, two_factor
 from identity.web.oauth2.login_step_handlers import WaitingHandler
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
@@ -37,10 +37,11 @@ class _Family(WaitingHandler):
             f"{login.base_path(self)}/{page}?{urllib.parse.urlencode(query | {'intent': transaction.transaction_id})}"
         )
 
-    async def choice(self, page: ChallengePage, *, status: int = 200) -> Reply:
+    async def choice(self, page: ChallengePage) -> Reply:
         """The page on which a method is chosen."""
         look = await self.look(page.transaction)
-        return self.form_page(page.transaction, look, "two_factor_methods.html", two_factor.choice(page, look), status)
+        reply = self.form_page(page.transaction, look, "two_factor_methods.html", two_factor.choice(page, look))
+        return csrf.with_status(reply, page.message)
 
 
 class TwoFactorHandler(_Family):
@@ -58,9 +59,9 @@ class TwoFactorHandler(_Family):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Take a code, or the wish for another message; unless the form is not one that this browser was shown."""
         transaction, browser = await self.find_transaction(call, form, tenant_id), self.browser()
-        if not self.is_ours(form):
-            page = await two_factor_pages.show(self.services, call, transaction, browser, login.STALE)
-            return await self.told(transaction, page, status=403)
+        if not csrf.has_valid_token(self, form):
+            page = await two_factor_pages.show(self.services, call, transaction, browser, csrf.INVALID_TOKEN)
+            return await self.told(transaction, page)
         if form.get("action") == "resend":
             method_id = transaction.login.details.get("methodId", "")
             return await self.told(
@@ -74,9 +75,7 @@ class TwoFactorHandler(_Family):
             return await self.told(transaction, page_or_end)
         return await self.ended(transaction, page_or_end)
 
-    async def told(
-        self, transaction: InterruptedTransaction, step: ChallengePage | Step, *, status: int = 200
-    ) -> Reply:
+    async def told(self, transaction: InterruptedTransaction, step: ChallengePage | Step) -> Reply:
         """The page, or what comes next."""
         if not isinstance(step, ChallengePage):
             return await self.went_on(transaction, step)
@@ -89,7 +88,7 @@ class TwoFactorHandler(_Family):
             "other": other,
             "resends": login_requirements.sends_codes(step.chosen),
         }
-        return self.form_page(transaction, look, "two_factor.html", values, status)
+        return csrf.with_status(self.form_page(transaction, look, "two_factor.html", values), step.message)
 
     async def ended(self, transaction: InterruptedTransaction, end: Continued) -> Reply:
         """What comes next, with the cookie of a browser that is trusted from now on."""
@@ -116,15 +115,14 @@ class MethodsHandler(_Family):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Take the choice, and go to the page of its code; unless the form is not one that this browser was shown."""
         transaction, browser = await self.find_transaction(call, form, tenant_id), self.browser()
-        is_ours, status = self.is_ours(form), 200
-        if is_ours:
+        if csrf.has_valid_token(self, form):
             step = await two_factor_pages.choose(self.services, call, transaction, browser, form.get("methodId", ""))
         else:
-            step, status = await two_factor_pages.show(self.services, call, transaction, browser, login.STALE), 403
+            step = await two_factor_pages.show(self.services, call, transaction, browser, csrf.INVALID_TOKEN)
         if not isinstance(step, ChallengePage):
             return await self.went_on(transaction, step)
-        if step.message in {login.STALE, two_factor_pages.CHOOSE}:
-            return await self.choice(step, status=status)
+        if step.message in {csrf.INVALID_TOKEN, two_factor_pages.CHOOSE}:
+            return await self.choice(step)
         return Reply(status=302, headers={"Location": self.beside(transaction, "two-factor")})
 
 

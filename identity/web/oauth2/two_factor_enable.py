@@ -15,7 +15,7 @@ from identity.operations.pages import two_factor_setup
 from identity.operations.pages.two_factor_setup import RecoveryCodesPage, SetupPage
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import login, two_factor
+from identity.web.hosted import csrf, login, two_factor
 from identity.web.oauth2.login_step_handlers import WaitingHandler
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
@@ -46,9 +46,9 @@ class EnableHandler(WaitingHandler):
         """Add the method, or send a code for it; unless the form is not one that this browser was shown."""
         transaction, browser = await self.find_transaction(call, form, tenant_id), self.browser()
         method, secret = form.get("method", ""), form.get("secretBase32Encoded", "")
-        if not self.is_ours(form):
+        if not csrf.has_valid_token(self, form):
             step = await two_factor_setup.show(self.services, call, transaction, browser, method, secret)
-            return await self.told(transaction, step, message=login.STALE, status=403)
+            return await self.told(transaction, step, message=csrf.INVALID_TOKEN)
         if form.get("action") == "send":
             sent = await two_factor_setup.send(self.services, call, transaction, browser, method)
             return await self.told(transaction, sent)
@@ -58,9 +58,7 @@ class EnableHandler(WaitingHandler):
             return await self.recovery_codes(added)
         return await self.told(transaction, added)
 
-    async def told(
-        self, transaction: InterruptedTransaction, step: SetupPage | Step, *, message: str = "", status: int = 200
-    ) -> Reply:
+    async def told(self, transaction: InterruptedTransaction, step: SetupPage | Step, *, message: str = "") -> Reply:
         """The page, or what comes next."""
         if not isinstance(step, SetupPage):
             return await self.went_on(transaction, step)
@@ -70,7 +68,7 @@ class EnableHandler(WaitingHandler):
         values = two_factor.setup(step, look, message or step.message, place)
         if step.secret:
             values["path"], values["side"] = await asyncio.to_thread(qr_codes.svg_path, step.uri)
-        return self.form_page(transaction, look, "two_factor_enable.html", values, status)
+        return csrf.with_status(self.form_page(transaction, look, "two_factor_enable.html", values), message)
 
     async def recovery_codes(self, added: RecoveryCodesPage) -> Reply:
         """The recovery codes, which are shown here and never again; the login goes on with the next form."""
@@ -96,16 +94,15 @@ class EnableCompleteHandler(WaitingHandler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Go on, unless the form is not one that this browser was shown."""
         transaction = await self.find_transaction(call, form, tenant_id)
-        if not self.is_ours(form):
-            return await self.shown_again(transaction, status=403)
+        if not csrf.has_valid_token(self, form):
+            return csrf.with_status(await self.shown_again(transaction), csrf.INVALID_TOKEN)
         step = await two_factor_setup.finish(self.services, call, transaction, self.browser())
         return await self.went_on(transaction, step)
 
-    async def shown_again(self, transaction: InterruptedTransaction, status: int = 200) -> Reply:
+    async def shown_again(self, transaction: InterruptedTransaction) -> Reply:
         """The page, without the codes."""
-        return self.form_page(
-            transaction, await self.look(transaction), "two_factor_enable_complete.html", {"codes": ()}, status
-        )
+        look = await self.look(transaction)
+        return self.form_page(transaction, look, "two_factor_enable_complete.html", {"codes": ()})
 
 
 _HANDLERS = {_PATH: EnableHandler, _END_PATH: EnableCompleteHandler}

@@ -15,7 +15,7 @@ from identity.operations.pages import verification_pages
 from identity.operations.pages.verification_pages import VerificationPage
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import login, verification
+from identity.web.hosted import csrf, verification
 from identity.web.oauth2.login_step_handlers import WaitingHandler
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
@@ -38,9 +38,9 @@ class VerificationGateHandler(WaitingHandler):
     async def post(self, call: Call, form: Document) -> Reply:
         """Take a code, another address, or the wish for another mail; unless the form is not one of this browser."""
         transaction, browser = await self.find_transaction(call, form), self.browser()
-        if not self.is_ours(form):
-            step = await verification_pages.show(self.services, call, transaction, browser, login.STALE)
-            return await self.told(transaction, step, status=403)
+        if not csrf.has_valid_token(self, form):
+            step = await verification_pages.show(self.services, call, transaction, browser, csrf.INVALID_TOKEN)
+            return await self.told(transaction, step)
         match form.get("action"):
             case "resend":
                 step = await verification_pages.send_again(self.services, call, transaction, browser)
@@ -52,14 +52,13 @@ class VerificationGateHandler(WaitingHandler):
                 step = await verification_pages.enter_code(self.services, call, transaction, browser, code)
         return await self.told(transaction, step)
 
-    async def told(
-        self, transaction: InterruptedTransaction, step: VerificationPage | Step, status: int = 200
-    ) -> Reply:
+    async def told(self, transaction: InterruptedTransaction, step: VerificationPage | Step) -> Reply:
         """The page, or what comes next."""
         if not isinstance(step, VerificationPage):
             return await self.went_on(transaction, step)
         look = await self.look(transaction)
-        return self.form_page(transaction, look, "verification_required.html", verification.values(step, look), status)
+        reply = self.form_page(transaction, look, "verification_required.html", verification.values(step, look))
+        return csrf.with_status(reply, step.message)
 
 
 class EmailHandler(VerificationGateHandler):

@@ -21,7 +21,7 @@ from identity.operations.two_factor import two_factor_trust
 from identity.operations.verification.verification_codes import OpenVerification
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import fields, login, register, render
+from identity.web.hosted import csrf, fields, register, render
 from identity.web.hosted.fields import Field, Form
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 from identity.web.self_service.page_context import PageContext, SelfServiceHandler
@@ -56,7 +56,6 @@ class Told:
     errors: Sequence[FieldError] = ()
     general: Sequence[GeneralError] = ()
     message: str = ""
-    status: int = 200
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class Attempt(Generic[T]):
 
 NOTHING: Final = Told()
 CODE_SENT: Final = Told(message="twoFactor.sent")
-STALE: Final = Told(message=login.STALE, status=403)
+STALE: Final = Told(message=csrf.INVALID_TOKEN)
 
 
 class AccountPage(SelfServiceHandler):
@@ -100,7 +99,7 @@ class AccountPage(SelfServiceHandler):
 
     def is_own(self, account: Account, form: Document) -> bool:
         """Whether a form was shown to this browser for this very login: another one may have begun meanwhile."""
-        return self.is_ours(form) and form.get("session") == account_name(account)
+        return csrf.has_valid_token(self, form) and form.get("session") == account_name(account)
 
     def account_form(self, place: PageContext, account: Account, form: Form, told: Told) -> Reply:
         """A page with a form about an account, and what is told of the one before."""
@@ -115,7 +114,7 @@ class AccountPage(SelfServiceHandler):
             fields=fields.with_errors(form.fields, told.errors, look),
             message=look[told.message] if told.message else " ".join(texts),
         )
-        return self.form_page(place, whole, status=told.status)
+        return csrf.with_status(self.form_page(place, whole), told.message)
 
 
 class HomeHandler(AccountPage):

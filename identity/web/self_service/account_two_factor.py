@@ -12,7 +12,7 @@ from identity.operations.pages.account_two_factor import Adding, Removing
 from identity.operations.pages.accounts import Account
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import csrf, login, render, two_factor
+from identity.web.hosted import csrf, render, two_factor
 from identity.web.hosted.fields import Field, Form
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 from identity.web.self_service.account import FORM, REQUEST, STALE, AccountPage, Told, account_name, at
@@ -89,7 +89,7 @@ class EnableHandler(FactorPage):
             if page is None:
                 return self.home(place)
             if not self.is_own(account, form):
-                return await self.asked(place, page, message=login.STALE, status=403)
+                return await self.asked(place, page, message=csrf.INVALID_TOKEN)
             if form.get("action") == "send":
                 return await self.asked(place, await account_two_factor.send_to_add(self.services, call, page))
             step = await account_two_factor.add(self.services, call, page, form.get("code", ""))
@@ -102,7 +102,7 @@ class EnableHandler(FactorPage):
 
         return await self.entered(call, form, show)
 
-    async def asked(self, place: PageContext, page: Adding, *, message: str = "", status: int = 200) -> Reply:
+    async def asked(self, place: PageContext, page: Adding, *, message: str = "") -> Reply:
         """The page with the secret, or the address."""
         token, cookie = self.issued()
         given = {**place.carried, "session": account_name(page.account), csrf.FIELD: token}
@@ -112,7 +112,8 @@ class EnableHandler(FactorPage):
             values["path"], values["side"] = await asyncio.to_thread(qr_codes.svg_path, page.uri)
         name = "" if place.application is None else place.application["name"]
         values |= {"application_name": name, "action": self.path(), "hidden": list(given.items())}
-        return render.form("account_two_factor_enable.html", values, place.look, status=status, cookies=[cookie])
+        reply = render.form("account_two_factor_enable.html", values, place.look, cookies=[cookie])
+        return csrf.with_status(reply, message)
 
     def path(self) -> str:
         """The path of this page."""

@@ -9,7 +9,7 @@ from identity.errors import NotFound, WebhookTransactionFailed
 from identity.operations.verification import email_changes, verification_api
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import login
+from identity.web.hosted import csrf
 from identity.web.hosted.fields import Form
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 from identity.web.self_service.page_context import REQUEST, PageContext, SelfServiceHandler
@@ -29,8 +29,8 @@ class RevokeHandler(SelfServiceHandler):
     async def post(self, call: Call, form: Document, token: str) -> Reply:
         """Revoke the change."""
         place = await self.place(call, form)
-        if not self.is_ours(form):
-            return self.confirm(place, message=login.STALE, status=403)
+        if not csrf.has_valid_token(self, form):
+            return self.confirm(place, message=csrf.INVALID_TOKEN)
         try:
             async with verification_api.limit_failures(self.services, call):
                 await email_changes.revoke(self.services, call, place.tenant_id, token)
@@ -41,7 +41,7 @@ class RevokeHandler(SelfServiceHandler):
         password = (place.look["emailRevoked.password"], f"/password/forgot?{place.query}")
         return self.notice(place, "emailRevoked", links=[password])
 
-    def confirm(self, place: PageContext, *, message: str = "", status: int = 200) -> Reply:
+    def confirm(self, place: PageContext, *, message: str = "") -> Reply:
         """The page with the button; it is the same for unknown tokens."""
         look = place.look
         form = Form(
@@ -51,7 +51,7 @@ class RevokeHandler(SelfServiceHandler):
             submit=look["emailRevoke.submit"],
             message=look[message] if message else "",
         )
-        return self.form_page(place, form, status=status)
+        return csrf.with_status(self.form_page(place, form), message)
 
 
 ROUTES = [Route("/email/revoke-change/{token}", RevokeHandler)]

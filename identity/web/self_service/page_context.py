@@ -90,23 +90,15 @@ class SelfServiceHandler(PageHandler):
             self._issued = csrf.issue(self)
         return self._issued
 
-    def is_ours(self, form: Document) -> bool:
-        """Whether a form is one that we showed to this browser."""
-        return csrf.is_valid(self, form.get(csrf.FIELD, ""))
-
-    def form_page(self, place: PageContext, form: Form, *, status: int = 200) -> Reply:
+    def form_page(self, place: PageContext, form: Form) -> Reply:
         """A page with a form, which carries the place and the token of this browser."""
         token, cookie = self.issued()
         hidden = [*place.carried.items(), *form.hidden, (csrf.FIELD, token)]
         form = dataclasses.replace(form, hidden=hidden, action=form.action or self.request.path)
         cookies = [cookie, *page_theme.locale_cookies(self, place.given)]
-        return fields.page(
-            form, place.look, redirect_uri=place.given.get("redirect_uri"), status=status, cookies=cookies
-        )
+        return fields.page(form, place.look, redirect_uri=place.given.get("redirect_uri"), cookies=cookies)
 
-    def challenge_page(
-        self, place: PageContext, methods: Sequence[Document], message: str, *, is_sent: bool, status: int = 200
-    ) -> Reply:
+    def challenge_page(self, place: PageContext, methods: Sequence[Document], message: str, *, is_sent: bool) -> Reply:
         """The question for a second factor; `methods` as they may be shown. A code is sent when a button is pressed."""
         look = place.look
         sendable = [method for method in methods if method["method"] in two_factor.ADDRESS_MEMBERS]
@@ -127,7 +119,7 @@ class SelfServiceHandler(PageHandler):
             fields=fields.with_errors([Field("code", look["twoFactor.code"], "text", "one-time-code")], errors, look),
             buttons=buttons,
         )
-        return self.form_page(place, form, status=status)
+        return csrf.with_status(self.form_page(place, form), message)
 
     def notice(
         self,
@@ -135,16 +127,13 @@ class SelfServiceHandler(PageHandler):
         key: str,
         *,
         links: Sequence[tuple[str, str]] = (),
-        status: int = 200,
         cookies: Sequence[Morsel[str]] = (),
         **values: Any,
     ) -> Reply:
         """A page that says something: the texts `<key>.title`, `.heading` and `.text`; the first link is a button."""
         look = place.look
         shown = {"title": look[f"{key}.title"], "heading": look[f"{key}.heading"], "text": look[f"{key}.text"]}
-        return render.form(
-            "notice.html", {**shown, "links": list(links), **values}, look, status=status, cookies=cookies
-        )
+        return render.form("notice.html", {**shown, "links": list(links), **values}, look, cookies=cookies)
 
     def moved(self, path: str, place: PageContext, *cookies: Morsel[str]) -> Reply:
         """The way to another page of ours, about the same place."""

@@ -17,7 +17,7 @@ from identity.operations.pages.password_pages import PasswordForm, TwoFactorForm
 from identity.operations.password_changes import password_changes
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import csrf, login
+from identity.web.hosted import csrf
 from identity.web.hosted.fields import Field, Form, messages_without_field, password_hints, with_errors
 from identity.web.oauth2.login_flow import LoginFlowHandler
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
@@ -43,8 +43,8 @@ class ForgotHandler(SelfServiceHandler):
     async def post(self, call: Call, form: Document) -> Reply:
         """Send the mail, when the answer is out."""
         place, login_id = await self.place(call, form), form.get("loginId", "").strip()
-        if not self.is_ours(form):
-            return self.asked(place, login_id, message=login.STALE, status=403)
+        if not csrf.has_valid_token(self, form):
+            return self.asked(place, login_id, message=csrf.INVALID_TOKEN)
         if not is_sent(place):
             raise InvalidRequest("unknown", "No mails for forgotten passwords are sent here.")
         if not login_id:
@@ -59,7 +59,7 @@ class ForgotHandler(SelfServiceHandler):
             return self.asked(place, login_id, message="[RateLimitedException]")
         return self.moved("/password/sent", place)
 
-    def asked(self, place: PageContext, login_id: str, *, message: str = "", status: int = 200) -> Reply:
+    def asked(self, place: PageContext, login_id: str, *, message: str = "") -> Reply:
         """The form; or that there is none, where no such mails are sent."""
         look = place.look
         links = [(look["forgot.back"], place.login)] if place.login else []
@@ -75,7 +75,7 @@ class ForgotHandler(SelfServiceHandler):
             message=look[message] if message else "",
             links=links,
         )
-        return self.form_page(place, form, status=status)
+        return csrf.with_status(self.form_page(place, form), message)
 
 
 class SentHandler(SelfServiceHandler):
@@ -124,8 +124,8 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
             if place is None:
                 raise NotFound
             step = await password_pages.show(self.services, call, change_id, browser)
-            if not self.is_ours(form):
-                return self.asked(place, step, message=login.STALE, status=403)
+            if not csrf.has_valid_token(self, form):
+                return self.asked(place, step, message=csrf.INVALID_TOKEN)
             if isinstance(step, TwoFactorForm):
                 return self.asked(place, await self.challenged(call, form, change_id, browser))
             return await self.changed(call, place, step, form, change_id, transaction)
@@ -199,14 +199,11 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
         *,
         errors: Sequence[FieldError] = (),
         message: str = "",
-        status: int = 200,
     ) -> Reply:
         """The question for the second factor, or the form for the password."""
         look = place.look
         if isinstance(step, TwoFactorForm):
-            return self.challenge_page(
-                place, step.methods, step.message or message, is_sent=step.is_sent, status=status
-            )
+            return self.challenge_page(place, step.methods, step.message or message, is_sent=step.is_sent)
         hints = password_hints(place.tenant["passwordValidationRules"], look)
         plain = [
             Field(_PASSWORD, look["changePassword.password"], "password", "new-password", hints=hints),
@@ -222,7 +219,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
             fields=with_errors(plain, errors, look),
             message=look[message] if message else told,
         )
-        return self.form_page(place, form, status=status)
+        return csrf.with_status(self.form_page(place, form), message)
 
     async def over(self, call: Call, given: Document) -> Reply:
         """The page for an id that does not count any more."""

@@ -13,7 +13,7 @@ from identity.operations.sessions import sso_sessions
 from identity.operations.verification.verification_codes import Kind
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import login
+from identity.web.hosted import csrf
 from identity.web.hosted.fields import Field, Form, with_errors
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 from identity.web.self_service.page_context import REQUEST, PageContext, SelfServiceHandler
@@ -76,7 +76,6 @@ class _Verify(SelfServiceHandler):
         errors: Sequence[FieldError] = (),
         *,
         message: str = "",
-        status: int = 200,
     ) -> Reply:
         """The page with the button, and a field for the code where the mail has one."""
         look = place.look
@@ -89,9 +88,9 @@ class _Verify(SelfServiceHandler):
             fields=with_errors([code], errors, look) if link.asks_code else [],
             message=look[message] if message else "",
         )
-        return self.form_page(place, form, status=status)
+        return csrf.with_status(self.form_page(place, form), message)
 
-    def over(self, place: PageContext, *, message: str = "", email: str = "", status: int = 200) -> Reply:
+    def over(self, place: PageContext, *, message: str = "", email: str = "") -> Reply:
         """The page for a link that does not count any more; it sends another one, where any are sent."""
         if not verification_links.may_send(place.tenant, self.kind, place.application):
             return self.notice(place, "verifyOver")
@@ -105,7 +104,7 @@ class _Verify(SelfServiceHandler):
             fields=with_errors([Field("email", look["user.email"], "email", "email", email)], (), look),
             message=look[message] if message else "",
         )
-        return self.form_page(place, form, status=status)
+        return csrf.with_status(self.form_page(place, form), message)
 
     def done(self, place: PageContext) -> Reply:
         """The way to the last page."""
@@ -127,8 +126,8 @@ class _Link(_Verify):
         place, link = await self.around(call, form, verification_id)
         if link is None:
             return self.over(place)
-        if not self.is_ours(form):
-            return self.confirm(place, link, message=login.STALE, status=403)
+        if not csrf.has_valid_token(self, form):
+            return self.confirm(place, link, message=csrf.INVALID_TOKEN)
         return await self.followed(call, place, link, verification_id, form.get(_CODE, "").strip())
 
 
@@ -144,8 +143,8 @@ class _Again(_Verify):
     async def post(self, call: Call, form: Document) -> Reply:
         """Send another link, if somebody waits for one; the answer is the same for nobody."""
         place, email = await self.place(call, form), form.get("email", "").strip()
-        if not self.is_ours(form):
-            return self.over(place, message=login.STALE, email=email, status=403)
+        if not csrf.has_valid_token(self, form):
+            return self.over(place, message=csrf.INVALID_TOKEN, email=email)
         if not email:
             return self.over(place, message="[blank]user.email")
         if not verification_links.may_send(place.tenant, self.kind, place.application):
