@@ -10,7 +10,7 @@ from identity import resources
 from identity.domain.configuration import reference_table
 from identity.domain.objects.resource_definition import Resource
 from identity.domain.webhooks.retry_schedule import RetrySchedule
-from identity.operations.configuration import applications, keys, system_configuration, tenants, themes
+from identity.operations.configuration import applications, keys, system_configuration, tenants
 from identity.operations.entities import entities, entity_grants, entity_types
 from identity.operations.groups import group_members, groups
 from identity.operations.lambdas import lambdas
@@ -61,7 +61,6 @@ _STORED_RESOURCES: tuple[Resource, ...] = (
     lambdas.RESOURCE,
     message_templates.RESOURCE,
     messengers.RESOURCE,
-    themes.RESOURCE,
     entity_types.RESOURCE,
     entities.RESOURCE,
     entity_grants.RESOURCE,
@@ -102,7 +101,7 @@ class Stores(Collections):
                 sealed=row.sealed,
                 unique=row.unique,
                 references=reference_table.members_of(row.collection),
-                searches=row.search,
+                searches=row.search_rules,
             )
             for row in _STORED_RESOURCES
         }
@@ -124,8 +123,8 @@ class Stores(Collections):
             system=system,
             outbox=outbox,
             webhook_event_log=WebhookEventLog(database, vault),
-            audit_logs=AppendOnlyLog(database, "audit_logs", audit_logs.RESOURCE.search, tenant_scoped=True),
-            event_logs=AppendOnlyLog(database, "event_logs", event_logs.RESOURCE.search, tenant_scoped=False),
+            audit_logs=AppendOnlyLog(database, "audit_logs", audit_logs.RESOURCE.search_rules, tenant_scoped=True),
+            event_logs=AppendOnlyLog(database, "event_logs", event_logs.RESOURCE.search_rules, tenant_scoped=False),
             login_records=LoginRecords(database),
             mails=Mails(database, vault),
             text_messages=TextMessages(database, vault),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from identity.domain.configuration import feature_settings
 from identity.domain.objects.resource_definition import CREATE_TO_SEARCH, Resource, SearchRules, Unique
 from identity.domain.objects.stored_credentials import Credential
-from identity.operations.configuration import ip_access_control_lists
+from identity.operations.configuration import ip_access_control_lists, themes
 from identity.operations.users import consents
 from identity.operations.webhooks import webhooks
 
@@ -18,7 +18,7 @@ IP_ACCESS_CONTROL_LIST = Resource(
     "IP access control list",
     tenant_scoped=False,
     unique=(Unique("name", ("name",), "ipAccessControlList.name"),),
-    search=SearchRules(
+    search_rules=SearchRules(
         {"name": "text"},
         {"id": "_id", "insertInstant": "insertInstant", "lastUpdateInstant": "lastUpdateInstant", "name": "name"},
     ),
@@ -55,7 +55,7 @@ WEBHOOK = Resource(
         Credential("httpAuthenticationPassword", ("httpAuthenticationUsername", "url")),
     ),
     # The published default, "name ASC", names no member: `name` is taken as an alias of the description.
-    search=SearchRules(
+    search_rules=SearchRules(
         {"description": "text", "url": "text", "tenantId": "tenants"},
         {
             "description": "description",
@@ -69,4 +69,4 @@ WEBHOOK = Resource(
     prepare=webhooks.prepare,
 )
 
-RESOURCES = (consents.RESOURCE, IP_ACCESS_CONTROL_LIST, USER_ACTION_REASON, WEBHOOK)
+RESOURCES = (consents.RESOURCE, IP_ACCESS_CONTROL_LIST, themes.RESOURCE, USER_ACTION_REASON, WEBHOOK)

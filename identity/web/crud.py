@@ -1,8 +1,10 @@
-"""Serves every row of resources.py: the five verbs and search, over HTTP."""
+"""The handlers of declared resources: create, retrieve, update, patch, delete and search over HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+import functools
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, ClassVar
 
 from identity.call import Call, Document
 from identity.domain.objects import search as searches
@@ -11,92 +13,109 @@ from identity.errors import Invalid, MethodNotAllowed
 from identity.operations.objects import crud
 from identity.web import streaming_lists
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Endpoint, Query, Reply, endpoint
+from identity.web.endpoint import Access, Endpoint, Query, Reply, Tenancy, endpoint, redeclared
+
+_SCHEMA = "{resource.schema}"
+_OBJECT = "{resource.schema}#{resource.name}"
+
+_METHODS = ("get", "post", "put", "patch", "delete")
 
 
 class ResourceHandler(ApiHandler):
-    """Shared by the three paths of a resource."""
+    """The three paths of a resource.
+
+    A subclass with `access=` or `tenancy=` declares its methods anew with these.
+    """
 
     resource: Resource
     verbs: Mapping[str, str] = {}
-    """Method -> the verb that the resource must have for it."""
+    """The verb of each method; a resource without the verb does not serve the method."""
+    is_row: ClassVar[bool] = True
+    """Whether the OpenAPI document describes the path by the resource, and not by the docstrings of its handler."""
+
+    def __init_subclass__(cls, access: Access | None = None, tenancy: Tenancy | None = None) -> None:
+        super().__init_subclass__()
+        changes = {name: value for name, value in (("access", access), ("tenancy", tenancy)) if value is not None}
+        for name in _METHODS if changes else ():
+            if hasattr(method := getattr(cls, name), "endpoint"):
+                setattr(cls, name, redeclared(method, **changes))
 
     def allowed(self) -> str:
-        """The methods of this path that the resource has a verb for."""
+        """Return the methods of this path whose verbs the resource has."""
         every = super().allowed().split(", ")
         return ", ".join(name for name in every if self.verbs.get(name, "search") in {*self.resource.verbs, "search"})
 
     def feature(self, declared: Endpoint) -> str | None:
-        """The feature of the method or, mostly, of the whole resource."""
+        """Return the feature of the method, or else that of the resource."""
         return declared.feature or self.resource.feature
 
-    def request_schema(self) -> str | None:
-        """The schema of the resource, unless the method declares another; a DELETE has none of its own."""
-        return super().request_schema() or (None if self.request.method == "DELETE" else self.resource.schema)
+    def operation(self, verb: str, call: Call) -> Callable[..., Any]:
+        """Return the operation that serves a verb: the resource's own, or the generic one.
 
-    def shown(self, document: Document) -> Reply:
-        """One object in its wrapper."""
-        return Reply({self.resource.name: self.visible(document)})
+        Raises MethodNotAllowed for a verb that the resource does not have.
+        """
+        if verb not in {*self.resource.verbs, "search"}:
+            raise MethodNotAllowed
+        if (own := getattr(self.resource, verb)) is not None:
+            return functools.partial(own, self.services, call)
+        return functools.partial(getattr(crud, verb), self.services, call, self.resource)
 
-    def listed(self, documents: Iterable[Document]) -> list[Document]:
-        """Many objects, each as the caller may see it."""
-        return [self.visible(document) for document in documents]
+    async def respond(self, document: Document) -> Reply:
+        """Return one object in its wrapper."""
+        return Reply({self.resource.name: await self.to_response(document)})
 
-    def visible(self, document: Document) -> Document:
-        """The object as the caller may see it."""
+    async def respond_all(self, documents: AsyncIterator[Document]) -> Reply:
+        """Return a list of any length."""
+        return await streaming_lists.reply(self.resource.plural, documents, self.to_response)
+
+    async def to_response(self, document: Document) -> Document:
+        """Return the object as the caller may see it."""
+        if self.resource.to_response is not None:
+            return await self.resource.to_response(self.services, self.caller, document)
         return crud.to_caller_response(self.services, self.caller, self.resource, document)
 
-    async def all(self, documents: AsyncIterator[Document]) -> Reply:
-        """Everything there is, however much that may be."""
-        return await streaming_lists.reply(self.resource.plural, documents, self.visible)
-
     def path_name(self, name: str) -> str:
-        """The id of the object goes by the name of its resource."""
+        """Return the name of the id in the path: that of the resource."""
         return self.resource.id_name if name == "object_id" else super().path_name(name)
 
-    def require(self, verb: str) -> None:
-        """Raise MethodNotAllowed for a verb that this resource does not have."""
-        if verb not in self.resource.verbs:
-            raise MethodNotAllowed
+    def missing_id(self) -> Invalid:
+        """Return the error of a method that needs an id in the path."""
+        name = self.resource.id_name
+        return Invalid.field("missing", name, f"You must specify the [{name}] in the path.")
 
 
 class CollectionHandler(ResourceHandler):
-    """`/api/x`: create with a random id, retrieve all; PUT, PATCH and DELETE miss their id."""
+    """`/api/x`: create with a random id, retrieve all; PUT, PATCH and DELETE lack their id."""
 
     verbs = {"POST": "create", "GET": "retrieve_all", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_OBJECT)
     async def post(self, call: Call, body: Document) -> Reply:
         """Create."""
-        self.require("create")
-        return self.shown(await crud.create(self.services, call, self.resource, body, None))
+        return await self.respond(await self.operation("create", call)(body, None))
 
     @endpoint(access=Access.API_KEY)
     async def get(self, call: Call) -> Reply:
         """Retrieve all."""
-        self.require("retrieve_all")
-        return await self.all(crud.retrieve_each(self.services, call, self.resource))
+        return await self.respond_all(self.operation("retrieve_all", call)())
 
     @endpoint(access=Access.API_KEY, answer={})
     async def put(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
-        raise self.missing_id("update")
+        self.operation("update", call)
+        raise self.missing_id()
 
     @endpoint(access=Access.API_KEY, answer={})
     async def patch(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
-        raise self.missing_id("patch")
+        self.operation("patch", call)
+        raise self.missing_id()
 
     @endpoint(access=Access.API_KEY, answer={})
     async def delete(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
-        raise self.missing_id("delete")
-
-    def missing_id(self, verb: str) -> Invalid:
-        """The error of a verb that needs an id in the path."""
-        self.require(verb)
-        name = self.resource.id_name
-        return Invalid.field("missing", name, f"You must specify the [{name}] in the path.")
+        self.operation("delete", call)
+        raise self.missing_id()
 
 
 class ObjectHandler(ResourceHandler):
@@ -104,36 +123,31 @@ class ObjectHandler(ResourceHandler):
 
     verbs = {"POST": "create", "GET": "retrieve", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_OBJECT)
     async def post(self, call: Call, object_id: str, body: Document) -> Reply:
         """Create."""
-        self.require("create")
-        return self.shown(await crud.create(self.services, call, self.resource, body, object_id))
+        return await self.respond(await self.operation("create", call)(body, object_id))
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, answer=_OBJECT)
     async def get(self, call: Call, object_id: str) -> Reply:
         """Retrieve."""
-        self.require("retrieve")
-        return self.shown(await crud.retrieve(self.services, call, self.resource, object_id))
+        return await self.respond(await self.operation("retrieve", call)(object_id))
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_OBJECT)
     async def put(self, call: Call, object_id: str, body: Document) -> Reply:
         """Replace."""
-        self.require("update")
-        return self.shown(await crud.update(self.services, call, self.resource, body, object_id))
+        return await self.respond(await self.operation("update", call)(body, object_id))
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_OBJECT)
     async def patch(self, call: Call, object_id: str) -> Reply:
         """Change parts."""
-        self.require("patch")
-        kind, patch = self.patch_body()
-        return self.shown(await crud.patch(self.services, call, self.resource, kind, patch, object_id))
+        content_type, patch = self.patch_body()
+        return await self.respond(await self.operation("patch", call)(content_type, patch, object_id))
 
     @endpoint(access=Access.API_KEY)
     async def delete(self, call: Call, object_id: str) -> Reply:
-        """Remove."""
-        self.require("delete")
-        await crud.delete(self.services, call, self.resource, object_id)
+        """Delete."""
+        await self.operation("delete", call)(object_id)
         return Reply()
 
 
@@ -141,44 +155,44 @@ class SearchHandler(ResourceHandler):
     """`/api/x/search`: by query or by body, with the same names."""
 
     def query_of(self, declared: Endpoint) -> Query:
-        """What the row says can be searched for."""
-        return {**searches.parameters(self.resource.search), **super().query_of(declared)}
+        """Return the search parameters of the resource and the query parameters of the method."""
+        return {**searches.parameters(self.resource.search_rules), **super().query_of(declared)}
 
     @endpoint(access=Access.API_KEY)
     async def get(self, call: Call) -> Reply:
         """Search by query parameters."""
-        return await self.found(call, self.query(), "")
+        return await self.search(call, self.query(), "")
 
     @endpoint(access=Access.API_KEY, raw_body=True)
     async def post(self, call: Call, body: Document) -> Reply:
         """Search by a JSON body."""
-        return await self.found(call, search_of(body), "search.")
+        return await self.search(call, criteria_of(body), "search.")
 
-    def request_schema(self) -> str | None:
-        """None: criteria are declared by the row, not by a schema."""
-        return None
-
-    async def found(self, call: Call, criteria: Document, prefix: str) -> Reply:
-        """The answer to both forms."""
-        total, documents = await crud.search(self.services, call, self.resource, criteria, prefix)
-        return Reply({"total": total, self.resource.plural: self.listed(documents)})
+    async def search(self, call: Call, criteria: Mapping[str, Any], prefix: str) -> Reply:
+        """Search by criteria that the request has under `prefix`."""
+        total, documents = await self.operation("search", call)(criteria, prefix)
+        objects = [await self.to_response(document) for document in documents]
+        return Reply({"total": total, self.resource.plural: objects})
 
 
-def search_of(body: Document, name: str = "search") -> Document:
-    """The criteria in the body of a search. Raises Invalid."""
+def criteria_of(body: Document, name: str = "search") -> Document:
+    """Return the criteria in the body of a search. Raises Invalid."""
     criteria = body.get(name)
     if criteria is not None and not isinstance(criteria, dict):
         raise Invalid.field("invalidJSON", name, f"The [{name}] property must be an object.")
     return criteria or {}
 
 
-def routes(resources: Iterable[Resource]) -> list[Route]:
-    """The routes of declared resources."""
-    found = []
+def routes(
+    *resources: Resource,
+    collection: type[ResourceHandler] = CollectionHandler,
+    item: type[ResourceHandler] = ObjectHandler,
+    search: type[ResourceHandler] = SearchHandler,
+) -> Iterable[Route]:
+    """Yield the routes of resources, with the handlers of their collections, their objects and their searches."""
     for resource in resources:
         arguments = {"resource": resource}
         if "search" in resource.verbs:
-            found.append(Route(f"{resource.path}/search", SearchHandler, arguments))
-        found.append(Route(resource.path, CollectionHandler, arguments))
-        found.append(Route(f"{resource.path}/{{object_id}}", ObjectHandler, arguments))
-    return found
+            yield Route(f"{resource.path}/search", search, arguments)
+        yield Route(resource.path, collection, arguments)
+        yield Route(f"{resource.path}/{{object_id}}", item, arguments)

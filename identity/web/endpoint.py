@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from http.cookies import Morsel
 from typing import Any, Literal, Protocol
@@ -124,15 +125,21 @@ def endpoint(  # noqa: PLR0913 (the columns of a table, each by its name)
     """
     declared = Endpoint(access, body, raw_body, form, answer, query or {}, tenancy, feature, takes)
 
-    def decorate(method: Method) -> Answer:
-        @functools.wraps(method)
-        async def run(self: Runs, **path: str) -> None:
-            await self.run(declared, functools.partial(method, self), path)
+    return functools.partial(_decorated, declared)
 
-        run.endpoint = declared  # type: ignore[attr-defined]
-        return run
 
-    return decorate
+def redeclared(answer: Answer, **changes: Any) -> Answer:
+    """Return a decorated method with other values in its declaration."""
+    return _decorated(dataclasses.replace(vars(answer)["endpoint"], **changes), inspect.unwrap(answer))
+
+
+def _decorated(declared: Endpoint, method: Method) -> Answer:
+    @functools.wraps(method)
+    async def run(self: Runs, **path: str) -> None:
+        await self.run(declared, functools.partial(method, self), path)
+
+    run.endpoint = declared  # type: ignore[attr-defined]
+    return run
 
 
 class Parameters(dict[str, str]):

@@ -6,7 +6,7 @@ A short list is an answer like any other. Of a long one the next piece is made w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
 import orjson
 
@@ -16,31 +16,31 @@ from identity.web.endpoint import Reply
 PIECE = 50
 """How many objects are read and shown at a time: other requests wait that long."""
 
-Show = Callable[[Document], Document]
+ToResponse = Callable[[Document], Awaitable[Document]]
 
 
-async def reply(name: str, documents: AsyncIterator[Document], show: Show) -> Reply:
+async def reply(name: str, documents: AsyncIterator[Document], to_response: ToResponse) -> Reply:
     """All documents as `{name: [...]}`."""
-    first = await _next_piece(documents, show)
+    first = await _next_piece(documents, to_response)
     if len(first) < PIECE:
         return Reply({name: first})
-    return Reply(pieces=_pieces(name, first, documents, show))
+    return Reply(pieces=_pieces(name, first, documents, to_response))
 
 
 async def _pieces(
-    name: str, first: list[Document], documents: AsyncIterator[Document], show: Show
+    name: str, first: list[Document], documents: AsyncIterator[Document], to_response: ToResponse
 ) -> AsyncGenerator[bytes, None]:
     yield b"{" + orjson.dumps(name) + b":[" + orjson.dumps(first, option=orjson.OPT_SORT_KEYS)[1:-1]
-    while piece := await _next_piece(documents, show):
+    while piece := await _next_piece(documents, to_response):
         yield b"," + orjson.dumps(piece, option=orjson.OPT_SORT_KEYS)[1:-1]
         await asyncio.sleep(0)
     yield b"]}"
 
 
-async def _next_piece(documents: AsyncIterator[Document], show: Show) -> list[Document]:
+async def _next_piece(documents: AsyncIterator[Document], to_response: ToResponse) -> list[Document]:
     piece: list[Document] = []
     async for document in documents:
-        piece.append(show(document))
+        piece.append(await to_response(document))
         if len(piece) == PIECE:
             break
     return piece

@@ -132,7 +132,7 @@ async def test_grant_on_what_is_just_being_deleted_is_not_made(stage, service) -
 async def test_grant_whose_target_is_gone_shows_without_it(service, tenant) -> None:
     stamps = {"insertInstant": 1, "lastUpdateInstant": 1}
     grant = {"id": new_id(), "tenantId": tenant["id"], "entityId": new_id(), "userId": new_id(), **stamps}
-    shown = await entity_grants.to_response(service.services, {**grant, "permissions": ["read"]})
+    shown = await entity_grants.to_response(service.services, AnonymousCaller(), {**grant, "permissions": ["read"]})
     assert shown == {"id": grant["id"], "userId": grant["userId"], "permissions": ["read"], **stamps}
 
 

@@ -23,7 +23,10 @@ ONE, OTHER = TenantId(new_id()), TenantId(new_id())
 @pytest.fixture
 async def both(database: Database, vault: Vault) -> AsyncIterator[tuple[Entities, EntityGrants]]:
     rows = (entity_operations.RESOURCE, grant_operations.RESOURCE)
-    kept = [{"tenant_scoped": True, "sealed": row.sealed, "unique": row.unique, "searches": row.search} for row in rows]
+    kept = [
+        {"tenant_scoped": True, "sealed": row.sealed, "unique": row.unique, "searches": row.search_rules}
+        for row in rows
+    ]
     found = (
         Entities(database, "entities", vault, ChangeStreamStatus(), **kept[0]),
         EntityGrants(database, "entity_grants", vault, ChangeStreamStatus(), **kept[1]),

@@ -25,7 +25,7 @@ GROUP = new_id()
 
 @pytest.fixture
 async def members(database: Database, vault: Vault) -> AsyncIterator[GroupMembers]:
-    kept = {"tenant_scoped": True, "unique": RESOURCE.unique, "searches": RESOURCE.search}
+    kept = {"tenant_scoped": True, "unique": RESOURCE.unique, "searches": RESOURCE.search_rules}
     found = GroupMembers(database, RESOURCE.collection, vault, ChangeStreamStatus(), **kept)
     await found.ensure_indexes()
     yield found

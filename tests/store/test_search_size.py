@@ -29,7 +29,7 @@ RARE, COMMON = "ue 0000", "value"
 ONE, OTHER = TenantId("5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a1111"), TenantId("5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a2222")
 KEPT = {"tenantId", "insertInstant"}
 
-RESOURCES = {row.collection: row for row in collections._STORED_RESOURCES if row.search.order_by}
+RESOURCES = {row.collection: row for row in collections._STORED_RESOURCES if row.search_rules.order_by}
 
 
 def put(document: dict[str, Any], member: str, value: Any) -> None:
@@ -41,7 +41,7 @@ def put(document: dict[str, Any], member: str, value: Any) -> None:
 
 def rows(resource: Resource) -> Iterator[dict[str, Any]]:
     """Documents that have every member that is searched for or sorted by, and nothing else."""
-    rules = resource.search
+    rules = resource.search_rules
     members = {*rules.order_by.values(), *(rules.members.get(name, name) for name in rules.criteria)}
     members |= {key for unique in resource.unique for key in unique.keys}
     for index in range(COUNT):
@@ -64,7 +64,7 @@ async def filled(stores: Any) -> AsyncIterator[dict[str, Documents]]:
     database = Database(str(stores.mongodb_uri), f"test_{new_id()[:13].replace('-', '')}")
     vault, found = Vault({"test": bytes(32)}, bytes(32)), {}
     for name, row in RESOURCES.items():
-        kept = {"tenant_scoped": row.tenant_scoped, "unique": row.unique, "searches": row.search}
+        kept = {"tenant_scoped": row.tenant_scoped, "unique": row.unique, "searches": row.search_rules}
         found[name] = Documents(database, name, vault, ChangeStreamStatus(), **kept)
         await found[name].ensure_indexes()
         await database.collection(name).insert_many(list(rows(row)))
@@ -168,7 +168,7 @@ async def run(documents: Documents, tenant_id: TenantId | None, request: dict[st
 
 def is_in_order(resource: Resource, request: dict[str, Any]) -> bool:
     """Whether an index has this very order; the few documents with a rare name may be put in order when found."""
-    has_rare_name = request.get("name") == RARE and search_indexes.has_endings(resource.search)
+    has_rare_name = request.get("name") == RARE and search_indexes.has_endings(resource.search_rules)
     return not has_rare_name and ("orderBy" not in request or not request.keys() - {"orderBy"})
 
 
@@ -184,7 +184,9 @@ SCOPES = [
 async def test_every_order_is_that_of_an_index(filled, name, tenant_id) -> None:
     """In both directions, alone and as the default; the total is counted in an index."""
     expected = COUNT // 2 if tenant_id else COUNT
-    orders = [f"{field} {direction}" for field in RESOURCES[name].search.order_by for direction in ("ASC", "DESC")]
+    orders = [
+        f"{field} {direction}" for field in RESOURCES[name].search_rules.order_by for direction in ("ASC", "DESC")
+    ]
     for request in ({}, *({"orderBy": order} for order in orders)):
         assert await run(filled[name], tenant_id, request) == (expected, 25)
 
@@ -193,7 +195,7 @@ async def test_every_order_is_that_of_an_index(filled, name, tenant_id) -> None:
 @pytest.mark.parametrize(("name", "tenant_id"), SCOPES, ids=lambda part: "tenant" if part == ONE else part or "all")
 async def test_every_criterion_is_found_in_an_index(filled, name, tenant_id) -> None:
     """Exact ones in the default order without sorting; with any other order they are at least not looked for."""
-    rules = RESOURCES[name].search
+    rules = RESOURCES[name].search_rules
     for criterion, kind in rules.criteria.items():
         if kind == "exact" and criterion.endswith("Id") and criterion != "tenantId":
             continue  # a made-up value is refused; the next test has them
@@ -205,13 +207,13 @@ async def test_every_criterion_is_found_in_an_index(filled, name, tenant_id) -> 
             assert await run(filled[name], tenant_id, {criterion: value, "orderBy": order}) == (total, length)
 
 
-NAMED = [(name, tenant_id) for name, tenant_id in SCOPES if search_indexes.has_endings(RESOURCES[name].search)]
+NAMED = [(name, tenant_id) for name, tenant_id in SCOPES if search_indexes.has_endings(RESOURCES[name].search_rules)]
 
 
 @pytest.mark.requirement("core-12-9", "management-1")
 @pytest.mark.parametrize(("name", "tenant_id"), NAMED, ids=lambda part: "tenant" if part == ONE else part or "all")
 async def test_a_name_is_found_by_a_piece_of_it_without_looking_at_the_others(filled, name, tenant_id) -> None:
-    rules = RESOURCES[name].search
+    rules = RESOURCES[name].search_rules
     assert await run(filled[name], tenant_id, {"name": COMMON}) == (COUNT // 2 if tenant_id else COUNT, 25)
     for text, matches in ((RARE, 10), ("E 01", COUNT // 2), ("*00042", 1), ("v*00042", 1), ("value 0012*", 10)):
         query = search.read(rules, {"name": text}, "")
@@ -366,7 +368,7 @@ async def test_total_is_counted_once_and_again_when_something_changed(service, t
 
 def test_indexes_are_few_and_none_twice() -> None:
     for row in RESOURCES.values():
-        wanted = search_indexes.of_searches(row.search, row.unique, tenant_scoped=row.tenant_scoped)
+        wanted = search_indexes.of_searches(row.search_rules, row.unique, tenant_scoped=row.tenant_scoped)
         assert len(set(wanted)) == len(wanted) <= 24, row.collection
         for keys, other in itertools.permutations(wanted, 2):
             assert other[: len(keys)] != keys, (row.collection, keys, other)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from identity.call import Call, Document
+from identity.call import Call, Caller, Document
 from identity.domain.objects.stored_credentials import Credential
 
 Prepare = Callable[[Any, Call, Document, Document | None], Awaitable[Document]]
-"""(services, call, wanted, stored or None) -> what to store; raises Invalid with all problems of state.
+"""(services, call, document, stored or None): returns the document to store, or raises Invalid with all its problems.
 
-It also judges a document whose bad members are already known and have been taken out: a member that is required may
-be missing then, and what it answers is thrown away.
+It also validates a document from which the members that the schema rejects were removed: required members may be
+missing then, and the result is discarded.
 """
 
 Commit = Callable[[Any, Call, Document | None, Document | None, Sequence[Any]], Awaitable[None]]
@@ -23,12 +23,32 @@ Commit = Callable[[Any, Call, Document | None, Document | None, Sequence[Any]], 
 writes stores or deletes the object, those before it check its references.
 """
 
+Create = Callable[[Any, Call, Document, str | None], Awaitable[Document]]
+"""(services, call, request body, id or None): creates an object."""
+
+Retrieve = Callable[[Any, Call, str], Awaitable[Document]]
+RetrieveAll = Callable[[Any, Call], AsyncIterator[Document]]
+
+Update = Callable[[Any, Call, Document, str], Awaitable[Document]]
+"""(services, call, request body, id): replaces an object."""
+
+Patch = Callable[[Any, Call, str, Any, str], Awaitable[Document]]
+"""(services, call, media type of the patch, patch, id): changes parts of an object."""
+
+Delete = Callable[[Any, Call, str], Awaitable[None]]
+
+Search = Callable[[Any, Call, Mapping[str, Any], str], Awaitable[tuple[int, list[Document]]]]
+"""(services, call, criteria, their path in the request): returns how many objects match, and one page of them."""
+
+ToResponse = Callable[[Any, Caller, Document], Awaitable[Document]]
+"""(services, caller, document): returns the object as the API shows it to the caller."""
+
 CREATE_TO_SEARCH = frozenset({"create", "retrieve", "retrieve_all", "update", "patch", "delete", "search"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unique:
-    """A unique index: its name, its keys, and the field whose value a duplicate is reported on."""
+    """A unique index: its name, its keys, and the field for which a duplicate is reported."""
 
     index: str
     keys: tuple[str, ...]
@@ -38,10 +58,10 @@ class Unique:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SearchRules:
-    """What a criteria search may ask: criterion -> how it matches, and the fields that may be sorted by.
+    """The criteria of a search, by how they match, and the fields that results can be sorted by.
 
-    `members` says where a criterion looks, when that is not the member of its own name. Every order, exact criterion
-    and text gets an index (domain/objects/search_indexes.py), but for the texts in `long`, which are looked through.
+    `members` gives the member that a criterion matches, if it is not the one of its own name. Every order, exact
+    criterion and text gets an index (domain/objects/search_indexes.py), except the texts in `long`, which are scanned.
     """
 
     criteria: dict[str, Literal["text", "exact", "tenants", "from", "until"]] = dataclasses.field(default_factory=dict)
@@ -58,10 +78,13 @@ NO_SEARCH = SearchRules()
 class Resource:
     """One kind of object.
 
-    `name` is the wrapper in JSON, `path` its API path, `schema` the file of its shape, `collection` its MongoDB
-    collection, `sealed` the dotted members that are encrypted at rest, `credentials` those that are bound to an address
-    or account and masked for keys without write access, `feature` that of `license.features` without which the whole
-    API is off.
+    `name` is its wrapper in JSON, `path` its API path, `schema` the file of its schema, `collection` its MongoDB
+    collection. `sealed` are the dotted members that are encrypted at rest, `credentials` those that are bound to an
+    address or account and masked for keys without write access. `feature` is the feature of `license.features` that
+    enables the API.
+
+    `prepare` and `commit` take part in the generic operations. `create` to `to_response` replace those of
+    operations/objects/crud.py that do not fit.
     """
 
     name: str
@@ -75,12 +98,20 @@ class Resource:
     unique: tuple[Unique, ...] = ()
     sealed: tuple[str, ...] = ()
     credentials: tuple[Credential, ...] = ()
-    search: SearchRules = NO_SEARCH
+    search_rules: SearchRules = NO_SEARCH
     prepare: Prepare | None = None
     commit: Commit | None = None
+    create: Create | None = None
+    retrieve: Retrieve | None = None
+    retrieve_all: RetrieveAll | None = None
+    update: Update | None = None
+    patch: Patch | None = None
+    delete: Delete | None = None
+    search: Search | None = None
+    to_response: ToResponse | None = None
     feature: str | None = None
 
     @property
     def id_name(self) -> str:
-        """How the id in the path is called in errors: `webhookId`."""
+        """The name of the id in the path, as in errors: `webhookId`."""
         return f"{self.name}Id"

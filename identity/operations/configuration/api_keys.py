@@ -8,24 +8,12 @@ from typing import Any
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.objects import api_keys as rules
 from identity.domain.objects import patch as patches
-from identity.domain.objects.resource_definition import Resource
+from identity.domain.objects.resource_definition import CREATE_TO_SEARCH, Resource
 from identity.errors import FieldError, Invalid, NotFound, Unauthorized
 from identity.ids import new_id, new_secret
 from identity.operations.objects import crud, event_logs, features, references
 from identity.services import Services
 from identity.store.api_keys import UNIQUE
-
-RESOURCE = Resource(
-    "apiKey",
-    "/api/api-key",
-    "api/api-key.json",
-    "api_keys",
-    "apiKeys",
-    "API key",
-    tenant_scoped=False,
-    unique=UNIQUE,
-    sealed=("key",),
-)
 
 _FIXED = ("key", "tenantId", "retrievable", "keyManager")
 
@@ -76,18 +64,20 @@ async def add(
 
 
 async def retrieve(services: Services, call: Call, key_id: str) -> Document:
-    """A key of equal or lesser authority. Raises NotFound and Unauthorized."""
-    return await _managed(services, call, key_id)
+    """Return a key of equal or lesser authority. Raises NotFound and Unauthorized."""
+    return _without_value(await _managed(services, call, key_id))
 
 
 async def update(services: Services, call: Call, body: Document, key_id: str) -> Document:
     """Replace a key; its tenant, retrievability and management stay. Raises NotFound, Unauthorized and Invalid."""
-    return await crud.retry_on_conflict(functools.partial(_replace, services, call, key_id, None, body))
+    return _without_value(await crud.retry_on_conflict(functools.partial(_replace, services, call, key_id, None, body)))
 
 
 async def patch(services: Services, call: Call, content_type: str, body: Any, key_id: str) -> Document:
     """Apply a patch, of one of the three media types. Raises NotFound, Unauthorized and Invalid."""
-    return await crud.retry_on_conflict(functools.partial(_replace, services, call, key_id, content_type, body))
+    return _without_value(
+        await crud.retry_on_conflict(functools.partial(_replace, services, call, key_id, content_type, body))
+    )
 
 
 async def delete(services: Services, call: Call, key_id: str) -> None:
@@ -96,9 +86,28 @@ async def delete(services: Services, call: Call, key_id: str) -> None:
     await services.api_keys.delete(None, key_id)
 
 
-def to_response(services: Services, api_key: Document) -> Document:
-    """A key as the API shows it."""
-    return crud.to_response(services, RESOURCE, api_key)
+RESOURCE = Resource(
+    "apiKey",
+    "/api/api-key",
+    "api/api-key.json",
+    "api_keys",
+    "apiKeys",
+    "API key",
+    tenant_scoped=False,
+    verbs=CREATE_TO_SEARCH - {"search"},
+    unique=UNIQUE,
+    sealed=("key",),
+    create=create,
+    retrieve=retrieve,
+    update=update,
+    patch=patch,
+    delete=delete,
+)
+
+
+def _without_value(api_key: Document) -> Document:
+    """Return the key without its value, unless it is retrievable."""
+    return api_key if api_key["retrievable"] else {name: value for name, value in api_key.items() if name != "key"}
 
 
 async def _replace(services: Services, call: Call, key_id: str, content_type: str | None, body: Any) -> Document:

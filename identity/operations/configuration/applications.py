@@ -78,6 +78,13 @@ async def _commit(
     await key_references.commit(services, call.within(tenant_id), application, rotation, writes)
 
 
+async def create(services: Services, call: Call, body: Document, application_id: str | None) -> Document:
+    """Create an application, plain or as a copy of `sourceApplicationId` under the name given. Raises Invalid."""
+    application = await crud.create(services, call, RESOURCE, await _with_source(services, call, body), application_id)
+    await key_references.published(services, await services.tenants.get(None, application["tenantId"]), application)
+    return application
+
+
 RESOURCE = Resource(
     "application",
     "/api/application",
@@ -88,12 +95,13 @@ RESOURCE = Resource(
     unique=UNIQUE,
     sealed=SEALED,
     credentials=tuple(map(Credential, SEALED)),
-    search=SearchRules(
+    search_rules=SearchRules(
         {"name": "text", "state": "exact", "tenantId": "exact"},
         {"id": "_id", "insertInstant": "insertInstant", "name": "name", "tenant": "tenantId"},
     ),
     prepare=prepare,
     commit=_commit,
+    create=create,
 )
 
 ROLE = Subresource("role", "roles", RESOURCE, "api/application-role.json", propagate=groups.forget_role)
@@ -110,16 +118,9 @@ SCOPE = Subresource(
 )
 
 
-async def create(services: Services, call: Call, body: Document, application_id: str | None) -> Document:
-    """Create an application, plain or as a copy of `sourceApplicationId` under the name given. Raises Invalid."""
-    application = await crud.create(services, call, RESOURCE, await _with_source(services, call, body), application_id)
-    await key_references.published(services, await services.tenants.get(None, application["tenantId"]), application)
-    return application
-
-
-def retrieve_each(services: Services, call: Call, *, inactive: bool) -> AsyncIterator[Document]:
+def retrieve_all(services: Services, call: Call, *, inactive: bool) -> AsyncIterator[Document]:
     """The active applications that the caller sees, or the inactive ones, the newest first."""
-    return crud.retrieve_each(services, call, RESOURCE, {"active": not inactive})
+    return crud.retrieve_all(services, call, RESOURCE, {"active": not inactive})
 
 
 async def deactivate(services: Services, call: Call, application_id: str) -> Document:

@@ -50,7 +50,7 @@ RESOURCE = Resource(
     verbs=frozenset({"retrieve", "retrieve_all", "update", "delete", "search"}),
     unique=UNIQUE,
     sealed=SEALED,
-    search=SearchRules(
+    search_rules=SearchRules(
         {"name": "text", "type": "exact", "algorithm": "exact"},
         {
             "algorithm": "algorithm",

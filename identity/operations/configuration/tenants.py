@@ -110,23 +110,6 @@ async def _with_signing_key(
     return [functools.partial(services.keys.insert, None, key), *checks, writes[-1]]
 
 
-RESOURCE = Resource(
-    "tenant",
-    "/api/tenant",
-    "api/tenant.json",
-    "tenants",
-    "tenants",
-    "Tenant",
-    tenant_scoped=False,
-    unique=UNIQUE,
-    sealed=SEALED,
-    credentials=CREDENTIALS,
-    search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
-    prepare=prepare,
-    commit=_commit,
-)
-
-
 async def create(services: Services, call: Call, body: Document, tenant_id: str | None) -> Document:
     """A new tenant, plain or as a copy of `sourceTenantId` under the name given. Raises Invalid and Unauthorized."""
     if call.caller.tenant_id is not None:
@@ -145,10 +128,10 @@ async def retrieve(services: Services, call: Call, tenant_id: str) -> Document:
     return await crud.retrieve(services, call, RESOURCE, tenant_id)
 
 
-def retrieve_each(services: Services, call: Call) -> AsyncIterator[Document]:
+def retrieve_all(services: Services, call: Call) -> AsyncIterator[Document]:
     """Every tenant that the caller's key may see, the newest first."""
     own = call.caller.tenant_id
-    return crud.retrieve_each(services, call, RESOURCE, {} if own is None else {"_id": own})
+    return crud.retrieve_all(services, call, RESOURCE, {} if own is None else {"_id": own})
 
 
 async def update(services: Services, call: Call, body: Document, tenant_id: str) -> Document:
@@ -171,6 +154,28 @@ async def patch(services: Services, call: Call, kind: str, body: Any, tenant_id:
     return tenant
 
 
+RESOURCE = Resource(
+    "tenant",
+    "/api/tenant",
+    "api/tenant.json",
+    "tenants",
+    "tenants",
+    "Tenant",
+    tenant_scoped=False,
+    unique=UNIQUE,
+    sealed=SEALED,
+    credentials=CREDENTIALS,
+    search_rules=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
+    prepare=prepare,
+    commit=_commit,
+    create=create,
+    retrieve=retrieve,
+    retrieve_all=retrieve_all,
+    update=update,
+    patch=patch,
+)
+
+
 async def delete(services: Services, call: Call, tenant_id: str) -> None:
     """Mark a tenant for deletion, which at once ends all use of it. Raises NotFound, and Invalid for the default one.
 
@@ -183,6 +188,13 @@ async def delete(services: Services, call: Call, tenant_id: str) -> None:
     change = {"$set": {"state": "PendingDelete"}, "$inc": {"lastUpdateInstant": 1}}
     if not await services.tenants.update(None, {"_id": tenant_id}, change):
         raise NotFound
+
+
+async def retrieve_password_rules(services: Services, call: Call, tenant_id: str | None) -> Document:
+    """Return the password rules of a tenant, by default that of the call. Raises NotFound and Invalid."""
+    tenant = await services.tenants.get(None, tenant_id or crud.require_tenant(call))
+    password_rules: Document = tenant["passwordValidationRules"]
+    return password_rules
 
 
 async def finish_deletion(services: Services, tenant_id: TenantId) -> None:

@@ -30,6 +30,11 @@ async def _commit(
     await services.database.execute(writes)
 
 
+async def create(services: Services, call: Call, body: Document, theme_id: str | None) -> Document:
+    """A new theme, plain or as a copy of `sourceThemeId` under the name given. Raises Invalid."""
+    return await crud.create(services, call, RESOURCE, await _with_source(services, body), theme_id)
+
+
 RESOURCE = Resource(
     "theme",
     "/api/theme",
@@ -39,19 +44,15 @@ RESOURCE = Resource(
     "Theme",
     tenant_scoped=False,
     unique=(Unique("name", ("name",), "theme.name"),),
-    search=SearchRules(
+    search_rules=SearchRules(
         {"name": "text", "type": "exact"},
         {"id": "_id", "insertInstant": "insertInstant", "name": "name"},
         default="insertInstant ASC",
     ),
     prepare=prepare,
     commit=_commit,
+    create=create,
 )
-
-
-async def create(services: Services, call: Call, body: Document, theme_id: str | None) -> Document:
-    """A new theme, plain or as a copy of `sourceThemeId` under the name given. Raises Invalid."""
-    return await crud.create(services, call, RESOURCE, await _with_source(services, body), theme_id)
 
 
 async def find_effective(services: Services, tenant: Document, application: Document | None) -> Document | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
-from identity.call import Call, Document
+from identity.call import Call, Caller, Document
 from identity.domain.entities import entities as rules
 from identity.domain.objects.resource_definition import Resource, Unique
 from identity.domain.objects.stored_credentials import Credential
@@ -59,6 +58,26 @@ async def _commit(
     await services.bus.commit(call.within(tenant_id), object_events.change_of("entity", after, before, writes))
 
 
+async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
+    """`entities`, `total`, and `nextResults` when there are more. Raises Invalid."""
+    total, found, more = await index_search.run(services.entities, call, criteria, prefix)
+    entities = [
+        crud.to_caller_response(services, call.caller, RESOURCE, await with_full_type(services, entity))
+        for entity in found
+    ]
+    return {"total": total, "entities": entities, **more}
+
+
+async def to_response(services: Services, caller: Caller, entity: Document) -> Document:
+    """Return the entity with its type, as its caller may see it."""
+    return crud.to_caller_response(services, caller, RESOURCE, await with_full_type(services, entity))
+
+
+async def with_full_type(services: Services, entity: Document) -> Document:
+    """The entity with all of its type."""
+    return rules.with_type(entity, await services.entity_types.find_cached(None, entity["type"]["id"]))
+
+
 RESOURCE = Resource(
     "entity",
     "/api/entity",
@@ -73,49 +92,9 @@ RESOURCE = Resource(
     credentials=(Credential("clientSecret"),),
     prepare=prepare,
     commit=_commit,
+    to_response=to_response,
     feature=entity_types.FEATURE,
 )
-
-
-async def create(services: Services, call: Call, body: Document, entity_id: str | None) -> Document:
-    """A new entity. Raises Invalid."""
-    made = await crud.create(services, call, RESOURCE, body, entity_id)
-    return await with_full_type(services, made)
-
-
-async def retrieve(services: Services, call: Call, entity_id: str) -> Document:
-    """The entity. Raises NotFound."""
-    return await with_full_type(services, await crud.retrieve(services, call, RESOURCE, entity_id))
-
-
-async def update(services: Services, call: Call, body: Document, entity_id: str) -> Document:
-    """Replace an entity; an omitted client secret stays. Raises NotFound and Invalid."""
-    return await with_full_type(services, await crud.update(services, call, RESOURCE, body, entity_id))
-
-
-async def patch(services: Services, call: Call, kind: str, body: Any, entity_id: str) -> Document:
-    """Change parts of an entity. Raises NotFound and Invalid."""
-    return await with_full_type(services, await crud.patch(services, call, RESOURCE, kind, body, entity_id))
-
-
-async def delete(services: Services, call: Call, entity_id: str) -> None:
-    """Remove an entity that stands above no other, and its grants. Raises NotFound and Invalid."""
-    await crud.delete(services, call, RESOURCE, entity_id)
-
-
-async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
-    """`entities`, `total`, and `nextResults` when there are more. Raises Invalid."""
-    total, found, more = await index_search.run(services.entities, call, criteria, prefix)
-    entities = [
-        crud.to_caller_response(services, call.caller, RESOURCE, await with_full_type(services, entity))
-        for entity in found
-    ]
-    return {"total": total, "entities": entities, **more}
-
-
-async def with_full_type(services: Services, entity: Document) -> Document:
-    """The entity with all of its type."""
-    return rules.with_type(entity, await services.entity_types.find_cached(None, entity["type"]["id"]))
 
 
 async def for_events(services: Services, entity: Document) -> Document:

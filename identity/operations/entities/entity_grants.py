@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from identity.call import Call, Document
+from identity.call import Call, Caller, Document
 from identity.domain.entities import entities as rules
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.errors import Conflict, Duplicate, FieldError, Invalid, NotFound
@@ -32,28 +32,6 @@ async def prepare(services: Services, _call: Call, document: Document, _stored: 
     }
 
 
-RESOURCE = Resource(
-    "grant",
-    "/api/entity/grant",
-    "api/entity-grant.json",
-    "entity_grants",
-    "grants",
-    "Grant",
-    verbs=frozenset({"search"}),
-    unique=(
-        Unique("recipientEntity", ("entityId", "recipientEntityId"), "grant.recipientEntityId", sparse=True),
-        Unique("user", ("entityId", "userId"), "grant.userId", sparse=True),
-    ),
-    search=SearchRules(
-        {"entityId": "exact", "name": "text", "userId": "exact"},
-        {"insertInstant": "insertInstant", "name": "private.entityName"},
-        members={"name": "private.entityName"},
-    ),
-    prepare=prepare,
-    feature=entity_types.FEATURE,
-)
-
-
 async def upsert(services: Services, call: Call, entity_id: str, body: Document) -> None:
     """Make a grant, or replace the one that the recipient has. Raises NotFound and Invalid."""
     target = await crud.retrieve(services, call, entities.RESOURCE, entity_id)
@@ -77,12 +55,12 @@ async def retrieve_all(services: Services, call: Call, entity_id: str) -> list[D
     """Every grant on an entity, the newest first. Raises NotFound."""
     target = await crud.retrieve(services, call, entities.RESOURCE, entity_id)
     found = await services.entity_grants.find_all(TenantId(target["tenantId"]), {"entityId": entity_id})
-    return [await to_response(services, grant) for grant in found]
+    return [await to_response(services, call.caller, grant) for grant in found]
 
 
 async def retrieve(services: Services, call: Call, entity_id: str, wanted: Mapping[str, str]) -> Document:
     """The grant of one recipient on an entity. Raises NotFound and Invalid."""
-    return await to_response(services, await _find(services, call, entity_id, wanted))
+    return await to_response(services, call.caller, await _find(services, call, entity_id, wanted))
 
 
 async def delete(services: Services, call: Call, entity_id: str, wanted: Mapping[str, str]) -> None:
@@ -91,13 +69,7 @@ async def delete(services: Services, call: Call, entity_id: str, wanted: Mapping
     await services.entity_grants.delete(TenantId(grant["tenantId"]), grant["id"])
 
 
-async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
-    """`grants` and `total`. Raises Invalid."""
-    total, found = await crud.search(services, call, RESOURCE, criteria, prefix)
-    return {"total": total, "grants": [await to_response(services, grant) for grant in found]}
-
-
-async def to_response(services: Services, grant: Document) -> Document:
+async def to_response(services: Services, _caller: Caller, grant: Document) -> Document:
     """The grant with its target, and with those of its permissions that the target's type still has."""
     target = await services.entities.find_cached(TenantId(grant["tenantId"]), grant["entityId"])
     if target is not None:
@@ -105,6 +77,29 @@ async def to_response(services: Services, grant: Document) -> Document:
         names = rules.permission_names(target["type"])
         grant = {**grant, "entity": target, "permissions": [name for name in grant["permissions"] if name in names]}
     return crud.to_response(services, RESOURCE, grant)
+
+
+RESOURCE = Resource(
+    "grant",
+    "/api/entity/grant",
+    "api/entity-grant.json",
+    "entity_grants",
+    "grants",
+    "Grant",
+    verbs=frozenset({"search"}),
+    unique=(
+        Unique("recipientEntity", ("entityId", "recipientEntityId"), "grant.recipientEntityId", sparse=True),
+        Unique("user", ("entityId", "userId"), "grant.userId", sparse=True),
+    ),
+    search_rules=SearchRules(
+        {"entityId": "exact", "name": "text", "userId": "exact"},
+        {"insertInstant": "insertInstant", "name": "private.entityName"},
+        members={"name": "private.entityName"},
+    ),
+    prepare=prepare,
+    feature=entity_types.FEATURE,
+    to_response=to_response,
+)
 
 
 async def _find(services: Services, call: Call, entity_id: str, wanted: Mapping[str, str]) -> Document:

@@ -43,6 +43,14 @@ async def _commit(
     await key_references.commit(services, call, entity_type, rotation, writes)
 
 
+async def create(services: Services, call: Call, body: Document, type_id: str | None) -> Document:
+    """A new entity type. Raises Invalid."""
+    made = await crud.create(services, call, RESOURCE, body, type_id)
+    if made["jwtConfiguration"]["enabled"]:
+        await key_references.published_keys(services, made["jwtConfiguration"]["accessTokenKeyId"])
+    return made
+
+
 RESOURCE = Resource(
     "entityType",
     "/api/entity/type",
@@ -52,7 +60,7 @@ RESOURCE = Resource(
     "Entity type",
     tenant_scoped=False,
     unique=(Unique("name", ("name",), "entityType.name"),),
-    search=SearchRules(
+    search_rules=SearchRules(
         {"name": "text"},
         {
             "entityTypePermissionsCount": "private.permissionsCount",
@@ -64,19 +72,12 @@ RESOURCE = Resource(
     ),
     prepare=prepare,
     commit=_commit,
+    create=create,
     feature=FEATURE,
 )
 
 
-async def create(services: Services, call: Call, body: Document, type_id: str | None) -> Document:
-    """A new entity type. Raises Invalid."""
-    made = await crud.create(services, call, RESOURCE, body, type_id)
-    if made["jwtConfiguration"]["enabled"]:
-        await key_references.published_keys(services, made["jwtConfiguration"]["accessTokenKeyId"])
-    return made
-
-
-async def _settle(services: Services, owner: Document, before: Document, after: Document | None) -> None:
+async def _rename_in_grants(services: Services, owner: Document, before: Document, after: Document | None) -> None:
     """Grants follow a permission that gets another name, and lose one that is gone."""
     name = None if after is None else after["name"]
     if name != before["name"]:
@@ -89,7 +90,12 @@ def _counted(owner: Document) -> Document:
 
 
 PERMISSION = Subresource(
-    "permission", "permissions", RESOURCE, "api/entity-type-permission.json", complete=_counted, propagate=_settle
+    "permission",
+    "permissions",
+    RESOURCE,
+    "api/entity-type-permission.json",
+    complete=_counted,
+    propagate=_rename_in_grants,
 )
 
 

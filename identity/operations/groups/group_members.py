@@ -36,7 +36,7 @@ RESOURCE = Resource(
     "Group Member",
     verbs=frozenset({"search"}),
     unique=(Unique(USER_INDEX, ("tenantId", "groupId", "userId"), "member.userId"),),
-    search=SearchRules(
+    search_rules=SearchRules(
         {"groupId": "exact", "userId": "exact", "tenantId": "exact"},
         {
             "groupId": "groupId",

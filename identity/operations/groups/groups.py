@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from identity.call import AnonymousCaller, Call, Document, Origin
+from identity.call import AnonymousCaller, Call, Caller, Document, Origin
 from identity.domain.groups import groups as group_rules
 from identity.domain.objects import patch as patches
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
@@ -34,22 +34,6 @@ async def prepare(services: Services, _call: Call, document: Document, _stored: 
     return document
 
 
-RESOURCE = Resource(
-    "group",
-    "/api/group",
-    "api/group.json",
-    "groups",
-    "groups",
-    "Group",
-    unique=(Unique("name", ("tenantId", "name"), "group.name"),),
-    search=SearchRules(
-        {"name": "text", "tenantId": "exact"},
-        {"id": "_id", "insertInstant": "insertInstant", "name": "name", "tenant": "tenantId"},
-    ),
-    prepare=prepare,
-)
-
-
 async def create(services: Services, call: Call, body: Document, group_id: str | None) -> Document:
     """Create a group. Raises Invalid and WebhookTransactionFailed."""
     tenant_id = crud.require_tenant(call)
@@ -61,12 +45,6 @@ async def create(services: Services, call: Call, body: Document, group_id: str |
     with crud.report_duplicates(RESOURCE, group):
         await services.bus.commit(call.within(tenant_id), change)
     return group
-
-
-async def retrieve_each(services: Services, call: Call) -> AsyncIterator[Document]:
-    """Yield every group that the caller may see, in API form."""
-    async for group in crud.retrieve_each(services, call, RESOURCE):
-        yield await to_response(services, group)
 
 
 async def update(services: Services, call: Call, body: Document, group_id: str) -> Document:
@@ -141,6 +119,31 @@ async def to_response(services: Services, group: Document) -> Document:
         if application is not None and (granted := group_rules.granted_roles([group], application)):
             roles[application_id] = granted
     return crud.to_response(services, RESOURCE, {**group, "roles": roles})
+
+
+async def _to_response(services: Services, _caller: Caller, group: Document) -> Document:
+    return await to_response(services, group)
+
+
+RESOURCE = Resource(
+    "group",
+    "/api/group",
+    "api/group.json",
+    "groups",
+    "groups",
+    "Group",
+    unique=(Unique("name", ("tenantId", "name"), "group.name"),),
+    search_rules=SearchRules(
+        {"name": "text", "tenantId": "exact"},
+        {"id": "_id", "insertInstant": "insertInstant", "name": "name", "tenant": "tenantId"},
+    ),
+    prepare=prepare,
+    create=create,
+    update=update,
+    patch=patch,
+    delete=delete,
+    to_response=_to_response,
+)
 
 
 async def find_live(

@@ -38,7 +38,7 @@ RESOURCE = Resource(
     "lambdas",
     "Lambda",
     tenant_scoped=False,
-    search=SearchRules(
+    search_rules=SearchRules(
         {"body": "text", "name": "text", "type": "exact"},
         {"engineType": "engineType", "id": "_id", "insertInstant": "insertInstant", "name": "name"},
     ),

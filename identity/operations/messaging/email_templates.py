@@ -30,7 +30,7 @@ RESOURCE = Resource(
     "Email template",
     tenant_scoped=False,
     unique=(Unique("name", ("name",), "emailTemplate.name"),),
-    search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
+    search_rules=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
     prepare=prepare,
 )
 

@@ -25,33 +25,6 @@ from identity.store.mongo import Session
 
 _VALUES = ("newValue", "oldValue")
 
-RESOURCE = Resource(
-    "auditLog",
-    "/api/system/audit-log",
-    "api/audit-log.json",
-    "audit_logs",
-    "auditLogs",
-    "Audit log",
-    verbs=frozenset({"create", "retrieve", "search"}),
-    search=SearchRules(
-        {
-            "start": "from",
-            "end": "until",
-            "message": "text",
-            "user": "text",
-            "newValue": "text",
-            "oldValue": "text",
-            "reason": "text",
-            "tenantId": "exact",
-        },
-        {"insertInstant": "insertInstant", "insertUser": "insertUser", "message": "message", "tenant": "tenantId"},
-        default="insertInstant DESC",
-        members={"start": "insertInstant", "end": "insertInstant", "user": "insertUser"},
-        long=frozenset({"message", "newValue", "oldValue", "reason"}),
-    ),
-)
-"""What the API can ask of the audit log."""
-
 
 async def create(services: Services, call: Call, body: Document) -> Document:
     """Add a row, and announce it. Raises Invalid."""
@@ -92,15 +65,46 @@ async def retrieve(services: Services, call: Call, row_id: int) -> Document:
 
 async def search(services: Services, call: Call, request: Mapping[str, Any], prefix: str) -> tuple[int, list[Document]]:
     """How many rows match, and one page of them. Raises Invalid."""
-    total, rows = await services.audit_logs.search(call.tenant_id, searches.read(RESOURCE.search, request, prefix))
+    total, rows = await services.audit_logs.search(
+        call.tenant_id, searches.read(RESOURCE.search_rules, request, prefix)
+    )
     return total, [opened(row) for row in rows]
+
+
+RESOURCE = Resource(
+    "auditLog",
+    "/api/system/audit-log",
+    "api/audit-log.json",
+    "audit_logs",
+    "auditLogs",
+    "Audit log",
+    verbs=frozenset({"create", "retrieve", "search"}),
+    search_rules=SearchRules(
+        {
+            "start": "from",
+            "end": "until",
+            "message": "text",
+            "user": "text",
+            "newValue": "text",
+            "oldValue": "text",
+            "reason": "text",
+            "tenantId": "exact",
+        },
+        {"insertInstant": "insertInstant", "insertUser": "insertUser", "message": "message", "tenant": "tenantId"},
+        default="insertInstant DESC",
+        members={"start": "insertInstant", "end": "insertInstant", "user": "insertUser"},
+        long=frozenset({"message", "newValue", "oldValue", "reason"}),
+    ),
+    search=search,
+)
+"""What the API can ask of the audit log."""
 
 
 EXPORT = csv_exports.Kind(
     "audit-log",
     ("id", "insertInstant", "insertUser", "message", "reason", "oldValue", "newValue", "data", "tenantId"),
     frozenset({"insertInstant"}),
-    RESOURCE.search,
+    RESOURCE.search_rules,
 )
 """The audit log as a file."""
 

@@ -54,15 +54,10 @@ async def retrieve(services: Services, call: Call, resource: Resource, object_id
     return await collection_of(services, resource).get(tenant_id, object_id)
 
 
-async def retrieve_all(services: Services, call: Call, resource: Resource) -> list[Document]:
-    """Every object that the caller can see, the newest first."""
-    return [document async for document in retrieve_each(services, call, resource)]
-
-
-def retrieve_each(
+def retrieve_all(
     services: Services, call: Call, resource: Resource, where: Mapping[str, Any] | None = None
 ) -> AsyncIterator[Document]:
-    """As `retrieve_all`, one after the other, and only those that match."""
+    """Iterate over the objects that the caller can see and that match, newest first."""
     documents = collection_of(services, resource)
     if resource.tenant_scoped and call.tenant_id is None:
         return documents.iterate_across_tenants(where or {})
@@ -99,7 +94,7 @@ async def search(
     services: Services, call: Call, resource: Resource, request: Mapping[str, Any], prefix: str
 ) -> tuple[int, list[Document]]:
     """How many objects match, and one page of them. Raises Invalid."""
-    query = searches.read(resource.search, request, prefix)
+    query = searches.read(resource.search_rules, request, prefix)
     documents = collection_of(services, resource)
     if resource.tenant_scoped and call.tenant_id is None:
         return await documents.search_across_tenants(query)

@@ -26,25 +26,6 @@ _log = structlog.get_logger(__name__)
 
 Kind = Literal["Debug", "Error", "Information"]
 
-RESOURCE = Resource(
-    "eventLog",
-    "/api/system/event-log",
-    "api/event-log.json",
-    "event_logs",
-    "eventLogs",
-    "Event log",
-    tenant_scoped=False,
-    verbs=frozenset({"retrieve", "search"}),
-    search=SearchRules(
-        {"start": "from", "end": "until", "message": "text", "type": "exact"},
-        {"id": "_id", "insertInstant": "insertInstant", "message": "message", "type": "type"},
-        default="insertInstant DESC, id DESC",
-        members={"start": "insertInstant", "end": "insertInstant"},
-        long=frozenset({"message"}),
-    ),
-)
-"""Read only: what the API can ask of the event log."""
-
 _LONGEST = 65_536
 """A lambda can print without end, and the row goes to webhooks as one event."""
 
@@ -81,13 +62,36 @@ async def retrieve(services: Services, row_id: int) -> Document:
     return row
 
 
-async def search(services: Services, request: Mapping[str, Any], prefix: str) -> tuple[int, list[Document]]:
+async def search(
+    services: Services, _call: Call, request: Mapping[str, Any], prefix: str
+) -> tuple[int, list[Document]]:
     """How many rows match, and one page of them. Raises Invalid."""
-    query = searches.read(RESOURCE.search, request, prefix)
+    query = searches.read(RESOURCE.search_rules, request, prefix)
     if request.get("type") and request.get("type") not in get_args(Kind):
         message = f"The [{prefix}type] must be one of {', '.join(get_args(Kind))}."
         raise Invalid.field("couldNotConvert", f"{prefix}type", message)
     return await services.event_logs.search(None, query)
+
+
+RESOURCE = Resource(
+    "eventLog",
+    "/api/system/event-log",
+    "api/event-log.json",
+    "event_logs",
+    "eventLogs",
+    "Event log",
+    tenant_scoped=False,
+    verbs=frozenset({"retrieve", "search"}),
+    search_rules=SearchRules(
+        {"start": "from", "end": "until", "message": "text", "type": "exact"},
+        {"id": "_id", "insertInstant": "insertInstant", "message": "message", "type": "type"},
+        default="insertInstant DESC, id DESC",
+        members={"start": "insertInstant", "end": "insertInstant"},
+        long=frozenset({"message"}),
+    ),
+    search=search,
+)
+"""Read only: what the API can ask of the event log."""
 
 
 async def _add(services: Services, call: Call, kind: Kind, message: str) -> None:

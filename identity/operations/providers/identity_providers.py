@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from identity.call import Call, Document
+from identity.call import Call, Caller, Document
 from identity.domain.objects import search as searches
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.domain.objects.stored_credentials import Credential
@@ -62,33 +62,6 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     return provider
 
 
-RESOURCE = Resource(
-    "identityProvider",
-    "/api/identity-provider",
-    "api/identity-provider.json",
-    "identity_providers",
-    "identityProviders",
-    "Identity Provider",
-    tenant_scoped=False,
-    unique=(
-        Unique("name", ("tenantId", "name"), "identityProvider.name"),
-        Unique("domains", ("tenantId", "private.domains"), "identityProvider.domains", sparse=True),
-    ),
-    sealed=(
-        *_SECRETS,
-        *("oauth2.client_secret", "applicationConfiguration.*.oauth2.client_secret"),
-        *(f"applicationConfiguration.*.{name}" for name in _SECRETS),
-    ),
-    credentials=_CREDENTIALS,
-    search=SearchRules(
-        {"applicationId": "exact", "name": "text", "source": "exact", "tenantId": "exact", "type": "exact"},
-        {name: "_id" if name == "id" else name for name in _ORDER},
-        members={"applicationId": "private.applicationIds"},
-    ),
-    prepare=prepare,
-)
-
-
 async def create(services: Services, call: Call, body: Document, provider_id: str | None) -> Document:
     """A new provider; one that a tenant's key makes belongs to that tenant. Raises Invalid."""
     given = body.get("identityProvider")
@@ -139,7 +112,7 @@ async def delete(services: Services, call: Call, provider_id: str) -> None:
 
 async def search(services: Services, call: Call, request: Mapping[str, Any], prefix: str) -> tuple[int, list[Document]]:
     """How many of the providers that the caller may see match, and one page of them. Raises Invalid."""
-    query = searches.read(RESOURCE.search, request, prefix)
+    query = searches.read(RESOURCE.search_rules, request, prefix)
     return await _documents(services).search(None, query, _visible(call))
 
 
@@ -159,12 +132,46 @@ async def lookup(services: Services, call: Call, text: str | None, tenant: str |
     raise NotFound(log_detail="no provider manages this domain")
 
 
-def visible_to(services: Services, call: Call, provider: Document) -> Document:
-    """The provider as the caller may see it: a tenant's key sees no secret of a shared one."""
-    answer = crud.to_caller_response(services, call.caller, RESOURCE, provider)
-    if call.caller.tenant_id is not None and "tenantId" not in provider:
-        _hide_secrets(answer)
-    return answer
+async def to_response(services: Services, caller: Caller, provider: Document) -> Document:
+    """Return the provider as its caller may see it: a tenant's key sees no secret of a shared one."""
+    response = crud.to_caller_response(services, caller, RESOURCE, provider)
+    if caller.tenant_id is not None and "tenantId" not in provider:
+        _hide_secrets(response)
+    return response
+
+
+RESOURCE = Resource(
+    "identityProvider",
+    "/api/identity-provider",
+    "api/identity-provider.json",
+    "identity_providers",
+    "identityProviders",
+    "Identity Provider",
+    tenant_scoped=False,
+    unique=(
+        Unique("name", ("tenantId", "name"), "identityProvider.name"),
+        Unique("domains", ("tenantId", "private.domains"), "identityProvider.domains", sparse=True),
+    ),
+    sealed=(
+        *_SECRETS,
+        *("oauth2.client_secret", "applicationConfiguration.*.oauth2.client_secret"),
+        *(f"applicationConfiguration.*.{name}" for name in _SECRETS),
+    ),
+    credentials=_CREDENTIALS,
+    search_rules=SearchRules(
+        {"applicationId": "exact", "name": "text", "source": "exact", "tenantId": "exact", "type": "exact"},
+        {name: "_id" if name == "id" else name for name in _ORDER},
+        members={"applicationId": "private.applicationIds"},
+    ),
+    prepare=prepare,
+    create=create,
+    retrieve=retrieve,
+    update=update,
+    patch=patch,
+    delete=delete,
+    search=search,
+    to_response=to_response,
+)
 
 
 async def remove_applications(services: Services, application_ids: Sequence[str]) -> None:

@@ -40,9 +40,9 @@ RESOURCE = Resource(
 )
 
 
-def retrieve_each(services: Services, call: Call, *, inactive: bool) -> AsyncIterator[Document]:
+def retrieve_all(services: Services, call: Call, *, inactive: bool) -> AsyncIterator[Document]:
     """The active user actions, or the inactive ones."""
-    return crud.retrieve_each(services, call, RESOURCE, {"active": not inactive})
+    return crud.retrieve_all(services, call, RESOURCE, {"active": not inactive})
 
 
 async def deactivate(services: Services, call: Call, action_id: str) -> None:

@@ -19,7 +19,7 @@ RESOURCE = Resource(
     "userComments",
     "User comment",
     verbs=frozenset({"search"}),
-    search=SearchRules(
+    search_rules=SearchRules(
         {"comment": "text", "commenterId": "exact", "userId": "exact", "tenantId": "exact"},
         {
             "id": "_id",

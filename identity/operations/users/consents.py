@@ -39,7 +39,7 @@ RESOURCE = Resource(
     "Consent",
     tenant_scoped=False,
     unique=(Unique("name", ("name",), "consent.name"),),
-    search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
+    search_rules=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
     prepare=prepare,
     commit=_commit,
 )

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
-from identity.call import AnonymousCaller, Call, Document, Origin
+from identity.call import AnonymousCaller, Call, Caller, Document, Origin
 from identity.domain.objects.resource_definition import Resource, Unique
 from identity.domain.users import ages
 from identity.errors import FieldError, Invalid
@@ -65,20 +64,6 @@ async def _commit(
     await services.database.execute(writes)
 
 
-RESOURCE = Resource(
-    "userConsent",
-    "/api/user/consent",
-    "api/user-consent.json",
-    "user_consents",
-    "userConsents",
-    "User Consent",
-    verbs=frozenset({"create", "retrieve", "update", "patch", "delete"}),
-    unique=(Unique("active", ("tenantId", "userId", "private.activeConsentId"), "userConsent.consentId", sparse=True),),
-    prepare=prepare,
-    commit=_commit,
-)
-
-
 async def create(services: Services, call: Call, body: Document, object_id: str | None) -> Document:
     """Create a user consent and mail its giver. Raises Invalid."""
     call = await _in_tenant_of_user(services, call, body)
@@ -86,12 +71,7 @@ async def create(services: Services, call: Call, body: Document, object_id: str 
     if await _delete_if_orphaned(services, document):
         raise Invalid([_error("invalid", "consentId", "must name an existing consent")])
     await _send_mail(services, call, document, "consentEmailTemplateId")
-    return await to_response(services, document)
-
-
-async def retrieve(services: Services, call: Call, object_id: str) -> Document:
-    """Return a user consent. Raises NotFound."""
-    return await to_response(services, await crud.retrieve(services, call, RESOURCE, object_id))
+    return document
 
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
@@ -109,13 +89,7 @@ async def update(services: Services, call: Call, body: Document, object_id: str)
     if isinstance(requested, dict):
         fixed = {name: stored[name] for name in ("consentId", "giverUserId", "userId")}
         body = {**body, _PATH: {**requested, **fixed}}
-    changed = await crud.update(services, call, RESOURCE, body, object_id)
-    return await to_response(services, changed)
-
-
-async def patch(services: Services, call: Call, kind: str, body: Any, object_id: str) -> Document:
-    """Apply a patch. Raises NotFound and Invalid."""
-    return await to_response(services, await crud.patch(services, call, RESOURCE, kind, body, object_id))
+    return await crud.update(services, call, RESOURCE, body, object_id)
 
 
 async def revoke(services: Services, call: Call, object_id: str) -> None:
@@ -148,6 +122,28 @@ async def to_response(services: Services, document: Document) -> Document:
     consent = await _find_consent(services, document)
     with_consent = {**document, **({} if consent is None else {"consent": consent})}
     return crud.to_response(services, RESOURCE, with_consent)
+
+
+async def _to_response(services: Services, _caller: Caller, document: Document) -> Document:
+    return await to_response(services, document)
+
+
+RESOURCE = Resource(
+    "userConsent",
+    "/api/user/consent",
+    "api/user-consent.json",
+    "user_consents",
+    "userConsents",
+    "User Consent",
+    verbs=frozenset({"create", "retrieve", "update", "patch", "delete"}),
+    unique=(Unique("active", ("tenantId", "userId", "private.activeConsentId"), "userConsent.consentId", sparse=True),),
+    prepare=prepare,
+    commit=_commit,
+    create=create,
+    update=update,
+    delete=revoke,
+    to_response=_to_response,
+)
 
 
 def _set_active_consent_id(document: Document) -> None:

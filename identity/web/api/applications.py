@@ -4,66 +4,46 @@ from __future__ import annotations
 
 from typing import Final
 
-from identity.call import ApiKeyCaller, Call, Document
-from identity.domain.objects.resource_definition import Resource
+from identity.call import ApiKeyCaller, Call
 from identity.operations.configuration import applications as operations
-from identity.operations.objects import crud
-from identity.web import subresources
+from identity.web import crud, subresources
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.crud import CollectionHandler, ObjectHandler, SearchHandler
+from identity.web.crud import CollectionHandler, ObjectHandler
 from identity.web.endpoint import Access, Reply, endpoint
 
+_SCHEMA: Final = operations.RESOURCE.schema
+_OBJECT: Final = f"{_SCHEMA}#application"
 _HARD_DELETE: Final = "api/hard-delete.request.json"
 
 
 class ApplicationsHandler(CollectionHandler):
     """Create with a random id, retrieve all."""
 
-    resource: Resource = operations.RESOURCE
-
-    @endpoint(access=Access.API_KEY, raw_body=True)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Create."""
-        return self.shown(await operations.create(self.services, call, body, None))
-
     @endpoint(access=Access.API_KEY, query={"inactive": "boolean"})
     async def get(self, call: Call) -> Reply:
         """Retrieve the active applications, or with `inactive` the others."""
-        return await self.all(operations.retrieve_each(self.services, call, inactive=self.flag("inactive")))
+        return await self.respond_all(operations.retrieve_all(self.services, call, inactive=self.flag("inactive")))
 
 
 class ApplicationHandler(ObjectHandler):
     """One application."""
 
-    resource: Resource = operations.RESOURCE
-
-    @endpoint(access=Access.API_KEY, raw_body=True)
-    async def post(self, call: Call, object_id: str, body: Document) -> Reply:
-        """Create."""
-        return self.shown(await operations.create(self.services, call, body, object_id))
-
-    @endpoint(access=Access.API_KEY, query={"reactivate": "boolean"})
+    @endpoint(access=Access.API_KEY, query={"reactivate": "boolean"}, takes=_SCHEMA, answer=_OBJECT)
     async def put(self, call: Call, object_id: str) -> Reply:
-        """Replace, or with `reactivate` switch on again."""
+        """Replace, or with `reactivate` activate again."""
         if self.flag("reactivate"):
-            return self.shown(await operations.reactivate(self.services, call, object_id))
-        return self.shown(await crud.update(self.services, call, self.resource, self.json_object(), object_id))
+            return await self.respond(await operations.reactivate(self.services, call, object_id))
+        return await self.respond(await self.operation("update", call)(self.json_object(), object_id))
 
     @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes=_HARD_DELETE)
     async def delete(self, call: Call, object_id: str) -> Reply:
-        """Deactivate, or with `hardDelete` remove."""
+        """Deactivate, or with `hardDelete` delete."""
         request = self.services.schemas[_HARD_DELETE].read(self.optional_body())
         if self.is_asked("hardDelete", request):
             await operations.delete(self.services, call, object_id)
         else:
             await operations.deactivate(self.services, call, object_id)
         return Reply()
-
-
-class ApplicationSearchHandler(SearchHandler):
-    """Search."""
-
-    resource: Resource = operations.RESOURCE
 
 
 class OAuthConfigurationHandler(ApiHandler):
@@ -81,9 +61,7 @@ class OAuthConfigurationHandler(ApiHandler):
 
 
 ROUTES = [
-    Route("/api/application/search", ApplicationSearchHandler),
-    Route("/api/application", ApplicationsHandler),
-    Route("/api/application/{object_id}", ApplicationHandler),
+    *crud.routes(operations.RESOURCE, collection=ApplicationsHandler, item=ApplicationHandler),
     Route("/api/application/{object_id}/oauth-configuration", OAuthConfigurationHandler),
     *subresources.routes(operations.ROLE),
     *subresources.routes(operations.SCOPE, subresources.ReadableSubresourceHandler),

@@ -38,5 +38,5 @@ class SendHandler(ApiHandler):
 ROUTES = [
     Route("/api/email/template/preview", PreviewHandler),
     Route("/api/email/send/{object_id}", SendHandler),
-    *crud.routes([email_templates.RESOURCE]),
+    *crud.routes(email_templates.RESOURCE),
 ]

@@ -6,87 +6,13 @@ from collections.abc import Mapping
 
 from identity.call import Call, Document
 from identity.domain.entities.entities import RECIPIENTS
-from identity.domain.objects.resource_definition import Resource
 from identity.operations.entities import entities, entity_grants, entity_types
 from identity.web import crud, index_search, subresources
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.crud import CollectionHandler, ObjectHandler
 from identity.web.endpoint import Access, Reply, endpoint
 
 _FEATURE = entity_types.FEATURE
 _FOUND = "api/entity-search.response.json"
-
-
-class TypesHandler(CollectionHandler):
-    """Create with a random id, and list."""
-
-    resource: Resource = entity_types.RESOURCE
-
-    @endpoint(access=Access.API_KEY, raw_body=True)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Create."""
-        return self.shown(await entity_types.create(self.services, call, body, None))
-
-
-class TypeHandler(ObjectHandler):
-    """One entity type."""
-
-    resource: Resource = entity_types.RESOURCE
-
-    @endpoint(access=Access.API_KEY, raw_body=True)
-    async def post(self, call: Call, object_id: str, body: Document) -> Reply:
-        """Create."""
-        return self.shown(await entity_types.create(self.services, call, body, object_id))
-
-
-class TypeSearchHandler(crud.SearchHandler):
-    """Search."""
-
-    resource: Resource = entity_types.RESOURCE
-
-
-class EntitiesHandler(CollectionHandler):
-    """Create with a random id."""
-
-    resource: Resource = entities.RESOURCE
-
-    @endpoint(access=Access.API_KEY, raw_body=True)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Create."""
-        return self.shown(await entities.create(self.services, call, body, None))
-
-
-class EntityHandler(ObjectHandler):
-    """One entity."""
-
-    resource: Resource = entities.RESOURCE
-
-    @endpoint(access=Access.API_KEY, raw_body=True)
-    async def post(self, call: Call, object_id: str, body: Document) -> Reply:
-        """Create."""
-        return self.shown(await entities.create(self.services, call, body, object_id))
-
-    @endpoint(access=Access.API_KEY)
-    async def get(self, call: Call, object_id: str) -> Reply:
-        """Retrieve."""
-        return self.shown(await entities.retrieve(self.services, call, object_id))
-
-    @endpoint(access=Access.API_KEY, raw_body=True)
-    async def put(self, call: Call, object_id: str, body: Document) -> Reply:
-        """Replace."""
-        return self.shown(await entities.update(self.services, call, body, object_id))
-
-    @endpoint(access=Access.API_KEY)
-    async def patch(self, call: Call, object_id: str) -> Reply:
-        """Change parts."""
-        kind, patch = self.patch_body()
-        return self.shown(await entities.patch(self.services, call, kind, patch, object_id))
-
-    @endpoint(access=Access.API_KEY)
-    async def delete(self, call: Call, object_id: str) -> Reply:
-        """Remove."""
-        await entities.delete(self.services, call, object_id)
-        return Reply()
 
 
 class EntitySearchHandler(index_search.IndexSearchHandler):
@@ -100,7 +26,7 @@ class EntitySearchHandler(index_search.IndexSearchHandler):
     @endpoint(access=Access.API_KEY, raw_body=True, takes=index_search.REQUEST, answer=_FOUND, feature=_FEATURE)
     async def post(self, call: Call, body: Document) -> Reply:
         """Search by a JSON body."""
-        return Reply(await entities.search(self.services, call, crud.search_of(body), "search."))
+        return Reply(await entities.search(self.services, call, crud.criteria_of(body), "search."))
 
     @endpoint(access=Access.API_KEY, feature=_FEATURE)
     async def put(self, call: Call) -> Reply:
@@ -152,24 +78,11 @@ class GrantsHandler(ApiHandler):
         return {name: query[name] for name in RECIPIENTS if query.get(name)}
 
 
-class GrantSearchHandler(crud.SearchHandler):
-    """Search."""
-
-    resource: Resource = entity_grants.RESOURCE
-
-    async def found(self, call: Call, criteria: Document, prefix: str) -> Reply:
-        """The answer to both forms."""
-        return Reply(await entity_grants.search(self.services, call, criteria, prefix))
-
-
 ROUTES = [
-    Route("/api/entity/type/search", TypeSearchHandler),
-    Route("/api/entity/type", TypesHandler),
-    Route("/api/entity/type/{object_id}", TypeHandler),
+    *crud.routes(entity_types.RESOURCE),
     *subresources.routes(entity_types.PERMISSION),
     Route("/api/entity/search", EntitySearchHandler),
-    Route("/api/entity/grant/search", GrantSearchHandler),
-    Route("/api/entity", EntitiesHandler),
-    Route("/api/entity/{object_id}", EntityHandler),
+    Route("/api/entity/grant/search", crud.SearchHandler, {"resource": entity_grants.RESOURCE}),
+    *crud.routes(entities.RESOURCE),
     Route("/api/entity/{entity_id}/grant", GrantsHandler),
 ]

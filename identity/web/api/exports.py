@@ -10,7 +10,7 @@ from identity.domain.objects import search as searches
 from identity.operations.objects import csv_exports
 from identity.services import Services
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.crud import search_of
+from identity.web.crud import criteria_of
 from identity.web.endpoint import Access, Endpoint, Query, Reply, Tenancy, endpoint
 
 Make = Callable[[Services, Call, csv_exports.Export], Awaitable[IO[bytes]]]
@@ -50,7 +50,7 @@ class ExportHandler(ApiHandler):
     async def post(self, call: Call, body: Document) -> Reply:
         """Export by a JSON body."""
         name = next((name for name in self.criteria_names if name in body), self.criteria_names[-1])
-        return await self.exported(call, body, search_of(body, name), f"{name}.")
+        return await self.exported(call, body, criteria_of(body, name), f"{name}.")
 
     async def exported(
         self, call: Call, request: Mapping[str, object], criteria: Mapping[str, object], prefix: str

@@ -3,89 +3,29 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.objects.resource_definition import Resource
 from identity.domain.providers.identity_providers import EXTERNAL_JWT
 from identity.errors import Invalid
 from identity.ids import parse_id
 from identity.operations.providers import identity_providers as operations
 from identity.operations.providers import provider_login
 from identity.operations.two_factor import two_factor_trust
+from identity.web import crud
 from identity.web.api.login import LOGIN_ANSWERS, LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.crud import CollectionHandler, ObjectHandler, ResourceHandler, SearchHandler
 from identity.web.endpoint import Access, Reply, endpoint
 
 _REQUEST = "api/identity-provider-login.request.json"
 _REFUSED = {400: "api/errors.response.json"}
 
 
-class ProviderFamily(ResourceHandler):
-    """Shared by the paths of providers: what is shown depends on who asks."""
-
-    resource: Resource = operations.RESOURCE
-
-    def one(self, call: Call, provider: Document) -> Reply:
-        """One provider in its wrapper."""
-        return Reply({self.resource.name: operations.visible_to(self.services, call, provider)})
-
-    def many(self, call: Call, providers: list[Document]) -> list[Document]:
-        """Providers, each as its caller may see it."""
-        return [operations.visible_to(self.services, call, provider) for provider in providers]
-
-
-class ProvidersHandler(ProviderFamily, CollectionHandler):
+class ProvidersHandler(crud.CollectionHandler):
     """Create with a random id, retrieve all or by type."""
-
-    @endpoint(access=Access.API_KEY, raw_body=True)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Create."""
-        return self.one(call, await operations.create(self.services, call, body, None))
 
     @endpoint(access=Access.API_KEY, query={"type": "text"})
     async def get(self, call: Call) -> Reply:
         """Retrieve all, or those of one type."""
         found = await operations.retrieve_all(self.services, call, self.query().get("type") or None)
-        return Reply({self.resource.plural: self.many(call, found)})
-
-
-class ProviderHandler(ProviderFamily, ObjectHandler):
-    """One provider."""
-
-    @endpoint(access=Access.API_KEY, raw_body=True)
-    async def post(self, call: Call, object_id: str, body: Document) -> Reply:
-        """Create."""
-        return self.one(call, await operations.create(self.services, call, body, object_id))
-
-    @endpoint(access=Access.API_KEY)
-    async def get(self, call: Call, object_id: str) -> Reply:
-        """Retrieve."""
-        return self.one(call, await operations.retrieve(self.services, call, object_id))
-
-    @endpoint(access=Access.API_KEY, raw_body=True)
-    async def put(self, call: Call, object_id: str, body: Document) -> Reply:
-        """Replace."""
-        return self.one(call, await operations.update(self.services, call, body, object_id))
-
-    @endpoint(access=Access.API_KEY)
-    async def patch(self, call: Call, object_id: str) -> Reply:
-        """Change parts."""
-        kind, patch = self.patch_body()
-        return self.one(call, await operations.patch(self.services, call, kind, patch, object_id))
-
-    @endpoint(access=Access.API_KEY)
-    async def delete(self, call: Call, object_id: str) -> Reply:
-        """Remove the provider, and every link to it."""
-        await operations.delete(self.services, call, object_id)
-        return Reply()
-
-
-class ProviderSearchHandler(ProviderFamily, SearchHandler):
-    """Search among the providers that the caller may see."""
-
-    async def found(self, call: Call, criteria: Document, prefix: str) -> Reply:
-        """The answer to both forms."""
-        total, providers = await operations.search(self.services, call, criteria, prefix)
-        return Reply({"total": total, self.resource.plural: self.many(call, providers)})
+        return Reply({self.resource.plural: [await self.to_response(provider) for provider in found]})
 
 
 class LookupHandler(ApiHandler):
@@ -139,11 +79,9 @@ class ReconcileHandler(LoginApiHandler):
 
 
 ROUTES = [
-    Route("/api/identity-provider/search", ProviderSearchHandler),
     Route("/api/identity-provider/lookup", LookupHandler),
     Route("/api/identity-provider/start", StartHandler),
     Route("/api/identity-provider/login", ProviderLoginHandler),
-    Route("/api/identity-provider", ProvidersHandler),
-    Route("/api/identity-provider/{object_id}", ProviderHandler),
+    *crud.routes(operations.RESOURCE, collection=ProvidersHandler),
     Route("/api/jwt/reconcile", ReconcileHandler),
 ]

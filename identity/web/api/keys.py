@@ -17,7 +17,7 @@ class GenerateHandler(crud.ResourceHandler):
     @endpoint(access=Access.API_KEY, raw_body=True, takes="api/key.json", answer="api/key.json#key")
     async def post(self, call: Call, body: Document, object_id: str | None = None) -> Reply:
         """Generate, with a random id unless one is given."""
-        return self.shown(await operations.generate(self.services, call, body, object_id))
+        return await self.respond(await operations.generate(self.services, call, body, object_id))
 
 
 class ImportHandler(crud.ResourceHandler):
@@ -28,7 +28,7 @@ class ImportHandler(crud.ResourceHandler):
     @endpoint(access=Access.API_KEY, raw_body=True, takes="api/key.json", answer="api/key.json#key")
     async def post(self, call: Call, body: Document, object_id: str | None = None) -> Reply:
         """Import, with a random id unless one is given."""
-        return self.shown(await operations.import_key(self.services, call, body, object_id))
+        return await self.respond(await operations.import_key(self.services, call, body, object_id))
 
 
 ROUTES = [
@@ -36,5 +36,5 @@ ROUTES = [
     Route("/api/key/generate/{object_id}", GenerateHandler),
     Route("/api/key/import", ImportHandler),
     Route("/api/key/import/{object_id}", ImportHandler),
-    *crud.routes([operations.RESOURCE]),
+    *crud.routes(operations.RESOURCE),
 ]

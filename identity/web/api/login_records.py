@@ -9,7 +9,7 @@ from identity.domain.objects import search as searches
 from identity.operations.login import login_records
 from identity.web.api import exports
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.crud import search_of
+from identity.web.crud import criteria_of
 from identity.web.endpoint import Access, Endpoint, Query, Reply, Tenancy, endpoint
 
 _ANSWER = "api/login-record.response.json"
@@ -37,7 +37,7 @@ class SearchHandler(ApiHandler):
     async def post(self, call: Call, body: Document) -> Reply:
         """Search by a JSON body."""
         self.services.schemas["api/login-record-search.request.json"].read(body)
-        return await self.found(call, search_of(body), "search.", with_total=body.get("retrieveTotal") is True)
+        return await self.found(call, criteria_of(body), "search.", with_total=body.get("retrieveTotal") is True)
 
     async def found(self, call: Call, criteria: Mapping[str, object], prefix: str, *, with_total: bool) -> Reply:
         """The answer to both forms."""

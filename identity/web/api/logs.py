@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import ClassVar
 
 from identity.call import Call, Document
@@ -11,7 +10,7 @@ from identity.errors import Invalid
 from identity.operations.objects import audit_logs, event_logs
 from identity.web.api import exports
 from identity.web.base_handlers import Route
-from identity.web.crud import ResourceHandler, SearchHandler, search_of
+from identity.web.crud import ResourceHandler, SearchHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
 _AUDIT_LOG = "api/audit-log.json#auditLog"
@@ -46,7 +45,7 @@ class AuditLogsHandler(LogFamily):
     )
     async def post(self, call: Call, body: Document) -> Reply:
         """Create."""
-        return self.shown(await audit_logs.create(self.services, call, body))
+        return await self.respond(await audit_logs.create(self.services, call, body))
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, answer={})
     async def get(self, call: Call) -> Reply:
@@ -62,28 +61,11 @@ class AuditLogHandler(LogFamily):
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, answer=_AUDIT_LOG)
     async def get(self, call: Call, object_id: str) -> Reply:
         """Retrieve."""
-        return self.shown(await audit_logs.retrieve(self.services, call, self.number(object_id)))
+        return await self.respond(await audit_logs.retrieve(self.services, call, self.number(object_id)))
 
 
-class AuditLogSearchHandler(SearchHandler):
+class AuditLogSearchHandler(SearchHandler, tenancy=Tenancy.AS_NAMED):
     """Search the audit log."""
-
-    resource = audit_logs.RESOURCE
-
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED)
-    async def get(self, call: Call) -> Reply:
-        """Search by query parameters."""
-        return await self.found(call, self.query(), "")
-
-    @endpoint(access=Access.API_KEY, raw_body=True, tenancy=Tenancy.AS_NAMED)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Search by a JSON body."""
-        return await self.found(call, search_of(body), "search.")
-
-    async def found(self, call: Call, criteria: Mapping[str, object], prefix: str) -> Reply:
-        """The answer to both forms."""
-        total, rows = await audit_logs.search(self.services, call, criteria, prefix)
-        return Reply({"total": total, self.resource.plural: self.listed(rows)})
 
 
 class EventLogHandler(LogFamily):
@@ -94,23 +76,12 @@ class EventLogHandler(LogFamily):
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer=_EVENT_LOG)
     async def get(self, call: Call, object_id: str) -> Reply:
         """Retrieve."""
-        return self.shown(await event_logs.retrieve(self.services, self.number(object_id)))
-
-
-class EventLogSearchHandler(SearchHandler):
-    """Search the event log."""
-
-    resource = event_logs.RESOURCE
-
-    async def found(self, call: Call, criteria: Mapping[str, object], prefix: str) -> Reply:
-        """The answer to both forms."""
-        total, rows = await event_logs.search(self.services, criteria, prefix)
-        return Reply({"total": total, self.resource.plural: self.listed(rows)})
+        return await self.respond(await event_logs.retrieve(self.services, self.number(object_id)))
 
 
 ROUTES = [
     Route("/api/system/audit-log", AuditLogsHandler),
-    Route("/api/system/audit-log/search", AuditLogSearchHandler),
+    Route("/api/system/audit-log/search", AuditLogSearchHandler, {"resource": audit_logs.RESOURCE}),
     # The published name of the criteria is `criteria`, elsewhere it is `search`.
     exports.route(
         "/api/system/audit-log/export",
@@ -120,6 +91,6 @@ ROUTES = [
         ("search", "criteria"),
     ),
     Route("/api/system/audit-log/{object_id}", AuditLogHandler),
-    Route("/api/system/event-log/search", EventLogSearchHandler),
+    Route("/api/system/event-log/search", SearchHandler, {"resource": event_logs.RESOURCE}),
     Route("/api/system/event-log/{object_id}", EventLogHandler),
 ]

@@ -20,5 +20,5 @@ class PreviewHandler(ApiHandler):
 
 ROUTES = [
     Route("/api/message/template/preview", PreviewHandler),
-    *crud.routes([message_templates.RESOURCE, messengers.RESOURCE]),
+    *crud.routes(message_templates.RESOURCE, messengers.RESOURCE),
 ]

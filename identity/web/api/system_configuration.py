@@ -23,18 +23,18 @@ class SystemConfigurationHandler(ResourceHandler):
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer=_ANSWER)
     async def get(self, call: Call) -> Reply:
         """Retrieve."""
-        return self.shown(await crud.retrieve(self.services, call, self.resource, DOCUMENT_ID))
+        return await self.respond(await crud.retrieve(self.services, call, self.resource, DOCUMENT_ID))
 
     @endpoint(access=Access.API_KEY, raw_body=True, tenancy=Tenancy.BY_OPERATION, takes=_SCHEMA, answer=_ANSWER)
     async def put(self, call: Call, body: Document) -> Reply:
         """Replace."""
-        return self.shown(await crud.update(self.services, call, self.resource, body, DOCUMENT_ID))
+        return await self.respond(await crud.update(self.services, call, self.resource, body, DOCUMENT_ID))
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, takes=_SCHEMA, answer=_ANSWER)
     async def patch(self, call: Call) -> Reply:
         """Change parts."""
         kind, patch = self.patch_body()
-        return self.shown(await crud.patch(self.services, call, self.resource, kind, patch, DOCUMENT_ID))
+        return await self.respond(await crud.patch(self.services, call, self.resource, kind, patch, DOCUMENT_ID))
 
 
 ROUTES = [Route("/api/system-configuration", SystemConfigurationHandler)]

@@ -2,79 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from identity.call import Call, Document
-from identity.domain.objects.resource_definition import Resource
-from identity.errors import Invalid, Unauthorized
+from identity.call import Call
+from identity.errors import Unauthorized
 from identity.ids import TenantId
 from identity.operations.configuration import tenants as operations
-from identity.operations.objects import crud
-from identity.web.base_handlers import Route
-from identity.web.crud import ResourceHandler, SearchHandler
+from identity.web import crud
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
 _DELETE: Final = "api/tenant-delete.request.json"
 
 
-class TenantFamily(ResourceHandler):
-    """Shared by the paths of tenants. The tenant header does not matter here: the path names the tenant."""
-
-    resource: Resource = operations.RESOURCE
+class TenantsHandler(crud.CollectionHandler, tenancy=Tenancy.BY_OPERATION):
+    """Create with a random id, retrieve all. The tenant header has no effect: the path names the tenant."""
 
 
-class TenantsHandler(TenantFamily):
-    """Create with a random id, retrieve all."""
-
-    @endpoint(access=Access.API_KEY, raw_body=True, tenancy=Tenancy.BY_OPERATION)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Create."""
-        return self.shown(await operations.create(self.services, call, body, None))
-
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
-    async def get(self, call: Call) -> Reply:
-        """Retrieve all."""
-        return await self.all(operations.retrieve_each(self.services, call))
-
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer={})
-    async def put(self, call: Call) -> Reply:
-        """Refuse: the id is missing."""
-        raise missing_id()
-
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer={})
-    async def patch(self, call: Call) -> Reply:
-        """Refuse: the id is missing."""
-        raise missing_id()
-
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer={})
-    async def delete(self, call: Call) -> Reply:
-        """Refuse: the id is missing."""
-        raise missing_id()
-
-
-class TenantHandler(TenantFamily):
+class TenantHandler(crud.ObjectHandler, tenancy=Tenancy.BY_OPERATION):
     """One tenant."""
-
-    @endpoint(access=Access.API_KEY, raw_body=True, tenancy=Tenancy.BY_OPERATION)
-    async def post(self, call: Call, object_id: str, body: Document) -> Reply:
-        """Create."""
-        return self.shown(await operations.create(self.services, call, body, object_id))
-
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
-    async def get(self, call: Call, object_id: str) -> Reply:
-        """Retrieve."""
-        return self.shown(await operations.retrieve(self.services, call, object_id))
-
-    @endpoint(access=Access.API_KEY, raw_body=True, tenancy=Tenancy.BY_OPERATION)
-    async def put(self, call: Call, object_id: str, body: Document) -> Reply:
-        """Replace."""
-        return self.shown(await operations.update(self.services, call, body, object_id))
-
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
-    async def patch(self, call: Call, object_id: str) -> Reply:
-        """Change parts."""
-        kind, patch = self.patch_body()
-        return self.shown(await operations.patch(self.services, call, kind, patch, object_id))
 
     @endpoint(
         access=Access.API_KEY,
@@ -94,37 +41,32 @@ class TenantHandler(TenantFamily):
         return Reply()
 
 
-class TenantSearchHandler(SearchHandler):
+class TenantSearchHandler(crud.SearchHandler):
     """Search, for global keys that name no tenant."""
 
-    resource: Resource = operations.RESOURCE
-
-    async def found(self, call: Call, criteria: Document, prefix: str) -> Reply:
-        """The answer to both forms. Raises Unauthorized for a search that names a tenant: it would find that alone."""
+    async def search(self, call: Call, criteria: Mapping[str, Any], prefix: str) -> Reply:
+        """Search by criteria. Raises Unauthorized where the request names a tenant, which would be the only result."""
         if self.request.headers.get("X-FusionAuth-TenantId"):
             raise Unauthorized(log_detail="search of tenants with a tenant header")
-        return await super().found(call, criteria, prefix)
+        return await super().search(call, criteria, prefix)
 
 
-class PasswordRulesHandler(TenantFamily):
-    """What a password must be like, for whoever shows a form for one."""
+class PasswordRulesHandler(ApiHandler):
+    """The rules for passwords, for forms that ask for one."""
+
+    def path_name(self, name: str) -> str:
+        """Return the published name of the id."""
+        return "tenantId"
 
     @endpoint(access=Access.PUBLIC, answer="api/password-validation-rules.response.json")
     async def get(self, call: Call, object_id: str | None = None) -> Reply:
         """The rules of the tenant in the path, else of the header's, else of the only one."""
-        tenant = await self.services.tenants.get(None, object_id or crud.require_tenant(call))
-        return Reply({"passwordValidationRules": tenant["passwordValidationRules"]})
-
-
-def missing_id() -> Invalid:
-    """The error of a verb that needs an id in the path."""
-    return Invalid.field("missing", "tenantId", "You must specify the [tenantId] in the path.")
+        rules = await operations.retrieve_password_rules(self.services, call, object_id)
+        return Reply({"passwordValidationRules": rules})
 
 
 ROUTES = [
     Route("/api/tenant/password-validation-rules", PasswordRulesHandler),
     Route("/api/tenant/password-validation-rules/{object_id}", PasswordRulesHandler),
-    Route("/api/tenant/search", TenantSearchHandler),
-    Route("/api/tenant", TenantsHandler),
-    Route("/api/tenant/{object_id}", TenantHandler),
+    *crud.routes(operations.RESOURCE, collection=TenantsHandler, item=TenantHandler, search=TenantSearchHandler),
 ]

@@ -150,7 +150,7 @@ class UserSearchHandler(index_search.IndexSearchHandler):
     @endpoint(access=Access.API_KEY, raw_body=True, takes=index_search.REQUEST, answer=_FOUND)
     async def post(self, call: Call, body: Document) -> Reply:
         """Search by a JSON body."""
-        return Reply(await operations.search(self.services, call, crud.search_of(body), "search."))
+        return Reply(await operations.search(self.services, call, crud.criteria_of(body), "search."))
 
     @endpoint(access=Access.API_KEY)
     async def put(self, call: Call) -> Reply:

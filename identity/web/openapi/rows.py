@@ -1,4 +1,4 @@
-"""What the rows of resources.py take and answer, for the document: their handlers are the same for all of them."""
+"""OpenAPI operations of declared resources, whose handlers are shared by all of them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _KINDS: Final = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RowMethod:
-    """One method of a row; `takes` and `answer` name a schema, or are one."""
+    """One method of a row; `takes` and `answer` are schemas for what its handler does not declare."""
 
     label: str
     operation_id: str
-    takes: str | Document | None = None
-    answer: str | Document | None = None
+    takes: Document | None = None
+    answer: Document | None = None
     has_id: bool = False
 
 
 def of(handler: BaseHandler, template: str, method: str, components: Components) -> RowMethod | None:
-    """What a method of a declared resource is; None for other handlers, and for further paths of a resource."""
-    if not isinstance(handler, ResourceHandler):
+    """Return the row of a method; None for other handlers, and for further paths of a resource."""
+    if not isinstance(handler, ResourceHandler) or not handler.is_row:
         return None
     resource: Resource = handler.resource
     rest = template.removeprefix(resource.path)
@@ -49,21 +49,21 @@ def of(handler: BaseHandler, template: str, method: str, components: Components)
 
 def _collection(resource: Resource, method: str, components: Components) -> RowMethod | None:
     if method == "POST":
-        return RowMethod(resource.label, f"create{_title(resource.name)}", resource.schema, _one(resource))
+        return RowMethod(resource.label, f"create{_title(resource.name)}")
     if method == "GET":
-        return RowMethod(resource.label, f"retrieve{_title(resource.plural)}", None, _list(resource, components))
+        return RowMethod(resource.label, f"retrieve{_title(resource.plural)}", answer=_list(resource, components))
     return None
 
 
 def _object(resource: Resource, method: str) -> RowMethod:
-    name, one = _title(resource.name), _one(resource)
-    return {
-        "POST": RowMethod(resource.label, f"create{name}WithId", resource.schema, one, has_id=True),
-        "GET": RowMethod(resource.label, f"retrieve{name}", None, one, has_id=True),
-        "PUT": RowMethod(resource.label, f"update{name}", resource.schema, one, has_id=True),
-        "PATCH": RowMethod(resource.label, f"patch{name}", resource.schema, one, has_id=True),
-        "DELETE": RowMethod(resource.label, f"delete{name}", has_id=True),
+    verb, suffix = {
+        "POST": ("create", "WithId"),
+        "GET": ("retrieve", ""),
+        "PUT": ("update", ""),
+        "PATCH": ("patch", ""),
+        "DELETE": ("delete", ""),
     }[method]
+    return RowMethod(resource.label, f"{verb}{_title(resource.name)}{suffix}", has_id=True)
 
 
 def _search(resource: Resource, method: str, components: Components) -> RowMethod:
@@ -77,15 +77,11 @@ def _search(resource: Resource, method: str, components: Components) -> RowMetho
 def _criteria(resource: Resource, components: Components) -> Document:
     properties = {
         name: {**_KINDS[kind], "description": described(name)}
-        for name, kind in searches.parameters(resource.search).items()
+        for name, kind in searches.parameters(resource.search_rules).items()
     }
     search = {"type": "object", "description": "What is searched for.", "properties": properties}
     body = {"type": "object", "properties": {"search": search}}
     return components.built(f"{_title(resource.name)}SearchRequest", body)
-
-
-def _one(resource: Resource) -> str:
-    return f"{resource.schema}#{resource.name}"
 
 
 def _list(resource: Resource, components: Components, *, has_total: bool = False) -> Document:
@@ -101,7 +97,7 @@ _OF_SEARCHES: Final = frozenset({"numberOfResults", "orderBy", "startRow"})
 
 
 def described(name: str) -> str:
-    """What a parameter of a search is for."""
+    """Return the description of a search parameter."""
     if name in _OF_SEARCHES:
         return parameters.described(name)
     return f"What {name} has to be; in a text a * stands for anything."
