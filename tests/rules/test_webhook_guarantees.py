@@ -1,4 +1,4 @@
-"""Every promise of docs/webhooks/promises.md says what it has to, and what it names exists; no setting is left out."""
+"""Every section of docs/webhooks/guarantees.md is complete, what it names exists, and every setting is explained."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from identity.schemas import FOLDER
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
-PROMISES = (DOCS / "webhooks" / "promises.md").read_text()
+GUARANTEES = (DOCS / "webhooks" / "guarantees.md").read_text()
 PAGES = [DOCS / "webhooks.md", *sorted((DOCS / "webhooks").glob("*.md"))]
 TEXT = "\n".join(page.read_text() for page in PAGES)
-SECTIONS = dict(re.findall(r"^## (\d+)\. [^\n]+\n(.*?)(?=^## |\Z)", PROMISES, re.MULTILINE | re.DOTALL))
+SECTIONS = dict(re.findall(r"^## (\d+)\. [^\n]+\n(.*?)(?=^## |\Z)", GUARANTEES, re.MULTILINE | re.DOTALL))
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -32,9 +32,9 @@ def members(properties: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("number", range(1, 15))
-def test_a_promise_says_what_it_protects_from_and_how_it_is_set_and_seen(number):
+def test_every_guarantee_states_its_purpose_settings_and_metrics(number):
     section = SECTIONS[str(number)]
-    for beginning in ("**Promised.**", "**Protects from**", "**Set by**", "**Seen in**"):
+    for beginning in ("**Guarantee.**", "**Protects against**", "**Configured by**", "**Observed in**"):
         assert f"\n{beginning} " in section, beginning
 
 
@@ -52,7 +52,7 @@ def test_every_member_of_our_own_is_explained():
 
 
 def test_every_metric_that_is_named_is_in_the_list():
-    named = set(re.findall(r"\bidentity_(?:webhook|trace)\w+", PROMISES + (DOCS / "webhooks.md").read_text()))
+    named = set(re.findall(r"\bidentity_(?:webhook|trace)\w+", GUARANTEES + (DOCS / "webhooks.md").read_text()))
     listed = set(re.findall(r"\bidentity_\w+", (DOCS / "webhooks" / "metrics.md").read_text()))
     assert len(named) > 10
     assert named - listed == set()
