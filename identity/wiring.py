@@ -25,7 +25,7 @@ from identity.instants import Clock
 from identity.operations.messaging.webhook_keys import WebhookKeys
 from identity.operations.objects import event_logs
 from identity.operations.sessions import back_channel_logout
-from identity.operations.webhooks.webhook_monitoring import WebhookWatch
+from identity.operations.webhooks.webhook_monitoring import WebhookMonitor
 from identity.outbound import breached_passwords, tracing
 from identity.outbound.client_key_fetch import ClientKeyFetcher
 from identity.outbound.federation import FederationClient
@@ -269,7 +269,7 @@ def _workers(
         services.clock,
         settings,
         registry,
-        watch=WebhookWatch(services, delivery.webhooks),
+        monitor=WebhookMonitor(services, delivery.webhooks),
     )
     queues = (
         MailWorker(services, delivery.mail_wakeups, registry),

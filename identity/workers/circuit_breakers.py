@@ -1,4 +1,4 @@
-"""Circuit breakers: a webhook that fails again and again is held back for a while, and then tried carefully."""
+"""Circuit breakers: deliveries to a webhook that keeps failing are suspended, except for a probe from time to time."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _log = structlog.get_logger(__name__)
 
 
 class CircuitBreakers:
-    """The circuit breakers of this process."""
+    """The circuit breakers of this process, by webhook."""
 
     def __init__(self, settings: Webhooks, metrics: DeliveryMetrics) -> None:
-        self._rules = BreakerSettings(
+        self._settings = BreakerSettings(
             settings.breaker_failure_ratio,
             settings.breaker_minimum_attempts,
             settings.breaker_window_seconds,
@@ -29,8 +29,8 @@ class CircuitBreakers:
         self._by_id: dict[str, CircuitBreaker] = {}
 
     def note(self, webhook_id: WebhookId, *, success: bool) -> None:
-        """Take an outcome into account."""
-        breaker = self._by_id.setdefault(webhook_id, CircuitBreaker(self._rules))
+        """Record the outcome of an attempt."""
+        breaker = self._by_id.setdefault(webhook_id, CircuitBreaker(self._settings))
         was_open = breaker.is_open
         breaker.note(monotonic(), success=success)
         if breaker.is_open != was_open:
@@ -38,12 +38,12 @@ class CircuitBreakers:
             self._count()
 
     def room(self, webhook_id: WebhookId, held: int) -> int | None:
-        """How many more may be taken: None for any number."""
+        """How many more deliveries may be leased while `held` are held; None for no limit."""
         breaker = self._by_id.get(webhook_id)
         return None if breaker is None else breaker.room(monotonic(), held)
 
     def keep(self, webhook_ids: Collection[str]) -> None:
-        """Forget webhooks that are gone."""
+        """Discard the circuit breakers of all other webhooks."""
         self._by_id = {key: breaker for key, breaker in self._by_id.items() if key in webhook_ids}
         self._count()
 

@@ -82,21 +82,21 @@ class _Keys:
 
 
 @dataclasses.dataclass
-class Watching:
-    """A watch that lets everything go, and remembers what it was shown."""
+class Monitor:
+    """A webhook monitor without rate limits, which remembers the outcomes."""
 
     engine: Engine
 
     async def webhooks(self) -> list[dict[str, Any]]:
         return await self.engine.known_webhooks()
 
-    async def webhook_now(self, webhook_id: str) -> dict[str, Any] | None:
+    async def find_webhook(self, webhook_id: str) -> dict[str, Any] | None:
         return next((each for each in self.engine.webhooks if each["id"] == webhook_id), None)
 
-    async def wait_seconds(self, webhook: dict[str, Any]) -> float:
+    async def rate_limit_seconds(self, webhook: dict[str, Any]) -> float:
         return self.engine.waits.get(webhook["id"], 0)
 
-    async def look(self, outcomes: Any) -> None:
+    async def record(self, outcomes: Any) -> None:
         self.engine.outcomes.extend(outcomes)
 
 
@@ -203,7 +203,7 @@ class Engine:
             self.clock,
             Webhooks(**{**settings, **changes}),
             prometheus_client.CollectorRegistry() if changes else self.registry,
-            watch=Watching(self),
+            monitor=Monitor(self),
             stop_seconds=stop_seconds,
         )
 

@@ -43,7 +43,7 @@ async def test_a_paused_webhook_gets_nothing_and_everything_once_it_goes_on(engi
             await announce(engine, 3)
             await other.wait_for(3)
             assert receiver.requests == []
-            assert worker._room_of(webhook["id"]) == 0, "or each of them would be leased and put off again and again"
+            assert worker._leases.room_for(webhook["id"]) == 0, "or each would be leased and postponed repeatedly"
             change(engine, webhook, status="Active")
             engine.wakeups.awake.set()
             await receiver.wait_for(3)
@@ -105,7 +105,7 @@ async def test_a_receiver_that_says_410_gets_nothing_more(engine: Any) -> None:
 @pytest.mark.requirement("webhooks-15.2-5")
 async def test_an_open_circuit_holds_back_and_a_probe_closes_it(engine: Any, monkeypatch: Any) -> None:
     seconds = [0.0]
-    for module in ("webhook_delivery", "circuit_breakers"):
+    for module in ("delivery_leases", "circuit_breakers"):
         monkeypatch.setattr(f"identity.workers.{module}.monotonic", lambda: seconds[0])
     async with receiving(answers(500)) as receiver:
         await webhook_for(engine, receiver.url)
@@ -128,11 +128,11 @@ async def test_what_waits_for_a_disabled_webhook_is_given_up_also_while_its_circ
     worker = engine.worker(breaker_minimum_attempts=2)
     for _ in range(2):
         worker._breakers.note(webhook["id"], success=False)
-    await worker._know_webhooks()
-    assert worker._room_of(webhook["id"]) == 0
+    await worker._leases.refresh_webhooks()
+    assert worker._leases.room_for(webhook["id"]) == 0
     change(engine, webhook, status="Disabled")
-    await worker._know_webhooks()
-    assert worker._room_of(webhook["id"]) > 1
+    await worker._leases.refresh_webhooks()
+    assert worker._leases.room_for(webhook["id"]) > 1
 
 
 async def test_a_rate_limit_puts_off_and_loses_nothing(engine: Any) -> None:
@@ -256,7 +256,7 @@ async def test_the_next_goes_as_soon_as_the_one_before_it_has_ended_and_not_at_t
 
 
 async def test_how_many_wait_for_one_before_them_is_measured(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhook_delivery, "_BACKLOG_SECONDS", 0.02)
+    monkeypatch.setattr(webhook_delivery, "_BACKLOG_METRICS_SECONDS", 0.02)
     async with receiving(hangs) as receiver, engine.working(stop_seconds=0.0):
         webhook = await webhook_for(engine, receiver.url, ordered=True, readTimeout=60_000)
         for _ in range(4):

@@ -18,7 +18,7 @@ import pytest
 from identity.errors import WebhookTransactionFailed
 from identity.events.changes import Event
 from identity.ids import Secret
-from identity.operations.webhooks.webhook_event_logs import shown_attempt
+from identity.operations.webhooks.webhook_event_logs import attempt_response
 from identity.outbound.http import HttpClient
 from tests import certificates
 from tests.events.conftest import LOOPBACK
@@ -72,7 +72,7 @@ def problems(fault: Fault, row: dict[str, Any]) -> list[str]:
     """What is not as the table has it: in the log of the one attempt, and in what is to follow it."""
     if len(row["attempts"]) != 1:
         return [f"{len(row['attempts'])} attempts"]
-    attempt = shown_attempt(row["webhookId"], row["attempts"][0], 1)
+    attempt = attempt_response(row["webhookId"], row["attempts"][0], 1)
     said, data = attempt["webhookCallResponse"], attempt["data"]
     wanted = -1 if fault.status is None else fault.status
     found = [] if said["statusCode"] == wanted else [f"status {said['statusCode']}: {said.get('exception')}"]

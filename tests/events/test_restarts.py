@@ -25,7 +25,7 @@ def another(engine: Any) -> Any:
 async def die(worker: Any) -> None:
     """What is left of a worker whose process is killed: nothing is settled, nothing is handed back."""
     await background_tasks.end(worker._loops)
-    await background_tasks.end(list(worker._under_way))
+    await background_tasks.end(list(worker._running))
 
 
 class Unsettling(Outbox):

@@ -14,7 +14,7 @@ from identity.events.delivery import Deliverer
 from identity.ids import EventId
 from identity.store.outbox import Outbox
 from identity.store.outbox_rows import DeliveryLease
-from identity.workers.webhook_delivery import LATE_SECONDS
+from identity.workers.delivery_leases import BACKLOG_AGE_SECONDS
 from tests.events.conftest import VAULT
 from tests.events.samples import PAYLOADS
 from tests.receiver import Receiver, answers, hangs, in_turn, receiving, until
@@ -212,7 +212,7 @@ async def test_what_piled_up_goes_as_fast_as_it_may_and_what_happens_now_passes_
     async with receiving() as receiver:
         engine.add_webhook(receiver.url, "user.create")
         await raise_events(engine, 40)
-        engine.clock.advance(seconds=LATE_SECONDS + 1)
+        engine.clock.advance(seconds=BACKLOG_AGE_SECONDS + 1)
         await raise_events(engine, 3)
         started = engine.clock.now()
         async with engine.working(concurrency_per_webhook=50, backlog_per_second=per_second):
@@ -227,28 +227,28 @@ async def test_of_what_piled_up_no_more_is_taken_than_may_be_in_a_second(
     engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = [0.0]
-    monkeypatch.setattr("identity.workers.webhook_delivery.monotonic", lambda: seconds[0])
+    monkeypatch.setattr("identity.workers.delivery_backlog.monotonic", lambda: seconds[0])
     engine.add_webhook("http://127.0.0.1:9/", "user.create")
     await raise_events(engine, 5)
-    engine.clock.advance(seconds=LATE_SECONDS + 1)
+    engine.clock.advance(seconds=BACKLOG_AGE_SECONDS + 1)
     worker = engine.worker(backlog_per_second=4)
-    assert len(await worker._late()) == 1
-    assert await worker._late() is None
+    assert len(await worker._backlog.acquire()) == 1
+    assert await worker._backlog.acquire() is None
     seconds[0] = 0.25
-    assert len(await worker._late()) == 1
-    assert await worker._late() is None
+    assert len(await worker._backlog.acquire()) == 1
+    assert await worker._backlog.acquire() is None
 
 
 @pytest.mark.requirement("webhooks-15.2-12")
 async def test_half_of_the_room_of_a_webhook_is_left_to_what_happens_now(engine: Any) -> None:
     webhook = engine.add_webhook("http://127.0.0.1:9/", "user.create")
     await raise_events(engine, 20)
-    engine.clock.advance(seconds=LATE_SECONDS + 1)
+    engine.clock.advance(seconds=BACKLOG_AGE_SECONDS + 1)
     await raise_events(engine, 20)
     worker = engine.worker()
-    await worker._know_webhooks()
-    room = worker._room_of(webhook["id"])
-    worker._take_all(late := await worker._late())
+    await worker._leases.refresh_webhooks()
+    room = worker._leases.room_for(webhook["id"])
+    worker._start_all(late := await worker._backlog.acquire())
     assert len(late) == room // 2 > 1
     await worker.stop()
 
@@ -259,11 +259,11 @@ async def test_a_fourth_of_what_is_at_hand_is_left_to_webhooks_with_little(engin
     worker = engine.worker(max_concurrency=4, concurrency_per_webhook=2)
     lease = DeliveryLease("", EventId(""), busy, 0, "", b"", engine.clock.now(), "")
     for held, of_busy, expected in ((0, 0, 4), (4, 0, 2), (6, 1, 1), (6, 2, 0), (8, 2, 0)):
-        worker._held = {f"{number}": lease for number in range(held)}
-        worker._counts = collections.Counter({busy: of_busy})
-        assert worker._room_of(busy) == expected, (held, of_busy)
-    worker._held = {f"{number}": lease for number in range(6)}
-    assert worker._room_of(quiet) == 2
+        worker._leases.held = {f"{number}": lease for number in range(held)}
+        worker._leases.counts = collections.Counter({busy: of_busy})
+        assert worker._leases.room_for(busy) == expected, (held, of_busy)
+    worker._leases.held = {f"{number}": lease for number in range(6)}
+    assert worker._leases.room_for(quiet) == 2
 
 
 async def test_what_was_leased_anew_while_its_outcome_was_written_is_made_and_not_held_for_ever(engine: Any) -> None:
@@ -278,7 +278,7 @@ async def test_what_was_leased_anew_while_its_outcome_was_written_is_made_and_no
                 self.is_slow = False
                 (row,) = [one.lease for one in outcomes]
                 await engine.log.redeliver(None, row.event_id, row.webhook_id, engine.clock.now())
-                worker._take_all(await super().lease(engine.clock.now(), 30, lambda _webhook: 5, 5))
+                worker._start_all(await super().lease(engine.clock.now(), 30, lambda _webhook: 5, 5))
             return found
 
     engine.outbox = Slow(engine.database, VAULT, schedule_seconds=86_400)
@@ -287,7 +287,7 @@ async def test_what_was_leased_anew_while_its_outcome_was_written_is_made_and_no
         await raise_events(engine)
         await receiver.wait_for(2)
         await until(lambda: has_state(engine, ("succeeded", 2)))
-        await until(lambda: _later(not worker._held))
+        await until(lambda: _later(not worker._leases.held))
 
 
 def created(request: Any) -> int:
@@ -322,7 +322,7 @@ async def test_a_receiver_that_hangs_holds_two_rounds_at_the_most_beside_a_fast_
         async with engine.working(concurrency_per_webhook=2, stop_seconds=0.0) as worker:
             for _ in range(10):
                 await raise_events(engine, 5)
-                held = collections.Counter(lease.webhook_id for lease in worker._held.values())
+                held = collections.Counter(lease.webhook_id for lease in worker._leases.held.values())
                 counts = {w["id"]: max(counts.get(w["id"], 0), held[w["id"]]) for w in webhooks}
             await fast.wait_for(50)
     assert counts[webhooks[1]["id"]] <= 4
@@ -366,7 +366,7 @@ async def test_stopping_worker_finishes_what_is_under_way_and_hands_back_the_res
 
 
 @pytest.mark.requirement("webhooks-15.2-13")
-@pytest.mark.parametrize("seconds_ago", [0, LATE_SECONDS + 1])
+@pytest.mark.parametrize("seconds_ago", [0, BACKLOG_AGE_SECONDS + 1])
 async def test_what_a_stopping_worker_is_just_leasing_is_handed_back(engine: Any, seconds_ago: int) -> None:
     """Else each restart would leave deliveries lying for a whole lease."""
     leased, go = asyncio.Event(), asyncio.Event()
@@ -473,9 +473,9 @@ async def test_nothing_is_kept_of_a_webhook_to_which_nothing_is_on_its_way(engin
         engine.add_webhook(receiver.url, "user.create")
         await raise_events(engine, 3)
         await receiver.wait_for(3)
-        await until(lambda: _later(not worker._held))
-        assert (worker._turns, dict(worker._counts), worker._outcomes) == ({}, {}, [])
-        assert (worker._places._waiting, worker._places._held, dict(worker._places._of)) == ([], 0, {})
+        await until(lambda: _later(not worker._leases.held))
+        assert (worker._semaphores, dict(worker._leases.counts), worker._outcomes) == ({}, {}, [])
+        assert (worker._requests._waiting, worker._requests._held, dict(worker._requests._of)) == ([], 0, {})
 
 
 async def test_changed_webhook_is_used_for_what_is_still_due(engine: Any) -> None:
@@ -599,9 +599,9 @@ async def test_a_process_that_stood_still_beyond_its_lease_sends_nothing_twice_i
         engine.add_webhook(receiver.url, "user.create")
         await raise_events(engine)
         await receiver.wait_for(1)
-        (first,) = worker._held.values()
+        (first,) = worker._leases.held.values()
         move(engine, seconds=3601)
-        await until(lambda: _later(worker._held.get(first.delivery_id) is not first))
+        await until(lambda: _later(worker._leases.held.get(first.delivery_id) is not first))
         go.set()
         await until(lambda: has_state(engine, ("due", 1)))
         assert len(receiver.requests) == 1
@@ -624,5 +624,5 @@ async def test_a_failure_that_cannot_be_told_of_is_counted_once(engine: Any, mon
         await receiver.wait_for(1)
         await raise_events(engine)
         await receiver.wait_for(2)
-        await until(lambda: _later(not worker._outcomes and len(worker._under_way) == len(worker._held) == 1))
-        assert dict(worker._counts) == {webhook["id"]: 1}, "the one that hangs"
+        await until(lambda: _later(not worker._outcomes and len(worker._running) == len(worker._leases.held) == 1))
+        assert dict(worker._leases.counts) == {webhook["id"]: 1}, "the one that hangs"

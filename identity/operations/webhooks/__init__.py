@@ -1,1 +1,1 @@
-"""Webhooks: configuration, delivery repair, event logs, and monitoring of failing receivers."""
+"""Webhooks: validation, administration of deliveries, event log, and monitoring of failing receivers."""

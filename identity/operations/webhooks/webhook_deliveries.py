@@ -1,16 +1,17 @@
-"""What an administrator can do about deliveries: try a webhook out, ask again, pause, and share a secret."""
+"""Administration of deliveries: send a test event, redeliver, pause or disable a webhook, and rotate its secret."""
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import orjson
 
 from identity.call import Call, Document
-from identity.domain.webhooks import standard_webhooks
-from identity.domain.webhooks import webhook_health as health
-from identity.domain.webhooks import webhook_samples as samples
+from identity.domain.webhooks import standard_webhooks, webhook_samples
+from identity.domain.webhooks.webhook_health import ACTIVE, DISABLED
 from identity.errors import FieldError, Invalid, NotFound
 from identity.events.catalogue import ALIASES, EVENTS
 from identity.events.delivery import DeliveryContext
@@ -22,71 +23,77 @@ from identity.schemas import load
 from identity.services import Services
 
 RECOVERY_DAYS = 14
-"""How far back deliveries that were given up can be asked for again."""
+"""The age of the oldest events whose failed deliveries can be recovered."""
 
 _TOO_MANY_SECRETS = (
-    f"{standard_webhooks.MAX_PREVIOUS_SECRETS} earlier secrets sign along already. Wait until one of them has"
-    " ended, or replace the current one without an overlap."
+    f"{standard_webhooks.MAX_PREVIOUS_SECRETS} previous secrets are still valid. Wait until one of them has"
+    " expired, or replace the current one without an overlap."
 )
 
 
 async def test(services: Services, call: Call, webhook_id: str, body: Document) -> Document:
-    """Send an event now, past all gates, once, without a log; answers the attempt. Raises NotFound and Invalid."""
+    """Send an event once, whatever the webhook subscribes to, and return the attempt; nothing is logged.
+
+    Raises NotFound, and Invalid for an unknown type.
+    """
     webhook = await services.webhooks.get(None, webhook_id)
-    event = body.get("event") or _example(body["eventType"], call.now)
+    event = body.get("event") or _sample(body["eventType"], call.now)
     octets = orjson.dumps({"event": event}, option=orjson.OPT_SORT_KEYS)
-    kind = str(event.get("type"))
-    delivery_context = DeliveryContext(kind if kind in EVENTS else "test", 1, call.origin.trace, call.via)
-    result = await services.deliverer.attempt(webhook, EventId(event.get("id") or new_id()), octets, delivery_context)
-    return webhook_event_logs.shown_attempt(webhook_id, result.attempt.to_document(), 1)
+    event_type = str(event.get("type"))
+    event_type = event_type if event_type in EVENTS else webhook_samples.TEST
+    context = DeliveryContext(event_type, 1, call.origin.trace, call.via)
+    result = await services.deliverer.attempt(webhook, EventId(event.get("id") or new_id()), octets, context)
+    return webhook_event_logs.attempt_response(webhook_id, result.attempt.to_document(), 1)
 
 
-def _example(event_type: str, now: Instant) -> Document:
-    """An event of this type about nobody. Raises Invalid for a type that does not exist."""
-    if event_type == samples.TEST:
-        return samples.test_event(new_id(), now)
-    kind = EVENTS.get(ALIASES.get(event_type, event_type))
-    if kind is None:
+def _sample(event_type: str, now: Instant) -> Document:
+    """A sample event. Raises Invalid for an unknown type."""
+    if event_type == webhook_samples.TEST:
+        return webhook_samples.test_event(new_id(), now)
+    definition = EVENTS.get(ALIASES.get(event_type, event_type))
+    if definition is None:
         raise Invalid.field("invalid", "eventType", f"There is no event of the type [{event_type}].")
-    # Read, not compiled: nothing is judged by it, and compiling would hold up everybody.
-    event = samples.sample(kind.name, load(f"events/{kind.name}.json"), new_id(), now)
-    linked_object_id = kind.linked_object_id(event)
+    # The schema is only read: compiling it would block the event loop, and nothing is validated.
+    event = webhook_samples.sample(definition.name, load(f"events/{definition.name}.json"), new_id(), now)
+    linked_object_id = definition.linked_object_id(event)
     return event if linked_object_id is None else {**event, "linkedObjectId": linked_object_id}
 
 
 async def resend(services: Services, call: Call, event_id: str, webhook_id: str | None) -> int:
-    """Deliver an event once more, to one webhook or to all that were to hear of it; answers how many.
+    """Redeliver an event to one webhook, or to all that were subscribed to it; return the number of deliveries.
 
-    Safe to repeat: the event keeps its id, and a delivery under way is left alone. Raises NotFound, and Invalid for a
-    webhook that is disabled, or that does not hear of the event's tenant: what one tenant's users do is not sent to the
-    receiver of another by a wrong id.
+    Safe to repeat: the event keeps its id, and a delivery in progress is not affected. Raises NotFound, and Invalid for
+    a webhook that is disabled or does not cover the event's tenant: a mistyped id must not send the events of one
+    tenant to the receiver of another.
     """
-    known = EventId(event_id)
+    typed_id = EventId(event_id)
     webhook = None if webhook_id is None else await services.webhooks.get(None, webhook_id)
-    event = await services.webhook_event_log.origin(None, known)
+    event = await services.webhook_event_log.origin(None, typed_id)
     if event is None:
         raise NotFound(log_detail=f"event {event_id}")
     tenant_id = event.get("tenantId")
     if webhook is None:
-        told = await services.webhook_event_log.webhooks_of(None, known)
-        asked = [each for each in told if await _may(services, each, tenant_id)]
+        subscribed = await services.webhook_event_log.webhooks_of(None, typed_id)
+        webhook_ids = [each for each in subscribed if await _may_receive(services, each, tenant_id)]
     else:
         _require_enabled(webhook)
-        if not _hears_of(webhook, tenant_id):
-            raise Invalid.field("invalid", "webhookId", "The webhook does not hear of the tenant of this event.")
-        asked = [WebhookId(webhook["id"])]
-    answers = [await services.webhook_event_log.redeliver(None, known, each, call.now) for each in asked]
-    if "unknown" in answers:
+        if not _covers(webhook, tenant_id):
+            raise Invalid.field("invalid", "webhookId", "The webhook does not receive events of the event's tenant.")
+        webhook_ids = [WebhookId(webhook["id"])]
+    results = [
+        await services.webhook_event_log.redeliver(None, typed_id, webhook_id, call.now) for webhook_id in webhook_ids
+    ]
+    if "unknown" in results:
         raise NotFound(log_detail=f"event {event_id}")
-    services.deliverer.metrics.redeliveries.labels("resend").inc(len(answers))
+    services.deliverer.metrics.redeliveries.labels("resend").inc(len(results))
     services.wake_workers()
-    return len(answers)
+    return len(results)
 
 
 async def recover(services: Services, call: Call, webhook_id: str, start: Instant, end: Instant | None) -> int:
-    """Deliver everything again that was given up of the events since `start`; answers how many deliveries.
+    """Retry all given-up deliveries of events since `start`; return the number of deliveries.
 
-    But for the events of tenants that the webhook heard of once and does not any more: it may be another's by now.
+    Events of tenants that the webhook no longer covers are excluded: it may belong to another party by now.
     Raises NotFound, and Invalid for a start more than 14 days ago, an end before it or a webhook that is disabled.
     """
     webhook = await services.webhooks.get(None, webhook_id)
@@ -102,20 +109,16 @@ async def recover(services: Services, call: Call, webhook_id: str, start: Instan
 
 
 async def set_status(services: Services, call: Call, webhook_id: str, status: str) -> Document:
-    """Pause, disable or enable a webhook; one that is so already stays as it is. Raises NotFound."""
-    reason = "An administrator disabled it." if status == health.DISABLED else None
-    webhook, _ = await _change(services, call, webhook_id, lambda found: _with_status(found, status, call.now, reason))
+    """Pause, disable or enable a webhook; without a change of status nothing is written. Raises NotFound."""
+    reason = "An administrator disabled it." if status == DISABLED else None
+    webhook, _ = await _change(services, call, webhook_id, _with_status, status, call.now, reason)
     return webhook
 
 
 async def disable(services: Services, call: Call, webhook_id: WebhookId, reason: str) -> None:
-    """Disable a webhook that is not any more able to hear, and say so in the event log; of several callers one does."""
-
-    def change(webhook: Document) -> Document:
-        return _with_status(webhook, health.DISABLED, call.now, reason)
-
+    """Disable a failing webhook and log it; of several concurrent callers, one logs."""
     try:
-        _, is_changed = await _change(services, call, webhook_id, change)
+        _, is_changed = await _change(services, call, webhook_id, _with_status, DISABLED, call.now, reason)
     except NotFound:
         return
     if is_changed:
@@ -123,69 +126,72 @@ async def disable(services: Services, call: Call, webhook_id: WebhookId, reason:
 
 
 async def new_secret(services: Services, call: Call, webhook_id: str, overlap_seconds: int) -> str:
-    """A new Standard Webhooks secret, told this once; the old one signs along for a while.
+    """Generate a Standard Webhooks secret and return it, once; the previous one also signs during the overlap.
 
-    Raises NotFound, and Invalid where as many old ones sign along as a webhook may have: none ends before its time.
+    Raises NotFound, and Invalid if the webhook has the maximum of previous secrets, none of which ends early.
     """
     secret = standard_webhooks.serialize_secret(os.urandom(standard_webhooks.SECRET_BYTES))
-
-    def change(webhook: Document) -> Document:
-        private = standard_webhooks.replace_secret(webhook.get("private", {}), secret, call.now, overlap_seconds)
-        if len(private["previousSecrets"]) > standard_webhooks.MAX_PREVIOUS_SECRETS:
-            raise Invalid.field("tooMany", "overlapInSeconds", _TOO_MANY_SECRETS)
-        return {**webhook, "private": private}
-
-    await _change(services, call, webhook_id, change)
+    await _change(services, call, webhook_id, _with_secret, secret, call.now, overlap_seconds)
     return secret
 
 
 async def remove_secret(services: Services, call: Call, webhook_id: str) -> None:
-    """Sign with no shared secret any more. Raises NotFound."""
-
-    def change(webhook: Document) -> Document:
-        private = webhook.get("private", {})
-        return {**webhook, "private": standard_webhooks.remove_secret(private)} if "secret" in private else webhook
-
-    await _change(services, call, webhook_id, change)
+    """Remove the shared secrets of a webhook. Raises NotFound."""
+    await _change(services, call, webhook_id, _without_secret)
 
 
 async def _change(
-    services: Services, call: Call, webhook_id: str, change: Callable[[Document], Document]
+    services: Services, call: Call, webhook_id: str, change: Callable[..., Document], *arguments: Any
 ) -> tuple[Document, bool]:
-    """The webhook after a change, and whether it made a difference: of several who want the same, one has made it."""
-
-    async def attempt() -> tuple[Document, bool]:
-        stored = await services.webhooks.get(None, webhook_id)
-        wanted = change(stored)
-        if wanted == stored:
-            return stored, False
-        fresh = {**wanted, **crud.update_instants(stored, call.now)}
-        await services.webhooks.replace(None, fresh, stored["lastUpdateInstant"])
-        return fresh, True
-
-    fresh, is_changed = await crud.retry_on_conflict(attempt)
+    """Apply `change(webhook, *arguments)`; return the webhook, and whether this caller changed it."""
+    attempt = functools.partial(_try_change, services, call, webhook_id, change, arguments)
+    webhook, is_changed = await crud.retry_on_conflict(attempt)
     if is_changed:
         await services.webhook_health.record_success(None, WebhookId(webhook_id))
-    return fresh, is_changed
+    return webhook, is_changed
+
+
+async def _try_change(
+    services: Services, call: Call, webhook_id: str, change: Callable[..., Document], arguments: Sequence[Any]
+) -> tuple[Document, bool]:
+    stored = await services.webhooks.get(None, webhook_id)
+    changed = change(stored, *arguments)
+    if changed == stored:
+        return stored, False
+    webhook = {**changed, **crud.update_instants(stored, call.now)}
+    await services.webhooks.replace(None, webhook, stored["lastUpdateInstant"])
+    return webhook, True
 
 
 def _with_status(webhook: Document, status: str, now: Instant, reason: str | None) -> Document:
-    """The webhook with a status; one that has it already keeps when and why."""
-    if webhook.get("status", health.ACTIVE) == status:
+    """The webhook with a status; one that has it already keeps instant and reason."""
+    if webhook.get("status", ACTIVE) == status:
         return webhook
-    told = {name: value for name, value in webhook.items() if name not in {"disabledInstant", "disabledReason"}}
-    if status == health.DISABLED:
-        told |= {"disabledInstant": now, "disabledReason": reason}
-    return {**told, "status": status}
+    members = {name: value for name, value in webhook.items() if name not in {"disabledInstant", "disabledReason"}}
+    if status == DISABLED:
+        members |= {"disabledInstant": now, "disabledReason": reason}
+    return {**members, "status": status}
 
 
-async def _may(services: Services, webhook_id: WebhookId, tenant_id: str | None) -> bool:
+def _with_secret(webhook: Document, secret: str, now: Instant, overlap_seconds: int) -> Document:
+    private = standard_webhooks.replace_secret(webhook.get("private", {}), secret, now, overlap_seconds)
+    if len(private["previousSecrets"]) > standard_webhooks.MAX_PREVIOUS_SECRETS:
+        raise Invalid.field("tooMany", "overlapInSeconds", _TOO_MANY_SECRETS)
+    return {**webhook, "private": private}
+
+
+def _without_secret(webhook: Document) -> Document:
+    private = webhook.get("private", {})
+    return {**webhook, "private": standard_webhooks.remove_secret(private)} if "secret" in private else webhook
+
+
+async def _may_receive(services: Services, webhook_id: WebhookId, tenant_id: str | None) -> bool:
     webhook = await services.webhooks.find_cached(None, webhook_id)
-    return webhook is not None and webhook.get("status") != health.DISABLED and _hears_of(webhook, tenant_id)
+    return webhook is not None and webhook.get("status") != DISABLED and _covers(webhook, tenant_id)
 
 
-def _hears_of(webhook: Document, tenant_id: str | None) -> bool:
-    """Whether events of this tenant, or of the instance, may be sent to the webhook now."""
+def _covers(webhook: Document, tenant_id: str | None) -> bool:
+    """Whether the webhook may receive events of this tenant, or of the instance."""
     return tenant_id is None or bool(webhook.get("global")) or tenant_id in webhook.get("tenantIds", ())
 
 
@@ -201,5 +207,5 @@ def _require_period(now: Instant, start: Instant, end: Instant | None) -> None:
 
 
 def _require_enabled(webhook: Document) -> None:
-    if webhook.get("status") == health.DISABLED:
+    if webhook.get("status") == DISABLED:
         raise Invalid.field("disabled", "webhookId", "The webhook is disabled. Enable it first.")

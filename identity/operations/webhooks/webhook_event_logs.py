@@ -1,4 +1,4 @@
-"""The webhook event log: what was sent to whom, and how it went (read only)."""
+"""The webhook event log: events, their deliveries and attempts (read only)."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ _RULES = SearchRules(
     },
     default="insertInstant DESC, sequence DESC",
 )
-_STORED = {"eventResult": "result", "eventType": "type"}
+_STORED_NAMES = {"eventResult": "result", "eventType": "type"}
 _MINUTE = 60_000
 _NO_STATUS = -1
-_HIDDEN = "***"
+_REDACTED = "***"
 
 
 async def retrieve(services: Services, event_id: str) -> Document:
-    """One event with every attempt to deliver it. Raises NotFound."""
+    """An event with all attempts to deliver it. Raises NotFound."""
     found = await services.webhook_event_log.find(None, event_id)
     if found is None:
         raise NotFound(log_detail=f"event {event_id}")
-    return _shown(found)
+    return _to_response(found)
 
 
 async def retrieve_attempt(services: Services, attempt_id: str) -> Document:
-    """One attempt. Raises NotFound."""
+    """An attempt. Raises NotFound."""
     delivery = await services.webhook_event_log.find_by_attempt(None, attempt_id)
     if delivery is None:
         raise NotFound(log_detail=f"attempt {attempt_id}")
-    shown = {attempt["id"]: attempt for attempt in _attempts(delivery)}
-    return {**shown[attempt_id], "webhookEventLogId": delivery["eventId"]}
+    attempts = {attempt["id"]: attempt for attempt in _attempts(delivery)}
+    return {**attempts[attempt_id], "webhookEventLogId": delivery["eventId"]}
 
 
 async def search(services: Services, call: Call, request: Mapping[str, Any], prefix: str) -> tuple[int, list[Document]]:
-    """How many events match, and one page of them. Raises Invalid."""
+    """The number of matching events, and one page of them. Raises Invalid."""
     errors: list[FieldError] = []
     start = _instant(request, "start", later(call.now, seconds=-3600) // _MINUTE * _MINUTE, prefix, errors)
     end = _instant(request, "end", -(-call.now // _MINUTE) * _MINUTE, prefix, errors)
@@ -64,29 +64,29 @@ async def search(services: Services, call: Call, request: Mapping[str, Any], pre
         query = searches.read(_RULES, request, prefix)
     except Invalid as invalid:
         raise Invalid([*invalid.fields, *errors]) from None
-    exact = {_STORED[c.field]: str(c.value) for c in query.criteria if c.field in _STORED}
+    exact = {_STORED_NAMES[c.field]: str(c.value) for c in query.criteria if c.field in _STORED_NAMES}
     if exact.get("result", "Failed") not in RESULTS:
         errors.append(FieldError.of("invalid", f"{prefix}eventResult", "There is no such event result."))
     if errors:
         raise Invalid(errors)
     event = next((str(c.value) for c in query.criteria if c.field == "event"), None)
-    wanted = EventLogQuery(start, end, event, exact, query.order, query.start_row, query.number_of_results)
-    total, found = await services.webhook_event_log.search(None, wanted)
-    return total, [_shown(each) for each in found]
+    log_query = EventLogQuery(start, end, event, exact, query.order, query.start_row, query.number_of_results)
+    total, found = await services.webhook_event_log.search(None, log_query)
+    return total, [_to_response(row) for row in found]
 
 
 async def dead_letters(
     services: Services, webhook_id: str, start_row: int, number_of_results: int
 ) -> tuple[int, list[Document]]:
-    """How many deliveries to a webhook were given up, and a page of them, the newest first. Raises NotFound."""
+    """The number of given-up deliveries to a webhook, and a page of them, newest first. Raises NotFound."""
     await services.webhooks.get(None, webhook_id)
     log = services.webhook_event_log
     total, found = await log.dead_letters(None, WebhookId(webhook_id), start_row, number_of_results)
     return total, [_dead_letter(delivery) for delivery in found]
 
 
-def shown_attempt(webhook_id: str, attempt: Document, number: int) -> Document:
-    """An attempt as the API shows it. Its `data` holds what the published object has no member for."""
+def attempt_response(webhook_id: str, attempt: Document, number: int) -> Document:
+    """An attempt in the form of the API; `data` holds what the published object has no member for."""
     status = attempt.get("statusCode")
     succeeded = status is not None and 200 <= status < 300 and "exception" not in attempt
     response = {"statusCode": _NO_STATUS if status is None else status, "url": attempt["url"]}
@@ -104,12 +104,12 @@ def shown_attempt(webhook_id: str, attempt: Document, number: int) -> Document:
     }
 
 
-def _shown(found: Document) -> Document:
+def _to_response(found: Document) -> Document:
     attempts = [attempt for delivery in found["deliveries"] for attempt in _attempts(delivery)]
     attempts.sort(key=lambda attempt: (attempt["startInstant"], attempt["id"]))
     results = [attempt["attemptResult"] for attempt in attempts]
     last = max((attempt["startInstant"] for attempt in attempts), default=None)
-    shown = {
+    response = {
         "attempts": attempts,
         "data": {"leftOut": found["leftOut"]} if "leftOut" in found else {},
         "event": _body(found),
@@ -124,7 +124,7 @@ def _shown(found: Document) -> Document:
         "sequence": found["sequence"],
         "successfulAttempts": results.count("Success"),
     }
-    return {name: value for name, value in shown.items() if value is not None}
+    return {name: value for name, value in response.items() if value is not None}
 
 
 def _dead_letter(delivery: Document) -> Document:
@@ -141,16 +141,16 @@ def _dead_letter(delivery: Document) -> Document:
 
 
 def _attempts(delivery: Document) -> list[Document]:
-    """The attempts that are kept; each has the same number always, also when earlier ones are not kept any more."""
+    """The stored attempts; their numbers do not change when earlier attempts are discarded."""
     first = delivery.get("forgotten", 0) + 1
     return [
-        shown_attempt(delivery["webhookId"], attempt, number)
+        attempt_response(delivery["webhookId"], attempt, number)
         for number, attempt in enumerate(delivery["attempts"], start=first)
     ]
 
 
 def _body(found: Document) -> Document:
-    """What was sent; without the tokens, where it held some, and where it is left out, what it was and about whom."""
+    """The body as it was sent, with tokens redacted; only type and ids if the body is not stored."""
     if found["body"] is None:
         members = {"createInstant": "insertInstant", "id": "_id", "linkedObjectId": "linkedObjectId",
                    "tenantId": "tenantId", "type": "type"}  # fmt: skip
@@ -158,7 +158,7 @@ def _body(found: Document) -> Document:
     body: Document = orjson.loads(found["body"])
     if not found.get("isSealed"):
         return body
-    event = {name: _HIDDEN if name in SECRET_MEMBERS and isinstance(value, str) else value
+    event = {name: _REDACTED if name in SECRET_MEMBERS and isinstance(value, str) else value
              for name, value in body["event"].items()}  # fmt: skip
     return {"event": event}
 

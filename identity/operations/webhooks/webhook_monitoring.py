@@ -1,4 +1,4 @@
-"""Looking after webhooks while events are delivered: rate limits, and switching off what fails for days."""
+"""Monitoring of webhooks during delivery: rate limits, and disabling webhooks that keep failing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from identity.call import AnonymousCaller, Call, Document, Origin
-from identity.domain.webhooks import webhook_health as rules
+from identity.domain.webhooks.webhook_health import GONE, WARNINGS, percent
 from identity.ids import TenantId, WebhookId
 from identity.instants import Instant, later
 from identity.operations.objects import event_logs
@@ -20,98 +20,100 @@ from identity.store.rate_limits import Limit
 
 _log = structlog.get_logger(__name__)
 
-_OF_INSTANCE = TenantId("instance")
-_NOTE_MILLISECONDS = 1_000
-_CLEAR_MILLISECONDS = 60_000
+_INSTANCE = TenantId("instance")
+_FAILURE_INTERVAL_MILLISECONDS = 1_000
+_SUCCESS_INTERVAL_MILLISECONDS = 60_000
 
 
-class WebhookWatch:
-    """What the delivery worker asks and tells about webhooks."""
+class WebhookMonitor:
+    """The webhooks as the delivery worker of this process sees them."""
 
     def __init__(self, services: Services, webhooks: Callable[[], Awaitable[Sequence[Document]]]) -> None:
         self._services = services
         self._webhooks = webhooks
-        self._noted_at: dict[WebhookId, Instant] = {}
-        self._cleared_at: dict[WebhookId, Instant] = {}
+        self._failed_at: dict[WebhookId, Instant] = {}
+        self._succeeded_at: dict[WebhookId, Instant] = {}
 
     async def webhooks(self) -> Sequence[Document]:
-        """Every webhook, from memory."""
+        """All webhooks, from the cache."""
         return await self._webhooks()
 
-    async def webhook_now(self, webhook_id: WebhookId) -> Document | None:
-        """A webhook as MongoDB has it now."""
+    async def find_webhook(self, webhook_id: WebhookId) -> Document | None:
+        """A webhook, read from MongoDB."""
         return await self._services.webhooks.find(None, webhook_id)
 
-    async def wait_seconds(self, webhook: Document) -> float:
-        """How long a delivery has to wait for its turn under the webhook's rate limit; 0 when it may go.
+    async def rate_limit_seconds(self, webhook: Document) -> float:
+        """The time until the rate limit of a webhook, shared by all processes, permits a request; 0 for now.
 
-        The limit holds over all processes. While Redis is away there is none: a delivery late is worse.
+        While Redis is unavailable there is no limit: late deliveries are worse.
         """
-        wanted = webhook.get("rateLimit")
-        if wanted is None:
+        configured = webhook.get("rateLimit")
+        if configured is None:
             return 0
-        limit = Limit("webhook", webhook["id"], wanted["limit"], wanted["periodInSeconds"])
+        limit = Limit("webhook", webhook["id"], configured["limit"], configured["periodInSeconds"])
         try:
-            return await self._services.rate_limits.consume(_OF_INSTANCE, [limit]) or 0
+            return await self._services.rate_limits.consume(_INSTANCE, [limit]) or 0
         except OUTAGES:
             return 0
 
-    async def look(self, outcomes: Sequence[DeliveryOutcome]) -> None:
-        """Note which webhooks succeed and which fail, and disable one that has failed for too long, or says 410."""
-        succeeded = {each.lease.webhook_id for each in outcomes if each.attempt is not None and each.attempt.succeeded}
-        failed = collections.Counter(
-            each.lease.webhook_id for each in outcomes if each.attempt is not None and not each.attempt.succeeded
-        )
-        gone = {each.lease.webhook_id for each in outcomes if each.attempt and each.attempt.status == rules.GONE}
+    async def record(self, outcomes: Sequence[DeliveryOutcome]) -> None:
+        """Record successes and failures; disable webhooks that failed for too long or answered 410."""
+        attempts = [(outcome.lease.webhook_id, outcome.attempt) for outcome in outcomes if outcome.attempt is not None]
+        succeeded = {webhook_id for webhook_id, attempt in attempts if attempt.succeeded}
+        failed = collections.Counter(webhook_id for webhook_id, attempt in attempts if not attempt.succeeded)
+        gone = {webhook_id for webhook_id, attempt in attempts if attempt.status == GONE}
         try:
             for webhook_id in succeeded:
-                await self._clear(webhook_id)
+                await self._record_success(webhook_id)
             for webhook_id in gone:
                 await self._disable(webhook_id, "The receiver answered 410 (Gone).")
             for webhook_id, failures in failed.items():
                 if webhook_id not in succeeded | gone:
-                    await self._note(webhook_id, failures)
+                    await self._record_failures(webhook_id, failures)
         except OUTAGES as error:
-            _log.warning("the health of webhooks could not be noted", error=type(error).__name__)
+            _log.warning("the health of webhooks could not be recorded", error=type(error).__name__)
 
-    async def _clear(self, webhook_id: WebhookId) -> None:
-        """A success ends a failure that any process may have noted; asked for now and then, not for each delivery."""
+    async def _record_success(self, webhook_id: WebhookId) -> None:
+        """Clear failures, which any process may have recorded; without known failures only once a minute."""
         now = self._services.clock.now()
-        if now - self._cleared_at.get(webhook_id, 0) >= _CLEAR_MILLISECONDS or webhook_id in self._noted_at:
+        if (
+            now - self._succeeded_at.get(webhook_id, 0) >= _SUCCESS_INTERVAL_MILLISECONDS
+            or webhook_id in self._failed_at
+        ):
             await self._services.webhook_health.record_success(None, webhook_id)
-            self._cleared_at[webhook_id] = now
-            self._noted_at.pop(webhook_id, None)
+            self._succeeded_at[webhook_id] = now
+            self._failed_at.pop(webhook_id, None)
 
-    async def _note(self, webhook_id: WebhookId, failures: int) -> None:
+    async def _record_failures(self, webhook_id: WebhookId, failures: int) -> None:
         now = self._services.clock.now()
-        if now - self._noted_at.get(webhook_id, 0) < _NOTE_MILLISECONDS:
+        if now - self._failed_at.get(webhook_id, 0) < _FAILURE_INTERVAL_MILLISECONDS:
             return
-        self._noted_at[webhook_id] = now
-        period = self._services.config.webhooks.disable_after_seconds
-        forget = later(now, seconds=-2 * period)
+        self._failed_at[webhook_id] = now
+        period_seconds = self._services.config.webhooks.disable_after_seconds
+        forget_before = later(now, seconds=-2 * period_seconds)
         webhook = await self._services.webhooks.find_cached(None, webhook_id)
-        # Whoever changed the webhook gave it another chance, and is told of each step anew.
+        # A change of the webhook restarts the period and its warnings.
         changed_at = Instant(0 if webhook is None else webhook["lastUpdateInstant"])
-        failing = await self._services.webhook_health.record_failure(
-            None, webhook_id, now, failures, forget, changed_at
+        health = await self._services.webhook_health.record_failure(
+            None, webhook_id, now, failures, forget_before, changed_at
         )
         if webhook is not None:
-            await self._warn(webhook_id, Instant(max(failing.since, changed_at)), now)
+            await self._warn_or_disable(webhook_id, Instant(max(health.since, changed_at)), now)
 
-    async def _warn(self, webhook_id: WebhookId, since: Instant, now: Instant) -> None:
-        period = self._services.config.webhooks.disable_after_seconds
-        percent = rules.percent((now - since) / 1000, period)
-        is_over = percent >= rules.WARNINGS[-1]
-        # Disabling needs no claim: it happens once by itself, and who has one may die before it is made use of.
-        if not percent or not (is_over or await self._services.webhook_health.claim_warning(None, webhook_id, percent)):
+    async def _warn_or_disable(self, webhook_id: WebhookId, since: Instant, now: Instant) -> None:
+        period_seconds = self._services.config.webhooks.disable_after_seconds
+        passed = percent((now - since) / 1000, period_seconds)
+        is_over = passed >= WARNINGS[-1]
+        # Disabling needs no claim: it is idempotent, and the process that has the claim may die before it disables.
+        if not passed or not (is_over or await self._services.webhook_health.claim_warning(None, webhook_id, passed)):
             return
         if await self._services.webhook_event_log.has_succeeded(None, webhook_id, since):
-            # It answers questions, of which nobody tells here: who may veto is not switched off while it does.
+            # Approval requests succeed, which are not recorded here: a webhook that can veto is not disabled.
             await self._services.webhook_health.record_success(None, webhook_id)
         elif is_over:
-            await self._disable(webhook_id, f"Every delivery failed for {period} seconds.")
+            await self._disable(webhook_id, f"Every delivery failed for {period_seconds} seconds.")
         else:
-            text = f"The webhook [{webhook_id}] has failed for {percent} % of the time after which it is disabled."
+            text = f"The webhook [{webhook_id}] has failed for {passed} % of the time after which it is disabled."
             await event_logs.record(self._services, self._call(), "Error", text)
 
     async def _disable(self, webhook_id: WebhookId, reason: str) -> None:

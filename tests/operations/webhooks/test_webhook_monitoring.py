@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import EventId, WebhookId, new_id
-from identity.operations.webhooks.webhook_monitoring import WebhookWatch
+from identity.operations.webhooks.webhook_monitoring import WebhookMonitor
 from identity.store.outbox_rows import DeliveryAttempt, DeliveryLease, DeliveryOutcome
 from identity.store.webhook_health import WebhookHealth
 from tests.receiver import receiving
@@ -23,8 +23,8 @@ async def webhook(api) -> dict[str, Any]:
 
 
 @pytest.fixture
-def watch(service) -> WebhookWatch:
-    return WebhookWatch(service.services, list)
+def monitor(service) -> WebhookMonitor:
+    return WebhookMonitor(service.services, list)
 
 
 def outcome(service, webhook: dict[str, Any], status: int) -> DeliveryOutcome:
@@ -38,42 +38,42 @@ async def status(api, webhook: dict[str, Any]) -> str:
 
 
 @pytest.mark.requirement("webhooks-15.2-4", "webhooks-15.3-27")
-async def test_days_of_failure_disable_a_webhook_and_each_step_is_told_once(service, api, clock, webhook, watch):
-    await watch.look([outcome(service, webhook, 500)])
+async def test_days_of_failure_disable_a_webhook_and_each_step_is_told_once(service, api, clock, webhook, monitor):
+    await monitor.record([outcome(service, webhook, 500)])
     for share, steps in [(0.49, 0), (0.02, 1), (0.01, 1), (0.2, 2), (0.2, 3)]:
         clock.advance(seconds=PERIOD * share)
-        await watch.look([outcome(service, webhook, 500)])
+        await monitor.record([outcome(service, webhook, 500)])
         assert len(await told(service, webhook)) == steps, share
     assert [text.partition(" % ")[0][-2:] for text in await told(service, webhook)] == ["50", "70", "90"]
     assert await status(api, webhook) == "Active"
     clock.advance(seconds=PERIOD * 0.1)
-    await watch.look([outcome(service, webhook, 500)])
+    await monitor.record([outcome(service, webhook, 500)])
     assert await status(api, webhook) == "Disabled"
     assert (await told(service, webhook))[-1].endswith(f"was disabled. Every delivery failed for {PERIOD} seconds.")
 
 
-async def test_one_success_ends_the_count(service, api, clock, webhook, watch):
-    await watch.look([outcome(service, webhook, 500)])
+async def test_one_success_ends_the_count(service, api, clock, webhook, monitor):
+    await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD * 0.6)
-    await watch.look([outcome(service, webhook, 200), outcome(service, webhook, 500)])
-    await watch.look([outcome(service, webhook, 500)])
+    await monitor.record([outcome(service, webhook, 200), outcome(service, webhook, 500)])
+    await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD * 0.45)
-    await watch.look([outcome(service, webhook, 500)])
+    await monitor.record([outcome(service, webhook, 500)])
     assert await told(service, webhook) == []
 
 
-async def test_a_success_in_another_process_ends_it_too(service, api, clock, webhook, watch):
-    other = WebhookWatch(service.services, list)
-    await other.look([outcome(service, webhook, 200)])
-    await watch.look([outcome(service, webhook, 500)])
+async def test_a_success_in_another_process_ends_it_too(service, api, clock, webhook, monitor):
+    other = WebhookMonitor(service.services, list)
+    await other.record([outcome(service, webhook, 200)])
+    await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD * 0.6)
-    await other.look([outcome(service, webhook, 200)])
-    await watch.look([outcome(service, webhook, 500)])
+    await other.record([outcome(service, webhook, 200)])
+    await monitor.record([outcome(service, webhook, 500)])
     assert await told(service, webhook) == []
 
 
 @pytest.mark.requirement("webhooks-15.3-2")
-async def test_an_answer_to_a_question_is_a_success(service, api, tenant, tenant_api, clock, watch):
+async def test_an_answer_to_a_question_is_a_success(service, api, tenant, tenant_api, clock, monitor):
     """One that fails with all it is told, and says yes to what it is asked, has the last word about changes."""
     events = {"user.create": {"enabled": True, "transactionType": "AbsoluteMajority"}}
     change = {"tenant": {"eventConfiguration": {"events": events}}}
@@ -82,75 +82,75 @@ async def test_an_answer_to_a_question_is_a_success(service, api, tenant, tenant
         wanted = {"url": receiver.url, "connectTimeout": 5000, "readTimeout": 5000, "tenantIds": [tenant["id"]]}
         wanted["eventsEnabled"] = {"user.create": True}
         webhook = (await api.post("/api/webhook", json={"webhook": wanted})).json()["webhook"]
-        await watch.look([outcome(service, webhook, 500)])
+        await monitor.record([outcome(service, webhook, 500)])
         user = {"user": {"username": new_id(), "password": "password"}}
         assert (await tenant_api.post("/api/user", json=user)).status_code == 200
         assert len(receiver.requests) == 1
         clock.advance(seconds=PERIOD * 1.5)
-        await watch.look([outcome(service, webhook, 500)])
+        await monitor.record([outcome(service, webhook, 500)])
         assert (await status(api, webhook), await told(service, webhook)) == ("Active", [])
         # From then on it has a whole period again, in which it has to succeed once more.
         clock.advance(seconds=1)
-        await watch.look([outcome(service, webhook, 500)])
+        await monitor.record([outcome(service, webhook, 500)])
         clock.advance(seconds=PERIOD * 0.9)
-        await watch.look([outcome(service, webhook, 500)])
+        await monitor.record([outcome(service, webhook, 500)])
         assert await status(api, webhook) == "Active"
         clock.advance(seconds=PERIOD * 0.1)
-        await watch.look([outcome(service, webhook, 500)])
+        await monitor.record([outcome(service, webhook, 500)])
         assert await status(api, webhook) == "Disabled"
 
 
-async def test_a_change_of_the_webhook_is_another_chance(service, api, clock, webhook, watch):
-    await watch.look([outcome(service, webhook, 500)])
+async def test_a_change_of_the_webhook_is_another_chance(service, api, clock, webhook, monitor):
+    await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD * 0.99)
     await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"description": "mended"}})
     clock.advance(seconds=PERIOD * 0.1)
-    await watch.look([outcome(service, webhook, 500)])
+    await monitor.record([outcome(service, webhook, 500)])
     assert (await status(api, webhook), await told(service, webhook)) == ("Active", [])
 
 
 @pytest.mark.requirement("webhooks-15.2-4")
-async def test_after_a_change_of_the_webhook_each_step_is_told_anew(service, api, clock, webhook, watch):
+async def test_after_a_change_of_the_webhook_each_step_is_told_anew(service, api, clock, webhook, monitor):
     for _ in range(2):
-        await watch.look([outcome(service, webhook, 500)])
+        await monitor.record([outcome(service, webhook, 500)])
         clock.advance(seconds=PERIOD * 0.75)
-        await watch.look([outcome(service, webhook, 500)])
+        await monitor.record([outcome(service, webhook, 500)])
         await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"description": "mended"}})
         clock.advance(seconds=1)
     assert [text.partition(" % ")[0][-2:] for text in await told(service, webhook)] == ["70", "70"]
 
 
 @pytest.mark.requirement("webhooks-15.2-4")
-async def test_who_was_to_disable_a_webhook_and_died_leaves_it_to_the_next(service, api, clock, webhook, watch):
-    await watch.look([outcome(service, webhook, 500)])
+async def test_who_was_to_disable_a_webhook_and_died_leaves_it_to_the_next(service, api, clock, webhook, monitor):
+    await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD)
     assert await WebhookHealth(service.services.database).claim_warning(None, WebhookId(webhook["id"]), 100)
-    await watch.look([outcome(service, webhook, 500)])
+    await monitor.record([outcome(service, webhook, 500)])
     assert await status(api, webhook) == "Disabled"
 
 
 @pytest.mark.requirement("webhooks-15.3-2")
-async def test_failures_further_apart_than_twice_the_period_are_forgotten(service, api, clock, webhook, watch):
-    await watch.look([outcome(service, webhook, 500)])
+async def test_failures_further_apart_than_twice_the_period_are_forgotten(service, api, clock, webhook, monitor):
+    await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD * 2.1)
-    await watch.look([outcome(service, webhook, 500)])
+    await monitor.record([outcome(service, webhook, 500)])
     assert (await status(api, webhook), await told(service, webhook)) == ("Active", [])
 
 
 @pytest.mark.requirement("webhooks-15.2-4")
-async def test_410_disables_at_once_and_is_told_once(service, api, webhook, watch):
-    await watch.look([outcome(service, webhook, 410), outcome(service, webhook, 410)])
-    await watch.look([outcome(service, webhook, 410)])
+async def test_410_disables_at_once_and_is_told_once(service, api, webhook, monitor):
+    await monitor.record([outcome(service, webhook, 410), outcome(service, webhook, 410)])
+    await monitor.record([outcome(service, webhook, 410)])
     assert await status(api, webhook) == "Disabled"
     assert await told(service, webhook) == [
         f"The webhook [{webhook['id']}] was disabled. The receiver answered 410 (Gone)."
     ]
 
 
-async def test_what_happened_to_a_webhook_that_is_gone_hurts_nobody(service, api, webhook, watch):
+async def test_what_happened_to_a_webhook_that_is_gone_hurts_nobody(service, api, webhook, monitor):
     await api.delete(f"/api/webhook/{webhook['id']}")
-    await watch.look([outcome(service, webhook, 410)])
-    await watch.look([outcome(service, webhook, 500)])
+    await monitor.record([outcome(service, webhook, 410)])
+    await monitor.record([outcome(service, webhook, 500)])
     assert await told(service, webhook) == []
 
 
@@ -166,8 +166,8 @@ async def test_one_of_many_processes_tells(service):
     assert not await health.claim_warning(None, WebhookId(new_id()), 50)
 
 
-async def test_a_webhook_is_found_as_it_is_now_with_what_it_takes_to_deliver(api, watch):
-    """The watch has a memory without any."""
+async def test_a_webhook_is_found_as_it_is_now_with_what_it_takes_to_deliver(api, monitor):
+    """The monitor has a memory without any."""
     wanted = {
         "url": "https://example.com/hook",
         "connectTimeout": 1000,
@@ -177,8 +177,8 @@ async def test_a_webhook_is_found_as_it_is_now_with_what_it_takes_to_deliver(api
         "httpAuthenticationPassword": "a password",
     }
     made = (await api.post("/api/webhook", json={"webhook": wanted})).json()["webhook"]
-    found = await watch.webhook_now(WebhookId(made["id"]))
+    found = await monitor.find_webhook(WebhookId(made["id"]))
     assert found is not None
     assert {name: found[name] for name in wanted} == wanted
     await api.delete(f"/api/webhook/{made['id']}")
-    assert await watch.webhook_now(WebhookId(made["id"])) is None
+    assert await monitor.find_webhook(WebhookId(made["id"])) is None
