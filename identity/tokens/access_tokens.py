@@ -59,7 +59,7 @@ def claims(login: TokenContext, token_id: str, now: NumericDate, ttl_seconds: in
     if login.confirmation is not None:
         answer["cnf"] = login.confirmation
     if login.claims_request.userinfo and scopes.OPENID in login.scopes:
-        answer[user_claims.USERINFO_CLAIMS] = claims_request.to_document(login.claims_request.userinfo)
+        answer[user_claims.USERINFO_CLAIMS] = claims_request.claims_to_document(login.claims_request.userinfo)
     return answer
 
 

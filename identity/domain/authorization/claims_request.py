@@ -1,7 +1,7 @@
-"""The claims parameter (OpenID Connect Core 5.5): claims that a request wants one by one, in ID token and userinfo.
+"""The claims parameter (OpenID Connect Core 5.5): claims requested individually, for the ID token and userinfo.
 
-Asking is no right to an answer. Which claims are told is decided in `claims.py`; of what is asked only the names of
-standard claims are kept, so that nothing else of a stranger's JSON is stored or stands in a token.
+A request does not entitle to a claim; `jwt_claims.py` decides which are returned. Only the names of standard claims are
+stored, so that no other part of the untrusted JSON ends up in storage or tokens.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _MAXIMUM_VALUES = 100
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestedClaim:
-    """How one claim is wanted; `values` are the values that will do, as JSON texts, or None for any."""
+    """How one claim is requested; `values` are the acceptable values as JSON texts, or None for any."""
 
     is_essential: bool = False
     values: tuple[str, ...] | None = None
 
     def accepts(self, value: Any) -> bool:
-        """Whether a value is one of those that will do."""
+        """Whether a value is acceptable."""
         return self.values is None or _json(value) in self.values
 
 
@@ -44,64 +44,65 @@ RequestedClaims = Mapping[str, RequestedClaim]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClaimsRequest:
-    """What a request wants to be told by userinfo and in the ID token, by the names of claims."""
+    """The claims requested from userinfo and in the ID token, by name."""
 
     userinfo: RequestedClaims = dataclasses.field(default_factory=dict)
     id_token: RequestedClaims = dataclasses.field(default_factory=dict)
 
     @property
     def acr(self) -> RequestedClaim | None:
-        """How the authentication context class is wanted, if it is."""
+        """The requested authentication context class, if any."""
         return self.id_token.get(ACR)
 
     def is_about(self, user_id: str) -> bool:
-        """Whether the answer may be about this user; `sub` can be asked for with a value (Core 3.1.2.2)."""
-        wish = self.id_token.get(SUB)
-        return wish is None or wish.accepts(user_id)
+        """Whether the response may be about this user: `sub` can be requested with a value (Core 3.1.2.2)."""
+        subject = self.id_token.get(SUB)
+        return subject is None or subject.accepts(user_id)
 
-    def document(self) -> Document | None:
-        """What codes and refresh tokens keep of it; None for nothing."""
-        kept = {"userinfo": to_document(self.userinfo), "id_token": to_document(self.id_token)}
-        return kept if self.userinfo or self.id_token else None
+    def to_document(self) -> Document | None:
+        """Return the form stored with codes and refresh tokens; None for no claims."""
+        if not (self.userinfo or self.id_token):
+            return None
+        return {"userinfo": claims_to_document(self.userinfo), "id_token": claims_to_document(self.id_token)}
 
     @classmethod
-    def of(cls, document: Document | None) -> ClaimsRequest:
-        """The request behind such a document."""
+    def from_document(cls, document: Document | None) -> ClaimsRequest:
+        """Return the request that `to_document` stored."""
         if document is None:
             return NO_CLAIMS
-        return cls(from_document(document["userinfo"]), from_document(document["id_token"]))
+        return cls(claims_from_document(document["userinfo"]), claims_from_document(document["id_token"]))
 
 
 NO_CLAIMS: Final = ClaimsRequest()
 
 
 def parse(claims: str | None, acr_values: str | None) -> ClaimsRequest:
-    """What the parameters `claims` and `acr_values` ask for. Raises InvalidRequest.
+    """Parse the parameters `claims` and `acr_values`. Raises InvalidRequest.
 
-    `acr_values` asks for the claim `acr` in the ID token, and not as an essential one (Core 3.1.2.1); what `claims`
-    says of it comes first.
+    `acr_values` requests the claim `acr` in the ID token as voluntary (Core 3.1.2.1), unless `claims` requests it.
     """
     if claims is None and acr_values is None:
         return NO_CLAIMS
     members = {} if claims is None else _members(claims)
-    id_token = _wishes(members.get("id_token"), _STANDARD | {ACR})
+    id_token = _requested_claims(members.get("id_token"), _STANDARD | {ACR})
     if acr_values is not None and ACR not in id_token:
-        id_token[ACR] = RequestedClaim(values=tuple(_json(value) for value in acr_values.split()[:_MAXIMUM_VALUES]))
-    return ClaimsRequest(_wishes(members.get("userinfo"), _STANDARD), id_token)
+        values = tuple(_json(value) for value in acr_values.split()[:_MAXIMUM_VALUES])
+        id_token[ACR] = RequestedClaim(values=values)
+    return ClaimsRequest(_requested_claims(members.get("userinfo"), _STANDARD), id_token)
 
 
-def to_document(wishes: RequestedClaims) -> Document:
-    """Wishes as JSON; whether a claim was essential is of no interest once the request was accepted."""
-    return {name: None if wish.values is None else list(wish.values) for name, wish in wishes.items()}
+def claims_to_document(claims: RequestedClaims) -> Document:
+    """Return requested claims as JSON, without `essential`, which has no effect after the request was accepted."""
+    return {name: None if claim.values is None else list(claim.values) for name, claim in claims.items()}
 
 
-def from_document(kept: Any) -> RequestedClaims:
-    """The wishes behind that JSON; nothing, where it is not of that form."""
-    if not isinstance(kept, dict):
+def claims_from_document(document: Any) -> RequestedClaims:
+    """Return the claims that `claims_to_document` stored; none for any other JSON."""
+    if not isinstance(document, dict):
         return {}
     return {
         name: RequestedClaim(values=tuple(values) if isinstance(values, list) else None)
-        for name, values in kept.items()
+        for name, values in document.items()
     }
 
 
@@ -117,36 +118,36 @@ def _members(text: str) -> Document:
     return members
 
 
-def _wishes(asked: Any, names: frozenset[str]) -> dict[str, RequestedClaim]:
-    """The wishes for the claims of these names; members that are not understood are ignored (Core 5.5)."""
-    if asked is None:
+def _requested_claims(members: Any, names: frozenset[str]) -> dict[str, RequestedClaim]:
+    """Parse the claims with these names; unknown ones are validated, then ignored (Core 5.5)."""
+    if members is None:
         return {}
-    if not isinstance(asked, dict):
+    if not isinstance(members, dict):
         raise _malformed("names claims in something that is not an object")
-    wishes = {name: _wish(name, how) for name, how in asked.items()}
-    return {name: wish for name, wish in wishes.items() if name in names}
+    claims = {name: _requested_claim(name, member) for name, member in members.items()}
+    return {name: claim for name, claim in claims.items() if name in names}
 
 
-def _wish(name: str, how: Any) -> RequestedClaim:
-    """One member: null for the default, or an object with `essential`, `value`, `values` (Core 5.5.1)."""
-    if how is None:
+def _requested_claim(name: str, member: Any) -> RequestedClaim:
+    """Parse one member: null, or an object with `essential`, `value`, `values` (Core 5.5.1)."""
+    if member is None:
         return RequestedClaim()
-    if not isinstance(how, dict) or not isinstance(how.get("essential", False), bool):
-        raise _malformed(f"wants the claim {name[:100]} in a way that is not understood")
-    values = [how["value"]] if "value" in how else how.get("values")
+    if not isinstance(member, dict) or not isinstance(member.get("essential", False), bool):
+        raise _malformed(f"has an invalid member for the claim {name[:100]}")
+    values = [member["value"]] if "value" in member else member.get("values")
     if values is not None and (not isinstance(values, list) or len(values) > _MAXIMUM_VALUES):
-        raise _malformed(f"wants values of the claim {name[:100]} that are not a list")
+        raise _malformed(f"has values of the claim {name[:100]} that are not a list of at most {_MAXIMUM_VALUES}")
     try:
         texts = None if values is None else tuple(map(_json, values))
     except orjson.JSONEncodeError as error:
-        # Deeper than what is written, though not deeper than what is read.
-        raise _malformed(f"wants values of the claim {name[:100]} that are nested too deep") from error
-    return RequestedClaim(how.get("essential", False), texts)
+        # orjson reads deeper nesting than it writes.
+        raise _malformed(f"has values of the claim {name[:100]} that are nested too deeply") from error
+    return RequestedClaim(member.get("essential", False), texts)
 
 
 def _json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _malformed(what: str) -> InvalidRequest:
-    return InvalidRequest("unknown", f"The parameter claims {what}.")
+def _malformed(problem: str) -> InvalidRequest:
+    return InvalidRequest("unknown", f"The parameter claims {problem}.")

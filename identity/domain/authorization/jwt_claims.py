@@ -158,7 +158,9 @@ def userinfo_claims(
 
     What the token says was asked for one by one comes on top.
     """
-    wanted = requested_claims(user, application, granted, claims_request.from_document(token.get(USERINFO_CLAIMS)))
+    wanted = requested_claims(
+        user, application, granted, claims_request.claims_from_document(token.get(USERINFO_CLAIMS))
+    )
     if is_strict(application):
         return {**scope_claims(user, granted), **wanted, "sub": user["id"]}
     claims = {name: value for name, value in token.items() if name not in _TOKEN_ONLY}

@@ -23,6 +23,6 @@ def challenge(verifier: str) -> str:
     return base64url(hashlib.sha256(verifier.encode("ascii")).digest())
 
 
-def is_verified_by(verifier: str, bound_challenge: str) -> bool:
+def verify(verifier: str, bound_challenge: str) -> bool:
     """Whether the verifier is well-formed (section 4.1) and belongs to the challenge (section 4.6)."""
     return _VERIFIER.fullmatch(verifier) is not None and same_secret(challenge(verifier), bound_challenge)

@@ -1,14 +1,12 @@
-"""Refresh tokens: what a record holds, and how long it lives (spec: OAuth, refresh token lifecycle).
+"""Refresh tokens: the members of a record, and its lifetime (spec: OAuth, refresh token lifecycle).
 
-The record is the API's object. Under `private` stands what later tokens repeat: `authInstant` (of the real
-authentication), `grants` (for the token's `gty`), `hasProof` (the code was bound by PKCE), `ssoSessionId`,
-`authenticationMethods` (`amr`) and, where claims were asked for one by one, `claims`.
+The record is the object of the API; its member `private` holds what later tokens repeat and the API does not show.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from identity.call import Document
@@ -16,7 +14,73 @@ from identity.ids import ApplicationId, UserId, new_id
 from identity.instants import Instant, later
 
 USE_RECORDED_SECONDS: Final = 60
-"""How often at most it is written down that a token was used which the use does not change."""
+"""The minimum interval between recorded uses of a token that its use does not change."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RefreshToken:
+    """What later tokens repeat of the authorization that a refresh token represents.
+
+    `grants` are the grant types so far (`gty`). `pkce_verified`: the code was bound by PKCE. `dpop_jkt` is the
+    thumbprint of the key that the token is bound to. `claims` is a stored ClaimsRequest.
+    """
+
+    user_id: UserId
+    client_id: ApplicationId | None
+    scopes: tuple[str, ...]
+    auth_instant: Instant
+    grants: tuple[str, ...] = ()
+    authentication_methods: tuple[str, ...] = ()
+    pkce_verified: bool = False
+    sso_session_id: str | None = None
+    dpop_jkt: str | None = None
+    claims: Document | None = None
+    resources: tuple[str, ...] = ()
+
+    @classmethod
+    def from_record(cls, record: Document) -> RefreshToken:
+        """Return the refresh token of a record, which may also have been imported."""
+        private, meta_data = record["private"], record["metaData"]
+        return cls(
+            UserId(record["userId"]),
+            record.get("applicationId"),
+            tuple(meta_data.get("scopes", ())),
+            Instant(private.get("authInstant", record["insertInstant"])),
+            tuple(private.get("grants", ())),
+            tuple(private.get("authenticationMethods", ())),
+            bool(private.get("hasProof")),
+            private.get("ssoSessionId"),
+            private.get("dpopJkt"),
+            private.get("claims"),
+            tuple(meta_data.get("resources", ())),
+        )
+
+    def new_record(self, device: Document, now: Instant) -> Document:
+        """Return a new record, without the value and the tenant, which the store adds."""
+        private = {
+            "authInstant": self.auth_instant,
+            "grants": list(self.grants),
+            "hasProof": self.pkce_verified,
+            "ssoSessionId": self.sso_session_id,
+            "authenticationMethods": list(self.authentication_methods),
+        }
+        if self.claims:
+            private["claims"] = self.claims
+        if self.dpop_jkt is not None:
+            private["dpopJkt"] = self.dpop_jkt
+        meta_data: Document = {"data": {}, "device": device, "scopes": list(self.scopes)}
+        if self.resources:
+            meta_data["resources"] = list(self.resources)
+        return {
+            "id": new_id(),
+            "applicationId": self.client_id,
+            "userId": self.user_id,
+            "insertInstant": now,
+            "startInstant": now,
+            "data": {},
+            "metaData": meta_data,
+            "private": private,
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,7 +95,7 @@ class RefreshTokenPolicy:
 
     @classmethod
     def of(cls, jwt_configuration: Document) -> RefreshTokenPolicy:
-        """The policy that a jwtConfiguration states."""
+        """Return the policy of a jwtConfiguration."""
         window = jwt_configuration["refreshTokenSlidingWindowConfiguration"]
         return cls(
             jwt_configuration["refreshTokenTimeToLiveInMinutes"] * 60,
@@ -43,59 +107,36 @@ class RefreshTokenPolicy:
 
     @property
     def is_sliding(self) -> bool:
-        """Whether each use gives the token a new start."""
+        """Whether each use restarts the lifetime."""
         return self.expiration != "Fixed"
 
     def start(self, record: Document, now: Instant) -> Instant:
-        """The start of the token's time after a use at `now`."""
+        """Return the start of the lifetime after a use at `now`."""
         return now if self.is_sliding else Instant(record["startInstant"])
 
     def expires(self, inserted: Instant, started: Instant) -> Instant:
-        """When a token ends that was inserted and last started then."""
-        match self.expiration:
-            case "SlidingWindowWithMaximumLifetime":
-                latest = later(inserted, seconds=self.maximum_seconds)
-                return min(later(started, seconds=self.ttl_seconds), latest)
-            case _:
-                return later(started, seconds=self.ttl_seconds)
-
-
-def new_record(
-    user_id: UserId,
-    application_id: ApplicationId,
-    scopes: Sequence[str],
-    device: Document,
-    private: Document,
-    now: Instant,
-) -> Document:
-    """A new record, without its value and its tenant, which the store adds."""
-    return {
-        "id": new_id(),
-        "applicationId": application_id,
-        "userId": user_id,
-        "insertInstant": now,
-        "startInstant": now,
-        "data": {},
-        "metaData": {"data": {}, "device": device, "scopes": list(scopes)},
-        "private": private,
-    }
+        """Return the expiration of a token by its insertion and the start of its lifetime."""
+        expires = later(started, seconds=self.ttl_seconds)
+        if self.expiration == "SlidingWindowWithMaximumLifetime":
+            return min(expires, later(inserted, seconds=self.maximum_seconds))
+        return expires
 
 
 def device(named: Mapping[str, str], address: str, now: Instant) -> Document:
-    """The device of a login: what the request told of it, its address, and when it was there last."""
+    """Return the device of a login: as named by the request, with its IP address and the time of its last access."""
     known = {name: named[name] for name in ("description", "name", "type") if name in named}
     return {**known, "lastAccessedAddress": address, "lastAccessedInstant": now}
 
 
 def is_use_recorded(record: Document, address: str, now: Instant) -> bool:
-    """Whether a use from this address less than `USE_RECORDED_SECONDS` ago stands on the record."""
-    seen = record["metaData"]["device"]
-    if seen.get("lastAccessedAddress") != address:
+    """Whether the record has a use from this IP address within the last `USE_RECORDED_SECONDS`."""
+    last_device = record["metaData"]["device"]
+    if last_device.get("lastAccessedAddress") != address:
         return False
-    noted: int = seen.get("lastAccessedInstant", 0)
-    return noted > later(now, seconds=-USE_RECORDED_SECONDS)
+    accessed: int = last_device.get("lastAccessedInstant", 0)
+    return accessed > later(now, seconds=-USE_RECORDED_SECONDS)
 
 
 def to_event(record: Document) -> Document:
-    """The record as events carry it: without its value and what is private."""
+    """Return the record as events contain it: without its value and private members."""
     return {name: value for name, value in record.items() if name not in {"token", "private", "expiresAt"}}

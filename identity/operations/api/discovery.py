@@ -168,8 +168,8 @@ async def configuration(services: Services, hints: TenantHints, base_url: str) -
     applications = await services.applications.list_cached(tenant["id"], "metadata", _WITH_OPTIONS)
     options = [application["oauthConfiguration"] for application in applications]
     grant_types = {*grants.GRANTS, "implicit"}
-    if not features.off(services, [entity_types.FEATURE]):
-        grant_types.add(client_credentials.grant_type)
+    if features.off(services, [entity_types.FEATURE]):
+        grant_types.discard(client_credentials.grant_type)
     document = metadata(tenant, base_url, options, grant_types)
     if features.off(services, [feature_settings.DPOP]):
         del document["dpop_signing_alg_values_supported"]

@@ -65,7 +65,7 @@ async def ping_by_token(services: Services, call: Call, body: Document, token: s
     if str(body.get("userId", shown.user["id"])).lower() != shown.user["id"]:
         raise Unauthorized(log_detail="a ping of another user than the access token's")
     named = {"applicationId": shown.token.application["id"], **body, "userId": shown.user["id"], "noJWT": True}
-    shown.require_reach(str(named["applicationId"]).lower())
+    shown.require_usable_for(str(named["applicationId"]).lower())
     return await ping(services, call.within(TenantId(shown.user["tenantId"])), named)
 
 

@@ -51,7 +51,7 @@ async def refresh(services: Services, call: Call, body: Document) -> LoginRespon
         form["expires_in"] = str(request["timeToLiveInSeconds"])
     nobody = IdentifiedClient(client, client_authentication.PresentedCredentials(client.client_id, "none"))
     try:
-        answer = await refresh_token.refreshed(services, call.within(tenant_id), nobody, presented, form)
+        answer = await refresh_token.refresh(services, call.within(tenant_id), nobody, presented, form)
     except OAuth2Error as error:
         if error.status >= 500:
             raise
@@ -102,7 +102,7 @@ async def revoke(services: Services, call: Call, record_id: str, token: str | No
         owner = await bearer_tokens.verify(services, call, token)
         found = await _record(services, call, TenantId(owner.user["tenantId"]), record_id)
         record = found if found is not None and found["userId"] == owner.user["id"] else None
-        owner.require_reach(None if record is None else record.get("applicationId"))
+        owner.require_usable_for(None if record is None else record.get("applicationId"))
     if record is None:
         raise NotFound
     if "applicationId" in record:
@@ -152,12 +152,12 @@ async def _revoke_own(services: Services, call: Call, owner: Bearer, request: Do
     if value is not None:
         presented = await services.refresh_tokens.find_by_value(tenant_id, value, call.now)
         if presented is not None and presented.record["userId"] == user["id"]:
-            owner.require_reach(presented.record["applicationId"])
+            owner.require_usable_for(presented.record["applicationId"])
             await _end(services, call, presented.record)
     elif user_id is None and application_id is None:
         raise _names_nothing()
     else:
-        owner.require_reach(application_id)
+        owner.require_usable_for(application_id)
         await _end_of_user(services, call, tenant_id, user["id"], application_id)
 
 

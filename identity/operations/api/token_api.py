@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.clients import refresh_tokens as rules
 from identity.domain.clients import security_profiles
+from identity.domain.clients.refresh_tokens import RefreshToken
 from identity.domain.login import login_outcomes as steps
 from identity.domain.login.login_outcomes import Authenticated
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users
 from identity.errors import Invalid, Unauthorized
-from identity.ids import ApplicationId, TenantId, UserId, new_id
-from identity.instants import numeric_date
+from identity.ids import TenantId, UserId, new_id
+from identity.instants import Instant, numeric_date
 from identity.operations.clients import bearer_tokens, clients
 from identity.operations.clients.bearer_tokens import Bearer
 from identity.operations.clients.clients import Client
@@ -40,7 +40,7 @@ async def issue(
     Unauthorized where a login to that application would stop at what the token does not prove.
     """
     shown = await bearer_tokens.verify(services, call, token)
-    shown.require_reach(application_id)
+    shown.require_usable_for(application_id)
     tenant_id = TenantId(shown.token.tenant["id"])
     client = await clients.get_by_application_id(services, tenant_id, application_id)
     if not security_profiles.allows_tokens_by_api(client.application):
@@ -117,9 +117,8 @@ async def _refresh_token(services: Services, call: Call, client: Client, shown: 
     if not client.application["loginConfiguration"]["generateRefreshTokens"]:
         return {}
     old = presented.record
-    record = rules.new_record(
-        UserId(shown.user["id"]), ApplicationId(client.client_id), (), old["metaData"]["device"], {}, call.now
-    )
+    refresh_token = RefreshToken(UserId(shown.user["id"]), client.client_id, (), Instant(old["insertInstant"]))
+    record = refresh_token.new_record(old["metaData"]["device"], call.now)
     # Otherwise a token for another application, and back, would begin its longest life anew.
     record |= {name: old[name] for name in ("insertInstant", "startInstant")}
     expires = client.refresh_policy.expires(old["insertInstant"], old["startInstant"])

@@ -47,7 +47,7 @@ class Subject:
 async def require_caller(services: Services, call: Call, token: str | None) -> None:
     """Raise InvalidToken for a caller who has neither an API key nor an access token."""
     if not isinstance(call.caller, ApiKeyCaller):
-        (await bearer_tokens.verify(services, call, token)).require_reach()
+        (await bearer_tokens.verify(services, call, token)).require_usable_for()
 
 
 async def subject(services: Services, call: Call, token: str | None, user_id: str | None) -> Subject:
@@ -62,7 +62,7 @@ async def subject(services: Services, call: Call, token: str | None, user_id: st
         tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     else:
         shown = await bearer_tokens.verify(services, call, token)
-        shown.require_reach()
+        shown.require_usable_for()
         if user_id not in {None, shown.user["id"]}:
             raise NotFound
         user_id, tenant_id = shown.user["id"], TenantId(shown.user["tenantId"])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from identity.call import Call, Document
-from identity.domain.authorization import authorization_request as rules
+from identity.call import Call
+from identity.domain.authorization import authorization_request
+from identity.domain.authorization.authorization_codes import AuthorizationCode
 from identity.domain.authorization.authorization_request import AuthorizationRequest
 from identity.domain.clients import scopes, security_profiles
 from identity.domain.users import user_state
@@ -26,9 +27,11 @@ from identity.tokens.issuer import IssuedToken
 
 
 def error_response(verified_client: VerifiedClient, error: OAuth2Error) -> AuthorizationResponse:
-    """The error response (RFC 6749 section 4.1.2.1); under strict it has the parameters of the standards only."""
+    """Return the error response (RFC 6749 section 4.1.2.1); under strict with the standard parameters only."""
     channel, with_reason = verified_client.channel, not security_profiles.is_strict(verified_client.client.application)
-    parameters = rules.error_parameters(error, channel.state, verified_client.client.issuer, with_reason=with_reason)
+    parameters = authorization_request.error_parameters(
+        error, channel.state, verified_client.client.issuer, with_reason=with_reason
+    )
     return AuthorizationResponse(str(channel.redirect_uri), channel.mode, parameters)
 
 
@@ -40,13 +43,13 @@ async def success_response(
     current: CurrentLogin,
     device: DeviceGrant | None = None,
 ) -> AuthorizationResponse:
-    """The successful response, with a code or tokens, and the session's cookie. The request's scopes are granted.
+    """Return the successful response with a code or tokens, and the SSO cookie. The request's scopes are granted.
 
-    A `device` that the user agreed to is approved when tokens are given: here, or when the code is redeemed.
-    Raises InvalidRequestUri for a pushed request that was answered already.
+    A `device` that the user approved gets its tokens when the first tokens are issued: now, or for the code. Raises
+    InvalidRequestUri for a pushed request that has had its response.
     """
     await request_sources.consume(services, client, request)
-    granted = TokenContext(
+    context = TokenContext(
         tenant=client.tenant,
         application=client.application,
         user=current.user,
@@ -61,9 +64,9 @@ async def success_response(
         resources=request.resources,
     )
     if device is not None and not request.response_type.gives("code"):
-        approver = Approver.of(granted, device.grant["scopes"])
+        approver = Approver.of(context, device.grant["scopes"])
         await device_grants.approve(services, call, client, device, approver)
-    parameters = await _given(services, call, client, request, granted, device)
+    parameters = await _issue(services, call, client, request, context, device)
     if request.state is not None:
         parameters["state"] = request.state
     if request.locales:
@@ -74,62 +77,62 @@ async def success_response(
     return AuthorizationResponse(request.redirect_uri, request.response_mode, parameters, SsoCookie.of(client, current))
 
 
-async def _given(
+async def _issue(
     services: Services,
     call: Call,
     client: Client,
     request: AuthorizationRequest,
-    granted: TokenContext,
+    context: TokenContext,
     device: DeviceGrant | None,
 ) -> dict[str, str]:
-    """Code and tokens, whichever the response type names (RFC 6749 sections 4.1.2 and 4.2.2, OpenID Connect Core 3)."""
-    wanted, parameters = request.response_type, {}
-    access_token = await token_lambdas.access_token(services, call, granted) if wanted.gives("token") else None
-    if wanted.gives("code"):
-        parameters["code"] = await _code(services, client, request, granted, access_token, device)
+    """Issue the code and tokens of the response type (RFC 6749 sections 4.1.2 and 4.2.2, OpenID Connect Core 3)."""
+    response_type, parameters = request.response_type, {}
+    access_token = await token_lambdas.access_token(services, call, context) if response_type.gives("token") else None
+    if response_type.gives("code"):
+        parameters["code"] = await _issue_code(services, client, request, context, access_token, device)
     if access_token is not None:
         parameters["access_token"] = access_token.token
         parameters |= {"token_type": "Bearer", "expires_in": str(access_token.expires_in)}
-    if wanted.gives("id_token"):
+    if response_type.gives("id_token"):
         token = None if access_token is None else access_token.token
         id_token = await token_lambdas.id_token(
-            services, call, granted, access_token=token, code=parameters.get("code")
+            services, call, context, access_token=token, code=parameters.get("code")
         )
         parameters["id_token"] = id_token.token
-    if request.scopes and wanted.words != {"code"}:
+    if request.scopes and response_type.words != {"code"}:
         parameters["scope"] = scopes.join(request.scopes)
     return parameters
 
 
-async def _code(
+async def _issue_code(
     services: Services,
     client: Client,
     request: AuthorizationRequest,
-    granted: TokenContext,
-    beside: IssuedToken | None,
+    context: TokenContext,
+    access_token: IssuedToken | None,
     device: DeviceGrant | None,
 ) -> str:
-    """A new code. A replay of it takes back the access token `beside` it too: whoever read one has the other."""
-    code = new_secret()
-    grant: Document = {
-        "clientId": client.client_id,
-        "redirectUri": request.redirect_uri,
-        "userId": granted.user["id"],
-        "scopes": list(request.scopes),
-        "nonce": request.nonce,
-        "codeChallenge": request.code_challenge,
-        "dpopJkt": request.dpop_jkt,
-        "authInstant": granted.auth_instant,
-        "authenticationType": granted.authentication_type,
-        "ssoSessionId": granted.sso_session_id,
-        "device": dict(request.device),
-        "authenticationMethods": granted.authentication_methods,
-        "claims": request.claims.document(),
-        "resources": list(request.resources),
-        "tokenIds": [] if beside is None else [beside.token_id],
-    }
-    if device is not None:
-        grant |= {"userCode": device.grant["userCode"], "deviceGrantId": device.grant_id}
+    """Issue a code. A replay also revokes the access token of the same response, which leaked with the code."""
+    code = AuthorizationCode(
+        client_id=client.client_id,
+        redirect_uri=request.redirect_uri,
+        user_id=context.user["id"],
+        scopes=request.scopes,
+        auth_instant=context.auth_instant,
+        authentication_type=context.authentication_type,
+        nonce=request.nonce,
+        code_challenge=request.code_challenge,
+        dpop_jkt=request.dpop_jkt,
+        sso_session_id=context.sso_session_id,
+        authentication_methods=context.authentication_methods,
+        claims=request.claims,
+        resources=request.resources,
+        device=request.device,
+        token_ids=() if access_token is None else (access_token.token_id,),
+        user_code=None if device is None else device.grant["userCode"],
+        device_grant_id=None if device is None else device.grant_id,
+    )
+    value = new_secret()
     ttl_seconds = security_profiles.code_lifetime_seconds(client.tenant, client.application)
-    await services.authorization_codes.issue(client.tenant_id, code, grant, ttl_seconds)
-    return code
+    await services.authorization_codes.issue(client.tenant_id, value, code.to_document(), ttl_seconds)
+    return value

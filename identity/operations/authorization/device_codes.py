@@ -134,7 +134,7 @@ async def _bearer(services: Services, call: Call, client: Client, token: str) ->
         raise InvalidRequest("missing_user_id", "The token has no sub.")
     try:
         found = await bearer_tokens.verify(services, call, token)
-        found.require_reach(client.client_id)
+        found.require_usable_for(client.client_id)
     except InvalidToken as error:
         raise _refusal(error, claims) from error
     if found.token.tenant["id"] != client.tenant_id:

@@ -62,7 +62,7 @@ async def unpack(services: Services, call: Call, client: Client, given: Mapping[
 async def _verified(services: Services, client: Client, token: UnverifiedJwt | Rejection) -> VerifiedJwt:
     if isinstance(token, Rejection):
         raise _refused("is not a signed JWT")
-    if client_assertions.is_by_secret(token) and not _has_secret(client):
+    if client_assertions.is_signed_with_secret(token) and not _has_secret(client):
         raise _refused("is signed with a secret, which this client does not do")
     try:
         key = await client_assertions.signing_key(services, Signer.of(client), token)

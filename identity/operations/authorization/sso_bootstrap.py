@@ -33,7 +33,7 @@ async def bootstrap(
     found = await bearer_tokens.verify(services, call, token)
     if found.token.tenant["id"] != verified_client.client.tenant_id:
         raise InvalidToken("access_token_invalid", "The access token is of another tenant.")
-    found.require_reach()
+    found.require_usable_for()
     auth_instant = found.auth_instant
     if request.forces_login or (request.max_age is not None and call.now - auth_instant > request.max_age * 1000):
         return browser

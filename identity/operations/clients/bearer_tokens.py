@@ -1,4 +1,4 @@
-"""From a bearer token to its user (RFC 6750): ours, alive, not revoked, of a client and a user that still exist."""
+"""Verify a bearer token (RFC 6750): signature, lifetime, revocation, client and user."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from identity.errors import InvalidToken
 from identity.ids import TenantId
 from identity.instants import Instant
 from identity.operations.clients import active_users, clients, dpop_proofs
+from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.services import Services
 from identity.tokens.issuer import VerifiedToken
 from identity.tokens.jws import Rejection
@@ -23,39 +24,41 @@ _REASONS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bearer:
-    """An access token that holds, and its user."""
+    """A verified access token and its user."""
 
     token: VerifiedToken
     user: Document
 
     @property
     def authentication_type(self) -> str:
-        """How the user logged in, as far as a lambda left that in the token."""
+        """How the user logged in; PING if a lambda removed the claim."""
         return str(self.token.claims.get("authenticationType") or "PING")
 
     @property
     def auth_instant(self) -> Instant:
-        """When the user logged in; when the token was issued, where a lambda took that out."""
+        """When the user logged in; when the token was issued, if a lambda removed the claim."""
         claims: dict[str, int] = self.token.claims
         return Instant(claims.get("auth_time", claims["iat"]) * 1000)
 
-    def require_reach(self, client_id: str | None = None) -> None:
-        """Raise InvalidToken where the token of a third party is shown for another application, or for all of them.
+    def require_usable_for(self, client_id: str | None = None) -> None:
+        """Raise InvalidToken for the token of a third party, unless it is used for that application itself.
 
-        A third party has what its user agreed to, and could otherwise make a login to everything else out of it.
+        A third party has the consented scopes only; otherwise its token could log in to every other application.
         """
         application = self.token.application
         if application["oauthConfiguration"]["relationship"] == "ThirdParty" and application["id"] != client_id:
-            raise InvalidToken("access_token_invalid", "The access token of a third party is good for itself alone.")
+            raise InvalidToken(
+                "access_token_invalid", "The access token of a third party is valid for that application only."
+            )
 
 
 async def verify(
-    services: Services, call: Call, token: str | None, proof: dpop_proofs.PresentedDpopProof | None = None
+    services: Services, call: Call, token: str | None, dpop_proof: PresentedDpopProof | None = None
 ) -> Bearer:
-    """The bearer of an access token. Raises InvalidToken.
+    """Verify an access token and return its user. Raises InvalidToken.
 
-    One that is bound to a key is no bearer token: it counts with `proof`, which is what came with the scheme DPoP, and
-    only with that (RFC 9449 section 7). Raises UnprovenToken for a bad one.
+    A token that is bound to a key requires `dpop_proof`, which comes with the authorization scheme DPoP; a bearer token
+    must not have one (RFC 9449 section 7). Raises InvalidDpopProofAtResource for an invalid proof.
     """
     if not token:
         raise InvalidToken("access_token_required", "An access token is required.")
@@ -63,11 +66,11 @@ async def verify(
     verified = await services.tokens.verify_access_token(token, find_client, call.now)
     if isinstance(verified, Rejection):
         if not isinstance(await services.tokens.verify_id_token_hint(token, find_client), Rejection):
-            raise InvalidToken("id_token_invalid", "An ID token is no access token.")
+            raise InvalidToken("id_token_invalid", "An ID token is not an access token.")
         raise InvalidToken(_REASONS[verified], f"The access token is {verified.value}.")
     tenant_id = TenantId(verified.tenant["id"])
     user = await active_users.get_active_user(services, tenant_id, verified.claims["sub"], call.now, InvalidToken)
     if await services.revocations.is_revoked(tenant_id, verified.revocable_ids):
         raise InvalidToken("access_token_invalid", "The access token was revoked.")
-    await dpop_proofs.require_binding(services, call, token, verified, proof)
+    await dpop_proofs.require_binding(services, call, token, verified, dpop_proof)
     return Bearer(verified, user)

@@ -1,7 +1,7 @@
-"""Clients that authenticate by a JWT of theirs: private_key_jwt, client_secret_jwt (RFC 7523, OpenID Connect Core 9).
+"""Client authentication by JWT: private_key_jwt and client_secret_jwt (RFC 7523, OpenID Connect Core 9).
 
-The algorithm says which of the two it is, and only the material of that one is asked: a public key is never a secret,
-and a secret never a key. What is verified counts once.
+The algorithm selects the method, and only the key material of that method is used: a public key is never an HMAC
+secret. Each assertion is accepted once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 
 from identity.call import Document
 from identity.domain.authorization import client_authentication
-from identity.domain.clients import client_assertions as rules
+from identity.domain.clients import client_assertions as client_assertion_rules
 from identity.domain.clients import security_profiles
 from identity.errors import InvalidClient
 from identity.ids import TenantId
@@ -26,7 +26,7 @@ from identity.tokens.signing_keys import SigningKey
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Signer:
-    """Whoever may sign: a client or an entity, and what it can be known by."""
+    """A client or an entity that signs JWTs, and its key material."""
 
     tenant_id: TenantId
     issuer: str
@@ -38,7 +38,7 @@ class Signer:
 
     @classmethod
     def of(cls, client: Client) -> Signer:
-        """The client as one that signs."""
+        """Return the signer of an application."""
         return cls(
             client.tenant_id,
             client.issuer,
@@ -52,7 +52,7 @@ class Signer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Assertion:
-    """An assertion that nobody has verified yet, and the client that it claims to be of."""
+    """An unverified assertion and the client that it claims to be from."""
 
     client_id: str
     method: Literal["private_key_jwt", "client_secret_jwt"]
@@ -60,55 +60,55 @@ class Assertion:
 
 
 def is_presented(form: Document) -> bool:
-    """Whether a request authenticates by an assertion, or means to."""
+    """Whether a request has a parameter of client assertions."""
     return "client_assertion" in form or "client_assertion_type" in form
 
 
-def read(authorization: str, form: Document) -> Assertion:
-    """The assertion of a request (RFC 7521 section 4.2). Raises InvalidClient."""
+def parse(authorization: str, form: Document) -> Assertion:
+    """Parse the assertion of a request (RFC 7521 section 4.2). Raises InvalidClient."""
     if authorization or "client_secret" in form:
-        raise _refused("The client authenticates in two ways.")
-    if form.get("client_assertion_type") != rules.JWT_BEARER:
+        raise _invalid("The client authenticates by two methods.")
+    if form.get("client_assertion_type") != client_assertion_rules.JWT_BEARER:
         reason = "invalid_client_authentication_scheme"
-        raise InvalidClient(reason, f"The client_assertion_type must be {rules.JWT_BEARER}.")
+        raise InvalidClient(reason, f"The client_assertion_type must be {client_assertion_rules.JWT_BEARER}.")
     if "client_assertion" not in form:
         raise InvalidClient("client_authentication_missing", "The client_assertion is missing.")
     token = jws.parse(form["client_assertion"])
     if isinstance(token, Rejection) or not token.claims.get("sub"):
-        raise _refused("The client_assertion is not a signed JWT that names its client as sub.")
+        raise _invalid("The client_assertion is not a signed JWT that names its client as sub.")
     client_id = str(token.claims["sub"])
     if form.get("client_id", client_id) != client_id:
         raise InvalidClient("client_id_mismatch", "The client_id is not that of the client_assertion.")
-    return Assertion(client_id, "client_secret_jwt" if is_by_secret(token) else "private_key_jwt", token)
+    return Assertion(client_id, "client_secret_jwt" if is_signed_with_secret(token) else "private_key_jwt", token)
 
 
 async def verify(services: Services, signer: Signer, assertion: Assertion, base_url: str) -> None:
-    """Verify an assertion, and use it up. Raises InvalidClient."""
+    """Verify an assertion and consume its `jti`. Raises InvalidClient."""
     client_authentication.require_method(assertion.method, signer.methods)
     key = await signing_key(services, signer, assertion.token)
     verified = await assertion.token.verified(key)
     if isinstance(verified, Rejection):
-        raise _refused("The client_assertion is not signed by the client.")
+        raise _invalid("The client_assertion is not signed by the client.")
     now = numeric_date(services.clock.now())
     audiences = _audiences(signer, base_url)
-    problem = rules.type_problem(verified.header) or rules.problem(
+    problem = client_assertion_rules.type_problem(verified.header) or client_assertion_rules.problem(
         verified.claims, assertion.client_id, audiences, now, is_strict=signer.is_strict
     )
     if problem is not None:
-        raise _refused(f"The client_assertion {problem}.")
-    await _use_up(services, signer, verified.claims, now)
+        raise _invalid(f"The client_assertion {problem}.")
+    await _consume(services, signer, verified.claims, now)
 
 
 async def signing_key(services: Services, signer: Signer, token: UnverifiedJwt) -> SigningKey | None:
-    """The key by which the signer may have signed a JWT with this header: its secret, or one of its public keys.
+    """Return the signer's key for a JWT with this header: its secret, or one of its public keys.
 
-    Raises InvalidClient when they cannot be had.
+    Raises InvalidClient if its keys cannot be fetched.
     """
-    if is_by_secret(token):
+    if is_signed_with_secret(token):
         algorithm = token.header["alg"]
         key = signing_keys.from_shared_secret(algorithm, signer.secret)
         if key is None:
-            raise _refused(f"The client secret is too short for {algorithm}.")
+            raise _invalid(f"The client secret is too short for {algorithm}.")
         return key
     if signer.application is None:
         return None
@@ -116,36 +116,36 @@ async def signing_key(services: Services, signer: Signer, token: UnverifiedJwt) 
         now = services.clock.now()
         return await services.client_keys.find(signer.tenant_id, signer.application, token.header, now)
     except ClientKeysError as error:
-        # Why, is for nobody: a caller could explore our network with it.
-        raise _refused("The keys of the client cannot be had from its jwksURI.") from error
+        # Without the cause, which would let a caller probe the internal network.
+        raise _invalid("The keys of the client cannot be fetched from its jwksURI.") from error
 
 
-def is_by_secret(token: UnverifiedJwt) -> bool:
-    """Whether the header names an algorithm for which both sides hold the same secret."""
+def is_signed_with_secret(token: UnverifiedJwt) -> bool:
+    """Whether the header names a symmetric algorithm (HMAC)."""
     return token.header.get("alg") in signing_keys.SECRET_ALGORITHMS
 
 
 def _audiences(signer: Signer, base_url: str) -> tuple[str, ...]:
-    """What this server may be called: by its issuer; by the address of an endpoint only where it is not strict.
+    """Return the accepted audiences: the issuer; under baseline also the token and PAR endpoints.
 
-    Clients of old take the token endpoint, and the pushed ones theirs (OpenID Connect Core 9, RFC 9126 section 2). An
-    attacker who makes a client believe that this is the address of his own server could use what he is sent here, so
-    that a strict client has to name the issuer (FAPI 2.0 section 5.3.2.1).
+    Older clients name the endpoint (OpenID Connect Core 9, RFC 9126 section 2). An attacker who makes a client use this
+    endpoint URL for the attacker's server could replay the assertion here, so strict clients have to name the issuer
+    (FAPI 2.0 section 5.3.2.1).
     """
     if signer.is_strict:
         return (signer.issuer,)
-    geoip = (base_url, f"{base_url}/{signer.tenant_id}")
-    return (signer.issuer, *(f"{place}/oauth2/{name}" for place in geoip for name in ("token", "par")))
+    prefixes = (base_url, f"{base_url}/{signer.tenant_id}")
+    return (signer.issuer, *(f"{prefix}/oauth2/{name}" for prefix in prefixes for name in ("token", "par")))
 
 
-async def _use_up(services: Services, signer: Signer, claims: Document, now: NumericDate) -> None:
-    ttl_seconds = rules.effective_expiration(claims) + rules.LEEWAY_SECONDS - now
+async def _consume(services: Services, signer: Signer, claims: Document, now: NumericDate) -> None:
+    ttl_seconds = client_assertion_rules.effective_expiration(claims) + client_assertion_rules.LEEWAY_SECONDS - now
     is_first = await services.one_time_ids.mark_used(
         signer.tenant_id, "client-assertion", signer.client_id, claims["jti"], ttl_seconds
     )
     if not is_first:
-        raise _refused("The client_assertion was used before.")
+        raise _invalid("The client_assertion was used before.")
 
 
-def _refused(description: str) -> InvalidClient:
+def _invalid(description: str) -> InvalidClient:
     return InvalidClient("invalid_client_authentication", description)

@@ -1,7 +1,7 @@
-"""Client ids: applications and entities share them, so that a token request never means two clients.
+"""Client ids are unique among applications and entities, so that a token request never names two clients.
 
-An application's client id is its id. An entity's may be any text; and its id, which is the audience of tokens that are
-issued for it, is no application's id either: nobody may take such a token for one of the application's users.
+The client id of an application is its id; that of an entity may be any text. The id of an entity is the audience of
+tokens, so it must not be the id of an application either: such tokens could be mistaken for those of its users.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from identity.store.mongo import Session
 
 
 async def claim_for_application(services: Services, application: Document, session: Session | None) -> None:
-    """Take the id of a new application. Raises Invalid when an entity has it."""
+    """Reserve the id of a new application. Raises Invalid if an entity uses it."""
     application_id = application["id"]
     await services.name_reservations.reserve_across_tenants(_name(application_id), session)
     where = {"$or": [{"clientId": application_id}, {"_id": application_id}]}
@@ -27,29 +27,29 @@ async def claim_for_application(services: Services, application: Document, sessi
 async def claim_for_entity(
     services: Services, entity: Document, stored: Document | None, session: Session | None
 ) -> None:
-    """Take the ids of a new entity, or the new client id of one. Raises Invalid when an application has one of them."""
-    for field, client_id in _fresh(entity, stored):
+    """Reserve the new ids of an entity. Raises Invalid if an application uses one of them."""
+    for field, client_id in _new_ids(entity, stored):
         await services.name_reservations.reserve_across_tenants(_name(client_id), session)
         if await services.applications.count_across_tenants({"_id": client_id}, 1, session):
             raise _taken(field, client_id)
 
 
 def has_new_ids(entity: Document, stored: Document | None) -> bool:
-    """Whether a change gives an entity an id that may be an application's."""
-    return any(_fresh(entity, stored))
+    """Whether a change gives an entity an id that an application could have."""
+    return any(_new_ids(entity, stored))
 
 
 async def problems(services: Services, entity: Document, stored: Document | None) -> list[FieldError]:
-    """A field error for each id of an entity that is an application's; `claim_for_entity` has the last word."""
+    """Return a field error per id of an entity that an application uses; `claim_for_entity` decides atomically."""
     return [
         _taken(field, client_id).fields[0]
-        for field, client_id in _fresh(entity, stored)
+        for field, client_id in _new_ids(entity, stored)
         if await services.applications.find_cached_across_tenants(client_id) is not None
     ]
 
 
-def _fresh(entity: Document, stored: Document | None) -> Iterable[tuple[str, str]]:
-    """(field, id) of what an entity is called from now on, as far as an application could be called that."""
+def _new_ids(entity: Document, stored: Document | None) -> Iterable[tuple[str, str]]:
+    """Yield (field, id) for each new id of an entity that an application could have."""
     if (stored is None or stored["clientId"] != entity["clientId"]) and parse_id(entity["clientId"]) is not None:
         yield "entity.clientId", entity["clientId"]
     if stored is None and entity["clientId"] != entity["id"]:

@@ -1,4 +1,4 @@
-"""How an application authenticates by what it signed: judging its methods and its keys when it is saved."""
+"""Validate the authentication methods and public keys of an application when it is saved."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _MEMBERS: Final = ("kty", "kid", "use", "alg", "crv", "n", "e", "x", "y")
 
 
 def problems(services: Services, application: Document) -> list[FieldError]:
-    """What is wrong with the keys of an application; those that are right keep their public members alone.
+    """Return the errors of an application's keys; valid keys are reduced to their public members.
 
-    A private or symmetric key is refused, not just cut down: it has left its owner, and is none any more.
+    Private and symmetric keys are rejected, not reduced: a key that its owner disclosed is compromised.
     """
     oauth = application["oauthConfiguration"]
     errors = [*_set_problems(oauth), *_address_problems(services, oauth), *_method_problems(application)]
     if not errors and "jwks" in oauth:
-        kept = [{name: entry[name] for name in _MEMBERS if name in entry} for entry in oauth["jwks"]["keys"]]
-        oauth["jwks"] = {"keys": kept}
+        public = [{name: entry[name] for name in _MEMBERS if name in entry} for entry in oauth["jwks"]["keys"]]
+        oauth["jwks"] = {"keys": public}
     return errors
 
 
@@ -65,4 +65,4 @@ def _method_problems(application: Document) -> Iterator[FieldError]:
 
 def _problem(kind: str, member: str, message: str) -> FieldError:
     path = f"{_PATH}.{member}"
-    return FieldError.of(kind, path, f"The [{path}] is not right. {message}")
+    return FieldError.of(kind, path, f"The [{path}] is not valid. {message}")

@@ -1,8 +1,9 @@
-"""Which client a protocol request speaks of, and which tenant (spec: OAuth, tenant resolution)."""
+"""Resolve the client and the tenant of a protocol request (spec: OAuth, tenant resolution)."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from identity.call import Document
 from identity.domain.clients import security_profiles
@@ -15,7 +16,7 @@ from identity.tokens.issuer import FindClient
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TenantHints:
-    """The three places where a request may name its tenant: path prefix, parameter, header."""
+    """The tenant ids of a request: in its path prefix, parameter and header."""
 
     path: str | None = None
     parameter: str | None = None
@@ -24,7 +25,7 @@ class TenantHints:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Client:
-    """An active application of an active tenant; both are shared documents that nobody may change."""
+    """An active application of an active tenant; both are shared documents and must not be modified."""
 
     tenant: Document
     application: Document
@@ -47,42 +48,42 @@ class Client:
 
     @property
     def tokens(self) -> Document:
-        """The jwtConfiguration that holds: the application's own where it is enabled, else the tenant's."""
+        """The effective jwtConfiguration: the application's if it is enabled, else the tenant's."""
         own: Document = self.application["jwtConfiguration"]
         return own if own["enabled"] else self.tenant["jwtConfiguration"]
 
     @property
     def refresh_policy(self) -> RefreshTokenPolicy:
-        """The policy of its refresh tokens."""
+        """The effective policy of its refresh tokens."""
         return security_profiles.refresh_policy(self.application, self.tokens)
 
     @property
     def issuer(self) -> str:
-        """The issuer of everything that this client gets."""
+        """The issuer of its tokens and responses."""
         return str(self.tenant["issuer"])
 
 
 class UnknownClientError(InvalidRequest):
-    """No such client; the token endpoint says so as invalid_client."""
+    """The client does not exist or is inactive; the token endpoint returns invalid_client for it."""
 
 
 async def get_client(services: Services, hints: TenantHints, client_id: str | None) -> Client:
-    """The client of a request, and its tenant.
+    """Return the client of a request with its tenant.
 
-    Raises InvalidRequest for a tenant that does not exist or is not the client's, and for an absent client_id;
-    UnknownClientError for a client that does not exist or was switched off.
+    Raises InvalidRequest for an unknown tenant, for another tenant than the client's, and for a missing client_id;
+    UnknownClientError for a client that does not exist or is inactive.
     """
     named = await find_named_tenant(services, hints)
     if not client_id:
         raise InvalidRequest("missing_client_id", "The request is missing a required parameter: client_id.")
-    application = await _application(services, client_id)
+    application = await _get_application(services, client_id)
     if named is None and application["universalConfiguration"].get("universal"):
         raise InvalidRequest("missing_tenant_id", "The request is missing a required parameter: tenantId.")
     return Client(await get_tenant(services, named, client_id, application), application)
 
 
 async def get_tenant(services: Services, named: Document | None, client_id: str, client: Document) -> Document:
-    """The tenant of a client's application or entity. Raises InvalidRequest when a request names another one."""
+    """Return the tenant of an application or entity. Raises InvalidRequest if the request names another one."""
     if named is not None and client["tenantId"] != named["id"]:
         raise _invalid_tenant("The tenantId is not the tenant of the client.")
     tenant = await services.tenants.find_cached(None, client["tenantId"])
@@ -92,9 +93,9 @@ async def get_tenant(services: Services, named: Document | None, client_id: str,
 
 
 async def get_by_application_id(services: Services, tenant_id: TenantId | None, application_id: str) -> Client:
-    """The client that the `applicationId` of a request to the API names, in the tenant if there is one.
+    """Return the client of an API request's `applicationId`, within the tenant if one is given.
 
-    Raises Invalid where it names no active application.
+    Raises Invalid if it is not an active application.
     """
     try:
         return await get_client(services, TenantHints(header=tenant_id), application_id)
@@ -104,7 +105,7 @@ async def get_by_application_id(services: Services, tenant_id: TenantId | None, 
 
 
 async def find_named_tenant(services: Services, hints: TenantHints) -> Document | None:
-    """The tenant that a request names, or None. Raises InvalidRequest when it names none that exists, or two."""
+    """Return the tenant that a request names, if any. Raises InvalidRequest for an unknown tenant, and for two."""
     named = [hint for hint in (hints.path, hints.parameter, hints.header) if hint]
     if not named:
         return None
@@ -119,27 +120,27 @@ async def find_named_tenant(services: Services, hints: TenantHints) -> Document 
 
 
 def client_finder(services: Services) -> FindClient:
-    """Finds the client that a token of ours is for: client_id -> its tenant and application, or None."""
-
-    async def find_client(client_id: str) -> tuple[Document, Document] | None:
-        try:
-            application = await _application(services, client_id)
-            return await get_tenant(services, None, client_id, application), application
-        except InvalidRequest:
-            return None
-
-    return find_client
+    """Return a function that finds the client of a token: client_id -> its tenant and application, or None."""
+    return functools.partial(_find_client, services)
 
 
 async def get_default_tenant(services: Services) -> Document:
-    """The tenant of a request that names none and has no client."""
+    """Return the tenant of a request that names neither tenant nor client."""
     tenant = await services.tenants.find_cached(None, services.default_tenant_id)
     if tenant is None:
         raise _invalid_tenant("There is no default tenant.")
     return tenant
 
 
-async def _application(services: Services, client_id: str) -> Document:
+async def _find_client(services: Services, client_id: str) -> tuple[Document, Document] | None:
+    try:
+        application = await _get_application(services, client_id)
+        return await get_tenant(services, None, client_id, application), application
+    except InvalidRequest:
+        return None
+
+
+async def _get_application(services: Services, client_id: str) -> Document:
     application_id = parse_id(client_id)
     application = (
         None if application_id is None else await services.applications.find_cached_across_tenants(application_id)
@@ -150,7 +151,7 @@ async def _application(services: Services, client_id: str) -> Document:
 
 
 def unknown_client(client_id: str) -> OAuth2Error:
-    """There is no such client."""
+    """Return the error for an unknown client."""
     return UnknownClientError("invalid_client_id", f"The client_id is not valid: {client_id[:100]}")
 
 

@@ -1,6 +1,6 @@
-"""Proof of possession at our endpoints (RFC 9449): which key a request proves to have.
+"""DPoP, demonstrating proof of possession (RFC 9449): verify the proof of a request and the binding of tokens.
 
-A request without the header costs nothing; one with it costs a verification, and one question to Redis.
+A request without a DPoP header costs nothing; a proof costs a signature verification and one Redis command.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from identity.call import Call, Document
-from identity.domain.clients import dpop_proofs as rules
+from identity.domain.clients import dpop_proofs as dpop_proof_rules
 from identity.domain.clients import security_profiles
 from identity.domain.configuration import feature_settings
 from identity.errors import (
@@ -24,15 +24,15 @@ from identity.ids import TenantId
 from identity.instants import numeric_date
 from identity.operations.objects import features
 from identity.services import Services
-from identity.tokens import dpop as proofs
+from identity.tokens import dpop
 from identity.tokens.issuer import VerifiedToken
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PresentedDpopProof:
-    """The DPoP headers of a request, and the request that they have to be about."""
+    """The unverified DPoP headers of a request, with its method and URL."""
 
-    proofs: tuple[str, ...] = dataclasses.field(repr=False)
+    headers: tuple[str, ...] = dataclasses.field(repr=False)
     method: str
     url: str
 
@@ -41,17 +41,17 @@ async def verify_proof(
     services: Services,
     call: Call,
     tenant_id: TenantId,
-    presented: PresentedDpopProof | None,
+    dpop_proof: PresentedDpopProof | None,
     oauth: Document | None = None,
 ) -> str | None:
-    """The thumbprint of the key that a request proves to have; None for one without a proof.
+    """Verify the proof of a request and return the thumbprint of its key; None for a request without a proof.
 
-    The proof is used up by this. `oauth` is the oauthConfiguration of an application, which may want a nonce in it.
-    Raises InvalidDpopProof and UseDpopNonce.
+    The proof is consumed. `oauth` is the oauthConfiguration of the application, which may require a nonce. Raises
+    InvalidDpopProof and UseDpopNonce.
     """
-    if presented is None:
+    if dpop_proof is None:
         return None
-    return await _verified(services, call, tenant_id, presented, oauth or {})
+    return await _verify(services, call, tenant_id, dpop_proof, oauth or {})
 
 
 async def require_binding(
@@ -59,53 +59,54 @@ async def require_binding(
     call: Call,
     token: str,
     verified: VerifiedToken,
-    presented: PresentedDpopProof | None,
+    dpop_proof: PresentedDpopProof | None,
 ) -> None:
-    """Raise unless an access token comes in the way that it is bound to (RFC 9449 sections 7.1 and 7.2).
+    """Require that an access token is presented as it is bound (RFC 9449 sections 7.1 and 7.2).
 
-    `presented` is None for one that comes as a bearer token. Raises InvalidToken, and UnprovenToken for a bad proof.
+    `dpop_proof` is None for a token of the scheme Bearer. Raises InvalidToken, and InvalidDpopProofAtResource for an
+    invalid proof.
     """
-    bound, tenant_id = bound_key_thumbprint(verified.claims), TenantId(verified.tenant["id"])
-    if presented is None:
-        if bound is not None:
+    bound_key, tenant_id = bound_key_thumbprint(verified.claims), TenantId(verified.tenant["id"])
+    if dpop_proof is None:
+        if bound_key is not None:
             raise InvalidToken("access_token_invalid", "The access token is bound to a key and needs the scheme DPoP.")
         return
-    if bound is None:
+    if bound_key is None:
         raise InvalidToken("access_token_invalid", "The access token is bound to no key and needs the scheme Bearer.")
     try:
         oauth = verified.application["oauthConfiguration"]
-        proven = await _verified(services, call, tenant_id, presented, oauth, token)
+        proven_key = await _verify(services, call, tenant_id, dpop_proof, oauth, token)
     except UseDpopNonce as error:
         raise UseDpopNonceAtResource(error.nonce) from error
     except InvalidDpopProof as error:
         raise InvalidDpopProofAtResource(error.reason, error.description) from error
-    if proven != bound:
+    if proven_key != bound_key:
         raise InvalidToken("access_token_invalid", "The access token is bound to another key.")
 
 
 def confirmation_claim(key_thumbprint: str | None) -> Document | None:
-    """The `cnf` claim of tokens that are bound to a key (RFC 9449 section 6.1)."""
+    """Return the `cnf` claim of tokens that are bound to a key (RFC 9449 section 6.1)."""
     return None if key_thumbprint is None else {"jkt": key_thumbprint}
 
 
 def bound_key_thumbprint(claims: Mapping[str, Any]) -> str | None:
-    """The thumbprint of the key that a token of ours is bound to, by its claims."""
-    confirmed = claims.get("cnf")
-    bound = confirmed.get("jkt") if isinstance(confirmed, dict) else None
-    return bound if isinstance(bound, str) else None
+    """Return the thumbprint of the key that the token with these claims is bound to, if any."""
+    confirmation = claims.get("cnf")
+    thumbprint = confirmation.get("jkt") if isinstance(confirmation, dict) else None
+    return thumbprint if isinstance(thumbprint, str) else None
 
 
-def token_type(confirmation_: Document | None) -> str:
-    """The token_type of an access token (RFC 9449 section 5)."""
-    return "Bearer" if confirmation_ is None else rules.SCHEME
+def token_type(confirmation: Document | None) -> str:
+    """Return the token_type of an access token (RFC 9449 section 5)."""
+    return "Bearer" if confirmation is None else dpop_proof_rules.SCHEME
 
 
 def proof_required() -> InvalidDpopProof:
-    """The refusal of a request that has to come with a proof and does not."""
+    """Return the error for a request without a required proof."""
     return InvalidDpopProof(None, "A DPoP proof is required (the DPoP header).")
 
 
-async def _verified(
+async def _verify(
     services: Services,
     call: Call,
     tenant_id: TenantId,
@@ -114,29 +115,32 @@ async def _verified(
     access_token: str | None = None,
 ) -> str:
     features.require(services, feature_settings.DPOP)
-    if len(presented.proofs) != 1:
-        raise InvalidDpopProof(None, "There must be one DPoP header.") if presented.proofs else proof_required()
-    proof = await proofs.verify(presented.proofs[0])
-    if proof is None:
+    if len(presented.headers) != 1:
+        raise InvalidDpopProof(None, "There must be one DPoP header.") if presented.headers else proof_required()
+    dpop_proof = await dpop.verify(presented.headers[0])
+    if dpop_proof is None:
         raise InvalidDpopProof(None, "The DPoP proof is not a JWT of type dpop+jwt, signed by the public key in it.")
-    if not security_profiles.is_algorithm_allowed(oauth, proof.algorithm):
-        raise InvalidDpopProof(None, f"This client may not sign a DPoP proof with {proof.algorithm}.")
-    now = numeric_date(call.now)
-    problem = rules.problem(
-        proof.claims, method=presented.method, url=presented.url, now=now, access_token=access_token
+    if not security_profiles.is_algorithm_allowed(oauth, dpop_proof.algorithm):
+        raise InvalidDpopProof(None, f"This client may not sign a DPoP proof with {dpop_proof.algorithm}.")
+    problem = dpop_proof_rules.problem(
+        dpop_proof.claims,
+        method=presented.method,
+        url=presented.url,
+        now=numeric_date(call.now),
+        access_token=access_token,
     )
     if problem is not None:
-        raise InvalidDpopProof(None, f"The DPoP proof does not fit the request: {problem}.")
+        raise InvalidDpopProof(None, f"The DPoP proof does not match the request: {problem}.")
     if oauth.get("dpopNonceRequired"):
-        _require_nonce(services, call, tenant_id, proof.claims.get("nonce"))
-    named = ("dpop", proof.thumbprint, proof.claims["jti"])
-    if not await services.one_time_ids.mark_used(tenant_id, *named, rules.REMEMBERED_SECONDS):
+        _require_nonce(services, call, tenant_id, dpop_proof.claims.get("nonce"))
+    one_time_id = ("dpop", dpop_proof.thumbprint, dpop_proof.claims["jti"])
+    if not await services.one_time_ids.mark_used(tenant_id, *one_time_id, dpop_proof_rules.REMEMBERED_SECONDS):
         raise InvalidDpopProof(None, "The DPoP proof was used before.")
-    return proof.thumbprint
+    return dpop_proof.thumbprint
 
 
 def _require_nonce(services: Services, call: Call, tenant_id: TenantId, nonce: object) -> None:
-    """A nonce shows that a proof was not made long before, by somebody who had the key for a moment."""
+    """Raise UseDpopNonce without a fresh nonce, which prevents proofs generated in advance."""
     nonces = services.dpop_nonces
     if not isinstance(nonce, str) or not nonces.is_fresh(tenant_id, nonce, call.now):
         raise UseDpopNonce(nonces.current(tenant_id, call.now))

@@ -1,4 +1,4 @@
-"""Who may see the hosted pages: the addresses that the access list of an application, else of its tenant, lets in."""
+"""IP access control of the hosted pages, by the list of the application or else of its tenant."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from identity.services import Services
 
 
 class AddressRefusedError(AccessDenied):
-    """The pages are closed to this address: 403, told on a page and never at a redirect URI."""
+    """The pages are not available to this address: 403, shown on an error page and never redirected."""
 
     status = 403
 
 
 async def require_address(services: Services, client: Client, ip_address: str) -> None:
-    """Raise AddressRefusedError where a list keeps the address from the pages of a client."""
+    """Raise AddressRefusedError if the access list of a client excludes the address."""
     list_id = _list_id(client.application) or _list_id(client.tenant)
     if list_id is None:
         return

@@ -1,4 +1,4 @@
-"""`oauthConfiguration.debug`: why a client got no token, told in the event log to those who set it up."""
+"""`oauthConfiguration.debug`: write failed token requests to the event log, for the developers of a client."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from identity.services import Services
 
 
 async def log_failure(
-    services: Services, call: Call, client: Client, form: Document, error: OAuth2Error, *, wanted: str = "token"
+    services: Services, call: Call, client: Client, form: Document, error: OAuth2Error, *, subject: str = "token"
 ) -> None:
-    """Write a Debug row about a failed request, where the application asks for it; nothing secret is in it.
+    """Write a Debug row about a failed request if the application enables it; it contains no secrets.
 
-    `wanted` is what the request was made for.
+    `subject` is what the client requested.
     """
     if not client.oauth["debug"]:
         return
-    if wanted == "token":
-        wanted = f"token for grant_type [{str(form.get('grant_type', 'none'))[:100]}]"
+    if subject == "token":
+        subject = f"token for grant_type [{str(form.get('grant_type', 'none'))[:100]}]"
     message = (
-        f"The application [{client.application['name']}] with client_id [{client.client_id}] got no {wanted}:"
+        f"The application [{client.application['name']}] with client_id [{client.client_id}] got no {subject}:"
         f" {error.error}, {error.reason or 'no reason'}, {error.description}"
         f" The parameters were [{', '.join(sorted(form))}]."
     )

@@ -27,6 +27,7 @@ class EntityClient:
     tenant: Document
     entity: Document
     entity_type: Document
+    key_thumbprint: str | None = None
 
     @property
     def tenant_id(self) -> TenantId:

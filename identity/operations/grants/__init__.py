@@ -1,71 +1,85 @@
-"""The grants: one module for each grant_type, each with `grant_type`, `parameters` and `exchange`.
+"""The grants of the token endpoint: one module per grant_type, each with `grant_type`, `parameters` and `exchange`.
 
-Those in GRANTS are of applications; the client credentials grant is of entities, which are clients of another kind.
+The client of client_credentials is an entity; that of every other grant is an application.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from identity.call import Call, Document
 from identity.domain.clients import security_profiles
 from identity.errors import InvalidRequest, UnauthorizedClient, UnsupportedGrantType
-from identity.operations.clients import dpop_proofs
+from identity.operations.clients import client_authentication, dpop_proofs
 from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.clients import TenantHints
+from identity.operations.clients.dpop_proofs import PresentedDpopProof
+from identity.operations.entities.entity_clients import EntityClient
 from identity.operations.grants import authorization_code, client_credentials, device_code, password, refresh_token
 from identity.services import Services
 
+GrantClient_contra = TypeVar("GrantClient_contra", contravariant=True)
 
-class Grant(Protocol):
-    """The face of a grant's module."""
+
+class Grant(Protocol[GrantClient_contra]):
+    """The interface of a grant's module."""
 
     @property
     def grant_type(self) -> str:
-        """The value of the parameter."""
+        """The value of the grant_type parameter."""
 
     @property
     def parameters(self) -> Sequence[str]:
-        """The parameters that belong to this grant."""
+        """The parameters of this grant."""
 
-    async def exchange(self, services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
-        """The token response."""
+    async def exchange(self, services: Services, call: Call, client: GrantClient_contra, form: Document, /) -> Document:
+        """Return the token response. Raises OAuth2Error."""
 
 
-_ALL: tuple[Grant, ...] = (authorization_code, device_code, password, refresh_token)
-GRANTS = {grant.grant_type: grant for grant in _ALL}
+_ALL: Final[tuple[Grant[Any], ...]] = (authorization_code, client_credentials, device_code, password, refresh_token)
+GRANTS: Final[Mapping[str, Grant[Any]]] = {grant.grant_type: grant for grant in _ALL}
+
+
+async def identify(
+    services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
+) -> IdentifiedClient | EntityClient:
+    """Return the client of a token request: an application, not authenticated yet, or an authenticated entity.
+
+    Raises InvalidRequest, InvalidClient, and NotLicensed if the entity feature is disabled.
+    """
+    if form.get("grant_type") == client_credentials.grant_type:
+        entity = await client_credentials.identify(services, authorization, form, hints, base_url)
+        if entity is not None:
+            return entity
+    return await client_authentication.identify(services, authorization, form, hints, base_url)
 
 
 async def exchange(
     services: Services,
     call: Call,
-    identified: IdentifiedClient,
+    client: IdentifiedClient | EntityClient,
     form: Document,
-    proof: dpop_proofs.PresentedDpopProof | None = None,
+    dpop_proof: PresentedDpopProof | None = None,
 ) -> Document:
-    """The token response of a request (RFC 6749 section 5), for the key that it proves to have. Raises OAuth2Error."""
+    """Return the token response of a request (RFC 6749 section 5), bound to the key of the DPoP proof, if any.
+
+    The proof is verified before the grant, so that an invalid proof consumes no code. Raises OAuth2Error.
+    """
     grant_type = form.get("grant_type")
     if grant_type is None:
         raise InvalidRequest("missing_grant_type", "The request is missing a required parameter: grant_type.")
-    if grant_type not in {*GRANTS, client_credentials.grant_type}:
+    if grant_type not in GRANTS:
         raise UnsupportedGrantType("invalid_grant_type", f"The grant_type is not supported: {grant_type[:100]}")
-    identified.require(grant_type, pkce_verified=True)
-    if not security_profiles.may_use_grant(identified.client.application, grant_type):
-        raise UnauthorizedClient("grant_type_disabled", f"The grant {grant_type} is disabled for this client.")
-    identified = await _proven(services, call, identified, proof)
-    return await GRANTS[grant_type].exchange(services, call, identified, form)
-
-
-async def _proven(
-    services: Services, call: Call, identified: IdentifiedClient, proof: dpop_proofs.PresentedDpopProof | None
-) -> IdentifiedClient:
-    """The client with the key of its proof (RFC 9449 section 5). A bad proof costs no code and no token."""
-    client = identified.client
-    if proof is None:
-        if client.oauth.get("dpopBoundAccessTokens"):
+    oauth = None
+    if isinstance(client, IdentifiedClient):
+        client.require(grant_type, pkce_verified=True)
+        if not security_profiles.may_use_grant(client.client.application, grant_type):
+            raise UnauthorizedClient("grant_type_disabled", f"The grant {grant_type} is disabled for this client.")
+        oauth = client.client.oauth
+        if dpop_proof is None and oauth.get("dpopBoundAccessTokens"):
             raise dpop_proofs.proof_required()
-        return identified
-    return dataclasses.replace(
-        identified, key_thumbprint=await dpop_proofs.verify_proof(services, call, client.tenant_id, proof, client.oauth)
-    )
+    key_thumbprint = await dpop_proofs.verify_proof(services, call, client.tenant_id, dpop_proof, oauth)
+    client = dataclasses.replace(client, key_thumbprint=key_thumbprint)
+    return await GRANTS[grant_type].exchange(services, call, client, form)

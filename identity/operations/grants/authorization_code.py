@@ -1,13 +1,12 @@
-"""grant_type=authorization_code: a code for tokens (RFC 6749 section 4.1.3, RFC 7636 section 4.5)."""
+"""grant_type=authorization_code: exchange a code for tokens (RFC 6749 section 4.1.3, RFC 7636 section 4.5)."""
 
 from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.authorization import pkce
-from identity.domain.authorization.claims_request import ClaimsRequest
+from identity.domain.authorization.authorization_codes import AuthorizationCode
 from identity.domain.clients import resource_indicators, security_profiles
 from identity.errors import InvalidGrant
-from identity.instants import Instant
 from identity.operations.authorization import device_grants
 from identity.operations.authorization.device_grants import Approver
 from identity.operations.clients import active_users, dpop_proofs
@@ -22,81 +21,88 @@ parameters = ("code", "redirect_uri", "code_verifier", "resource")
 
 
 async def exchange(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
-    """The token response for a code. The code is used up whatever comes of it.
+    """Return the token response for a code, which is consumed even if the exchange fails.
 
-    Raises InvalidRequest, InvalidClient and InvalidGrant; a replay takes back what the first use gave.
+    A replay revokes the tokens that the code issued. Raises InvalidRequest, InvalidClient and InvalidGrant.
     """
-    code = token_responses.required_parameter(form, "code", "missing_code")
+    code_value = token_responses.required_parameter(form, "code", "missing_code")
     redirect_uri = token_responses.required_parameter(form, "redirect_uri", "missing_redirect_uri")
     client = identified.client
-    grant = await _consumed(services, call, client, code)
-    if grant["clientId"] != client.client_id:
+    code = await _consume(services, call, client, code_value)
+    if code.client_id != client.client_id:
         raise _not_found()
-    if grant["redirectUri"] != redirect_uri:
+    if code.redirect_uri != redirect_uri:
         raise InvalidGrant("invalid_redirect_uri", "The redirect_uri is not that of the authorization request.")
-    pkce_verified = _has_proof(client, identified, grant.get("codeChallenge"), form.get("code_verifier"))
+    pkce_verified = _verify_pkce(identified, code.code_challenge, form.get("code_verifier"))
     identified.require(grant_type, pkce_verified=pkce_verified)
-    if grant.get("dpopJkt") not in {None, identified.key_thumbprint}:
-        raise InvalidGrant("unknown", "The code is bound to a key, which the request does not prove to have.")
+    if code.dpop_jkt not in {None, identified.key_thumbprint}:
+        raise InvalidGrant("unknown", "The code is bound to a key for which the request has no DPoP proof.")
     user = await active_users.get_active_user(
-        services, client.tenant_id, grant["userId"], call.now, InvalidGrant, logging_in_to=client.client_id
+        services, client.tenant_id, code.user_id, call.now, InvalidGrant, logging_in_to=client.client_id
     )
-    granted = tuple(grant.get("resources", ()))
-    login = TokenContext(
+    context = TokenContext(
         tenant=client.tenant,
         application=client.application,
         user=user,
-        scopes=tuple(grant["scopes"]),
+        scopes=code.scopes,
         grants=(grant_type,),
-        authentication_type=grant["authenticationType"],
-        auth_instant=Instant(grant["authInstant"]),
-        nonce=grant.get("nonce"),
-        sso_session_id=grant.get("ssoSessionId"),
-        authentication_methods=tuple(grant.get("authenticationMethods", ())),
-        claims_request=ClaimsRequest.of(grant.get("claims")),
-        resources=resource_indicators.for_code(form.get("resource"), granted, client.oauth),
+        authentication_type=code.authentication_type,
+        auth_instant=code.auth_instant,
+        nonce=code.nonce,
+        sso_session_id=code.sso_session_id,
+        authentication_methods=code.authentication_methods,
+        claims_request=code.claims,
+        resources=resource_indicators.for_code(form.get("resource"), code.resources, client.oauth),
         confirmation=dpop_proofs.confirmation_claim(identified.key_thumbprint),
     )
-    if "userCode" in grant:
-        waiting = await device_grants.get_pending_by_id(
-            services, call, client, grant["userCode"], grant["deviceGrantId"]
-        )
-        # What the device gets was shown, and agreed to, before the code was given.
-        await device_grants.approve(services, call, client, waiting, Approver.of(login, waiting.grant["scopes"]))
-    access_token, answer = await token_responses.issue_tokens(
-        services, call, client, login, grant["device"], pkce_verified=pkce_verified, code=code, resources=granted
+    if code.user_code is not None and code.device_grant_id is not None:
+        device = await device_grants.get_pending_by_id(services, call, client, code.user_code, code.device_grant_id)
+        # The user approved the device and its scopes before the code was issued.
+        approver = Approver.of(context, device.grant["scopes"])
+        await device_grants.approve(services, call, client, device, approver)
+    access_token, response = await token_responses.issue_tokens(
+        services,
+        call,
+        client,
+        context,
+        code.device,
+        pkce_verified=pkce_verified,
+        code=code_value,
+        resources=code.resources,
     )
-    given: Document = {"tokenIds": [*grant.get("tokenIds", ()), *access_token.token_ids], "userId": user["id"]}
-    if "refresh_token_id" in answer:
-        given["refreshTokenId"] = answer["refresh_token_id"]
-    if not await services.authorization_codes.record_redemption(client.tenant_id, code, given):
-        await token_responses.revoke_issued_tokens(services, call, client, client.tenant_id, given)
-    return answer
+    issued = token_responses.issued_document(access_token, response, user, code.token_ids)
+    if not await services.authorization_codes.record_redemption(client.tenant_id, code_value, issued):
+        await token_responses.revoke_issued_tokens(services, call, client, issued)
+    return response
 
 
-async def _consumed(services: Services, call: Call, client: Client, code: str) -> Document:
-    consumption = await services.authorization_codes.consume(client.tenant_id, code)
+async def _consume(services: Services, call: Call, client: Client, code_value: str) -> AuthorizationCode:
+    """Consume a code. A replay revokes what the first use issued, and raises InvalidGrant."""
+    consumption = await services.authorization_codes.consume(client.tenant_id, code_value)
     if consumption.given is not None:
-        await token_responses.revoke_issued_tokens(services, call, client, client.tenant_id, consumption.given)
+        await token_responses.revoke_issued_tokens(services, call, client, consumption.given)
     if consumption.grant is None:
         raise _not_found()
-    return consumption.grant
+    return AuthorizationCode.from_document(consumption.grant)
 
 
-def _has_proof(client: Client, identified: IdentifiedClient, challenge: str | None, verifier: str | None) -> bool:
-    """Whether the exchange is bound by PKCE. A verifier without a challenge is a downgrade (RFC 9700 section 2.1.1)."""
-    if challenge is None:
-        policy = security_profiles.pkce_policy(client.application)
-        excused = policy == "NotRequiredWhenUsingClientAuthentication" and identified.has_credentials
-        if verifier is not None:
+def _verify_pkce(identified: IdentifiedClient, code_challenge: str | None, code_verifier: str | None) -> bool:
+    """Verify the code_verifier; False if the policy allows a code without a challenge. Raises InvalidGrant.
+
+    A verifier without a challenge indicates a downgrade attack (RFC 9700 section 2.1.1).
+    """
+    if code_challenge is None:
+        policy = security_profiles.pkce_policy(identified.client.application)
+        is_exempt = policy == "NotRequiredWhenUsingClientAuthentication" and identified.has_credentials
+        if code_verifier is not None:
             raise InvalidGrant("invalid_pkce_code_verifier", "The code was issued without a code_challenge.")
-        if policy == "NotRequired" or excused:
+        if policy == "NotRequired" or is_exempt:
             return False
-    if verifier is None:
+    if code_verifier is None:
         message = "The request is missing a required parameter: code_verifier."
         raise InvalidGrant("missing_code_verifier", message)
-    if challenge is None or not pkce.is_verified_by(verifier, challenge):
-        raise InvalidGrant("invalid_pkce_code_verifier", "The code_verifier does not belong to the code_challenge.")
+    if code_challenge is None or not pkce.verify(code_verifier, code_challenge):
+        raise InvalidGrant("invalid_pkce_code_verifier", "The code_verifier does not match the code_challenge.")
     return True
 
 

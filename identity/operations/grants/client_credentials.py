@@ -1,7 +1,6 @@
-"""grant_type=client_credentials: a token for an entity itself (RFC 6749 section 4.4).
+"""grant_type=client_credentials: an access token for an entity itself (RFC 6749 section 4.4).
 
-What the entity may do with which others stands in the grants that it was given. Entities, types and grants are read
-through the caches: a warm request asks no store.
+Its permissions on other entities are those of the grants it has. Entities, types and grants are read through caches.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 
 from identity.call import Call, Document
 from identity.domain.authorization import entity_scopes
-from identity.domain.entities import entities as rules
+from identity.domain.entities import entities as entity_rules
 from identity.operations.clients import dpop_proofs
 from identity.operations.clients.clients import TenantHints
 from identity.operations.entities import entity_clients, entity_types
@@ -27,72 +26,66 @@ grant_type = "client_credentials"
 parameters = ("scope",)
 
 
-async def identify(
-    services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
-) -> EntityClient | None:
-    """The entity that asks, authenticated; None for any other client. Raises NotLicensed too where entities are off."""
-    features.require(services, entity_types.FEATURE)
-    return await entity_clients.identify(services, authorization, form, hints, base_url)
-
-
-async def exchange(
-    services: Services,
-    call: Call,
-    client: EntityClient,
-    form: Document,
-    proof: dpop_proofs.PresentedDpopProof | None = None,
-) -> Document:
-    """The token response for an entity, and for the key that it proves to have (RFC 9449).
-
-    Raises InvalidScope, InvalidDpopProof and LambdaFailed.
-    """
-    confirmation = dpop_proofs.confirmation_claim(
-        await dpop_proofs.verify_proof(services, call, client.tenant_id, proof)
-    )
-    scope = form.get("scope", "").strip() or None
-    wanted = entity_scopes.parse(scope)
-    targets = [await _target(services, client, target_id, names) for target_id, names in wanted.items()]
-    permissions = {target.entity["id"]: target.permissions for target in targets}
-    login = EntityTokenContext(client.tenant, client.entity, client.entity_type, permissions, scope, confirmation)
-    is_populated = token_lambdas.has_client_lambda(client.tenant)
-    populate = functools.partial(_populated, services, call, client, targets) if is_populated else None
-    issued = await services.tokens.entity_token(login, call.now, populate)
-    if len(issued.token) > jws.MAXIMUM_LENGTH:
-        raise entity_scopes.unknown_target("they do not fit into one token")
-    answer: Document = {"access_token": issued.token, "expires_in": issued.expires_in}
-    answer["token_type"] = dpop_proofs.token_type(confirmation)
-    return answer if scope is None else {**answer, "scope": scope}
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Target:
-    """An entity that the caller speaks to, its type, and what the caller may do there."""
+    """A target entity, its type, and the permissions that the client has on it."""
 
     entity: Document
     entity_type: Document
     permissions: tuple[str, ...]
 
 
-async def _target(services: Services, client: EntityClient, target_id: str, wanted: Sequence[str]) -> _Target:
-    """What was granted counts as far as the target's type still has it. Raises InvalidScope."""
+async def identify(
+    services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
+) -> EntityClient | None:
+    """Authenticate the entity of a request; None if the client is no entity. Raises NotLicensed and InvalidClient."""
+    features.require(services, entity_types.FEATURE)
+    return await entity_clients.identify(services, authorization, form, hints, base_url)
+
+
+async def exchange(services: Services, call: Call, client: EntityClient, form: Document) -> Document:
+    """Return the token response for an entity. Raises InvalidScope and LambdaFailed."""
+    confirmation = dpop_proofs.confirmation_claim(client.key_thumbprint)
+    scope = form.get("scope", "").strip() or None
+    requested = entity_scopes.parse(scope)
+    targets = [await _get_target(services, client, target_id, names) for target_id, names in requested.items()]
+    permissions = {target.entity["id"]: target.permissions for target in targets}
+    context = EntityTokenContext(client.tenant, client.entity, client.entity_type, permissions, scope, confirmation)
+    has_lambda = token_lambdas.has_client_lambda(client.tenant)
+    populate = functools.partial(_populate, services, call, client, targets) if has_lambda else None
+    issued = await services.tokens.entity_token(context, call.now, populate)
+    if len(issued.token) > jws.MAXIMUM_LENGTH:
+        raise entity_scopes.unknown_target("the targets do not fit into one token")
+    response: Document = {
+        "access_token": issued.token,
+        "expires_in": issued.expires_in,
+        "token_type": dpop_proofs.token_type(confirmation),
+    }
+    return response if scope is None else {**response, "scope": scope}
+
+
+async def _get_target(services: Services, client: EntityClient, target_id: str, requested: Sequence[str]) -> _Target:
+    """Return a target with the granted permissions that its type still defines. Raises InvalidScope."""
     entity = await services.entities.find_cached(client.tenant_id, target_id)
     if entity is None:
         raise entity_scopes.unknown_target(target_id)
-    named = {"entityId": target_id, "recipientEntityId": client.entity_id}
-    grant = await services.entity_grants.find_cached_where(client.tenant_id, named)
+    key = {"entityId": target_id, "recipientEntityId": client.entity_id}
+    grant = await services.entity_grants.find_cached_where(client.tenant_id, key)
     entity_type = await services.entity_types.find_cached(None, entity["type"]["id"])
     if grant is None or entity_type is None:
         raise entity_scopes.unknown_target(target_id)
-    names = rules.permission_names(entity_type)
-    held = [permission for permission in grant["permissions"] if permission in names]
-    return _Target(entity, entity_type, entity_scopes.granted(target_id, wanted, held))
+    defined = entity_rules.permission_names(entity_type)
+    granted = [permission for permission in grant["permissions"] if permission in defined]
+    return _Target(entity, entity_type, entity_scopes.granted(target_id, requested, granted))
 
 
-async def _populated(
+async def _populate(
     services: Services, call: Call, client: EntityClient, targets: Sequence[_Target], claims: Document
 ) -> Document:
-    """The claims as the tenant's lambda leaves them."""
-    recipient = rules.for_lambda(client.entity, client.entity_type)
-    seen = [rules.for_lambda(target.entity, target.entity_type) for target in targets]
+    """Return the claims as changed by the tenant's lambda."""
+    recipient = entity_rules.for_lambda(client.entity, client.entity_type)
+    entities = [entity_rules.for_lambda(target.entity, target.entity_type) for target in targets]
     permissions = {target.entity["id"]: target.permissions for target in targets}
-    return await token_lambdas.client_credentials(services, call, client.tenant, claims, recipient, seen, permissions)
+    return await token_lambdas.client_credentials(
+        services, call, client.tenant, claims, recipient, entities, permissions
+    )

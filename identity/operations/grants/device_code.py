@@ -1,9 +1,9 @@
-"""grant_type=urn:ietf:params:oauth:grant-type:device_code: tokens for a device that a user approved (RFC 8628 3.4)."""
+"""grant_type=urn:ietf:params:oauth:grant-type:device_code: tokens for an approved device (RFC 8628 section 3.4)."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.clients import resource_indicators
@@ -28,45 +28,51 @@ from identity.tokens.access_tokens import TokenContext
 grant_type = DEVICE_GRANT
 parameters = ("device_code", "resource")
 
-_REFUSALS: Mapping[str, tuple[type[OAuth2Error], str | None, str]] = {
+_ERRORS: Final[Mapping[str, tuple[type[OAuth2Error], str | None, str]]] = {
     "Pending": (AuthorizationPending, None, "The user has not decided yet."),
-    "TooFast": (SlowDown, None, "The user has not decided yet, and the device must ask less often."),
-    "Denied": (AccessDenied, "consent_canceled", "The user does not want this device."),
+    "TooFast": (SlowDown, None, "The user has not decided yet. The device polls too frequently."),
+    "Denied": (AccessDenied, "consent_canceled", "The user denied the device."),
     "Expired": (ExpiredToken, None, "The device_code has expired."),
 }
 
 
 async def exchange(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
-    """The token response for a device code that a user approved; the code is used up by it.
+    """Return the token response for an approved device code, and consume the code.
 
-    Raises AuthorizationPending, SlowDown, AccessDenied, ExpiredToken, InvalidRequest and InvalidGrant; a second use
-    takes back what the first one gave.
+    A second use revokes the tokens of the first. Raises AuthorizationPending, SlowDown, AccessDenied, ExpiredToken,
+    InvalidRequest and InvalidGrant.
     """
     device_code = token_responses.required_parameter(form, "device_code", "missing_device_code")
     client = identified.client
-    targets = resource_indicators.parse(form.get("resource"), client.oauth)
-    poll = await services.device_grants.poll(client.tenant_id, device_code, client.client_id, call.now)
+    resources = resource_indicators.parse(form.get("resource"), client.oauth)
+    client_id = client.client_id
+    poll = await services.device_grants.poll(client.tenant_id, device_code, client_id, call.now)
     if poll.given is not None:
-        await token_responses.revoke_issued_tokens(services, call, client, client.tenant_id, poll.given)
+        await token_responses.revoke_issued_tokens(services, call, client, poll.given)
     if poll.outcome != "Approved":
-        raise _refusal(poll)
-    login = dataclasses.replace(await _login(services, call, identified, poll), resources=targets)
-    access_token, answer = await token_responses.issue_tokens(
-        services, call, client, login, poll.grant["device"], pkce_verified=not identified.has_credentials
+        raise _error(poll)
+    context = await _token_context(services, call, identified, poll, resources)
+    access_token, response = await token_responses.issue_tokens(
+        services, call, client, context, poll.grant["device"], pkce_verified=not identified.has_credentials
     )
-    given: Document = {"tokenIds": access_token.token_ids, "userId": login.user["id"]}
-    if "refresh_token_id" in answer:
-        given["refreshTokenId"] = answer["refresh_token_id"]
-    if not await services.device_grants.record_redemption(client.tenant_id, device_code, client.client_id, given):
-        await token_responses.revoke_issued_tokens(services, call, client, client.tenant_id, given)
-    return answer
+    issued = token_responses.issued_document(access_token, response, context.user)
+    if not await services.device_grants.record_redemption(client.tenant_id, device_code, client_id, issued):
+        await token_responses.revoke_issued_tokens(services, call, client, issued)
+    return response
 
 
-async def _login(services: Services, call: Call, identified: IdentifiedClient, poll: DevicePoll) -> TokenContext:
-    """Whom the device was approved by. It is no part of the browser session in which that was done."""
+async def _token_context(
+    services: Services, call: Call, identified: IdentifiedClient, poll: DevicePoll, resources: tuple[str, ...]
+) -> TokenContext:
+    """Return the login of the approving user. It is independent of the browser session that approved the device."""
     client, approval = identified.client, poll.approval
     user = await active_users.get_active_user(
-        services, client.tenant_id, approval["userId"], call.now, InvalidGrant, logging_in_to=client.client_id
+        services,
+        client.tenant_id,
+        approval["userId"],
+        call.now,
+        InvalidGrant,
+        logging_in_to=client.client_id,
     )
     return TokenContext(
         tenant=client.tenant,
@@ -77,12 +83,13 @@ async def _login(services: Services, call: Call, identified: IdentifiedClient, p
         authentication_type=approval["authenticationType"],
         auth_instant=Instant(approval["authInstant"]),
         authentication_methods=tuple(approval["authenticationMethods"]),
+        resources=resources,
         confirmation=dpop_proofs.confirmation_claim(identified.key_thumbprint),
     )
 
 
-def _refusal(poll: DevicePoll) -> OAuth2Error:
-    if poll.outcome not in _REFUSALS:
+def _error(poll: DevicePoll) -> OAuth2Error:
+    if poll.outcome not in _ERRORS:
         return InvalidRequest("invalid_device_code", "The device_code is invalid, or was used before.")
-    kind, reason, description = _REFUSALS[poll.outcome]
-    return kind(reason, description)
+    error_class, reason, description = _ERRORS[poll.outcome]
+    return error_class(reason, description)

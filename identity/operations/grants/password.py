@@ -1,8 +1,7 @@
-"""grant_type=password: the user's own password for tokens (RFC 6749 section 4.3).
+"""grant_type=password: the user's password for tokens (RFC 6749 section 4.3).
 
-RFC 9700 section 2.4 advises against it: an application has it only where its `enabledGrants` names it. Nothing can be
-shown to the user here, so that whatever a page would ask for ends the request: a second factor, a new password, a
-verification, a consent that was not given before.
+RFC 9700 section 2.4 advises against this grant; an application has to enable it. The grant shows no page, so a second
+factor, a password change, a verification or a missing consent fails the request.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ from collections.abc import Mapping
 from identity.call import Call, Document
 from identity.domain.authorization import consent
 from identity.domain.clients import resource_indicators, scopes
-from identity.domain.login import authentication_methods
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import authentication_methods, login_outcomes
 from identity.errors import (
     ChangePasswordRequired,
     InvalidGrant,
@@ -52,111 +50,113 @@ parameters = (
 )
 
 _DEVICE = "metaData.device."
-_REFUSALS: Mapping[type[steps.LoginResult], tuple[str, str]] = {
-    steps.WrongCredentials: ("invalid_user_credentials", "The user credentials are invalid."),
-    steps.Deactivated: ("user_locked", "The user is locked."),
-    steps.AccountLocked: ("login_prevented", "Too many attempts failed: the account is locked."),
-    steps.ActionPrevents: ("login_prevented", "An action on the user prevents the login."),
-    steps.Expired: ("user_expired", "The user has expired."),
-    steps.EmailNotVerified: ("email_verification_required", "The email address has to be verified first."),
-    steps.RegistrationNotVerified: ("registration_verification_required", "The registration has to be verified first."),
+_ERRORS: Mapping[type[login_outcomes.LoginResult], tuple[str, str]] = {
+    login_outcomes.WrongCredentials: ("invalid_user_credentials", "The user credentials are invalid."),
+    login_outcomes.Deactivated: ("user_locked", "The user is locked."),
+    login_outcomes.AccountLocked: ("login_prevented", "Too many attempts failed: the account is locked."),
+    login_outcomes.ActionPrevents: ("login_prevented", "An action on the user prevents the login."),
+    login_outcomes.Expired: ("user_expired", "The user has expired."),
+    login_outcomes.EmailNotVerified: ("email_verification_required", "The email address has to be verified first."),
+    login_outcomes.RegistrationNotVerified: (
+        "registration_verification_required",
+        "The registration has to be verified first.",
+    ),
 }
 
 
 async def exchange(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
-    """The token response for a login id and a password.
+    """Return the token response for a login id and a password.
 
-    Raises InvalidRequest, InvalidScope, InvalidGrant, TwoFactorRequired, ChangePasswordRequired, and Unavailable when
-    too many passwords wait to be compared. What is wrong with a user is told only for the right password.
+    Errors about the user are returned only for the correct password. Raises InvalidRequest, InvalidScope,
+    InvalidGrant, TwoFactorRequired, ChangePasswordRequired, and Unavailable if the password hashing queue is full.
     """
     client = identified.client
-    credentials = _credentials(form)
-    wanted = _wanted(client, form.get("scope"))
-    features.require_request(services, client.application, wanted)
-    targets = resource_indicators.parse(form.get("resource"), client.oauth)
+    credentials = _read_credentials(form)
+    requested_scopes = _requested_scopes(client, form.get("scope"))
+    features.require_request(services, client.application, requested_scopes)
+    resources = resource_indicators.parse(form.get("resource"), client.oauth)
     device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
-    waiting = await device_grants.find_for_token_request(services, call, identified, form)
-    user = await _logged_in(services, call, identified, credentials, device)
-    granted = await scope_consents.get_granted_scopes(services, call, client, user, wanted)
-    found = TokenContext(
+    device_grant = await device_grants.find_for_token_request(services, call, identified, form)
+    user = await _authenticate(services, call, identified, credentials, device)
+    scopes_granted = await scope_consents.get_granted_scopes(services, call, client, user, requested_scopes)
+    context = TokenContext(
         tenant=client.tenant,
         application=client.application,
         user=user,
-        scopes=granted,
+        scopes=scopes_granted,
         grants=(grant_type,),
         authentication_type="PASSWORD",
         auth_instant=call.now,
         confirmation=dpop_proofs.confirmation_claim(identified.key_thumbprint),
         authentication_methods=authentication_methods.of("PASSWORD"),
-        resources=targets,
+        resources=resources,
     )
-    if waiting is not None:
-        await device_grants.approve(services, call, client, waiting, Approver.of(found, granted))
-    _, answer = await token_responses.issue_tokens(services, call, client, found, device, pkce_verified=False)
-    return answer
+    if device_grant is not None:
+        approver = Approver.of(context, scopes_granted)
+        await device_grants.approve(services, call, client, device_grant, approver)
+    _, response = await token_responses.issue_tokens(services, call, client, context, device, pkce_verified=False)
+    return response
 
 
-def _credentials(form: Document) -> Credentials:
-    """`loginId`, the name that the management API has for it, will do for `username`."""
+def _read_credentials(form: Document) -> Credentials:
+    """Read the credentials; `loginId`, its name in the management API, is accepted for `username`."""
     if "username" in form and form.get("loginId", form["username"]) != form["username"]:
         raise InvalidRequest("unknown", "The parameters username and loginId name two different users.")
     name = "loginId" if "loginId" in form else "username"
-    return Credentials(
-        token_responses.required_parameter(form, name, "unknown"),
-        token_responses.required_parameter(form, "password", "unknown"),
-    )
+    login_id = token_responses.required_parameter(form, name, "unknown")
+    return Credentials(login_id, token_responses.required_parameter(form, "password", "unknown"))
 
 
-def _wanted(client: Client, requested: str | None) -> tuple[str, ...]:
-    """The scopes that the application's policies leave.
+def _requested_scopes(client: Client, requested: str | None) -> tuple[str, ...]:
+    """Return the requested scopes that the application's policies allow. Raises InvalidScope.
 
-    Nobody can be asked here: where the user would have to be in any case, the request ends before a password is
-    compared; where an answer may be remembered, it is looked for after the login.
+    An application that prompts for consent at every login fails before the password is verified; if it remembers
+    decisions, the decision is checked after the login.
     """
-    kept = scopes.apply_policy(scopes.parse(requested), client.oauth, client.application["scopes"])
-    asked = consent.scopes_to_ask_for(client.application, kept)
-    if asked and not consent.remembers_decisions(client.application):
-        raise scope_consents.consent_required(asked)
-    return kept
+    allowed = scopes.apply_policy(scopes.parse(requested), client.oauth, client.application["scopes"])
+    missing = consent.scopes_to_ask_for(client.application, allowed)
+    if missing and not consent.remembers_decisions(client.application):
+        raise scope_consents.consent_required(missing)
+    return allowed
 
 
-async def _logged_in(
+async def _authenticate(
     services: Services, call: Call, identified: IdentifiedClient, credentials: Credentials, device: Mapping[str, str]
 ) -> Document:
-    """The user, as the login leaves it. Webhooks learn of the device that the request names."""
-    info = {f"device{name.capitalize()}": value for name, value in device.items()}
+    """Return the authenticated user. The login's events describe the device that the request names."""
+    event_info = {f"device{name.capitalize()}": value for name, value in device.items()}
     client = identified.client
-    inside = dataclasses.replace(
-        call, tenant_id=client.tenant_id, event_info=info, is_client_authenticated=identified.has_credentials
+    call = dataclasses.replace(
+        call, tenant_id=client.tenant_id, event_info=event_info, is_client_authenticated=identified.has_credentials
     )
     try:
-        result = await password_login.authenticate(services, inside, credentials, client.application)
+        result = await password_login.authenticate(services, call, credentials, client.application)
     except WebhookTransactionFailed as error:
-        raise InvalidGrant("unknown", "A webhook refused this login.") from error
+        raise InvalidGrant("unknown", "A webhook rejected this login.") from error
     except LoginPrevented as error:
         raise InvalidGrant("login_prevented", " ".join(error.messages)) from error
-    if isinstance(result, steps.SecondFactorRequired):
-        raise await _second_factor(services, inside, client, result)
-    if isinstance(result, steps.PasswordChangeRequired):
-        raise await _change_required(services, inside, client, result)
-    if not isinstance(result, steps.LoggedIn):
-        raise _refusal(result)
+    if isinstance(result, login_outcomes.SecondFactorRequired):
+        raise await _second_factor_required(services, call, client, result)
+    if isinstance(result, login_outcomes.PasswordChangeRequired):
+        raise await _password_change_required(services, call, client, result)
+    if not isinstance(result, login_outcomes.LoggedIn):
+        raise _error(result)
     return result.user
 
 
-async def _second_factor(
-    services: Services, call: Call, client: Client, result: steps.SecondFactorRequired
+async def _second_factor_required(
+    services: Services, call: Call, client: Client, result: login_outcomes.SecondFactorRequired
 ) -> TwoFactorRequired:
-    """What a login that waits for a second factor, and ends at /api/two-factor/login, is told."""
-    waiting = await two_factor_challenges.challenge_login(services, call, client, result)
-    extra = {"two_factor_id": waiting["twoFactorId"], "two_factor_methods": waiting["methods"]}
+    """Return the error with a two-factor challenge, which /api/two-factor/login completes."""
+    challenge = await two_factor_challenges.challenge_login(services, call, client, result)
+    extra = {"two_factor_id": challenge["twoFactorId"], "two_factor_methods": challenge["methods"]}
     return TwoFactorRequired(None, "A second factor is required.", extra=extra)
 
 
-async def _change_required(
-    services: Services, call: Call, client: Client, result: steps.PasswordChangeRequired
+async def _password_change_required(
+    services: Services, call: Call, client: Client, result: login_outcomes.PasswordChangeRequired
 ) -> OAuth2Error:
-    """The refusal with the id that changes the password."""
+    """Return the error with the id that changes the password."""
     change_id = await password_changes.issue_required_change_id(
         services, call, client.tenant, result.user, reason=result.reason, application=client.application
     )
@@ -166,10 +166,12 @@ async def _change_required(
     )
 
 
-def _refusal(
-    result: steps.WrongCredentials | steps.TooManyAttempts | steps.AccountLocked | steps.Halt,
+def _error(
+    result: login_outcomes.WrongCredentials
+    | login_outcomes.TooManyAttempts
+    | login_outcomes.AccountLocked
+    | login_outcomes.Halt,
 ) -> OAuth2Error:
-    """What stands between a user and the tokens, in the words of the API."""
-    if isinstance(result, steps.TooManyAttempts):
+    if isinstance(result, login_outcomes.TooManyAttempts):
         return InvalidGrant("unknown", f"Too many attempts failed. Try again in {result.wait_seconds} seconds.")
-    return InvalidGrant(*_REFUSALS[type(result)])
+    return InvalidGrant(*_ERRORS[type(result)])

@@ -1,18 +1,18 @@
-"""grant_type=refresh_token: new tokens for a refresh token (RFC 6749 section 6, RFC 9700 section 4.14.2)."""
+"""grant_type=refresh_token: exchange a refresh token for new tokens (RFC 6749 section 6, RFC 9700 section 4.14.2)."""
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 
 import structlog
 
 from identity.call import Call, Document
 from identity.domain.authorization.claims_request import ClaimsRequest
-from identity.domain.clients import refresh_tokens as rules
+from identity.domain.clients import refresh_tokens as refresh_token_rules
 from identity.domain.clients import resource_indicators, scopes, security_profiles
+from identity.domain.clients.refresh_tokens import RefreshToken
 from identity.errors import InvalidGrant, InvalidRequest, InvalidScope, WebhookTransactionFailed
-from identity.events.changes import Event
-from identity.instants import Instant
+from identity.events.changes import Change, Event
 from identity.operations.authorization import device_grants
 from identity.operations.authorization.device_grants import Approver
 from identity.operations.clients import active_users, dpop_proofs
@@ -34,155 +34,159 @@ parameters = ("refresh_token", "scope", "access_token", "expires_in", "user_code
 
 
 class _NotRotatedError(Exception):
-    """Somebody else rotated or ended the token between our reading and our writing; nothing of ours is kept."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Exchange:
-    """What one exchange works on."""
-
-    client: Client
-    policy: rules.RefreshTokenPolicy
-    presented: PresentedRefreshToken
-    user: Document
-
-    @property
-    def record(self) -> Document:
-        """The refresh token's record."""
-        return self.presented.record
-
-    @property
-    def rotates(self) -> bool:
-        """Whether this use gives the token a new value; one that was rotated out just now does not do so again."""
-        return self.policy.is_one_time and self.presented.is_current
+    """A concurrent request rotated or revoked the token; this transaction is rolled back."""
 
 
 async def exchange(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
-    """The token response for a refresh token.
+    """Return the token response for a refresh token.
 
-    Raises InvalidRequest, InvalidClient, InvalidScope, and InvalidGrant, also when a webhook vetoes the refresh.
+    Raises InvalidRequest, InvalidClient, InvalidScope, and InvalidGrant, also if a webhook rejects the refresh.
     """
     value = token_responses.required_parameter(form, "refresh_token", "missing_refresh_token")
     client = identified.client
     presented = await services.refresh_tokens.find_by_value(client.tenant_id, value, call.now)
     if presented is None or presented.record.get("applicationId") != client.client_id:
         raise _not_found()
-    record = presented.record
-    identified.require(grant_type, pkce_verified=bool(record["private"].get("hasProof")))
-    _require_key(identified, record)
+    refresh_token = RefreshToken.from_record(presented.record)
+    identified.require(grant_type, pkce_verified=refresh_token.pkce_verified)
+    _require_key(identified, refresh_token)
     try:
-        return await refreshed(services, call, identified, presented, form)
+        return await refresh(services, call, identified, presented, form)
     except WebhookTransactionFailed as error:
-        raise InvalidGrant("unknown", "A webhook refused this refresh.") from error
+        raise InvalidGrant("unknown", "A webhook rejected this refresh.") from error
 
 
-async def refreshed(
+async def refresh(
     services: Services, call: Call, identified: IdentifiedClient, presented: PresentedRefreshToken, form: Document
 ) -> Document:
-    """The token response, once client and token belong together and whoever asks may use it.
+    """Return the token response, after the caller has verified that the client may use the token.
 
     Raises InvalidRequest, InvalidGrant, InvalidScope and WebhookTransactionFailed.
     """
-    client, record, value = identified.client, presented.record, form["refresh_token"]
-    policy = client.refresh_policy
-    await _require_unspent(services, call, client, policy, presented)
-    user = await active_users.get_active_user(services, client.tenant_id, record["userId"], call.now, InvalidGrant)
-    granted = await _granted(services, call, client, record, user)
+    client, record = identified.client, presented.record
+    refresh_token = RefreshToken.from_record(record)
+    await _require_unspent(services, call, client, presented)
+    user = await active_users.get_active_user(services, client.tenant_id, refresh_token.user_id, call.now, InvalidGrant)
+    granted = await _granted_scopes(services, call, client, record, user)
     narrowed = scopes.narrow(scopes.parse(form.get("scope")), granted) or granted
-    ttl = _expires_in(form.get("expires_in"), ttl_seconds(client.tenant, client.application))
-    waiting = await device_grants.find_for_token_request(services, call, identified, form)
-    login = TokenContext(
+    ttl = _lifetime_seconds(form.get("expires_in"), ttl_seconds(client.tenant, client.application))
+    device_grant = await device_grants.find_for_token_request(services, call, identified, form)
+    context = TokenContext(
         tenant=client.tenant,
         application=client.application,
         user=user,
         scopes=narrowed,
-        grants=(*record["private"].get("grants", ()), grant_type),
+        grants=(*refresh_token.grants, grant_type),
         authentication_type="REFRESH_TOKEN",
-        auth_instant=Instant(record["private"].get("authInstant", record["insertInstant"])),
+        auth_instant=refresh_token.auth_instant,
         refresh_token_id=record["id"],
-        sso_session_id=record["private"].get("ssoSessionId"),
-        authentication_methods=tuple(record["private"].get("authenticationMethods", ())),
-        claims_request=ClaimsRequest.of(record["private"].get("claims")),
-        resources=resource_indicators.for_refresh(
-            form.get("resource"), record["metaData"].get("resources", ()), client.oauth
-        ),
+        sso_session_id=refresh_token.sso_session_id,
+        authentication_methods=refresh_token.authentication_methods,
+        claims_request=ClaimsRequest.from_document(refresh_token.claims),
+        resources=resource_indicators.for_refresh(form.get("resource"), refresh_token.resources, client.oauth),
         confirmation=dpop_proofs.confirmation_claim(identified.key_thumbprint),
     )
-    access_token, answer = await token_responses.issue_access_token(services, call, login, ttl=ttl)
-    event = _refreshed(client, user, value, access_token.token, form.get("access_token"))
-    record = await _written(services, call, _Exchange(client, policy, presented, user), event)
-    if waiting is not None:
-        await device_grants.approve(services, call, client, waiting, Approver.of(login, narrowed))
-    if policy.is_one_time:
-        answer |= {"refresh_token": record["token"], "refresh_token_id": record["id"]}
+    access_token, response = await token_responses.issue_access_token(services, call, context, ttl=ttl)
+    event = _refresh_event(client, user, form, access_token.token)
+    record = await _commit_use(services, call, client, presented, user, event)
+    if device_grant is not None:
+        await device_grants.approve(services, call, client, device_grant, Approver.of(context, narrowed))
+    if client.refresh_policy.is_one_time:
+        response |= {"refresh_token": record["token"], "refresh_token_id": record["id"]}
     if narrowed != granted:
-        answer["scope"] = scopes.join(narrowed)
-    return answer
+        response["scope"] = scopes.join(narrowed)
+    return response
 
 
-def _require_key(identified: IdentifiedClient, record: Document) -> None:
-    """A client that does not authenticate has to prove, at each use, the key that the token was issued to.
+def _require_key(identified: IdentifiedClient, refresh_token: RefreshToken) -> None:
+    """Raise InvalidGrant if a public client does not prove the key that its refresh token is bound to.
 
-    The token of one that authenticates is bound by that (RFC 9449 section 5).
+    The token of a client that authenticates is bound by its authentication (RFC 9449 section 5).
     """
-    bound = record["private"].get("dpopJkt")
-    if bound is not None and bound != identified.key_thumbprint and not identified.has_credentials:
-        raise InvalidGrant("unknown", "The refresh token is bound to a key, which the request does not prove to have.")
+    bound_key = refresh_token.dpop_jkt
+    if bound_key is not None and bound_key != identified.key_thumbprint and not identified.has_credentials:
+        raise InvalidGrant("unknown", "The refresh token is bound to a key for which the request has no DPoP proof.")
 
 
-async def _require_unspent(
-    services: Services, call: Call, client: Client, policy: rules.RefreshTokenPolicy, presented: PresentedRefreshToken
-) -> None:
-    """A value that was rotated out counts for the grace period only; later its use is theft, here or earlier."""
+async def _require_unspent(services: Services, call: Call, client: Client, presented: PresentedRefreshToken) -> None:
+    """Raise InvalidGrant for a rotated value outside the grace period, whose reuse indicates theft."""
+    policy = client.refresh_policy
     if presented.is_current or (policy.is_one_time and presented.is_graced(policy.grace_seconds, call.now)):
         return
-    await _reused(services, call, client, policy, presented.record)
+    await _revoke_on_reuse(services, call, client, presented.record)
     raise _not_found()
 
 
-async def _reused(
-    services: Services, call: Call, client: Client, policy: rules.RefreshTokenPolicy, record: Document
-) -> None:
-    if policy.is_one_time and security_profiles.revokes_on_reuse(client.tenant, client.application):
+async def _revoke_on_reuse(services: Services, call: Call, client: Client, record: Document) -> None:
+    is_one_time = client.refresh_policy.is_one_time
+    if is_one_time and security_profiles.revokes_on_reuse(client.tenant, client.application):
         user = await services.users.find_cached(client.tenant_id, record["userId"])
         await token_responses.revoke_refresh_token(services, call, client, user, record["id"])
 
 
-async def _granted(services: Services, call: Call, client: Client, record: Document, user: Document) -> tuple[str, ...]:
-    """The stored scopes, as far as the application knows them now; under Reject an unknown one ends the token."""
-    stored = tuple(record["metaData"].get("scopes", ()))
+async def _granted_scopes(
+    services: Services, call: Call, client: Client, record: Document, user: Document
+) -> tuple[str, ...]:
+    """Return the granted scopes that the application still knows; under policy Reject an unknown one revokes the token.
+
+    Raises InvalidScope.
+    """
     try:
-        return scopes.apply_policy(stored, client.oauth, client.application["scopes"])
+        granted = RefreshToken.from_record(record).scopes
+        return scopes.apply_policy(granted, client.oauth, client.application["scopes"])
     except InvalidScope:
         await token_responses.revoke_refresh_token(services, call, client, user, record["id"])
         raise
 
 
-async def _written(services: Services, call: Call, exchange_: _Exchange, event: Event) -> Document:
-    """Rotate the token, or note its use, together with the event. Raises InvalidGrant and WebhookTransactionFailed."""
-
-    async def write(session: Session | None) -> Document:
-        found = await _used(services, call, exchange_, session)
-        await _record_login(services, call, exchange_, session)
-        return found
-
-    client = exchange_.client
+async def _commit_use(
+    services: Services, call: Call, client: Client, presented: PresentedRefreshToken, user: Document, event: Event
+) -> Document:
+    """Commit a use and its event, and return the record. Raises InvalidGrant and WebhookTransactionFailed."""
+    change = Change(
+        writes=[functools.partial(_write_use, services, call, client, presented, user)], before_commit=[event]
+    )
     try:
-        return await services.bus.perform(call.within(client.tenant_id), write, offered=[event])
+        (record,) = await services.bus.commit(call.within(client.tenant_id), change)
     except _NotRotatedError as error:
-        await _reused(services, call, client, exchange_.policy, exchange_.record)
+        await _revoke_on_reuse(services, call, client, presented.record)
         raise _not_found() from error
+    found: Document = record
+    return found
 
 
-async def _used(services: Services, call: Call, exchange_: _Exchange, session: Session | None) -> Document:
-    """The record after this use. Raises _NotRotatedError.
+async def _write_use(
+    services: Services,
+    call: Call,
+    client: Client,
+    presented: PresentedRefreshToken,
+    user: Document,
+    session: Session | None,
+) -> Document:
+    """Rotate the token or record its use, and record the login. Raises _NotRotatedError."""
+    record = await _update_token(services, call, client, presented, session)
+    try:
+        await login_records.add(services, call, user, client.client_id, session)
+    except OUTAGES as error:
+        if session is not None:
+            raise
+        # The token is rotated: without a response the client would present the old value, which looks like theft.
+        _log.warning("login record lost: its store is unavailable", error=type(error).__name__)
+    return record
 
-    A use that changes nothing is not written again within a minute of another; where a webhook was asked meanwhile it
-    is, because that also finds out whether the token was revoked in the time the webhook took.
+
+async def _update_token(
+    services: Services, call: Call, client: Client, presented: PresentedRefreshToken, session: Session | None
+) -> Document:
+    """Rotate the token or record its use, and return the record. Raises _NotRotatedError.
+
+    A use that changes nothing is recorded once a minute. In a transaction it always is: webhooks were called in the
+    meantime, and the write detects whether the token was revoked during that time.
     """
-    tenant_id, policy, record = exchange_.client.tenant_id, exchange_.policy, exchange_.record
-    changes_nothing = not (policy.is_one_time or policy.is_sliding)
-    if session is None and changes_nothing and rules.is_use_recorded(record, call.origin.ip_address, call.now):
+    policy, record, tokens = client.refresh_policy, presented.record, services.refresh_tokens
+    is_unchanged = not (policy.is_one_time or policy.is_sliding)
+    is_recorded = is_unchanged and refresh_token_rules.is_use_recorded(record, call.origin.ip_address, call.now)
+    if session is None and is_recorded:
         return record
     started = policy.start(record, call.now)
     expires = policy.expires(record["insertInstant"], started) if policy.is_sliding else record["expiresAt"]
@@ -191,44 +195,36 @@ async def _used(services: Services, call: Call, exchange_: _Exchange, session: S
         "metaData.device.lastAccessedAddress": call.origin.ip_address,
         "metaData.device.lastAccessedInstant": call.now,
     }
-    store, presented, grace = services.refresh_tokens, exchange_.presented, policy.grace_seconds
-    if exchange_.rotates:
-        rotation = await store.rotate(
-            tenant_id, presented, changes, expires, call.now, grace_seconds=grace, session=session
+    # A value in its grace period does not rotate the token again.
+    if policy.is_one_time and presented.is_current:
+        grace = policy.grace_seconds
+        rotation = await tokens.rotate(
+            client.tenant_id, presented, changes, expires, call.now, grace_seconds=grace, session=session
         )
-        found = rotation.record if rotation.outcome in {"rotated", "graced"} else None
+        updated = rotation.record if rotation.outcome in {"rotated", "graced"} else None
     else:
-        found = await store.record_use(tenant_id, presented, changes, expires, session)
-    if found is None:
+        updated = await tokens.record_use(client.tenant_id, presented, changes, expires, session)
+    if updated is None:
         raise _NotRotatedError
-    return found
+    return updated
 
 
-async def _record_login(services: Services, call: Call, exchange_: _Exchange, session: Session | None) -> None:
-    try:
-        await login_records.add(services, call, exchange_.user, exchange_.client.client_id, session)
-    except OUTAGES as error:
-        if session is not None:
-            raise
-        # The token has its new value: who is not told of it would show the old one again, as a thief would.
-        _log.warning("a login record was lost: its store is away", error=type(error).__name__)
-
-
-def _expires_in(wanted: str | None, ttl: int) -> int:
-    if wanted is None:
+def _lifetime_seconds(requested: str | None, ttl: int) -> int:
+    """Return the requested lifetime, at most `ttl` seconds. Raises InvalidRequest."""
+    if requested is None:
         return ttl
-    if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 12 and 0 < int(wanted) <= ttl):
+    if not (requested.isascii() and requested.isdigit() and len(requested) < 12 and 0 < int(requested) <= ttl):
         raise InvalidRequest("invalid_expires_in", f"The expires_in must be between 1 and {ttl}.")
-    return int(wanted)
+    return int(requested)
 
 
-def _refreshed(client: Client, user: Document, value: str, token: str, original: str | None) -> Event:
+def _refresh_event(client: Client, user: Document, form: Document, token: str) -> Event:
     return Event(
         "jwt.refresh",
         {
             "applicationId": client.client_id,
-            "original": original,
-            "refreshToken": value,
+            "original": form.get("access_token"),
+            "refreshToken": form["refresh_token"],
             "token": token,
             "userId": user["id"],
         },

@@ -1,6 +1,8 @@
-"""The tokens that a client shows at the introspection and revocation endpoints: which of ours they are, and whose."""
+"""Issued tokens as clients present them for introspection and revocation."""
 
 from __future__ import annotations
+
+import functools
 
 from identity.call import Call, Document
 from identity.errors import InvalidClient
@@ -23,12 +25,11 @@ REFRESH_TOKEN = "refresh_token"  # noqa: S105
 async def find_jwt(
     services: Services, call: Call, client: Client | EntityClient, token: str
 ) -> VerifiedToken | VerifiedEntityToken | None:
-    """The access or ID token, if it is one of the client's tenant and still alive; whether it is revoked is not asked.
+    """Return an access or ID token of the client's tenant that has not expired; revocation is not checked.
 
-    A token of an entity is also that of the entities that it is for. Raises InvalidClient for one that was issued to
-    other clients only.
+    The token of an entity also belongs to its target entities. Raises InvalidClient for a token of other clients.
     """
-    find_client = _within(client.tenant_id, clients.client_finder(services))
+    find_client = functools.partial(_find_client_of_tenant, client.tenant_id, clients.client_finder(services))
     find_entity = entity_clients.entity_finder(services, client.tenant_id)
     found = await services.tokens.verify_any_access_token(token, find_client, find_entity, call.now)
     if found is Rejection.INVALID:
@@ -45,9 +46,9 @@ async def find_jwt(
 async def find_refresh_token(
     services: Services, call: Call, client: Client, token: str
 ) -> PresentedRefreshToken | None:
-    """The live record of a refresh token, by its present value or by one that was rotated out lately.
+    """Return the live record of a refresh token, by its current or a recently rotated value.
 
-    Raises InvalidClient for one of another client.
+    Raises InvalidClient for the token of another client.
     """
     presented = await services.refresh_tokens.find_by_value(client.tenant_id, token, call.now)
     if presented is None or not (presented.is_current or presented.spent_instant is not None):
@@ -56,14 +57,11 @@ async def find_refresh_token(
     return presented
 
 
-def _within(tenant_id: TenantId, find_client: FindClient) -> FindClient:
-    """The clients of one tenant: a token of another tenant is nothing here."""
-
-    async def find(client_id: str) -> tuple[Document, Document] | None:
-        found = await find_client(client_id)
-        return found if found is not None and found[0]["id"] == tenant_id else None
-
-    return find
+async def _find_client_of_tenant(
+    tenant_id: TenantId, find_client: FindClient, client_id: str
+) -> tuple[Document, Document] | None:
+    found = await find_client(client_id)
+    return found if found is not None and found[0]["id"] == tenant_id else None
 
 
 def _require(is_own: bool) -> None:

@@ -1,4 +1,4 @@
-"""The tokens that creating a user or a registration answers with, and those of a login to a tenant alone."""
+"""Tokens over the API: for a new user or registration, and for logins to a tenant without an application."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import structlog
 
 from identity.call import Call, Document
 from identity.domain.clients import security_profiles
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.domain.login.login_outcomes import Authenticated
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.errors import LambdaFailed, Unavailable
 from identity.ids import TenantId, new_id
 from identity.instants import later, numeric_date
@@ -27,26 +27,25 @@ _log = structlog.get_logger(__name__)
 async def issue_tokens(
     services: Services, call: Call, user: Document, application: Document | None, authentication_type: str
 ) -> Document:
-    """`token` and `tokenExpirationInstant`, for the application or, without one, of the tenant alone.
+    """Return `token` and `tokenExpirationInstant` for the application; without one, of the tenant alone.
 
-    With `refreshToken` and `refreshTokenId` where the user is registered for an application that gives them. There is
-    nothing for a user who could not log in: who is locked out, has a second factor to show, or something to verify.
+    Adds `refreshToken` and `refreshTokenId` if the user is registered for an application that issues them. Returns
+    nothing for a user who could not log in (locked, second factor or verification required), for an application that
+    issues tokens at the token endpoint only, and when signing or a lambda fails: the created object stays created.
 
-    A token without an audience is good for whoever verifies it with the published keys, and for no endpoint of ours.
-    Empty for an application whose tokens come from the token endpoint alone; and when the key to sign with is gone or
-    a lambda fails: what was created stays created.
+    A token of the tenant has no audience: verifiers of the published keys accept it, our own endpoints do not.
     """
     if application is not None and not security_profiles.allows_tokens_by_api(application):
         return {}
     tenant = await services.tenants.get_cached(None, TenantId(user["tenantId"]))
-    if _is_kept_out(Authenticated(tenant, application, user, call.now)):
+    if _requires_login_step(Authenticated(tenant, application, user, call.now)):
         return {}
     if application is None:
         return await issue_tenant_token(services, call, tenant, user, authentication_type)
     try:
-        return await _of_application(services, call, Client(tenant, application), user, authentication_type)
+        return await _issue_application_tokens(services, call, Client(tenant, application), user, authentication_type)
     except (LookupError, ValueError, LambdaFailed, Unavailable) as error:
-        return _none(tenant, error)
+        return _log_failure(tenant, error)
 
 
 async def issue_tenant_token(
@@ -58,23 +57,23 @@ async def issue_tenant_token(
     try:
         token = await services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], claims, tenant)
     except (LookupError, ValueError) as error:
-        return _none(tenant, error)
+        return _log_failure(tenant, error)
     return {"token": token, "tokenExpirationInstant": later(call.now, seconds=ttl_seconds)}
 
 
-async def _of_application(
+async def _issue_application_tokens(
     services: Services, call: Call, client: Client, user: Document, authentication_type: str
 ) -> Document:
-    """The tokens for an application; no refresh token stays behind when the access token fails."""
-    login = TokenContext(client.tenant, client.application, user, (), (), authentication_type, call.now)
-    is_registered = rules.find_registration(user, client.client_id) is not None
+    """Issue the tokens for an application; the refresh token is revoked if the access token fails."""
+    context = TokenContext(client.tenant, client.application, user, (), (), authentication_type, call.now)
+    is_registered = user_rules.find_registration(user, client.client_id) is not None
     if not is_registered or not client.application["loginConfiguration"]["generateRefreshTokens"]:
-        issued = await token_lambdas.access_token(services, call, login)
+        issued = await token_lambdas.access_token(services, call, context)
         return {"token": issued.token, "tokenExpirationInstant": later(call.now, seconds=issued.expires_in)}
-    record = await token_responses.issue_refresh_token(services, call, client, login, {}, pkce_verified=False)
+    record = await token_responses.issue_refresh_token(services, call, client, context, {}, pkce_verified=False)
     try:
-        login = dataclasses.replace(login, refresh_token_id=record["id"])
-        issued = await token_lambdas.access_token(services, call, login)
+        context = dataclasses.replace(context, refresh_token_id=record["id"])
+        issued = await token_lambdas.access_token(services, call, context)
     except BaseException:
         await services.refresh_tokens.revoke(client.tenant_id, record["id"])
         raise
@@ -83,19 +82,21 @@ async def _of_application(
     return {"token": issued.token, "tokenExpirationInstant": expires, **refresh}
 
 
-def _none(tenant: Document, error: Exception) -> Document:
-    _log.warning("a login, a new user or a registration has no token", tenant=tenant["id"], reason=str(error))
+def _log_failure(tenant: Document, error: Exception) -> Document:
+    _log.warning("no token issued over the API", tenant=tenant["id"], reason=str(error))
     return {}
 
 
-def _is_kept_out(login: Authenticated) -> bool:
-    """Whether a login would end otherwise than in tokens; a password that has to be changed waits for the next one.
+def _requires_login_step(login: Authenticated) -> bool:
+    """Whether a login would not end in tokens. Required password changes are left to the next login.
 
-    A new user who has yet to add a second factor is let in as well: there was no login to add it in.
+    A new user without a second factor may have tokens even if one is required: there was no login to set it up in.
     """
-    halt = steps.find_halt(login)
-    waits = isinstance(halt, steps.SecondFactorRequired) and bool(login.user["twoFactor"]["methods"])
-    return isinstance(halt, steps.Barred) or waits or steps.find_verification_gate(login) is not None
+    requirement = login_outcomes.find_halt(login)
+    if isinstance(requirement, login_outcomes.SecondFactorRequired) and login.user["twoFactor"]["methods"]:
+        return True
+    is_barred = isinstance(requirement, login_outcomes.Barred)
+    return is_barred or login_outcomes.find_verification_gate(login) is not None
 
 
 def _claims(call: Call, tenant: Document, user: Document, authentication_type: str, ttl_seconds: int) -> Document:

@@ -1,4 +1,4 @@
-"""The userinfo endpoint (OpenID Connect Core 5.3): what the bearer of an access token may know of its user."""
+"""The userinfo endpoint (OpenID Connect Core 5.3): the claims about the user of an access token."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ from identity.call import Call, Document
 from identity.domain.authorization import jwt_claims
 from identity.domain.clients import scopes
 from identity.errors import InvalidToken
-from identity.operations.clients import bearer_tokens, dpop_proofs
+from identity.operations.clients import bearer_tokens
 from identity.operations.clients.bearer_tokens import Bearer
+from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.operations.lambdas import token_lambdas
 from identity.services import Services
 
 
 async def userinfo(
-    services: Services, call: Call, token: str | None, proof: dpop_proofs.PresentedDpopProof | None = None
+    services: Services, call: Call, token: str | None, dpop_proof: PresentedDpopProof | None = None
 ) -> Document:
-    """The claims about the user. `proof` is for a token that came with the scheme DPoP.
+    """Return the claims about the user; `dpop_proof` comes with the authorization scheme DPoP.
 
-    Raises InvalidToken, UnprovenToken and LambdaFailed.
+    Raises InvalidToken, InvalidDpopProofAtResource and LambdaFailed.
     """
-    return await claims_of(services, call, await bearer_tokens.verify(services, call, token, proof))
+    return await claims_of(services, call, await bearer_tokens.verify(services, call, token, dpop_proof))
 
 
-async def claims_of(services: Services, call: Call, found: Bearer) -> Document:
-    """The claims about the user of a verified access token. Raises InvalidToken and LambdaFailed."""
-    application, granted = found.token.application, found.token.scopes
-    if jwt_claims.is_strict(application) and scopes.OPENID not in granted:
+async def claims_of(services: Services, call: Call, bearer: Bearer) -> Document:
+    """Return the claims about the user of a verified access token. Raises InvalidToken and LambdaFailed."""
+    token, application = bearer.token, bearer.token.application
+    if jwt_claims.is_strict(application) and scopes.OPENID not in token.scopes:
         raise InvalidToken("missing_required_scope", "The access token lacks the scope openid.")
-    answer = jwt_claims.userinfo_claims(found.user, application, found.token.claims, granted)
-    return await token_lambdas.userinfo(services, call, application, found.user, found.token.claims, answer)
+    claims = jwt_claims.userinfo_claims(bearer.user, application, token.claims, token.scopes)
+    return await token_lambdas.userinfo(services, call, application, bearer.user, token.claims, claims)

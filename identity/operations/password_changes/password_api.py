@@ -96,7 +96,7 @@ async def check_user(services: Services, call: Call, token: str | None, login_id
         _require_no_trust_token(await services.tenants.get(None, TenantId(user["tenantId"])), user)
         return
     bearer = await bearer_tokens.verify(services, call, token)
-    bearer.require_reach()
+    bearer.require_usable_for()
     _require_no_trust_token(bearer.token.tenant, bearer.user)
 
 
@@ -146,7 +146,7 @@ async def change_by_token(services: Services, call: Call, body: Document, token:
     """
     request = services.schemas[_CHANGE].read(body)
     bearer = await bearer_tokens.verify(services, call, token)
-    bearer.require_reach()
+    bearer.require_usable_for()
     tenant, user = bearer.token.tenant, bearer.user
     if "currentPassword" not in request:
         raise Invalid.field("missing", "currentPassword", "You must specify the [currentPassword] property.")

@@ -94,7 +94,7 @@ async def insert(
 async def retrieve_by_token(services: Services, call: Call, token: str | None) -> Document:
     """Return the user that an access token was issued to, in API form. Raises InvalidToken."""
     bearer = await bearer_tokens.verify(services, call, token)
-    bearer.require_reach()
+    bearer.require_usable_for()
     return await user_views.answer(services, bearer.user)
 
 

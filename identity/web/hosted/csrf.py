@@ -36,7 +36,7 @@ def browser(handler: OAuth2Handler) -> str:
 def is_valid(handler: OAuth2Handler, token: str) -> bool:
     """Whether a token was issued to this browser and the request comes from our own origin."""
     secret = handler.cookie(COOKIE)
-    return bool(secret) and same_secret(token, fingerprint(secret)) and not handler.is_from_elsewhere()
+    return bool(secret) and same_secret(token, fingerprint(secret)) and not handler.is_cross_origin()
 
 
 def has_valid_token(handler: OAuth2Handler, form: Mapping[str, str]) -> bool:

@@ -30,7 +30,7 @@ class DeviceAuthorizeHandler(OAuth2Handler):
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Give a device its codes."""
-        identified = await self.identified(form, tenant_id)
+        identified = await self.identify_client(form, tenant_id)
         return Reply(await device_authorization.begin(self.services, call, identified, form), headers=_NOT_KEPT)
 
     def refuse(self, error: ServiceError) -> None:
@@ -52,7 +52,7 @@ class UserCodeHandler(OAuth2Handler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Describe the device that shows a user code."""
         if not isinstance(call.caller, ApiKeyCaller):
-            identified = await self.identified(form, tenant_id)
+            identified = await self.identify_client(form, tenant_id)
             return Reply(
                 await device_codes.describe_for_client(self.services, call, identified, form), headers=_NOT_KEPT
             )
@@ -109,7 +109,7 @@ class ApproveHandler(OAuth2Handler):
     async def named_client(self, form: Document, tenant_id: str | None) -> IdentifiedClient:
         """The client; the official libraries send their API key along in the header, which says nothing here."""
         if self.request.headers.get("Authorization", "")[:6].lower() == "basic " or "client_id" not in form:
-            return await self.identified(form, tenant_id)
+            return await self.identify_client(form, tenant_id)
         hints, base_url = self.tenant_hints(tenant_id, form), self.addresses.base_url(self.request)
         return await client_authentication.identify(self.services, "", form, hints, base_url)
 

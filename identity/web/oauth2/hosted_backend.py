@@ -185,7 +185,7 @@ class RefreshHandler(_ScriptHandler):
         given, origin = self.parameters(_REFRESH), self.page_origin()
         client = await self.client(call, given, client_id)
         hosted_backend.require_origin(self.services, origin, client.application)
-        if origin is None and self.is_from_elsewhere():
+        if origin is None and self.is_cross_origin():
             raise InvalidRequest("invalid_origin", "The request comes from another origin, which it does not name.")
         self.admit(origin)
         tokens = await hosted_backend.refresh(

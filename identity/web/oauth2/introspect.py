@@ -1,4 +1,4 @@
-"""`/oauth2/introspect`: what a token is worth now (RFC 7662)."""
+"""`/oauth2/introspect`: the introspection endpoint (RFC 7662)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class IntrospectHandler(OAuth2Handler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Describe a token of the client."""
         form = introspection.with_client_id(form, self.request.headers.get("Authorization", ""))
-        client = await self.identified_any(form, tenant_id)
+        client = await self.identify_client_or_entity(form, tenant_id)
         answer = await introspection.introspect(self.services, call, client, form)
         return Reply(answer, headers={"Pragma": "no-cache"})
 

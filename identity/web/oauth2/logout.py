@@ -52,7 +52,7 @@ class LogoutHandler(PageHandler):
     def requested_by(self, token: str | None) -> logout.Origin:
         """Where the request comes from; a form whose CSRF token is invalid counts as that of another site."""
         if token is None:
-            return logout.Origin(self.is_from_elsewhere(), self.is_cross_site())
+            return logout.Origin(self.is_cross_origin(), self.is_cross_site())
         return logout.SAME_ORIGIN if csrf.is_valid(self, token) else logout.CROSS_SITE
 
     async def confirmation(self, given: Document, outcome: logout.ConfirmationRequired) -> Reply:

@@ -1,4 +1,4 @@
-"""`/oauth2/par`: authorization requests that a client pushes (RFC 9126 section 2)."""
+"""`/oauth2/par`: pushed authorization requests (RFC 9126 section 2)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class PushedRequestHandler(OAuth2Handler):
         answer={201: "oauth2/par.response.json"},
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Keep an authorization request for a minute, and name it."""
-        identified = await self.identified(form, tenant_id)
+        """Store an authorization request for a minute and return its request_uri."""
+        identified = await self.identify_client(form, tenant_id)
         try:
-            answer = await pushed_requests.push(self.services, call, identified, form, self.proof(call))
+            answer = await pushed_requests.push(self.services, call, identified, form, self.dpop_proof(call))
         except OAuth2Error as error:
-            await oauth_debug.log_failure(self.services, call, identified.client, form, error, wanted="request_uri")
+            await oauth_debug.log_failure(self.services, call, identified.client, form, error, subject="request_uri")
             raise
         return Reply(answer, status=201, headers={"Pragma": "no-cache"})
 

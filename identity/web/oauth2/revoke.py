@@ -1,4 +1,4 @@
-"""`/oauth2/revoke`: the end of a token before its time (RFC 7009)."""
+"""`/oauth2/revoke`: the revocation endpoint (RFC 7009)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class RevokeHandler(OAuth2Handler):
 
     @endpoint(access=Access.CLIENT, form="oauth2/revoke.request.json", tenancy=Tenancy.BY_OPERATION)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """End a token of the client; the answer is empty, whatever there was to end."""
-        client = await self.identified_any(form, tenant_id)
+        """Revoke a token of the client; the response is empty, also for an unknown token."""
+        client = await self.identify_client_or_entity(form, tenant_id)
         await revocation.revoke(self.services, call, client, form)
         return Reply(headers={"Pragma": "no-cache"})
 

@@ -1,4 +1,4 @@
-"""`/oauth2/token`: grants for tokens (RFC 6749 section 3.2)."""
+"""`/oauth2/token`: the token endpoint (RFC 6749 section 3.2)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from identity.errors import OAuth2Error
 from identity.operations import grants
 from identity.operations.clients import oauth_debug
 from identity.operations.clients.client_authentication import IdentifiedClient
-from identity.operations.grants import client_credentials
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.oauth2.oauth_handlers import OAuth2Handler
@@ -25,25 +24,17 @@ class TokenHandler(OAuth2Handler):
         answer="oauth2/token.response.json",
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Exchange a grant."""
-        if form.get("grant_type") == client_credentials.grant_type:
-            client = await self.identified_entity(form, tenant_id)
-            if client is not None:
-                answer = await client_credentials.exchange(self.services, call, client, form, self.proof(call))
-                return Reply(answer, headers={"Pragma": "no-cache"})
-        identified = await self.identified(form, tenant_id)
-        try:
-            return await self.exchanged(call, identified, form)
-        except OAuth2Error as error:
-            await oauth_debug.log_failure(self.services, call, identified.client, form, error)
-            raise
-
-    async def exchanged(self, call: Call, identified: IdentifiedClient, form: Document) -> Reply:
-        """The token response."""
+        """Exchange a grant for tokens."""
+        client = await grants.identify(self.services, *self.client_parameters(form, tenant_id))
         if original := self.cookie("access_token"):
             form = {**form, "access_token": original}
-        answer = await grants.exchange(self.services, call, identified, form, self.proof(call))
-        return Reply(answer, headers={"Pragma": "no-cache"})
+        try:
+            response = await grants.exchange(self.services, call, client, form, self.dpop_proof(call))
+        except OAuth2Error as error:
+            if isinstance(client, IdentifiedClient):
+                await oauth_debug.log_failure(self.services, call, client.client, form, error)
+            raise
+        return Reply(response, headers={"Pragma": "no-cache"})
 
 
 ROUTES = [Route("/oauth2/token", TokenHandler), Route("/{tenant_id}/oauth2/token", TokenHandler)]

@@ -16,40 +16,40 @@ _ANSWER = "oauth2/userinfo.response.json"
 
 
 class UserinfoHandler(OAuth2Handler):
-    """The userinfo endpoint; a token in the query is not read (RFC 9700 section 4.3.2)."""
+    """The userinfo endpoint; a token in the query is ignored (RFC 9700 section 4.3.2)."""
 
     takes_proof = True
 
     @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, answer=_ANSWER)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Answer for the token of the Authorization header."""
-        return await self.claims(call, *self.shown_token(call))
+        """Return the claims for the token of the Authorization header."""
+        return await self.claims(call, *self.presented_token(call))
 
     @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, takes=_REQUEST, answer=_ANSWER)
     async def post(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """As GET; the token may also stand in the form (RFC 6750 section 2.2)."""
-        token, proof = self.shown_token(call)
+        """As GET; the token may also be in the form (RFC 6750 section 2.2)."""
+        token, dpop_proof = self.presented_token(call)
         posted = self.form(_REQUEST) if self.content_type() == FORM else {}
         if token is not None and "access_token" in posted:
             raise InvalidRequest("unknown", "The access token must be sent in one way only.")
-        return await self.claims(call, token or posted.get("access_token"), proof)
+        return await self.claims(call, token or posted.get("access_token"), dpop_proof)
 
-    async def claims(self, call: Call, token: str | None, proof: PresentedDpopProof | None) -> Reply:
-        """The claims, as JSON."""
-        return Reply(await userinfo.userinfo(self.services, call, token, proof))
+    async def claims(self, call: Call, token: str | None, dpop_proof: PresentedDpopProof | None) -> Reply:
+        """Return the claims as JSON."""
+        return Reply(await userinfo.userinfo(self.services, call, token, dpop_proof))
 
-    def shown_token(self, call: Call) -> tuple[str | None, PresentedDpopProof | None]:
-        """The token of the Authorization header, with what proves the key that it is bound to where the scheme is DPoP.
+    def presented_token(self, call: Call) -> tuple[str | None, PresentedDpopProof | None]:
+        """Return the token of the Authorization header, with the DPoP proof if the scheme is DPoP.
 
-        None for another scheme or none.
+        The token is None for any other scheme.
         """
         scheme, token = self.authorization()
         if token is None or scheme not in {"bearer", "dpop"}:
             return None, None
-        return token, self.presented(call) if scheme == "dpop" else None
+        return token, self.presented_dpop_proof(call) if scheme == "dpop" else None
 
     def challenge(self, failure: OAuth2Error) -> str | None:
-        """As elsewhere, with both schemes; for a token that came with one of them, that one (RFC 9449 section 7.1)."""
+        """Return the challenges of both schemes; only that of the scheme used, if any (RFC 9449 section 7.1)."""
         bearer = super().challenge(failure)
         if bearer is None:
             return None

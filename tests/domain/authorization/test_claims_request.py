@@ -45,15 +45,15 @@ def test_example_of_openid_connect_core_5_5():
 def test_nothing_asked_is_nothing_kept():
     for request in (claims_request.parse(None, None), parsed({}), parsed({"userinfo": None, "id_token": {"x": None}})):
         assert request == NO_CLAIMS
-        assert request.document() is None
-    assert ClaimsRequest.of(None) is NO_CLAIMS
+        assert request.to_document() is None
+    assert ClaimsRequest.from_document(None) is NO_CLAIMS
 
 
 def test_what_is_kept_says_the_same_but_for_what_was_essential():
     request = parsed({"userinfo": {"email": {"essential": True}, "name": {"value": "Ada"}}}, "a b")
-    kept = request.document()
+    kept = request.to_document()
     assert kept == {"userinfo": {"email": None, "name": ['"Ada"']}, "id_token": {"acr": ['"a"', '"b"']}}
-    assert ClaimsRequest.of(json.loads(json.dumps(kept))).document() == kept
+    assert ClaimsRequest.from_document(json.loads(json.dumps(kept))).to_document() == kept
 
 
 def test_claims_says_more_of_the_class_than_acr_values():
@@ -85,10 +85,10 @@ def test_user_who_is_asked_for_is_the_only_one_it_is_about():
 )
 def test_whatever_values_are_asked_for_can_be_kept(value):
     members = {"userinfo": {"email": {"value": value}, "name": {"values": [value, value]}}}
-    kept = parsed(members).document()
+    kept = parsed(members).to_document()
     assert kept is not None
     assert all(isinstance(text, str) for texts in kept["userinfo"].values() for text in texts)
-    assert ClaimsRequest.of(kept).document() == kept
+    assert ClaimsRequest.from_document(kept).to_document() == kept
 
 
 @pytest.mark.parametrize("depth", [300, 2000])
