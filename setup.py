@@ -35,6 +35,7 @@ setup(
             "domain/lambdas/defaults/*",
             "domain/messaging/*.json",
             "domain/messaging/*.yaml",
+            "domain/passwords/*.txt",
             "domain/webhooks/*.json",
             "web/admin/static/*",
             "web/hosted/static/*",

@@ -608,9 +608,9 @@ async def test_steps_are_told_in_the_event_log_where_the_tenant_wants_it(http, r
     assert (
         told
         == [
-            "a second factor is asked for.",
-            "a code was wrong, probably of the method authenticator.",
-            "a code was right, of the method authenticator.",
+            "a second factor is required.",
+            "incorrect code, probably of the method authenticator.",
+            "correct code of the method authenticator.",
         ][: 3 if is_on else 0]
     )
 

@@ -69,7 +69,7 @@ async def test_webhooks_hear_of_the_end_of_a_session_and_may_veto_it(leaver, bro
         await hearing.listen([kind], "AbsoluteMajority")
         vetoed = await log_out(browser, client_id=leaver.client_id)
         assert (vetoed.status_code, vetoed.headers.get_list("Set-Cookie")) == (400, [])
-        assert "A webhook refused the end of this session." in page(vetoed).text
+        assert "A webhook vetoed this logout." in page(vetoed).text
         assert await is_logged_in(leaver, browser)
         assert (await log_out(browser, client_id=leaver.client_id)).status_code == 302
         _, event = await hearing.heard(kind, kind)

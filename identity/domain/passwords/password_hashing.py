@@ -1,7 +1,7 @@
-"""Password schemes: hashing and verifying under every published scheme, and under argon2id, the default.
+"""Password hashing under every scheme of the published API, with argon2id as the default.
 
-Glossary: a *scheme* names the derivation, its *factor* is the cost, salt and hash are standard base64 unless the
-scheme has an alphabet of its own (bcrypt, argon2id). These functions burn CPU: call them through PasswordPool.
+A scheme names the derivation, its factor is the cost. Salt and hash are standard Base64, unless the scheme has its own
+alphabet (bcrypt, argon2id). These functions are CPU-bound: call them through PasswordPool.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import argon2.exceptions
@@ -22,7 +23,7 @@ from identity.call import Document
 from identity.ids import same_secret
 
 MAXIMUM_BYTES: Final = 4096
-"""No rule lets a password be longer than 256 characters: whoever sends more only wants us to work."""
+"""The maximum size of a password, against denial of service; policies allow at most 256 characters."""
 
 # The OWASP password storage recommendation for argon2id: 19 MiB, two passes, one lane; the factor is the passes.
 _ARGON2_MEMORY_KIB = 19_456
@@ -32,7 +33,7 @@ _SALT_BYTES = 32
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredPassword:
-    """What is kept of a password."""
+    """A stored password hash."""
 
     scheme: str
     factor: int
@@ -49,19 +50,19 @@ def stored_password(user: Document) -> StoredPassword | None:
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Scheme:
     derive: Callable[[bytes, str, int], str]
-    least: int
-    most: int
+    minimum_factor: int
+    maximum_factor: int
     new_salt: Callable[[], str]
 
 
 def hash_password(password: str, scheme: str, factor: int) -> StoredPassword:
-    """Hash with a fresh salt. Raises KeyError for an unknown scheme, so check with `is_known` first."""
+    """Hash a password with a new salt. Raises KeyError for an unknown scheme; check `is_known` first."""
     salt = _SCHEMES[scheme].new_salt()
     return StoredPassword(scheme, factor, salt, _SCHEMES[scheme].derive(password.encode(), salt, factor))
 
 
 def verify(password: str, stored: StoredPassword) -> bool:
-    """Whether this is the password; compared in constant time. False for material that cannot be computed."""
+    """Whether this is the password, compared in constant time. False for a malformed salt or an unknown scheme."""
     scheme = _SCHEMES.get(stored.scheme)
     if scheme is None:
         return False
@@ -78,40 +79,31 @@ def is_known(scheme: str) -> bool:
 
 
 def is_acceptable_factor(scheme: str, factor: int) -> bool:
-    """Whether the factor is one that the scheme can be run with in bounded time."""
-    return _SCHEMES[scheme].least <= factor <= _SCHEMES[scheme].most
+    """Whether the factor is within the bounds of the scheme."""
+    return _SCHEMES[scheme].minimum_factor <= factor <= _SCHEMES[scheme].maximum_factor
 
 
 def maximum_length(scheme: str) -> int | None:
-    """The longest password that the scheme really reads, in bytes; None when all of it counts."""
+    """Return the maximum length of a password in bytes that the scheme reads, or None if it reads all."""
     return 50 if scheme == "bcrypt" else None
 
 
-def _pbkdf2(digest: str, size: int) -> Callable[[bytes, str, int], str]:
-    def derive(password: bytes, salt: str, factor: int) -> str:
-        return _base64(hashlib.pbkdf2_hmac(digest, password, _unbase64(salt), factor, size))
-
-    return derive
+def _pbkdf2(digest: str, size: int, password: bytes, salt: str, factor: int) -> str:
+    return _base64(hashlib.pbkdf2_hmac(digest, password, _unbase64(salt), factor, size))
 
 
-def _repeated(digest: str) -> Callable[[bytes, str, int], str]:
-    def derive(password: bytes, salt: str, factor: int) -> str:
-        value = password + _unbase64(salt)
-        for _ in range(factor):
-            value = hashlib.new(digest, value, usedforsecurity=False).digest()
-        return _base64(value)
-
-    return derive
+def _repeated(digest: str, password: bytes, salt: str, factor: int) -> str:
+    value = password + _unbase64(salt)
+    for _ in range(factor):
+        value = hashlib.new(digest, value, usedforsecurity=False).digest()
+    return _base64(value)
 
 
-def _phpass(digest: str, length: int | None) -> Callable[[bytes, str, int], str]:
-    def derive(password: bytes, salt: str, factor: int) -> str:
-        value = hashlib.new(digest, salt.encode() + password, usedforsecurity=False).digest()
-        for _ in range(factor):
-            value = hashlib.new(digest, value + password, usedforsecurity=False).digest()
-        return _base64(value)[:length]
-
-    return derive
+def _phpass(digest: str, length: int | None, password: bytes, salt: str, factor: int) -> str:
+    value = hashlib.new(digest, salt.encode() + password, usedforsecurity=False).digest()
+    for _ in range(factor):
+        value = hashlib.new(digest, value + password, usedforsecurity=False).digest()
+    return _base64(value)[:length]
 
 
 def _hmac_sha256(password: bytes, salt: str, _factor: int) -> str:
@@ -119,7 +111,7 @@ def _hmac_sha256(password: bytes, salt: str, _factor: int) -> str:
 
 
 def _bcrypt(password: bytes, salt: str, factor: int) -> str:
-    # bcrypt reads 72 bytes; the library refuses more, where other implementations cut.
+    # bcrypt reads 72 bytes; this library rejects more, where other implementations truncate.
     prefix = f"$2b${factor:02d}${salt}"
     return bcrypt.hashpw(password[:72], prefix.encode()).decode()[len(prefix) :]
 
@@ -156,14 +148,14 @@ def _new_text_salt() -> str:
 
 _SCHEMES: Final[Mapping[str, _Scheme]] = {
     "argon2id": _Scheme(_argon2id, 1, 10, _new_salt),
-    "salted-pbkdf2-hmac-sha256": _Scheme(_pbkdf2("sha256", 32), 1, 1_000_000, _new_salt),
-    "salted-pbkdf2-hmac-sha256-512": _Scheme(_pbkdf2("sha256", 64), 1, 1_000_000, _new_salt),
-    "salted-pbkdf2-hmac-sha512-512": _Scheme(_pbkdf2("sha512", 64), 1, 1_000_000, _new_salt),
+    "salted-pbkdf2-hmac-sha256": _Scheme(partial(_pbkdf2, "sha256", 32), 1, 1_000_000, _new_salt),
+    "salted-pbkdf2-hmac-sha256-512": _Scheme(partial(_pbkdf2, "sha256", 64), 1, 1_000_000, _new_salt),
+    "salted-pbkdf2-hmac-sha512-512": _Scheme(partial(_pbkdf2, "sha512", 64), 1, 1_000_000, _new_salt),
     "bcrypt": _Scheme(_bcrypt, 4, 16, _new_bcrypt_salt),
-    "salted-md5": _Scheme(_repeated("md5"), 1, 1_000_000, _new_salt),
-    "salted-sha256": _Scheme(_repeated("sha256"), 1, 1_000_000, _new_salt),
+    "salted-md5": _Scheme(partial(_repeated, "md5"), 1, 1_000_000, _new_salt),
+    "salted-sha256": _Scheme(partial(_repeated, "sha256"), 1, 1_000_000, _new_salt),
     "salted-hmac-sha256": _Scheme(_hmac_sha256, 0, 1_000_000, _new_salt),
-    "phpass-md5": _Scheme(_phpass("md5", None), 1, 1_000_000, _new_text_salt),
-    "phpass-sha512": _Scheme(_phpass("sha512", 43), 1, 1_000_000, _new_text_salt),
+    "phpass-md5": _Scheme(partial(_phpass, "md5", None), 1, 1_000_000, _new_text_salt),
+    "phpass-sha512": _Scheme(partial(_phpass, "sha512", 43), 1, 1_000_000, _new_text_salt),
 }
 SCHEMES: Final = frozenset(_SCHEMES)

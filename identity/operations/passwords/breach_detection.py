@@ -6,6 +6,7 @@ from typing import Final
 
 from identity.call import Document
 from identity.domain.login import breach_detection as breach_rules
+from identity.domain.passwords import common_passwords
 from identity.errors import FieldError
 from identity.operations.objects import features
 from identity.services import Services
@@ -29,13 +30,13 @@ async def check_password(services: Services, tenant: Document, user: Document, p
     is_unavailable = False
     if services.config.breaches.pairs:
         for status, text in breach_rules.credential_pairs(user, password):
-            is_found = (
-                await services.breached_passwords.contains(breach_rules.digest(text)) if status in statuses else False
-            )
+            if status not in statuses:
+                continue
+            is_found = await services.breached_passwords.contains(breach_rules.digest(text))
             if is_found:
                 return status
             is_unavailable |= is_found is None
-    if _is_common(password):
+    if common_passwords.is_common(password):
         return breach_rules.COMMON_MATCH
     if breach_rules.ANY_MATCH in statuses:
         is_found = await services.breached_passwords.contains(breach_rules.digest(password))
@@ -55,10 +56,3 @@ async def problems(services: Services, tenant: Document, user: Document, passwor
             breach_rules.ERROR_CODES[str(found)], path, "This password appeared in a data breach. Choose another one."
         )
     ]
-
-
-def _is_common(password: str) -> bool:
-    # Imported on first use: tenants without breach detection need no list.
-    from identity.domain.passwords.common_passwords import COMMON_PASSWORDS  # noqa: PLC0415
-
-    return password.casefold() in COMMON_PASSWORDS

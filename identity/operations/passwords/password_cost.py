@@ -1,4 +1,4 @@
-"""The cost of password hashing that a tenant may choose."""
+"""The cost of password hashing that a tenant can choose."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ _PATH = "tenant.passwordEncryptionConfiguration"
 
 
 def problems(services: Services, call: Call, document: Document, stored: Document | None) -> list[FieldError]:
-    """What is wrong with the passwordEncryptionConfiguration of a tenant.
+    """Return the errors of a tenant's passwordEncryptionConfiguration.
 
-    Hashing takes the CPU time of the whole instance, so a tenant-scoped caller stays within `passwords.maximum_factors`
-    of the configuration; a cost that an administrator of the instance chose may stay.
+    Hashing takes CPU time of the whole instance, so callers scoped to a tenant are limited to
+    `passwords.maximum_factors` of the configuration. A higher cost that an administrator of the instance chose can
+    stay.
     """
     configuration = document["passwordEncryptionConfiguration"]
     errors = scheme_problems(configuration, _PATH)
     if errors or call.caller.tenant_id is None or _cost(document) == _cost(stored):
         return errors
-    most = services.config.passwords.maximum_factors.get(configuration["encryptionScheme"])
-    if most is None or configuration["encryptionSchemeFactor"] <= most:
+    maximum = services.config.passwords.maximum_factors.get(configuration["encryptionScheme"])
+    if maximum is None or configuration["encryptionSchemeFactor"] <= maximum:
         return []
     path = f"{_PATH}.encryptionSchemeFactor"
-    return [FieldError.of("invalid", path, f"The [{path}] exceeds {most}, the maximum for tenants of this instance.")]
+    return [
+        FieldError.of("invalid", path, f"The [{path}] exceeds {maximum}, the maximum for tenants of this instance.")
+    ]
 
 
 def _cost(tenant: Document | None) -> tuple[str, int] | None:

@@ -1,7 +1,7 @@
-"""Back-channel logout: the applications that joined a session hear of its end, server to server.
+"""Back-channel logout (OpenID Connect Back-Channel Logout 1.0): notify the applications of an ended session.
 
-(OpenID Connect Back-Channel Logout 1.0.) Whoever ends a session writes a notice for each of them first, so that nothing
-is lost whatever is killed when; a worker signs and sends. No logout waits for a receiver.
+Ending a session first stores a notice per application, so that no crash loses one. A worker signs and sends the logout
+tokens, and no logout waits for an application.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ from identity.store.sso_sessions import SsoSession
 CONNECT_TIMEOUT_MS = 3000
 READ_TIMEOUT_MS = 5000
 MAX_CONCURRENCY = 32
-"""Requests of one process at a time."""
+"""The maximum number of concurrent requests of one process."""
 
 _URL = "backChannelLogoutURL"
 _RECEIVERS: Final = {"active": True, f"oauthConfiguration.{_URL}": {"$exists": True}}
-_KEPT_ANSWER_BYTES = 1000
+_MAX_RESPONSE_BYTES = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LogoutFailure:
-    """A receiver that has not taken a logout token; `reason` is for the event log."""
+    """An application that did not accept a logout token; `reason` is for the event log."""
 
     url: str
     reason: str
 
 
 async def find_receivers(services: Services, tenant_id: TenantId) -> frozenset[str]:
-    """The active applications of a tenant that want to hear of logouts; from memory."""
+    """Return the active applications of a tenant that have a back-channel logout URL, from the cache."""
     applications = await services.applications.list_cached(tenant_id, "logout receivers", _RECEIVERS)
     return frozenset(one["id"] for one in applications)
 
 
 def new_notices(
-    call: Call, tenant_id: TenantId, sessions: Iterable[SsoSession], wanted: Collection[str]
+    call: Call, tenant_id: TenantId, sessions: Iterable[SsoSession], receivers: Collection[str]
 ) -> tuple[LogoutNotice, ...]:
-    """What those of the `wanted` applications that joined the sessions are to be told."""
+    """Return a notice per session and application that joined it, for the applications in `receivers`."""
     trace, via = call.origin.trace, call.via
     return tuple(
         LogoutNotice(tenant_id, ApplicationId(client_id), session.user_id, session.session_id, trace, via)
         for session in sessions
         for client_id in sorted(session.client_ids)
-        if client_id in wanted
+        if client_id in receivers
     )
 
 
 async def send(services: Services, notice: LogoutNotice) -> LogoutFailure | None:
-    """Tell an application; None when it was told, or nobody is there any more who wants to be.
+    """Send a logout token to an application; None if it was accepted, or the application no longer has a URL.
 
-    Every attempt is a token of its own, with an instant and a `jti` of its own: one that was taken, but whose answer
-    was lost, would otherwise look replayed.
+    Every attempt has a token with its own `iat` and `jti`: otherwise an application that accepted one whose response
+    was lost would see a replay.
     """
     application = await services.applications.find_cached(notice.tenant_id, notice.application_id)
     tenant = await services.tenants.find_cached(None, notice.tenant_id)
@@ -87,7 +87,7 @@ async def send(services: Services, notice: LogoutNotice) -> LogoutFailure | None
 
 
 def url_problems(services: Services, application: Document) -> list[FieldError]:
-    """What is wrong with where an application wants to hear of logouts."""
+    """Return the errors of an application's back-channel logout URL."""
     url = application["oauthConfiguration"].get(_URL)
     if url is None:
         return []
@@ -115,5 +115,5 @@ def _request(services: Services, notice: LogoutNotice, url: str, token: str) -> 
         body=urllib.parse.urlencode({"logout_token": token}).encode(),
         connect_timeout_ms=CONNECT_TIMEOUT_MS,
         read_timeout_ms=READ_TIMEOUT_MS,
-        max_response_bytes=_KEPT_ANSWER_BYTES,
+        max_response_bytes=_MAX_RESPONSE_BYTES,
     )

@@ -1,6 +1,6 @@
-"""The end of an SSO session (OpenID Connect RP-Initiated Logout 1.0, Front-Channel Logout 1.0).
+"""Logout: the end of an SSO session (OpenID Connect RP-Initiated Logout 1.0, Front-Channel Logout 1.0).
 
-Refresh tokens and access tokens live on. Nobody is ever sent to a URL that was not configured.
+Refresh tokens and access tokens stay valid. The browser is only redirected to configured URLs.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ HOME = "/"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConfirmationRequired:
-    """Nothing has ended yet: the user has to confirm a logout that another site requested.
+    """The session has not ended: the user has to confirm a logout that another site requested.
 
-    `target` is where the browser goes once the user has confirmed.
+    `target` is where the browser goes after the confirmation.
     """
 
     target: str
@@ -37,9 +37,9 @@ class ConfirmationRequired:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoggedOut:
-    """The session is over; `frame_urls` tell the applications, then the browser goes to `target`.
+    """The session has ended: the page loads the `frame_urls` of the applications, then redirects to `target`.
 
-    `has_ended_session` is False where the browser had no live session in this tenant.
+    `has_ended_session` is False if the browser had no live session in this tenant.
     """
 
     has_ended_session: bool
@@ -61,9 +61,9 @@ class Origin:
 
 
 SAME_ORIGIN: Final = Origin(is_other_origin=False, is_cross_site=False)
-"""The origin of a request that the user confirmed on a page of ours."""
+"""The origin of a request that the user confirmed on a page of this service."""
 CROSS_SITE: Final = Origin(is_other_origin=True, is_cross_site=True)
-"""The origin of a request that nothing shows to be ours."""
+"""The origin of a request without any evidence that it comes from this service."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,41 +83,41 @@ class _LogoutRequest:
 async def logout(
     services: Services,
     call: Call,
-    given: Mapping[str, str],
+    parameters: Mapping[str, str],
     hints: TenantHints,
     sso_secret: str,
     origin: Origin,
 ) -> ConfirmationRequired | LoggedOut:
-    """End the browser's session and say where to go, or require the user's confirmation first.
+    """End the browser's session and return where to redirect it, or require the user's confirmation first.
 
-    Raises InvalidRequest, and AccessDenied where a webhook vetoes the end; then nothing has ended.
+    Raises InvalidRequest, and AccessDenied if a webhook vetoes the logout; then the session continues.
     """
-    wanted = await _read_request(services, given, hints)
-    target = _target(wanted, given)
-    if await _needs_confirmation(services, wanted, sso_secret, origin):
-        return ConfirmationRequired(target, wanted.tenant, wanted.application)
-    tenant_id = TenantId(wanted.tenant["id"])
+    request = await _read_request(services, parameters, hints)
+    target = _target(request, parameters)
+    if await _needs_confirmation(services, request, sso_secret, origin):
+        return ConfirmationRequired(target, request.tenant, request.application)
+    tenant_id = TenantId(request.tenant["id"])
     session = await _end_session(services, call.within(tenant_id), tenant_id, sso_secret) if sso_secret else None
-    frame_urls = await _frame_urls(services, wanted, session, target)
-    return LoggedOut(session is not None, target, frame_urls, wanted.tenant, wanted.application)
+    frame_urls = await _frame_urls(services, request, session, target)
+    return LoggedOut(session is not None, target, frame_urls, request.tenant, request.application)
 
 
-async def _needs_confirmation(services: Services, wanted: _LogoutRequest, sso_secret: str, origin: Origin) -> bool:
-    """Whether the user has to confirm (RP-Initiated Logout 1.0 section 2, cross-site request forgery).
+async def _needs_confirmation(services: Services, request: _LogoutRequest, sso_secret: str, origin: Origin) -> bool:
+    """Whether the user has to confirm the logout (RP-Initiated Logout 1.0 section 2, cross-site request forgery).
 
-    Any site can send a browser here with a public client_id. A cross-site request ends a session at once only with an
-    ID token of that session; one without client or ID token is never at once from another origin.
+    Any site can send a browser here with a public client_id. A cross-site request ends a session directly only with an
+    ID token of that session; a request without client and ID token never does so from another origin.
     """
-    if wanted.client is None:
+    if request.client is None:
         return origin.is_other_origin
     if not (origin.is_cross_site and sso_secret):
         return False
-    session = await services.sso_sessions.find(TenantId(wanted.tenant["id"]), sso_secret)
-    return session is not None and not _is_of_session(wanted.hint, session)
+    session = await services.sso_sessions.find(TenantId(request.tenant["id"]), sso_secret)
+    return session is not None and not _is_of_session(request.hint, session)
 
 
 def _is_of_session(hint: Document | None, session: SsoSession) -> bool:
-    """Whether an ID token was issued in this session; one without `sid`, whether it is of the session's user."""
+    """Whether an ID token was issued in this session or, if it has no `sid`, to the session's user."""
     return (
         hint is not None
         and hint["sub"] == session.user_id
@@ -126,28 +126,28 @@ def _is_of_session(hint: Document | None, session: SsoSession) -> bool:
 
 
 async def _end_session(services: Services, call: Call, tenant_id: TenantId, secret: str) -> SsoSession | None:
-    """End the session where no webhook vetoes it; they know it as a refresh token of no application."""
+    """End the session unless a webhook vetoes it; the event has it as a refresh token without an application."""
     if await services.bus.has_subscribers(tenant_id, sso_session_records.REVOCATION_EVENT):
-        seen = await services.sso_sessions.find(tenant_id, secret)
-        user = None if seen is None else await services.users.find(tenant_id, seen.user_id)
-        if seen is not None and user is not None:
+        session = await services.sso_sessions.find(tenant_id, secret)
+        user = None if session is None else await services.users.find(tenant_id, session.user_id)
+        if session is not None and user is not None:
             try:
-                record = sso_session_records.from_session(tenant_id, seen)
+                record = sso_session_records.from_session(tenant_id, session)
                 await services.bus.request_approval(call, [sso_session_records.revocation(record, user)])
             except WebhookTransactionFailed as error:
-                raise AccessDenied("unknown", "A webhook refused the end of this session.") from error
+                raise AccessDenied("unknown", "A webhook vetoed this logout.") from error
     return await sso_sessions.end(services, call, tenant_id, secret)
 
 
-async def _read_request(services: Services, given: Mapping[str, str], hints: TenantHints) -> _LogoutRequest:
-    """The tenant and client of a request. An ID token proves itself by our signature, expired or not."""
+async def _read_request(services: Services, parameters: Mapping[str, str], hints: TenantHints) -> _LogoutRequest:
+    """Return the tenant and client of a request. An ID token needs a valid signature, but may have expired."""
     hinted = claims = None
-    if "id_token_hint" in given:
-        hint = await services.tokens.verify_id_token_hint(given["id_token_hint"], clients.client_finder(services))
+    if "id_token_hint" in parameters:
+        hint = await services.tokens.verify_id_token_hint(parameters["id_token_hint"], clients.client_finder(services))
         if isinstance(hint, Rejection):
-            raise _invalid_hint("The id_token_hint is no ID token of this service.")
+            raise _invalid_hint("The id_token_hint is not an ID token of this service.")
         hinted, claims = hint.application["id"], hint.claims
-    client_id = given.get("client_id", hinted)
+    client_id = parameters.get("client_id", hinted)
     if hinted is not None and parse_id(client_id) != hinted:
         raise _invalid_hint("The id_token_hint was issued to another client.")
     if client_id is not None:
@@ -157,9 +157,9 @@ async def _read_request(services: Services, given: Mapping[str, str], hints: Ten
     return _LogoutRequest(tenant, None)
 
 
-def _target(wanted: _LogoutRequest, given: Mapping[str, str]) -> str:
-    """Where the browser goes: the first of post_logout_redirect_uri, the application's and the tenant's logoutURL."""
-    uri, client = given.get("post_logout_redirect_uri"), wanted.client
+def _target(request: _LogoutRequest, parameters: Mapping[str, str]) -> str:
+    """Return the redirect target: post_logout_redirect_uri, else the logoutURL of the application or the tenant."""
+    uri, client = parameters.get("post_logout_redirect_uri"), request.client
     if uri is not None:
         reason = "invalid_post_logout_redirect_uri"
         if client is None:
@@ -167,21 +167,21 @@ def _target(wanted: _LogoutRequest, given: Mapping[str, str]) -> str:
             raise InvalidRequest(reason, f"{missing} post_logout_redirect_uri.")
         if not security_profiles.is_authorized(uri, client.application):
             raise InvalidRequest(reason, f"Invalid post_logout_redirect_uri {uri}")
-        return redirect_uris.with_query(uri, {"state": given["state"]} if "state" in given else {})
+        return redirect_uris.with_query(uri, {"state": parameters["state"]} if "state" in parameters else {})
     own = None if client is None else client.oauth.get("logoutURL")
-    return str(own or wanted.tenant.get("logoutURL") or HOME)
+    return str(own or request.tenant.get("logoutURL") or HOME)
 
 
 async def _frame_urls(
-    services: Services, wanted: _LogoutRequest, session: SsoSession | None, target: str
+    services: Services, request: _LogoutRequest, session: SsoSession | None, target: str
 ) -> tuple[str, ...]:
-    """The logout URLs of the applications that are told, with the session's issuer and id where one ended."""
-    tenant = wanted.tenant
-    behavior = "AllApplications" if wanted.client is None else wanted.client.oauth["logoutBehavior"]
+    """Return the front-channel logout URLs, with the issuer and id of the session if one ended."""
+    tenant = request.tenant
+    behavior = "AllApplications" if request.client is None else request.client.oauth["logoutBehavior"]
     if behavior == "RedirectOnly":
         return ()
     applications = await services.applications.list_cached(TenantId(tenant["id"]), "all", {})
-    known = {} if session is None else {"iss": tenant["issuer"], "sid": session.session_id}
+    session_members = {} if session is None else {"iss": tenant["issuer"], "sid": session.session_id}
     joined = frozenset[str]() if session is None else session.client_ids
     urls = {
         application["oauthConfiguration"]["logoutURL"]
@@ -190,7 +190,9 @@ async def _frame_urls(
         and application["oauthConfiguration"].get("logoutURL")
         and (behavior == "AllApplications" or application["id"] in joined)
     }
-    return tuple(redirect_uris.with_query(url, known) for url in sorted(urls - {target}) if url.startswith("http"))
+    return tuple(
+        redirect_uris.with_query(url, session_members) for url in sorted(urls - {target}) if url.startswith("http")
+    )
 
 
 def _invalid_hint(description: str) -> InvalidRequest:

@@ -1,6 +1,6 @@
-"""SSO sessions as the refresh token APIs tell them: records without an application, of which no token comes.
+"""SSO sessions in the form of the refresh token APIs: records without an application, which issue no tokens.
 
-(Spec: OAuth, SSO facts.) Their value is the secret of a browser, and never told.
+Their token is the secret of a browser and is never returned.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ REVOCATION_EVENT = "jwt.refresh-token.revoke"
 
 
 async def find_of_user(services: Services, call: Call, tenant_id: TenantId, user_id: UserId) -> list[Document]:
-    """The records of a user's live sessions."""
+    """Return the records of a user's live sessions."""
     idle_seconds = await _idle_seconds(services, tenant_id)
     found = await services.sso_sessions.find_of_user(tenant_id, user_id) if idle_seconds > 0 else []
-    return [_listed(call, tenant_id, session, idle_seconds) for session in found]
+    return [_with_last_use(call, tenant_id, session, idle_seconds) for session in found]
 
 
 async def find(services: Services, call: Call, tenant_id: TenantId, session_id: str) -> Document | None:
-    """The record of a live session."""
+    """Return the record of a live session, or None."""
     idle_seconds = await _idle_seconds(services, tenant_id)
     session = await services.sso_sessions.find_by_id(tenant_id, session_id) if idle_seconds > 0 else None
-    return None if session is None else _listed(call, tenant_id, session, idle_seconds)
+    return None if session is None else _with_last_use(call, tenant_id, session, idle_seconds)
 
 
 async def end(services: Services, call: Call, record: Document) -> None:
-    """End the session of a record, and tell the applications that joined it. Raises WebhookTransactionFailed."""
+    """End the session of a record and notify its applications. Raises WebhookTransactionFailed."""
     tenant_id = TenantId(record["tenantId"])
     user = await services.users.find(tenant_id, UserId(record["userId"]))
     if user is not None:
         await services.bus.request_approval(call.within(tenant_id), [revocation(record, user)])
-    await sso_sessions.end_named(services, call, tenant_id, record["id"])
+    await sso_sessions.end_by_id(services, call, tenant_id, record["id"])
 
 
 def from_session(tenant_id: str, session: SsoSession) -> Document:
-    """A session as a refresh token of no application."""
-    begun = {"insertInstant": session.auth_instant, "startInstant": session.auth_instant}
-    return {"id": session.session_id, "tenantId": tenant_id, "userId": session.user_id, **begun}
+    """Return a session as a refresh token record without an application."""
+    instants = {"insertInstant": session.auth_instant, "startInstant": session.auth_instant}
+    return {"id": session.session_id, "tenantId": tenant_id, "userId": session.user_id, **instants}
 
 
 def revocation(record: Document, user: Document) -> Event:
-    """What tells of the end of a session. Access tokens live on, so that no lifetimes of them are told."""
+    """Return the event of an ended session. Its lifetimes are empty, since access tokens stay valid."""
     return user_events.about(
         REVOCATION_EVENT, user, applicationTimeToLiveInSeconds={}, refreshToken=record, userId=record["userId"]
     )
 
 
-def _listed(call: Call, tenant_id: TenantId, session: SsoSession, idle_seconds: int) -> Document:
-    """The record, with the start by which readers work out when the session ends: that of its last use."""
+def _with_last_use(call: Call, tenant_id: TenantId, session: SsoSession, idle_seconds: int) -> Document:
+    """Return the record; its `startInstant` is the last use, from which clients compute when the session expires."""
     record = from_session(tenant_id, session)
     last_use = later(call.now, seconds=-idle_seconds) + session.left_ms
     return {**record, "startInstant": max(record["insertInstant"], last_use)}
