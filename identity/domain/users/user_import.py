@@ -1,7 +1,6 @@
-"""Users who come from elsewhere: what an import may bring, and the user that it makes.
+"""Rules of imported users.
 
-An import is trusted more than any other request: no password rule is asked, and what was verified elsewhere is
-verified here.
+An import is trusted more than other requests: password rules do not apply, and verified login ids stay verified.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _HASH_BYTES: Final[Mapping[str, int]] = {
     "salted-hmac-sha256": 32,
     "phpass-md5": 16,
 }
-"""How many bytes the base64 of a hash stands for."""
+"""The length in bytes of a Base64-decoded hash, by scheme."""
 
 _BCRYPT_SALT = re.compile(r"[./A-Za-z0-9]{22}")
 _BCRYPT_HASH = re.compile(r"[./A-Za-z0-9]{31}")
@@ -40,133 +39,135 @@ _PHPASS_SHA512_HASH = re.compile(r"[A-Za-z0-9+/]{43}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Material:
-    """What users refer to, as far as it is there: the tenant, its applications, the ids of its groups."""
+class ReferencedObjects:
+    """The existing objects that users refer to: the tenant, its applications, the ids of its groups."""
 
     tenant: Document
     applications: Mapping[str, Document]
     group_ids: frozenset[str]
 
 
-def user(wanted: Document, tenant_id: TenantId, now: Instant) -> Document:
-    """The user that an import asks for, without memberships, registrations and password."""
-    plain = {name: value for name, value in wanted.items() if name not in _PASSWORD_MEMBERS}
-    made = users.normalize_phone_number(users.build_user(plain, UserId(wanted.get("id") or new_id()), tenant_id, now))
-    made |= {name: wanted[name] for name in ("active", "verified", "insertInstant") if name in wanted}
-    made["private"] = {"verifiedReason": "Import"}
-    if made["verified"]:
-        made.setdefault("verifiedInstant", made["insertInstant"])
+def build_user(requested: Document, tenant_id: TenantId, now: Instant) -> Document:
+    """Build an imported user without memberships, registrations and password."""
+    plain = {name: value for name, value in requested.items() if name not in _PASSWORD_MEMBERS}
+    user = users.normalize_phone_number(
+        users.build_user(plain, UserId(requested.get("id") or new_id()), tenant_id, now)
+    )
+    user |= {name: requested[name] for name in ("active", "verified", "insertInstant") if name in requested}
+    user["private"] = {"verifiedReason": "Import"}
+    if user["verified"]:
+        user.setdefault("verifiedInstant", user["insertInstant"])
     else:
-        made.pop("verifiedInstant", None)
-    if not made["passwordChangeRequired"]:
-        made.pop("passwordChangeReason", None)
-    if "password" in wanted:
-        made.setdefault("passwordLastUpdateInstant", now)
-    return users.with_unique_username(made)
+        user.pop("verifiedInstant", None)
+    if not user["passwordChangeRequired"]:
+        user.pop("passwordChangeReason", None)
+    if "password" in requested:
+        user.setdefault("passwordLastUpdateInstant", now)
+    return users.with_unique_username(user)
 
 
-def registration(wanted: Document, application: Document, now: Instant) -> Document:
-    """A registration that a user brings; without roles of its own it gets the application's default roles."""
-    made = registrations.build_registration(wanted, application, now, is_verified=wanted["verified"])
-    return made | {name: wanted[name] for name in ("id", "insertInstant", "verifiedInstant") if name in wanted}
+def build_registration(requested: Document, application: Document, now: Instant) -> Document:
+    """Build an imported registration; without roles it gets the default roles of the application."""
+    built = registrations.build_registration(requested, application, now, is_verified=requested["verified"])
+    return built | {name: requested[name] for name in ("id", "insertInstant", "verifiedInstant") if name in requested}
 
 
-def problems(index: int, wanted: Document, made: Document, material: Material) -> list[FieldError]:
-    """What is wrong with a user, whatever other users there are."""
+def problems(index: int, requested: Document, built: Document, referenced: ReferencedObjects) -> list[FieldError]:
+    """Return the errors of a user that do not depend on other users."""
     return [
-        *(bulk_imports.at("users", index, problem) for problem in users.problems(made)),
-        *_password_problems(index, wanted),
-        *_registration_problems(index, wanted["registrations"], material),
-        *_membership_problems(index, wanted["memberships"], material.group_ids),
+        *(bulk_imports.at("users", index, problem) for problem in users.problems(built)),
+        *_password_problems(index, requested),
+        *_registration_problems(index, requested["registrations"], referenced),
+        *_membership_problems(index, requested["memberships"], referenced.group_ids),
     ]
 
 
-def hashed(wanted: Document, default_factor: int) -> Document:
-    """The password of a user who brings a hash, as it is stored."""
-    scheme = wanted["encryptionScheme"]
+def stored_password(requested: Document, default_factor: int) -> Document:
+    """Return the stored form of an imported password hash."""
+    scheme = requested["encryptionScheme"]
     return {
         "scheme": scheme,
-        "factor": wanted.get("factor", default_factor),
-        "salt": wanted["salt"],
-        "hash": wanted["password"],
+        "factor": requested.get("factor", default_factor),
+        "salt": requested["salt"],
+        "hash": requested["password"],
     }
 
 
-def _password_problems(index: int, wanted: Document) -> Iterable[FieldError]:
-    if "encryptionScheme" not in wanted:
-        if len(wanted.get("password", "").encode()) > password_hashing.MAXIMUM_BYTES:
+def _password_problems(index: int, requested: Document) -> Iterable[FieldError]:
+    if "encryptionScheme" not in requested:
+        if len(requested.get("password", "").encode()) > password_hashing.MAXIMUM_BYTES:
             yield _error(
                 index, "tooLong", "password", f"The {{}} may have at most {password_hashing.MAXIMUM_BYTES} bytes."
             )
         return
-    scheme = wanted["encryptionScheme"]
+    scheme = requested["encryptionScheme"]
     if not password_hashing.is_known(scheme):
         yield _error(index, "invalid", "encryptionScheme", "The {} is not known.")
         return
     for name, kind in (("password", "blank"), ("salt", "blank")):
-        if name not in wanted:
+        if name not in requested:
             yield _error(index, kind, name, "You must specify the {} property.")
-    if "factor" in wanted and not password_hashing.is_acceptable_factor(scheme, wanted["factor"]):
+    if "factor" in requested and not password_hashing.is_acceptable_factor(scheme, requested["factor"]):
         yield _error(index, "invalid", "factor", f"The {{}} is out of range for {scheme}.")
-    if "salt" in wanted and not is_salt(scheme, wanted["salt"]):
-        yield _error(index, "invalid", "salt", f"The {{}} is no salt of {scheme}.")
-    if "password" in wanted and not is_hash(scheme, wanted["password"]):
-        yield _error(index, "invalid", "password", f"The {{}} is no hash of {scheme}.")
+    if "salt" in requested and not is_salt(scheme, requested["salt"]):
+        yield _error(index, "invalid", "salt", f"The {{}} is not a salt of {scheme}.")
+    if "password" in requested and not is_hash(scheme, requested["password"]):
+        yield _error(index, "invalid", "password", f"The {{}} is not a hash of {scheme}.")
 
 
 def is_salt(scheme: str, salt: str) -> bool:
-    """Whether a password could have been hashed with this salt: what cannot be would lock its user out for good."""
+    """Whether a scheme can hash with this salt. An impossible salt would lock its user out permanently."""
     if scheme == "bcrypt":
         return _BCRYPT_SALT.fullmatch(salt) is not None
     if scheme == "argon2id":
-        return _size(salt) >= 8  # what the library asks for
-    return scheme.startswith("phpass") or _size(salt) >= 0
+        return _decoded_length(salt) >= 8  # required by the library
+    return scheme.startswith("phpass") or _decoded_length(salt) >= 0
 
 
 def is_hash(scheme: str, text: str) -> bool:
-    """Whether this could be the hash of a password."""
+    """Whether a text has the form of a hash of this scheme."""
     if scheme == "bcrypt":
         return _BCRYPT_HASH.fullmatch(text) is not None
     if scheme == "phpass-sha512":
         return _PHPASS_SHA512_HASH.fullmatch(text) is not None
-    return _size(text) == _HASH_BYTES[scheme]
+    return _decoded_length(text) == _HASH_BYTES[scheme]
 
 
 def _error(index: int, kind: str, name: str, message: str) -> FieldError:
     return bulk_imports.error("users", index, kind, name, message)
 
 
-def _size(text: str) -> int:
-    """How many bytes a base64 text stands for; less than none when it is no base64."""
+def _decoded_length(text: str) -> int:
+    """Return the length of Base64-decoded bytes; -1 if the text is not Base64."""
     try:
         return len(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError):
         return -1
 
 
-def _registration_problems(index: int, wanted: Iterable[Document], material: Material) -> Iterable[FieldError]:
+def _registration_problems(
+    index: int, requested: Iterable[Document], referenced: ReferencedObjects
+) -> Iterable[FieldError]:
     seen = set()
-    for number, one in enumerate(wanted):
+    for number, one in enumerate(requested):
         name = f"registrations[{number}]"
-        application = material.applications.get(one["applicationId"])
+        application = referenced.applications.get(one["applicationId"])
         if application is None:
             yield _error(index, "invalid", f"{name}.applicationId", "The {} must name an existing application.")
             continue
         if one["applicationId"] in seen:
-            yield _error(
-                index, "duplicate", f"{name}.applicationId", "The {} names an application for the second time."
-            )
+            yield _error(index, "duplicate", f"{name}.applicationId", "The {} names an application a second time.")
         seen.add(one["applicationId"])
         for problem in registrations.role_problems(one["roles"], application):
             yield _error(index, "invalid", f"{name}.roles", problem.message)
 
 
-def _membership_problems(index: int, wanted: Iterable[Document], group_ids: frozenset[str]) -> Iterable[FieldError]:
+def _membership_problems(index: int, requested: Iterable[Document], group_ids: frozenset[str]) -> Iterable[FieldError]:
     seen = set()
-    for number, one in enumerate(wanted):
+    for number, one in enumerate(requested):
         name = f"memberships[{number}].groupId"
         if one["groupId"] not in group_ids:
             yield _error(index, "invalid", name, "The {} must name an existing group.")
         elif one["groupId"] in seen:
-            yield _error(index, "duplicate", name, "The {} names a group for the second time.")
+            yield _error(index, "duplicate", name, "The {} names a group a second time.")
         seen.add(one["groupId"])

@@ -1,9 +1,8 @@
-"""Users who come from elsewhere, up to ten thousand in one call: all of them or none.
+"""Bulk import of up to ten thousand users in one call: all of them or none.
 
-The order is: read and judge everything, hash the passwords that came in plain text, ask the webhooks, write. They are
-too many for one transaction: store/user_imports.py says how none of them stays of an import that fails. Each step goes
-in short pieces, between which everybody else has their turn, and what waits for the next step waits as bytes: documents
-would take several times the room.
+The steps are: read and validate all users, hash plain-text passwords, request the approval of webhooks, write. The
+users are too many for one transaction; store/user_imports.py describes how a failed import is undone. Each step yields
+to the event loop often. Between steps users are kept as bytes, which take a fraction of the memory of documents.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from identity.call import Call, Document
 from identity.domain.groups import groups as group_rules
 from identity.domain.objects import bulk_imports
 from identity.domain.passwords import password_hashing
-from identity.domain.users import user_import as rules
-from identity.domain.users import users
+from identity.domain.users import user_import as import_rules
+from identity.domain.users import users as user_rules
 from identity.errors import Conflict, Duplicate, FieldError, GeneralError, Invalid, NotImported
-from identity.events.changes import Event
+from identity.events.changes import Change, Event
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
 from identity.operations.groups import group_members, groups
@@ -37,20 +36,20 @@ REQUEST: Final = "api/user-import.request.json"
 _USER: Final = "api/imported-user.json"
 _EVENT: Final = "user.bulk.create"
 _BATCH = 500
-"""How many users are written at once."""
-_GIVEN_UP_SECONDS = 120
-"""After this long without a further batch an import is given up."""
-_LOOKED_UP = 500
-"""How many login ids or ids are looked up at once."""
+"""How many users one command inserts."""
+_LEASE_SECONDS = 120
+"""How long an import may take for one batch before it counts as abandoned."""
+_LOOK_UP_BATCH = 500
+"""How many users are looked up by one query."""
 
 AddItem = Callable[[Any], None]
 ReadRequest = Callable[[AddItem], Awaitable[Document]]
-"""Reads a request: hands over its users one by one, and answers the rest of it."""
+"""Reads a request: passes its items to the function one by one, and returns the other members."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Login:
-    """What has to be unique of one user, for those who want to know what is not."""
+class _UniqueValues:
+    """The values of one user that must be unique."""
 
     tenant_id: TenantId
     user_id: str
@@ -58,84 +57,86 @@ class _Login:
     member_ids: Sequence[str]
 
 
-class _Given:
-    """The users of a request, as they come in."""
+class _RequestedUsers:
+    """The users of a request as they are read, with the ids they refer to by tenant."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
         self.users: list[bytes] = []
         self.errors: list[FieldError] = []
-        self.referred: dict[str | None, tuple[set[str], set[str]]] = {}
+        self.references: dict[str | None, tuple[set[str], set[str]]] = {}
 
-    def take(self, user: Any) -> None:
-        """Judge the shape of one user and keep it. Raises Invalid when there are too many, of users or of errors."""
+    def add(self, user: Any) -> None:
+        """Validate one user against the schema and store it. Raises Invalid for too many users or too many errors."""
         index = len(self.users)
         if index >= bulk_imports.MAXIMUM_ITEMS:
             raise Invalid([bulk_imports.too_many("users")])
         tidy, errors = self._shape.examine({"user": user})
-        wanted = tidy.get("user")
+        parsed = tidy.get("user")
         self.errors += [bulk_imports.at("users", index, error) for error in errors]
         _require_few(self.errors)
-        self.users.append(b"" if errors else orjson.dumps(wanted))
+        self.users.append(b"" if errors else orjson.dumps(parsed))
         if not errors:
-            applications, group_ids = self.referred.setdefault(wanted.get("tenantId"), (set(), set()))
-            applications.update(one["applicationId"] for one in wanted["registrations"])
-            group_ids.update(one["groupId"] for one in wanted["memberships"])
+            applications, group_ids = self.references.setdefault(parsed.get("tenantId"), (set(), set()))
+            applications.update(one["applicationId"] for one in parsed["registrations"])
+            group_ids.update(one["groupId"] for one in parsed["memberships"])
 
 
-class _Drafts:
-    """The users to be made, judged; `plain` are the passwords that came in plain text, in the order of the users."""
+class _ImportDrafts:
+    """The valid users of an import; `plain` are the passwords in plain text, in the order of the users."""
 
     def __init__(self) -> None:
         self.users: list[tuple[TenantId, bytes, bool]] = []
         self.plain: list[tuple[str, str, int]] = []
-        self.logins: list[_Login] = []
+        self.unique_values: list[_UniqueValues] = []
         self.errors: list[FieldError] = []
         self.unlicensed: dict[GeneralError, None] = {}
-        """One for each switched-off feature, in the order in which users use them."""
+        """One error for each disabled feature, in the order of first use."""
 
 
 async def import_users(services: Services, call: Call, read: ReadRequest) -> None:
-    """Make the users of a request. Raises Invalid, NotImported and WebhookTransactionFailed, with nothing written."""
+    """Create the users of a request. Raises Invalid, NotImported and WebhookTransactionFailed, with nothing written."""
     try:
-        await _run(services, call, read)
+        await _import_users(services, call, read)
     finally:
         services.passwords.tidy_later()
 
 
-async def _run(services: Services, call: Call, read: ReadRequest) -> None:
-    given = _Given(services.schemas[_USER])
-    rest = await read(given.take)
-    request = services.schemas[REQUEST].read({"users": [], **rest} if given.users else rest)
-    if not given.users:
+async def _import_users(services: Services, call: Call, read: ReadRequest) -> None:
+    requested = _RequestedUsers(services.schemas[_USER])
+    rest = await read(requested.add)
+    request = services.schemas[REQUEST].read({"users": [], **rest} if requested.users else rest)
+    if not requested.users:
         raise Invalid([bulk_imports.empty("users")])
-    materials = await _materials(services, call, given)
-    drafts = await _drafts(services, call, given, request, materials)
+    referenced = await _find_referenced(services, call, requested)
+    drafts = await _validate(services, call, requested, request, referenced)
     crud.require_no_errors(drafts.errors, list(drafts.unlicensed))
     await _require_free(services, drafts, request)
     try:
         await _write(services, call, drafts)
     except (Duplicate, Conflict) as error:
         await _require_free(services, drafts, request)
-        raise NotImported(log_detail="somebody else came in between") from error
+        raise NotImported(log_detail="a concurrent request created one of the users") from error
 
 
-async def _require_free(services: Services, drafts: _Drafts, request: Document) -> None:
-    """Raise Invalid, or NotImported for a call that did not ask to be told, when ids or login ids are taken.
+async def _require_free(services: Services, drafts: _ImportDrafts, request: Document) -> None:
+    """Raise Invalid for ids or login ids that exist, or NotImported without `validateDbConstraints`.
 
-    The unique indexes have the last word; asking before spares everybody users who come and go again.
+    The unique indexes make the final decision; this check avoids inserting users only to remove them.
     """
-    taken = await _taken(services, drafts.logins)
-    if taken and request["validateDbConstraints"]:
-        raise Invalid(taken)
-    if taken:
-        raise NotImported(log_detail=f"an import brought duplicates: {taken[0].path}")
+    duplicates = await _duplicate_problems(services, drafts.unique_values)
+    if duplicates and request["validateDbConstraints"]:
+        raise Invalid(duplicates)
+    if duplicates:
+        raise NotImported(log_detail=f"an import contains duplicates: {duplicates[0].path}")
 
 
-async def _materials(services: Services, call: Call, given: _Given) -> dict[TenantId, rules.Material]:
-    """What the users refer to, by tenant. A tenant that is not there is not in it."""
+async def _find_referenced(
+    services: Services, call: Call, requested: _RequestedUsers
+) -> dict[TenantId, import_rules.ReferencedObjects]:
+    """Return the objects that the users refer to, by existing tenant."""
     wanted: dict[TenantId, tuple[set[str], set[str]]] = {}
-    for named, (application_ids, group_ids) in given.referred.items():
+    for named, (application_ids, group_ids) in requested.references.items():
         own = call.tenant_id or named
         if own is not None:
             known = wanted.setdefault(TenantId(own), (set(), set()))
@@ -148,156 +149,156 @@ async def _materials(services: Services, call: Call, given: _Given) -> dict[Tena
             applications = {one: await services.applications.find_cached(tenant_id, one) for one in application_ids}
             existing = await groups.find_all_live(services, tenant_id, group_ids) if group_ids else {}
             there = {one: application for one, application in applications.items() if application is not None}
-            found[tenant_id] = rules.Material(tenant, there, frozenset(existing))
+            found[tenant_id] = import_rules.ReferencedObjects(tenant, there, frozenset(existing))
     return found
 
 
-async def _drafts(
-    services: Services, call: Call, given: _Given, request: Document, materials: Mapping[TenantId, rules.Material]
-) -> _Drafts:
-    drafts, pace = _Drafts(), CooperativeYield()
-    drafts.errors = [*given.errors, *_scheme_problems(request, materials.values())]
-    for index, raw in enumerate(given.users):
+async def _validate(
+    services: Services,
+    call: Call,
+    requested: _RequestedUsers,
+    request: Document,
+    referenced: Mapping[TenantId, import_rules.ReferencedObjects],
+) -> _ImportDrafts:
+    drafts, cooperation = _ImportDrafts(), CooperativeYield()
+    drafts.errors = [*requested.errors, *_scheme_problems(request, referenced.values())]
+    for index, raw in enumerate(requested.users):
         if raw:
-            wanted = orjson.loads(raw)
-            _draft(call, index, wanted, request, materials, drafts)
-            drafts.unlicensed |= dict.fromkeys(features.problems(services, "user", wanted, None))
+            parsed = orjson.loads(raw)
+            _add_draft(call, index, parsed, request, referenced, drafts)
+            drafts.unlicensed |= dict.fromkeys(features.problems(services, "user", parsed, None))
             _require_few(drafts.errors)
-        await pace.step()
-    given.users.clear()
+        await cooperation.step()
+    requested.users.clear()
     return drafts
 
 
-def _draft(
+def _add_draft(
     call: Call,
     index: int,
-    wanted: Document,
+    parsed: Document,
     request: Document,
-    materials: Mapping[TenantId, rules.Material],
-    drafts: _Drafts,
+    referenced: Mapping[TenantId, import_rules.ReferencedObjects],
+    drafts: _ImportDrafts,
 ) -> None:
-    """Judge one user, and keep what is to be made of it."""
-    named = wanted.get("tenantId")
-    material = materials.get(TenantId(str(call.tenant_id or named)))
-    if material is None or named not in {None, material.tenant["id"]}:
+    """Validate one user against its tenant; add its draft or its errors."""
+    named = parsed.get("tenantId")
+    objects = referenced.get(TenantId(str(call.tenant_id or named)))
+    if objects is None or named not in {None, objects.tenant["id"]}:
         drafts.errors.append(_tenant_problem(index, named))
         return
-    tenant_id = TenantId(material.tenant["id"])
-    user = rules.user(wanted, tenant_id, call.now)
-    drafts.errors += (errors := rules.problems(index, wanted, user, material))
+    tenant_id = TenantId(objects.tenant["id"])
+    user = import_rules.build_user(parsed, tenant_id, call.now)
+    drafts.errors += (errors := import_rules.problems(index, parsed, user, objects))
     if errors:
         return
     user["registrations"] = [
-        rules.registration(one, material.applications[one["applicationId"]], call.now)
-        for one in wanted["registrations"]
+        import_rules.build_registration(one, objects.applications[one["applicationId"]], call.now)
+        for one in parsed["registrations"]
     ]
     user["memberships"] = [
         group_rules.membership(one, one["groupId"], user["id"], call.now) | _only(one, "insertInstant")
-        for one in wanted["memberships"]
+        for one in parsed["memberships"]
     ]
-    is_plain = "password" in wanted and "encryptionScheme" not in wanted
+    is_plain = "password" in parsed and "encryptionScheme" not in parsed
     if is_plain:
-        plain = user_passwords.requested_password(material.tenant, {**_only(wanted, "password"), **_hashing(request)})
+        plain = user_passwords.requested_password(objects.tenant, {**_only(parsed, "password"), **_hashing(request)})
         assert plain is not None
         drafts.plain.append((plain.password, plain.scheme, plain.factor))
-    elif "password" in wanted:
-        factor = user_passwords.default_factor(wanted["encryptionScheme"])
-        user["private"]["password"] = rules.hashed(wanted, factor)
-    user = users.with_derived_members(user)
+    elif "password" in parsed:
+        factor = user_passwords.default_factor(parsed["encryptionScheme"])
+        user["private"]["password"] = import_rules.stored_password(parsed, factor)
+    user = user_rules.with_derived_members(user)
     drafts.users.append((tenant_id, orjson.dumps(user), is_plain))
-    keys = {kind: users.login_key(value) for kind, value in users.login_ids(user).items()}
-    drafts.logins.append(_Login(tenant_id, user["id"], keys, [one["id"] for one in user["memberships"]]))
+    keys = {kind: user_rules.login_key(value) for kind, value in user_rules.login_ids(user).items()}
+    drafts.unique_values.append(_UniqueValues(tenant_id, user["id"], keys, [one["id"] for one in user["memberships"]]))
 
 
-async def _write(services: Services, call: Call, drafts: _Drafts) -> None:
-    heard = {
-        one: await services.bus.has_subscribers(one, _EVENT) for one in {tenant_id for tenant_id, _, _ in drafts.users}
-    }
-    told: dict[TenantId, list[orjson.Fragment]] = {}
-    members: dict[TenantId, list[Document]] = {}
-    packed: list[bytes] = []
-    user_ids: list[str] = []
-    import_id, pace = new_id(), CooperativeYield()
-    async for tenant_id, user in _finished(services, drafts):
-        members.setdefault(tenant_id, []).extend(user["memberships"])
-        user_ids.append(user["id"])
-        if heard[tenant_id]:
-            secured = orjson.dumps(users.without_secrets(user), option=orjson.OPT_SORT_KEYS)
-            told.setdefault(tenant_id, []).append(orjson.Fragment(secured))
-        user["private"]["import"] = import_id
-        packed.append(services.users.encode(tenant_id, user))
-        await pace.step()
-
-    staged = _Staged(services, import_id, tuple(heard), user_ids, packed)
-
-    async def finish(session: Session) -> None:
-        for tenant_id, joining in members.items():
-            await group_members.insert_memberships(services, tenant_id, joining, session)
-        await staged.finish(session)
-
-    async def write(session: Session | None) -> None:
-        await staged.insert()
-        await (services.database.in_transaction(finish, BULK_SECONDS) if session is None else finish(session))
-
-    events = [Event(_EVENT, {"users": fragments}, tenant_id) for tenant_id, fragments in told.items()]
+async def _write(services: Services, call: Call, drafts: _ImportDrafts) -> None:
+    """Commit the users with one event per tenant; undo the import if that fails."""
+    tenant_ids = {tenant_id for tenant_id, _, _ in drafts.users}
+    subscribed = {one: await services.bus.has_subscribers(one, _EVENT) for one in tenant_ids}
+    payloads: dict[TenantId, list[orjson.Fragment]] = {}
+    pending, cooperation = _PendingImport(services, new_id(), tuple(subscribed)), CooperativeYield()
+    async for tenant_id, user in _with_passwords(services, drafts):
+        if subscribed[tenant_id]:
+            serialized = orjson.dumps(user_rules.without_secrets(user), option=orjson.OPT_SORT_KEYS)
+            payloads.setdefault(tenant_id, []).append(orjson.Fragment(serialized))
+        pending.add(tenant_id, user)
+        await cooperation.step()
+    change = Change(
+        writes=[pending.write],
+        before_commit=[Event(_EVENT, {"users": fragments}, tenant_id) for tenant_id, fragments in payloads.items()],
+    )
     try:
-        await services.bus.perform(call, write, events, patience_seconds=BULK_SECONDS)
+        await services.bus.commit(call, change, patience_seconds=BULK_SECONDS)
     except BaseException:
-        await staged.take_back()
+        await pending.undo()
         raise
-    for tenant_id, joining in members.items():
-        await group_members.remove_orphans(services, tenant_id, joining)
+    for tenant_id, memberships in pending.memberships.items():
+        await group_members.remove_orphans(services, tenant_id, memberships)
 
 
-class _Staged:
-    """Users who are being written, and who stay if the import comes to its end."""
+class _PendingImport:
+    """The users of an import in progress; they stay only if it finishes."""
 
-    def __init__(
-        self,
-        services: Services,
-        import_id: str,
-        tenant_ids: Sequence[TenantId],
-        user_ids: Sequence[str],
-        packed: Sequence[bytes],
-    ) -> None:
+    def __init__(self, services: Services, import_id: str, tenant_ids: Sequence[TenantId]) -> None:
+        self.memberships: dict[TenantId, list[Document]] = {}
         self._services = services
         self._import_id = import_id
         self._tenant_ids = tenant_ids
-        self._user_ids = user_ids
-        self._packed = packed
-        self._is_begun = self._is_written = False
+        self._user_ids: list[str] = []
+        self._encoded: list[bytes] = []
+        self._is_started = self._is_inserted = False
 
-    async def insert(self) -> None:
-        """Write all of them, once. Raises Duplicate, and Conflict when the import was taken back as given up."""
-        if self._is_written:
+    def add(self, tenant_id: TenantId, user: Document) -> None:
+        """Add a user to be inserted, and mark it as part of the import."""
+        self.memberships.setdefault(tenant_id, []).extend(user["memberships"])
+        self._user_ids.append(user["id"])
+        user["private"]["import"] = self._import_id
+        self._encoded.append(self._services.users.encode(tenant_id, user))
+
+    async def write(self, session: Session | None) -> None:
+        """Insert the users in batches without a transaction, then finish the import in one."""
+        await self._insert()
+        if session is None:
+            await self._services.database.in_transaction(self._finish, BULK_SECONDS)
+        else:
+            await self._finish(session)
+
+    async def _insert(self) -> None:
+        """Insert all users, once. Raises Duplicate, and Conflict when the import was undone as abandoned."""
+        if self._is_inserted:
             return
         imports = self._services.user_imports
-        self._is_begun = True
-        await imports.begin(self._tenant_ids, self._import_id, self._user_ids, self._until())
-        for at in range(0, len(self._packed), _BATCH):
-            if not await imports.extend(self._import_id, self._until()):
+        self._is_started = True
+        await imports.begin(self._tenant_ids, self._import_id, self._user_ids, self._lease_expiry())
+        for start in range(0, len(self._encoded), _BATCH):
+            if not await imports.extend(self._import_id, self._lease_expiry()):
                 raise Conflict
-            await self._services.users.insert_encoded(self._packed[at : at + _BATCH])
-        self._is_written = True
+            await self._services.users.insert_encoded(self._encoded[start : start + _BATCH])
+        self._is_inserted = True
 
-    async def finish(self, session: Session) -> None:
-        """From the end of the transaction on they stay. Raises Conflict when the import was taken back."""
+    async def _finish(self, session: Session) -> None:
+        """Keep the users from the commit on, with their memberships. Raises Conflict when the import was undone."""
+        for tenant_id, memberships in self.memberships.items():
+            await group_members.insert_memberships(self._services, tenant_id, memberships, session)
         if not await self._services.user_imports.finish(self._import_id, session):
             raise Conflict
         self._services.database.run_now_and_after_commit(session, self._services.users.invalidate_all)
 
-    async def take_back(self) -> None:
-        """Remove what was written, unless the import came to its end; what fails now is done by the sweeper."""
-        if self._is_begun:
+    async def undo(self) -> None:
+        """Remove the inserted users unless the import has finished; a worker repeats what fails."""
+        if self._is_started:
             with contextlib.suppress(*STORE_ERRORS):
                 await undo(self._services, self._import_id)
 
-    def _until(self) -> Instant:
-        return later(self._services.clock.now(), seconds=_GIVEN_UP_SECONDS)
+    def _lease_expiry(self) -> Instant:
+        return later(self._services.clock.now(), seconds=_LEASE_SECONDS)
 
 
 async def undo(services: Services, import_id: str) -> None:
-    """Remove the users of an import that did not come to its end."""
+    """Remove the users of an unfinished import."""
     found = await services.user_imports.begin_rollback(import_id)
     if found is not None:
         tenant_ids, user_ids = found
@@ -307,13 +308,13 @@ async def undo(services: Services, import_id: str) -> None:
 
 
 async def undo_abandoned(services: Services) -> None:
-    """Remove the users of imports that nobody goes on with: their process was killed, or lost MongoDB."""
+    """Remove the users of abandoned imports, whose process was killed or lost MongoDB."""
     for import_id in await services.user_imports.list_abandoned(services.clock.now()):
         await undo(services, import_id)
 
 
-async def _finished(services: Services, drafts: _Drafts) -> AsyncIterator[tuple[TenantId, Document]]:
-    """The users with their passwords; each draft is let go of."""
+async def _with_passwords(services: Services, drafts: _ImportDrafts) -> AsyncIterator[tuple[TenantId, Document]]:
+    """Yield the users with their passwords, releasing each draft."""
     hashes = services.passwords.hash_many(drafts.plain)
     drafts.users.reverse()
     while drafts.users:
@@ -324,65 +325,65 @@ async def _finished(services: Services, drafts: _Drafts) -> AsyncIterator[tuple[
         yield tenant_id, user
 
 
-async def _taken(services: Services, logins: Sequence[_Login]) -> list[FieldError]:
-    """What of the users is taken already: by one before them in the request, or by what is stored."""
+async def _duplicate_problems(services: Services, unique_values: Sequence[_UniqueValues]) -> list[FieldError]:
+    """Return an error for each unique value that an earlier user of the request or a stored user has."""
     errors: list[FieldError] = []
-    pace = CooperativeYield()
+    cooperation = CooperativeYield()
     seen: set[tuple[str, ...]] = set()
-    for index, login in enumerate(logins):
-        for where, key, name in _unique(login):
+    for index, values in enumerate(unique_values):
+        for description, key, name in _keys_of(values):
             if key in seen:
-                errors.append(_error(index, "duplicate", name, f"The {{}} names {where} for the second time."))
+                errors.append(_error(index, "duplicate", name, f"The {{}} names {description} a second time."))
             seen.add(key)
-        await pace.step()
-    for at in range(0, len(logins), _LOOKED_UP):
+        await cooperation.step()
+    for start in range(0, len(unique_values), _LOOK_UP_BATCH):
         if len(errors) >= bulk_imports.MAXIMUM_ERRORS:
             break
-        errors += await _stored(services, at, logins[at : at + _LOOKED_UP])
+        errors += await _stored_problems(services, start, unique_values[start : start + _LOOK_UP_BATCH])
     return errors[: bulk_imports.MAXIMUM_ERRORS]
 
 
-def _unique(login: _Login) -> Iterable[tuple[str, tuple[str, ...], str]]:
-    """(what it is, the key that nobody else may have, the member that it stands in)."""
-    yield "a user", ("id", login.user_id), "id"
-    for kind, value in login.keys.items():
-        yield "a login id", (kind, login.tenant_id, value), kind
-    for number, member_id in enumerate(login.member_ids):
+def _keys_of(values: _UniqueValues) -> Iterable[tuple[str, tuple[str, ...], str]]:
+    """Yield (description, unique key, member) for each unique value of a user."""
+    yield "a user", ("id", values.user_id), "id"
+    for kind, value in values.keys.items():
+        yield "a login id", (kind, values.tenant_id, value), kind
+    for number, member_id in enumerate(values.member_ids):
         yield "a membership", ("member", member_id), f"memberships[{number}].id"
 
 
-async def _stored(services: Services, first: int, logins: Sequence[_Login]) -> list[FieldError]:
-    """What of these users, of whom one is the `first` of the request, is stored already."""
-    ids = await services.users.existing_ids_across_tenants([login.user_id for login in logins])
+async def _stored_problems(services: Services, first: int, unique_values: Sequence[_UniqueValues]) -> list[FieldError]:
+    """Return an error for each unique value that is stored; `first` is the index of the first of these users."""
+    ids = await services.users.existing_ids_across_tenants([values.user_id for values in unique_values])
     by_key: dict[tuple[str, ...], bool] = {("id", one): True for one in ids}
-    member_ids = [one for login in logins for one in login.member_ids]
+    member_ids = [one for values in unique_values for one in values.member_ids]
     for member in await services.group_members.find_all_across_tenants({"_id": {"$in": member_ids}}):
         by_key["member", member["id"]] = True
-    for tenant_id in {login.tenant_id for login in logins}:
+    for tenant_id in {values.tenant_id for values in unique_values}:
         keys: dict[str, list[str]] = {}
-        for login in logins:
-            for kind, value in login.keys.items() if login.tenant_id == tenant_id else ():
+        for values in unique_values:
+            for kind, value in values.keys.items() if values.tenant_id == tenant_id else ():
                 keys.setdefault(kind, []).append(value)
         for found in await services.users.find_login_id_conflicts(tenant_id, keys):
-            for kind, value in users.login_ids(found).items():
-                by_key[kind, tenant_id, users.login_key(value)] = found["active"]
+            for kind, value in user_rules.login_ids(found).items():
+                by_key[kind, tenant_id, user_rules.login_key(value)] = found["active"]
     return [
-        _error(first + index, "duplicate" if by_key[key] else "inactive", name, "The {} is taken already.")
-        for index, login in enumerate(logins)
-        for _, key, name in _unique(login)
+        _error(first + index, "duplicate" if by_key[key] else "inactive", name, "The {} exists already.")
+        for index, values in enumerate(unique_values)
+        for _, key, name in _keys_of(values)
         if key in by_key
     ]
 
 
-def _scheme_problems(request: Document, materials: Iterable[rules.Material]) -> list[FieldError]:
-    """What is wrong with how passwords in plain text are to be hashed."""
+def _scheme_problems(request: Document, referenced: Iterable[import_rules.ReferencedObjects]) -> list[FieldError]:
+    """Return the errors of the hash scheme for plain-text passwords."""
     if "encryptionScheme" in request and not password_hashing.is_known(request["encryptionScheme"]):
         return [FieldError.of("invalid", "encryptionScheme", "The [encryptionScheme] is not known.")]
-    for material in materials:
-        how = user_passwords.requested_password(material.tenant, {"password": "", **_hashing(request)})
-        assert how is not None
-        if not password_hashing.is_acceptable_factor(how.scheme, how.factor):
-            return [FieldError.of("invalid", "factor", f"The [factor] is out of range for {how.scheme}.")]
+    for objects in referenced:
+        password = user_passwords.requested_password(objects.tenant, {"password": "", **_hashing(request)})
+        assert password is not None
+        if not password_hashing.is_acceptable_factor(password.scheme, password.factor):
+            return [FieldError.of("invalid", "factor", f"The [factor] is out of range for {password.scheme}.")]
     return []
 
 
@@ -406,6 +407,6 @@ def _error(index: int, kind: str, name: str, message: str) -> FieldError:
 
 
 def _require_few(errors: Sequence[FieldError]) -> None:
-    """Give up when there are so many errors that nobody reads more."""
+    """Raise Invalid when the maximum number of errors is reached."""
     if len(errors) >= bulk_imports.MAXIMUM_ERRORS:
         raise Invalid(errors[: bulk_imports.MAXIMUM_ERRORS])
