@@ -110,13 +110,15 @@ class SelfServiceHandler(PageHandler):
             )
             for method in sendable
         ]
-        errors = [FieldError.of("invalid", "code", look[message])] if message else []
+        is_wrong = message == "twoFactor.wrong"
+        errors = [FieldError.of("invalid", "code", look[message])] if is_wrong else []
         form = Form(
             title=look["twoFactor.title"],
             heading=look["twoFactor.heading"],
             lead=look["twoFactor.sent" if is_sent else "twoFactor.lead"],
             submit=look["twoFactor.submit"],
             fields=fields.with_errors([Field("code", look["twoFactor.code"], "text", "one-time-code")], errors, look),
+            message=look[message] if message and not is_wrong else "",
             buttons=buttons,
         )
         return csrf.with_status(self.form_page(place, form), message)
