@@ -1,10 +1,10 @@
-"""Device grants in Redis: from the codes that a device shows and keeps to the tokens that it gets, once.
+"""Device authorization grants (RFC 8628) in Redis, from the device and user codes to the issued tokens.
 
     Pending -> Approved -> Consumed        Pending -> Denied        Pending, Approved -> Expired
 
-Every step is one script, so that of all who come at once one takes it. Keys hold the SHA-256 of the codes. What has
-expired is kept for a quarter of an hour, so that a device learns that its code was a good one; what was consumed as
-long, so that a second use is known as one.
+Every transition is one script, so that concurrent callers cannot both make it. Keys contain the SHA-256 of the codes.
+Expired and consumed grants are retained for a quarter of an hour: a device receives `expired_token` instead of
+`invalid_grant`, and a second use is detected as a replay.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any, Final, Literal
 from identity.call import Document
 from identity.ids import TenantId, fingerprint
 from identity.instants import Instant
-from identity.store.redis import Redis
+from identity.store.redis import Redis, RedisStore, parse_document
 
-KEPT_SECONDS: Final = 900
-"""How long a code is remembered after its end."""
-SLOWER_SECONDS: Final = 5
-"""What each `slow_down` adds to the interval (RFC 8628 section 3.5)."""
+RETENTION_SECONDS: Final = 900
+"""How long a grant is retained after it expired or was consumed."""
+SLOW_DOWN_SECONDS: Final = 5
+"""How much each `slow_down` adds to the interval (RFC 8628 section 3.5)."""
 LEEWAY_MILLISECONDS: Final = 1000
-"""How much too early a poll may come: networks are not even, and who keeps to the interval must not starve."""
+"""How much too early a poll may arrive, because network delays vary."""
 
 Status = Literal["Pending", "Approved", "Denied", "Consumed", "Expired"]
 
-# A user code that is still of use to a device is never given to another.
+# A user code is not issued again while its grant is pending or approved.
 _ISSUE = """
 local taken = redis.call('GET', KEYS[2])
 if taken then
@@ -51,7 +51,7 @@ end
 return redis.call('HMGET', ARGV[1] .. hash, 'status', 'grant', 'client', 'id', 'expires')
 """
 
-# The grant is named by its id, too: a user code may have been given to another device since it was looked at.
+# The grant id must match, too: the user code may have been issued again since the caller read the grant.
 _DECIDE = """
 local hash = redis.call('GET', KEYS[1])
 if not hash then
@@ -98,7 +98,7 @@ end
 return {found[1]}
 """
 
-_REDEEMED = """
+_RECORD_REDEMPTION = """
 redis.call('HSET', KEYS[1], 'status', 'Consumed', 'client', ARGV[3], 'given', ARGV[1])
 redis.call('EXPIRE', KEYS[1], ARGV[2])
 return redis.call('HEXISTS', KEYS[1], 'replayed')
@@ -107,7 +107,7 @@ return redis.call('HEXISTS', KEYS[1], 'replayed')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewDeviceGrant:
-    """A grant that begins: its id, its client, what it is for, when it ends and how often a device may ask."""
+    """A grant to be issued; `interval_seconds` is the polling interval."""
 
     grant_id: str
     client_id: str
@@ -118,7 +118,7 @@ class NewDeviceGrant:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceGrant:
-    """A grant as a user code leads to it; `grant` is empty once it was consumed."""
+    """A grant found by its user code; `grant` is empty once it is consumed."""
 
     grant_id: str
     client_id: str
@@ -129,86 +129,87 @@ class DeviceGrant:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DevicePoll:
-    """What a device that asks is to be told; `grant` and `approval` once, `given` what an earlier use gave."""
+    """The result of a poll: `grant` and `approval` if it was approved, or the tokens `issued` by an earlier poll."""
 
     outcome: Literal["Pending", "TooFast", "Approved", "Denied", "Consumed", "Expired", "Unknown"]
     grant: Document = dataclasses.field(default_factory=dict, repr=False)
     approval: Document = dataclasses.field(default_factory=dict, repr=False)
-    given: Document | None = None
+    issued: Document | None = None
 
 
-class DeviceGrants:
+class DeviceGrants(RedisStore):
     """The device grants of all tenants."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        super().__init__(redis)
         self._issue = redis.client.register_script(_ISSUE)
         self._find = redis.client.register_script(_FIND)
         self._decide = redis.client.register_script(_DECIDE)
         self._poll = redis.client.register_script(_POLL)
-        self._redeemed = redis.client.register_script(_REDEEMED)
+        self._record_redemption = redis.client.register_script(_RECORD_REDEMPTION)
 
     async def issue(
         self, tenant_id: TenantId, device_code: str, user_code: str, new: NewDeviceGrant, now: Instant
     ) -> bool:
-        """Begin a grant. False when the user code is taken by one that is still alive: take another code."""
+        """Store a new grant; False if the user code belongs to an active grant, and the caller must try another."""
         hashed = fingerprint(device_code)
-        lifetime_seconds = max(1, (new.expires - now) // 1000) + KEPT_SECONDS
+        lifetime_seconds = max(1, (new.expires - now) // 1000) + RETENTION_SECONDS
         args: list[str | int] = [self._prefix(tenant_id), hashed, now, new.expires, json.dumps(new.grant)]
         args += [new.client_id, new.grant_id, new.interval_seconds, lifetime_seconds]
         keys = [self._prefix(tenant_id) + hashed, self._user_key(tenant_id, user_code)]
         return bool(await self._issue(keys=keys, args=args))
 
     async def find(self, tenant_id: TenantId, user_code: str, now: Instant) -> DeviceGrant | None:
-        """The grant that a user code stands for, whatever became of it."""
+        """The grant of a user code, whatever its status."""
         fields: Any = await self._find(keys=[self._user_key(tenant_id, user_code)], args=[self._prefix(tenant_id)])
         if not fields or fields[0] is None:
             return None
         status, grant, client_id, grant_id, ends = fields
         expires = Instant(int(ends))
-        is_over = status in {"Pending", "Approved"} and expires <= now
-        return DeviceGrant(
-            grant_id, client_id, "Expired" if is_over else status, json.loads(grant) if grant else {}, expires
-        )
+        if status in {"Pending", "Approved"} and expires <= now:
+            status = "Expired"
+        return DeviceGrant(grant_id, client_id, status, parse_document(grant) or {}, expires)
 
     async def decide(
         self,
         tenant_id: TenantId,
         user_code: str,
         grant_id: str,
-        verdict: Literal["Approved", "Denied"],
+        decision: Literal["Approved", "Denied"],
         approval: Document,
         now: Instant,
     ) -> Literal["Approved", "Denied", "Expired", "Unknown"]:
-        """Approve or deny a pending grant. `Unknown`: another decided before, or the code is another grant's by now."""
-        args: list[str | int] = [self._prefix(tenant_id), grant_id, now, verdict, json.dumps(approval)]
+        """Approve or deny a pending grant. `Unknown`: it was decided before, or the code belongs to another grant."""
+        args: list[str | int] = [self._prefix(tenant_id), grant_id, now, decision, json.dumps(approval)]
         answer: Any = await self._decide(keys=[self._user_key(tenant_id, user_code)], args=args)
         outcome: Literal["Approved", "Denied", "Expired", "Unknown"] = answer
         return outcome
 
     async def poll(self, tenant_id: TenantId, device_code: str, client_id: str, now: Instant) -> DevicePoll:
-        """Ask for the tokens of a grant: of all callers one finds it approved, and it is consumed by that.
+        """Poll a grant. Only one of several callers finds it approved, which consumes it.
 
-        While it is pending, who asks too early is told so, and has to wait longer from then on; the time counts from
-        the last time that was not too early. Another client than the grant's learns and changes nothing.
+        An early poll of a pending grant results in `TooFast` and a longer interval, counted from the last poll that was
+        not early. For any client but the grant's, the result is `Unknown` and nothing changes.
         """
-        args: list[str | int] = [client_id, now, KEPT_SECONDS, SLOWER_SECONDS, LEEWAY_MILLISECONDS]
+        args: list[str | int] = [client_id, now, RETENTION_SECONDS, SLOW_DOWN_SECONDS, LEEWAY_MILLISECONDS]
         answer: Any = await self._poll(keys=[self._key(tenant_id, device_code)], args=args)
         outcome, *rest = answer
         if outcome == "Approved":
             return DevicePoll("Approved", json.loads(rest[0]), json.loads(rest[1]))
-        given: Any = json.loads(rest[0]) if rest and rest[0] else None
-        return DevicePoll(outcome, given=given)
+        return DevicePoll(outcome, issued=parse_document(rest[0] or None) if rest else None)
 
-    async def record_redemption(self, tenant_id: TenantId, device_code: str, client_id: str, given: Document) -> bool:
-        """Remember what a grant gave, for a second use to undo. False when one came first: the caller undoes it."""
-        args: list[str | int] = [json.dumps(given), KEPT_SECONDS, client_id]
-        return not await self._redeemed(keys=[self._key(tenant_id, device_code)], args=args)
+    async def record_redemption(self, tenant_id: TenantId, device_code: str, client_id: str, issued: Document) -> bool:
+        """Store the tokens issued for a grant, which a replay revokes.
+
+        False if the code was replayed before: the caller has to revoke the tokens.
+        """
+        args: list[str | int] = [json.dumps(issued), RETENTION_SECONDS, client_id]
+        return not await self._record_redemption(keys=[self._key(tenant_id, device_code)], args=args)
 
     def _key(self, tenant_id: TenantId, device_code: str) -> str:
         return self._prefix(tenant_id) + fingerprint(device_code)
 
-    # Braces: in a cluster both keys of a grant have to be on one node.
+    # The hash tag in braces puts both keys of a grant on one cluster node.
     def _prefix(self, tenant_id: TenantId) -> str:
         return self._redis.key("device", f"{{{tenant_id}}}", "")
 

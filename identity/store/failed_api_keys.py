@@ -1,7 +1,7 @@
-"""Unknown API keys, counted in Redis by the network that presented them.
+"""Unknown API keys, counted in Redis per network.
 
-Different values are counted, so that a client with an outdated key, however often it calls, uses up one attempt. Only
-fingerprints are stored, and only for the time of the window.
+Distinct values are counted, so that a client with an outdated key uses only one attempt, however often it calls. Only
+fingerprints are stored, for the duration of the window.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import collections
 from typing import Final
 
 from identity.ids import fingerprint
-from identity.store.redis import Redis
+from identity.store.redis import Redis, RedisStore
 
 DIFFERENT_KEYS: Final = 100
-"""How many different unknown keys a network may present in a window."""
+"""The maximum number of distinct unknown keys of a network per window."""
 WINDOW_SECONDS: Final = 900
-_REMEMBERED: Final = 10_000
+_MAX_ACCEPTED: Final = 10_000
 
 _ADD = """
 local wait = redis.call('TTL', KEYS[1])
@@ -40,33 +40,33 @@ return -1
 """
 
 
-class FailedApiKeys:
-    """The unknown keys of every network, and the networks from which keys are known to be used."""
+class FailedApiKeys(RedisStore):
+    """The unknown keys of every network, and the valid keys accepted from each network."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        super().__init__(redis)
         self._add = redis.client.register_script(_ADD)
         self._wait = redis.client.register_script(_WAIT)
-        self._used: collections.OrderedDict[tuple[str, str], None] = collections.OrderedDict()
+        self._accepted: collections.OrderedDict[tuple[str, str], None] = collections.OrderedDict()
 
     async def add(self, network: str, key_fingerprint: str) -> int | None:
-        """Count an unknown key; the seconds to wait if its network presented too many others."""
+        """Count an unknown key; returns the seconds to wait if the limit of its network is reached."""
         arguments: list[str | int] = [fingerprint(key_fingerprint), DIFFERENT_KEYS, WINDOW_SECONDS]
         return _seconds(await self._add(keys=[self._key(network)], args=[*arguments]))
 
     async def wait_seconds(self, network: str, key_id: str) -> int | None:
-        """The seconds to wait before a guessable key is accepted from a network; None if it is accepted now.
+        """The seconds until a valid key of guessable length is accepted from a network; None if it is accepted now.
 
-        A key that this process has accepted from the network before stays accepted.
+        A key that this process has accepted from the network before remains accepted.
         """
-        if (network, key_id) in self._used:
-            self._used.move_to_end((network, key_id))
+        if (network, key_id) in self._accepted:
+            self._accepted.move_to_end((network, key_id))
             return None
         wait = _seconds(await self._wait(keys=[self._key(network)], args=[DIFFERENT_KEYS]))
         if wait is None:
-            self._used[network, key_id] = None
-            if len(self._used) > _REMEMBERED:
-                self._used.popitem(last=False)
+            self._accepted[network, key_id] = None
+            if len(self._accepted) > _MAX_ACCEPTED:
+                self._accepted.popitem(last=False)
         return wait
 
     def _key(self, network: str) -> str:

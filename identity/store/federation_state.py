@@ -1,7 +1,7 @@
-"""Browsers that are elsewhere in the middle of an authorization request, in Redis: each comes back once.
+"""The state of authorization requests while the browser is at another party, in Redis. Each is consumed once.
 
-What is remembered belongs to one tenant and to one browser: without the browser's own secret an id is nothing, and
-stays good for the browser that it belongs to. The key holds the SHA-256 of the id; what it stands for is sealed whole.
+A state belongs to one tenant and one browser: a caller without the browser's secret can neither read nor consume it.
+The key contains the SHA-256 of the state id; the value is encrypted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from identity.call import Document
 from identity.ids import TenantId, fingerprint
-from identity.store.redis import Redis
+from identity.store.redis import Redis, SealedRedisStore
 from identity.store.vault import Vault
 
 _CONSUME = """
@@ -24,42 +24,39 @@ return found
 """
 
 
-class FederationStates:
-    """The detours of all tenants, of one kind: an id of one kind is nothing to another."""
+class FederationStates(SealedRedisStore):
+    """The states of all tenants of one kind; ids of different kinds are not interchangeable."""
 
     def __init__(self, redis: Redis, vault: Vault, kind: str) -> None:
-        self._redis = redis
-        self._vault = vault
+        super().__init__(redis, vault)
         self._kind = kind
         self._consume = redis.client.register_script(_CONSUME)
 
     async def issue(
-        self, tenant_id: TenantId, detour_id: str, browser: str, detour: Document, ttl_seconds: int
+        self, tenant_id: TenantId, state_id: str, browser_secret: str, state: Document, ttl_seconds: int
     ) -> None:
-        """Remember a request under an id, for the browser with this secret, for a while."""
-        key = self._key(detour_id)
-        sealed = self._vault.seal(json.dumps(detour), self._context(detour_id))
-        async with self._redis.client.pipeline(transaction=True) as pipeline:
-            pipeline.hset(key, mapping={"tenant": tenant_id, "browser": fingerprint(browser), "detour": sealed})
-            pipeline.expire(key, ttl_seconds)
-            await self._redis.execute(pipeline)
+        """Store a state for the browser with this secret."""
+        sealed = self._vault.seal(json.dumps(state), self._context(state_id))
+        fields = {"tenant": tenant_id, "browser": fingerprint(browser_secret), "detour": sealed}
+        await self._redis.set_hash(self._key(state_id), fields, ttl_seconds)
 
-    async def find_across_tenants(self, detour_id: str, browser: str) -> tuple[TenantId, Document] | None:
-        """The tenant and what is remembered, for the browser that it belongs to: the id alone says whose it is."""
-        fields: Any = self._redis.client.hmget(self._key(detour_id), ["tenant", "detour", "browser"])
+    async def find_across_tenants(self, state_id: str, browser_secret: str) -> tuple[TenantId, Document] | None:
+        """The tenant and the state, if it belongs to the browser; the id determines the tenant."""
+        fields: Any = self._redis.client.hmget(self._key(state_id), ["tenant", "detour", "browser"])
         tenant_id, sealed, owner = await fields
-        return None if sealed is None or owner != fingerprint(browser) else self._opened(detour_id, tenant_id, sealed)
+        is_owner = sealed is not None and owner == fingerprint(browser_secret)
+        return self._unseal(state_id, tenant_id, sealed) if is_owner else None
 
-    async def consume_across_tenants(self, detour_id: str, browser: str) -> tuple[TenantId, Document] | None:
-        """As `find_across_tenants`, and use the id up: of all callers one gets an answer."""
-        found: Any = await self._consume(keys=[self._key(detour_id)], args=[fingerprint(browser)])
-        return None if found is None else self._opened(detour_id, *found)
+    async def consume_across_tenants(self, state_id: str, browser_secret: str) -> tuple[TenantId, Document] | None:
+        """As `find_across_tenants`, and delete the state; only one of several callers receives it."""
+        found: Any = await self._consume(keys=[self._key(state_id)], args=[fingerprint(browser_secret)])
+        return None if found is None else self._unseal(state_id, *found)
 
-    def _opened(self, detour_id: str, tenant_id: str, sealed: str) -> tuple[TenantId, Document]:
-        return TenantId(tenant_id), json.loads(self._vault.unseal(sealed, self._context(detour_id)))
+    def _unseal(self, state_id: str, tenant_id: str, sealed: str) -> tuple[TenantId, Document]:
+        return TenantId(tenant_id), json.loads(self._vault.unseal(sealed, self._context(state_id)))
 
-    def _key(self, detour_id: str) -> str:
-        return self._redis.key("detour", self._kind, fingerprint(detour_id))
+    def _key(self, state_id: str) -> str:
+        return self._redis.key("detour", self._kind, fingerprint(state_id))
 
-    def _context(self, detour_id: str) -> str:
-        return f"detours.{self._kind}.{fingerprint(detour_id)}"
+    def _context(self, state_id: str) -> str:
+        return f"detours.{self._kind}.{fingerprint(state_id)}"

@@ -1,7 +1,8 @@
-"""Turns: transactions of this process that are about to change the same document go one after the other.
+"""In-process locks by key, held until the end of a transaction.
 
-MongoDB lets one of several through and refuses the others at once. Each would come back and meet the next: with many
-of them most would run out of time. Between processes that is left to MongoDB; processes are few.
+Of several transactions that change the same document, MongoDB lets one continue and aborts the others at once. With
+many of them, most would exhaust their retries. These locks serialise the transactions of one process; conflicts between
+the few processes of an instance are left to MongoDB.
 """
 
 from __future__ import annotations
@@ -13,25 +14,25 @@ from collections.abc import Iterable
 
 
 class KeyedLocks:
-    """Locks by name, held by transactions until they end."""
+    """Locks by key, each held by one owner (a transaction)."""
 
     def __init__(self) -> None:
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._held: dict[int, dict[str, asyncio.Lock]] = {}
 
-    async def acquire(self, owner: int, names: Iterable[str], patience_seconds: float) -> None:
-        """Wait for the turn at each of these, in an order that is always the same.
+    async def acquire(self, owner: int, keys: Iterable[str], timeout_seconds: float) -> None:
+        """Acquire the locks of these keys, always in the same order.
 
-        Who waited too long goes on without: the turn saves work, and is not what keeps changes apart.
+        After the timeout the owner continues without the lock: locks avoid retries, and MongoDB ensures isolation.
         """
         held = self._held.setdefault(owner, {})
-        for name in sorted(set(names) - held.keys()):
-            lock = self._locks.setdefault(name, asyncio.Lock())
+        for key in sorted(set(keys) - held.keys()):
+            lock = self._locks.setdefault(key, asyncio.Lock())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(lock.acquire(), patience_seconds)
-                held[name] = lock
+                await asyncio.wait_for(lock.acquire(), timeout_seconds)
+                held[key] = lock
 
     def release(self, owner: int) -> None:
-        """End every turn of a owner."""
+        """Release all locks of an owner."""
         for lock in self._held.pop(owner, {}).values():
             lock.release()

@@ -1,4 +1,7 @@
-"""What a browser keeps of the users who logged in with it: proofs that only we can make, so that nothing is stored."""
+"""Signed tokens that identify a browser in which a user has logged in before; nothing is stored.
+
+The token `<expiry instant>.<keyed hash>` is valid for one user.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,22 @@ from identity.store.vault import Vault
 
 
 class KnownDevices:
-    """Proofs of the form `<instant of its end>.<keyed hash>`, good for one user."""
+    """Issues and verifies known-device tokens."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
     def issue(self, tenant_id: TenantId, user_id: UserId, expires: Instant) -> str:
-        """A proof that a user logged in at the device that keeps it."""
-        return f"{expires}.{self._proof(tenant_id, user_id, str(expires))}"
+        """A token for the browser in which the user has just logged in."""
+        return f"{expires}.{self._signature(tenant_id, user_id, str(expires))}"
 
-    def expires(self, tenant_id: TenantId, user_id: UserId, value: str) -> Instant | None:
-        """When a proof ends, or ended; None for one that is not this user's."""
-        end, _, proof = value.partition(".")
-        if not (end.isascii() and end.isdigit() and len(end) < 16):
+    def expires(self, tenant_id: TenantId, user_id: UserId, token: str) -> Instant | None:
+        """When a token expires or has expired; None if it is not a token of this user."""
+        expires, _, signature = token.partition(".")
+        if not (expires.isascii() and expires.isdigit() and len(expires) < 16):
             return None
-        return Instant(int(end)) if same_secret(proof, self._proof(tenant_id, user_id, end)) else None
+        is_valid = same_secret(signature, self._signature(tenant_id, user_id, expires))
+        return Instant(int(expires)) if is_valid else None
 
-    def _proof(self, tenant_id: TenantId, user_id: UserId, end: str) -> str:
-        return self._vault.fingerprint(f"known-device {tenant_id} {user_id} {end}")
+    def _signature(self, tenant_id: TenantId, user_id: UserId, expires: str) -> str:
+        return self._vault.fingerprint(f"known-device {tenant_id} {user_id} {expires}")

@@ -1,7 +1,8 @@
-"""What is counted before an account is locked after failed logins, and the locks of accounts that do not exist.
+"""Failed login counters in Redis, and lock-outs of login ids without an account.
 
-Every attempt is counted before its password is compared, so that a thousand at once are no way around the limit. A
-count ends with its window, with a success, or when the account is locked; MongoDB has the locks of those who exist.
+Every attempt is counted before its password is verified, so that concurrent attempts cannot exceed the limit. A counter
+ends with its window, after a successful login, or when the account is locked. MongoDB stores the lock-outs of existing
+users.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import json
 
 from identity.ids import TenantId, fingerprint, new_id
 from identity.instants import Instant
-from identity.store.redis import Redis
+from identity.store.rate_limits import DECREMENT
+from identity.store.redis import Redis, RedisStore
 
 _COUNT = """
 local count = redis.call('INCR', KEYS[1])
@@ -20,54 +22,50 @@ end
 return count
 """
 
-_DISCOUNT = """
-if tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then
-  redis.call('DECR', KEYS[1])
-end
-"""
-
-_SETTLE_SECONDS = 10
-"""How long a count outlives the lock it led to: for those who read the account before it was locked."""
+_GRACE_SECONDS = 10
+"""How long a counter remains after the lock-out, for logins that read the user before it was locked."""
+_MAX_TTL_MILLISECONDS = 31_536_000_000
 
 
-class LockOuts:
-    """The counts of all tenants; a `subject` is the id of a user, or a login id that is nobody's."""
+class LockOuts(RedisStore):
+    """The counters of all tenants. A `subject` is a user id, or a login id without an account."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        super().__init__(redis)
         self._count = redis.client.register_script(_COUNT)
-        self._discount = redis.client.register_script(_DISCOUNT)
+        self._discount = redis.client.register_script(DECREMENT)
 
     async def count(self, tenant_id: TenantId, subject: str, window_seconds: int) -> int:
-        """Count an attempt; answers how many there were in this window, with this one."""
+        """Count an attempt and return the number of attempts in this window."""
         return int(await self._count(keys=[self._key(tenant_id, subject)], args=[window_seconds]))
 
     async def discount(self, tenant_id: TenantId, subject: str) -> None:
-        """Count an attempt no more that came to nothing."""
+        """Subtract an attempt that was not completed."""
         await self._discount(keys=[self._key(tenant_id, subject)])
 
     async def expire_soon(self, tenant_id: TenantId, subject: str) -> None:
-        """The account is locked: from then on nothing is counted, but for those who do not know it yet."""
-        await self._redis.client.expire(self._key(tenant_id, subject), _SETTLE_SECONDS)
+        """Let the counter of a locked account expire after a grace period."""
+        await self._redis.client.expire(self._key(tenant_id, subject), _GRACE_SECONDS)
 
     async def clear(self, tenant_id: TenantId, subject: str) -> None:
-        """Forget the attempts on an account."""
+        """Delete the counter of an account."""
         await self._redis.client.delete(self._key(tenant_id, subject))
 
     async def is_unknown_login_id_locked(self, tenant_id: TenantId, login_id: str) -> bool:
-        """Whether a login id that is nobody's is locked."""
-        return bool(await self._redis.client.exists(self._nobody(tenant_id, login_id)))
+        """Whether a login id without an account is locked."""
+        return bool(await self._redis.client.exists(self._lock_key(tenant_id, login_id)))
 
     async def lock_unknown_login_id(self, tenant_id: TenantId, login_id: str, expiry: int, now: Instant) -> str:
-        """Lock a login id that is nobody's, or lock it longer; answers the id of the action that there is not."""
-        key = self._nobody(tenant_id, login_id)
+        """Lock a login id without an account, or extend its lock; returns the id of the pretended user action."""
+        key = self._lock_key(tenant_id, login_id)
         found = await self._redis.client.get(key)
         action_id = json.loads(found) if found is not None else new_id()
-        await self._redis.client.set(key, json.dumps(action_id), px=min(max(1, expiry - now), 31_536_000_000))
+        ttl_milliseconds = min(max(1, expiry - now), _MAX_TTL_MILLISECONDS)
+        await self._redis.client.set(key, json.dumps(action_id), px=ttl_milliseconds)
         return str(action_id)
 
     def _key(self, tenant_id: TenantId, subject: str) -> str:
         return self._redis.key("limit", "lock-out", tenant_id, fingerprint(subject))
 
-    def _nobody(self, tenant_id: TenantId, login_id: str) -> str:
+    def _lock_key(self, tenant_id: TenantId, login_id: str) -> str:
         return self._redis.key("lock-of-nobody", tenant_id, fingerprint(login_id))

@@ -1,46 +1,38 @@
-"""Login intents in Redis: logins that wait for a page of ours to be answered. Each is used up once.
+"""Login intents in Redis: logins that continue after the user submits a page. Each is consumed once.
 
-The key holds the SHA-256 of a secret that only the browser's cookie holds.
+The key contains the SHA-256 of a secret that only the browser's cookie contains.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from identity.call import Document
 from identity.ids import Secret, TenantId, fingerprint, new_secret
-from identity.store.redis import Redis
+from identity.store.redis import RedisStore, parse_document
 
 
-class LoginIntents:
+class LoginIntents(RedisStore):
     """The login intents of all tenants."""
 
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
-
     async def issue(self, tenant_id: TenantId, intent: Document, ttl_seconds: int) -> Secret:
-        """Remember an intent for a while; answers the secret by which it is found."""
+        """Store an intent and return its new secret."""
         secret = new_secret()
         await self._redis.client.set(self._key(tenant_id, secret), json.dumps(intent), ex=ttl_seconds)
         return secret
 
     async def find(self, tenant_id: TenantId, secret: str) -> Document | None:
-        """What a secret of this tenant stands for."""
-        return _read(await self._redis.client.get(self._key(tenant_id, secret)))
+        """The intent with this secret."""
+        return parse_document(await self._redis.client.get(self._key(tenant_id, secret)))
 
     async def consume(self, tenant_id: TenantId, secret: str) -> Document | None:
-        """Use an intent up: of all callers one gets what it stands for."""
-        return _read(await self._redis.client.getdel(self._key(tenant_id, secret)))
+        """Atomically read and delete an intent; only one of several callers receives it."""
+        return parse_document(await self._redis.client.getdel(self._key(tenant_id, secret)))
 
     async def replace(self, tenant_id: TenantId, secret: str, intent: Document) -> bool:
-        """Let a secret stand for something else, for as long as it has left; False when it was used up meanwhile."""
+        """Replace an intent and keep its TTL; False if it no longer exists."""
         key, value = self._key(tenant_id, secret), json.dumps(intent)
         return bool(await self._redis.client.set(key, value, xx=True, keepttl=True))
 
     def _key(self, tenant_id: TenantId, secret: str) -> str:
         return self._redis.key("login-intent", tenant_id, fingerprint(secret))
-
-
-def _read(text: Any) -> Document | None:
-    return None if text is None else dict(json.loads(text))

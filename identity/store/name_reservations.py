@@ -1,7 +1,8 @@
-"""Claims on names that two collections share: of two transactions that claim one, MongoDB lets one through.
+"""Reservations of names that must be unique across two collections.
 
-A unique index watches one collection. A row here is changed by every transaction that is about to use its name, so that
-the one that comes second starts anew, and finds what the first one wrote. The rows mean nothing afterwards.
+A unique index covers one collection. Every transaction that uses such a name also updates its row here, so that of two
+concurrent transactions MongoDB aborts one, which then retries and finds the document of the other. The rows have no
+meaning after the transaction.
 """
 
 from __future__ import annotations
@@ -10,22 +11,22 @@ from pymongo import IndexModel
 
 from identity.store.mongo import Collection, Database, Session
 
-_KEPT_SECONDS = 3600
+_RETENTION_SECONDS = 3600
 
 
 class NameReservations:
-    """The collection of claims: names of the whole instance, which no tenant owns."""
+    """The collection `claims`: names of the whole instance, which belong to no tenant."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._collection: Collection = database.collection("claims")
 
     async def ensure_indexes(self) -> None:
-        """Create what is missing."""
-        await self._collection.create_indexes([IndexModel([("at", 1)], expireAfterSeconds=_KEPT_SECONDS)])
+        """Create missing indexes."""
+        await self._collection.create_indexes([IndexModel([("at", 1)], expireAfterSeconds=_RETENTION_SECONDS)])
 
     async def reserve_across_tenants(self, name: str, session: Session | None) -> None:
-        """Be the only transaction that uses the name, until this one ends."""
+        """Exclude all other transactions from using the name until this one ends."""
         assert session is not None, "a name is reserved inside the transaction that uses it"
         await self._database.lock_keys(session, [f"claim {name}"])
         change = {"$currentDate": {"at": True}}

@@ -1,8 +1,8 @@
-"""Tickets in Redis: what a secret id stands for, for a while, once. Ids of mails and messages, of logins half done.
+"""One-time tokens in Redis, as in links of mails and messages and in unfinished logins.
 
-A ticket is of one kind (such as `change-password`) and belongs to an owner (a user), whose tickets of that kind can be
-taken back all at once. The key holds the SHA-256 of the id. Whoever shows an id may not have said for which tenant:
-the ticket knows. An owner's tickets share a generation, which is a key of its own: without it they count no more.
+A token has a kind (such as `change-password`) and an owner (a user). The key contains the SHA-256 of the secret; the
+value contains the tenant, which callers need not know. All tokens of an owner and a kind share a generation, stored
+under a key of its own: deleting or replacing it revokes them all.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.ids import Secret, TenantId, fingerprint, new_id, new_secret
-from identity.store.redis import Redis
+from identity.store.redis import Redis, RedisStore
 
-_TRIES_AT_AN_ID: Final = 8
+_MAX_SECRET_COLLISIONS: Final = 8
 
-# The generation lives as long as the last of its tickets; a new one makes all earlier tickets worthless.
+# A generation lives as long as its last token. A new generation revokes all earlier tokens.
 _GENERATION = """
 local found = ARGV[3] == '0' and redis.call('GET', KEYS[1])
 if not found then
@@ -31,8 +31,9 @@ end
 return found
 """
 
-# What was tried too often is put aside: nobody finds it any more, but whoever was let in before may still use it up.
-_TRY = """
+# A token with too many attempts is moved aside: it can no longer be found, but a caller that verified it earlier may
+# still consume it.
+_COUNT_ATTEMPT = """
 local found = redis.call('GET', KEYS[1])
 if not found then
   return found
@@ -46,7 +47,7 @@ end
 return found
 """
 
-# The tries live as long as what was tried: nobody gets new ones by asking for more time.
+# The attempt counter lives as long as the token, so that extending the token does not reset it.
 _EXTEND = """
 redis.call('EXPIRE', KEYS[2], ARGV[1])
 return redis.call('EXPIRE', KEYS[1], ARGV[1])
@@ -61,20 +62,20 @@ return found
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OneTimeToken:
-    """What an id stands for; `owner` is the id of the user whom it is about."""
+    """The content of a token; `owner` is usually a user id."""
 
     tenant_id: TenantId
     owner: str
     document: Document = dataclasses.field(repr=False)
 
 
-class OneTimeTokens:
-    """The tickets of all tenants."""
+class OneTimeTokens(RedisStore):
+    """The one-time tokens of all tenants."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        super().__init__(redis)
         self._generation = redis.client.register_script(_GENERATION)
-        self._try = redis.client.register_script(_TRY)
+        self._count_attempt = redis.client.register_script(_COUNT_ATTEMPT)
         self._extend = redis.client.register_script(_EXTEND)
         self._consume = redis.client.register_script(_CONSUME)
 
@@ -89,38 +90,37 @@ class OneTimeTokens:
         make: Callable[[], str] = new_secret,
         replaces: bool = False,
     ) -> Secret | None:
-        """Make a ticket; answers its id. `replaces`: the owner's earlier ones of this kind count no more.
+        """Store a token and return its secret; `replaces` revokes the owner's earlier tokens of this kind.
 
-        `make` makes an id, which may be a short code: one that is taken is never given again. None when every id that
-        it made is taken.
+        `make` generates the secret, which may be a short code. None if all generated secrets are in use.
         """
         generation = await self._generation(
             keys=[self._owner_key(tenant_id, kind, owner)], args=[new_id(), ttl_seconds, int(replaces)]
         )
         value = json.dumps([tenant_id, owner, generation, document])
-        for _ in range(_TRIES_AT_AN_ID):
+        for _ in range(_MAX_SECRET_COLLISIONS):
             secret = Secret(make())
             if await self._redis.client.set(self._key(kind, secret), value, nx=True, ex=ttl_seconds):
                 return secret
         return None
 
     async def find(self, tenant_id: TenantId | None, kind: str, secret: str) -> OneTimeToken | None:
-        """What an id stands for; None in place of a tenant leaves the ticket to say whose it is."""
+        """The token with this secret; None as tenant accepts the token of any tenant."""
         return await self._read(tenant_id, kind, await self._redis.client.get(self._key(kind, secret)))
 
     async def find_counting_attempt(
-        self, tenant_id: TenantId | None, kind: str, secret: str, tries: int
+        self, tenant_id: TenantId | None, kind: str, secret: str, max_attempts: int
     ) -> OneTimeToken | None:
-        """As `find`, for a caller who shows a code beside the id: after so many tries the ticket is gone."""
+        """As `find`, and count an attempt to verify a code; after `max_attempts` the token is no longer found."""
         if await self.find(tenant_id, kind, secret) is None:
             return None
         key = self._key(kind, secret)
-        value = await self._try(keys=[key, f"{key}:tries", _aside(key)], args=[tries])
+        value = await self._count_attempt(keys=[key, f"{key}:tries", _exhausted_key(key)], args=[max_attempts])
         return await self._read(tenant_id, kind, value)
 
     async def consume(self, tenant_id: TenantId | None, kind: str, secret: str) -> OneTimeToken | None:
-        """Use a ticket up: of all callers one gets it. Another tenant's stays what it is."""
-        keys = [key := self._key(kind, secret), _aside(key)]
+        """Atomically read and delete a token; only one of several callers receives it. See `find` for the tenant."""
+        keys = [key := self._key(kind, secret), _exhausted_key(key)]
         if tenant_id is not None:
             present = [value for value in await self._redis.client.mget(keys) if value is not None]
             if not present or await self._read(tenant_id, kind, present[0]) is None:
@@ -128,11 +128,11 @@ class OneTimeTokens:
         return await self._read(tenant_id, kind, await self._consume(keys=keys))
 
     def use(self, tenant_id: TenantId | None, kind: str, secret: str) -> OneTimeTokenUse:
-        """The one use of a ticket, for a write that may run again."""
+        """The consumption of a token in a write that may be retried."""
         return OneTimeTokenUse(self, tenant_id, kind, secret)
 
     async def replace(self, tenant_id: TenantId, kind: str, secret: str, document: Document) -> bool:
-        """Let an id stand for another document, for as long as it has left; False when it is gone meanwhile."""
+        """Replace the document of a token and keep its TTL; False if it no longer exists."""
         found = await self._redis.client.get(self._key(kind, secret))
         if found is None or await self._read(tenant_id, kind, found) is None:
             return False
@@ -140,17 +140,17 @@ class OneTimeTokens:
         return bool(await self._redis.client.set(self._key(kind, secret), value, xx=True, keepttl=True))
 
     async def extend(self, tenant_id: TenantId, kind: str, secret: str, ttl_seconds: int) -> bool:
-        """Let a ticket live this long from now; False when it is gone meanwhile."""
+        """Set the TTL of a token; False if it no longer exists."""
         key = self._key(kind, secret)
-        ticket = await self.find(tenant_id, kind, secret)
-        if ticket is None:
+        token = await self.find(tenant_id, kind, secret)
+        if token is None:
             return False
-        owner_key = self._owner_key(tenant_id, kind, ticket.owner)
+        owner_key = self._owner_key(tenant_id, kind, token.owner)
         await self._generation(keys=[owner_key], args=[new_id(), ttl_seconds, 0])
         return bool(await self._extend(keys=[key, f"{key}:tries"], args=[ttl_seconds]))
 
     async def revoke_all(self, tenant_id: TenantId, kind: str, owner: str) -> None:
-        """Take all tickets of one kind back that an owner has."""
+        """Revoke all tokens of an owner of one kind."""
         await self._redis.client.delete(self._owner_key(tenant_id, kind, owner))
 
     async def _read(self, tenant_id: TenantId | None, kind: str, value: Any) -> OneTimeToken | None:
@@ -163,28 +163,28 @@ class OneTimeTokens:
         return OneTimeToken(TenantId(owned_by), owner, document) if present == generation else None
 
     def _key(self, kind: str, secret: str) -> str:
-        # Braces: in a cluster the tries of a ticket have to be on its node.
+        # The hash tag in braces puts a token and its attempt counter on one cluster node.
         return self._redis.key("ticket", kind, f"{{{fingerprint(secret)}}}")
 
     def _owner_key(self, tenant_id: TenantId, kind: str, owner: str) -> str:
         return self._redis.key("ticket-owner", kind, tenant_id, owner)
 
 
-def _aside(key: str) -> str:
-    """Where a ticket stands that was tried too often."""
+def _exhausted_key(key: str) -> str:
+    """The key of a token after too many attempts."""
     return f"{key}:aside"
 
 
 class OneTimeTokenUse:
-    """A ticket that is used up by a write: once, however often MongoDB has the write run for one change."""
+    """The consumption of a token in a write: once, even if MongoDB retries the transaction."""
 
     def __init__(self, one_time_tokens: OneTimeTokens, tenant_id: TenantId | None, kind: str, secret: str) -> None:
-        self._tickets = one_time_tokens
-        self._named = (tenant_id, kind, secret)
-        self._is_ours = False
+        self._tokens = one_time_tokens
+        self._arguments = (tenant_id, kind, secret)
+        self._is_consumed = False
 
     async def consume(self) -> bool:
-        """Whether the ticket was there for this write; of all writes one gets it."""
-        if not self._is_ours:
-            self._is_ours = await self._tickets.consume(*self._named) is not None
-        return self._is_ours
+        """Consume the token for this write; True also when the write is retried, False for every other write."""
+        if not self._is_consumed:
+            self._is_consumed = await self._tokens.consume(*self._arguments) is not None
+        return self._is_consumed

@@ -1,4 +1,4 @@
-"""Which errors say that a store is away, or too slow to wait for, rather than that it was asked something wrong."""
+"""The exceptions that mean a store is unavailable or too slow."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ OUTAGES: Final[tuple[type[Exception], ...]] = (
     exceptions.ReadOnlyError,
     exceptions.TimeoutError,
 )
-"""What has been asked may or may not have been done; asking again later is the remedy."""
+"""The command may or may not have been executed; the caller may retry it later."""

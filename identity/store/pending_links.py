@@ -1,6 +1,6 @@
-"""Links that wait to be completed, in Redis: each is given out once, and only to its own tenant.
+"""Identity provider links to be completed by a login, in Redis. Each is consumed once, by its own tenant.
 
-The key holds the SHA-256 of the id. What it stands for is sealed whole, because a token of the provider may be in it.
+The key contains the SHA-256 of the id. The value is encrypted, because it may contain a token of the provider.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from identity.call import Document
 from identity.ids import Secret, TenantId, fingerprint, new_secret
-from identity.store.redis import Redis
+from identity.store.redis import Redis, SealedRedisStore
 from identity.store.vault import Vault
 
 _CONSUME = """
@@ -23,44 +23,38 @@ return link
 """
 
 
-class PendingLinks:
+class PendingLinks(SealedRedisStore):
     """The pending links of all tenants."""
 
     def __init__(self, redis: Redis, vault: Vault) -> None:
-        self._redis = redis
-        self._vault = vault
+        super().__init__(redis, vault)
         self._consume = redis.client.register_script(_CONSUME)
 
     async def issue(self, tenant_id: TenantId, link: Document, ttl_seconds: int) -> Secret:
-        """Remember a link for a while; answers the id by which it can be completed."""
+        """Store a link and return the id that completes it."""
         pending_id = new_secret()
-        key = self._key(pending_id)
         sealed = self._vault.seal(json.dumps(link), self._context(pending_id))
-        async with self._redis.client.pipeline(transaction=True) as pipeline:
-            pipeline.hset(key, mapping={"tenant": tenant_id, "link": sealed})
-            pipeline.expire(key, ttl_seconds)
-            await self._redis.execute(pipeline)
+        await self._redis.set_hash(self._key(pending_id), {"tenant": tenant_id, "link": sealed}, ttl_seconds)
         return pending_id
 
     async def find(self, tenant_id: TenantId, pending_id: str) -> Document | None:
-        """What an id of this tenant stands for."""
+        """The link with this id, if it belongs to the tenant."""
         found = await self.find_across_tenants(pending_id)
         return None if found is None or found[0] != tenant_id else found[1]
 
     async def find_across_tenants(self, pending_id: str) -> tuple[TenantId, Document] | None:
-        """The tenant of an id, and what it stands for: the id alone says whose it is."""
+        """The tenant and the link; the id determines the tenant."""
         fields: Any = self._redis.client.hmget(self._key(pending_id), ["tenant", "link"])
         tenant_id, sealed = await fields
-        return None if sealed is None else (TenantId(tenant_id), self._opened(pending_id, sealed))
+        return None if sealed is None else (TenantId(tenant_id), self._unseal(pending_id, sealed))
 
     async def consume(self, tenant_id: TenantId, pending_id: str) -> Document | None:
-        """Use an id up: of all callers one gets what it stands for."""
+        """Atomically read and delete a link; only one of several callers receives it."""
         sealed = await self._consume(keys=[self._key(pending_id)], args=[tenant_id])
-        return None if sealed is None else self._opened(pending_id, sealed)
+        return None if sealed is None else self._unseal(pending_id, sealed)
 
-    def _opened(self, pending_id: str, sealed: str) -> Document:
-        opened: Document = json.loads(self._vault.unseal(sealed, self._context(pending_id)))
-        return opened
+    def _unseal(self, pending_id: str, sealed: str) -> Document:
+        return dict(json.loads(self._vault.unseal(sealed, self._context(pending_id))))
 
     def _key(self, pending_id: str) -> str:
         return self._redis.key("pending-link", fingerprint(pending_id))

@@ -1,7 +1,7 @@
-"""Counters in Redis that say how often something may still be tried.
+"""Rate limits: counters of attempts in Redis.
 
-An attempt is taken before it is made and given back when it succeeded, so that a thousand attempts at once are no way
-around the limit. Every counter ends with its period; nothing else resets it.
+An attempt is counted before it is made and refunded if it succeeds, so that concurrent attempts cannot exceed the
+limit. A counter ends with its period and is never reset otherwise.
 """
 
 from __future__ import annotations
@@ -10,30 +10,31 @@ import dataclasses
 from collections.abc import Sequence
 
 from identity.ids import TenantId, fingerprint
-from identity.store.redis import Redis
+from identity.store.redis import Redis, RedisStore
 
 _CONSUME = """
-local taken = redis.call('INCR', KEYS[1])
-if taken == 1 then
+local count = redis.call('INCR', KEYS[1])
+if count == 1 then
   redis.call('EXPIRE', KEYS[1], ARGV[2])
 end
-if taken > tonumber(ARGV[1]) then
+if count > tonumber(ARGV[1]) then
   redis.call('DECR', KEYS[1])
   return redis.call('TTL', KEYS[1])
 end
 return -1
 """
 
-_REFUND = """
+DECREMENT = """
 if tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then
   redis.call('DECR', KEYS[1])
 end
 """
+"""Decrement a counter, but not below zero: it may have expired meanwhile."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limit:
-    """At most `attempts` in `period_seconds`, counted for one `subject` (an account, an address) of one `purpose`."""
+    """At most `attempts` in `period_seconds`, for one `subject` (an account, an address) and `purpose`."""
 
     purpose: str
     subject: str
@@ -41,16 +42,16 @@ class Limit:
     period_seconds: int
 
 
-class RateLimits:
+class RateLimits(RedisStore):
     """The counters of all tenants."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        super().__init__(redis)
         self._consume = redis.client.register_script(_CONSUME)
-        self._refund = redis.client.register_script(_REFUND)
+        self._refund = redis.client.register_script(DECREMENT)
 
     async def consume(self, tenant_id: TenantId, limits: Sequence[Limit]) -> int | None:
-        """Take one attempt of each limit; or, when one has none left, of none, and answer the seconds to wait."""
+        """Count an attempt against every limit. If one is exhausted, count none and return the seconds to wait."""
         for index, limit in enumerate(limits):
             wait = await self._consume(keys=[self._key(tenant_id, limit)], args=[limit.attempts, limit.period_seconds])
             if wait >= 0:
@@ -59,7 +60,7 @@ class RateLimits:
         return None
 
     async def refund(self, tenant_id: TenantId, limits: Sequence[Limit]) -> None:
-        """Give back what was taken for an attempt that succeeded."""
+        """Subtract an attempt that succeeded."""
         for limit in limits:
             await self._refund(keys=[self._key(tenant_id, limit)])
 

@@ -1,12 +1,13 @@
-"""The connection to Redis: client, key names, and what an operator is told when it fails.
+"""The Redis client, key names, and the base class of the stores in Redis.
 
-Every key carries the prefix of its database, holds the SHA-256 of a secret rather than the secret, and has a TTL.
+Every key has the prefix of its database and a TTL. Keys contain the SHA-256 of a secret, never the secret.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,29 +17,31 @@ from redis.asyncio.client import Pipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
+from identity.call import Document
 from identity.errors import StartupError
+from identity.store.vault import Vault
 
 T = TypeVar("T")
 
-_PATIENCE_SECONDS = 2
-"""How long an answer is waited for: it commonly takes a tenth of a millisecond, and somebody waits."""
+_COMMAND_SECONDS = 2
+"""The time limit for a command or a batch of commands, which usually take a tenth of a millisecond."""
 _STARTUP_SECONDS = 10
-_CONNECTIONS = 256
+_MAX_CONNECTIONS = 256
 
 STORE_ERRORS = (exceptions.RedisError,)
-"""What a store method may raise when Redis itself fails."""
+"""The exceptions that a store method may raise when Redis fails."""
 
 
-class _Asked(NamedTuple):
-    """A command that waits to be sent, and whoever waits for its answer."""
+class _PendingCommand(NamedTuple):
+    """A command to be sent, and the future of its reply."""
 
     command: tuple[Any, ...]
     options: Mapping[str, Any]
-    answer: asyncio.Future[Any]
+    reply: asyncio.Future[Any]
 
 
 class Script:
-    """A script that the server runs as one step; it is sent once, and named from then on."""
+    """A Lua script, which Redis runs atomically. Its text is sent once and then referenced by its SHA-1."""
 
     def __init__(self, client: _Client, text: str) -> None:
         self._client = client
@@ -46,7 +49,7 @@ class Script:
         self._sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
     async def __call__(self, keys: Sequence[str] = (), args: Sequence[str | bytes | float] = ()) -> Any:
-        """What it answers for these keys and arguments."""
+        """Run the script with these keys and arguments."""
         try:
             return await self._client.execute_command("EVALSHA", self._sha, len(keys), *keys, *args)
         except exceptions.NoScriptError:
@@ -54,90 +57,89 @@ class Script:
 
 
 class _Client(redis.Redis):
-    """The client with a bound on the whole of a command: it would try again to connect to a server that hangs.
+    """A client with automatic pipelining and a time limit that includes connecting and retries.
 
-    Commands of one turn of the event loop, whoever they are from, travel together: to send a command and to wait for
-    its answer costs several times what the command itself does. They are no transaction, and each has an answer, or a
-    failure, of its own. Where the connection breaks before all answers are there, all are asked for again, as a single
-    command would be.
+    All commands issued in one iteration of the event loop are sent in one pipeline, because a round trip costs several
+    times as much as a command. The pipeline is not a transaction: each command succeeds or fails separately. If the
+    connection breaks before all replies arrived, the whole pipeline is retried, as a single command would be.
     """
 
     def __init__(self, pool: redis.ConnectionPool) -> None:
         super().__init__(connection_pool=pool)
         self.auto_close_connection_pool = True
-        self._asked: list[_Asked] = []
-        self._sending: set[asyncio.Task[None]] = set()
+        self._pending: list[_PendingCommand] = []
+        self._batches: set[asyncio.Task[None]] = set()
         self._encode: Callable[[Any], bytes] = pool.get_encoder().encode  # type: ignore[no-untyped-call]
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        # Encoded here: what cannot be is the failure of who brought it, and not of those who travel with it.
+        # Encode here, so that an argument that cannot be encoded fails only this command, not the batch.
         command = (args[0], *map(self._encode, args[1:]))
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
-        if not self._asked:
-            loop.call_soon(self._send)
-        self._asked.append(_Asked(command, options, answer))
-        return await answer
+        reply: asyncio.Future[Any] = loop.create_future()
+        if not self._pending:
+            loop.call_soon(self._send_batch)
+        self._pending.append(_PendingCommand(command, options, reply))
+        return await reply
 
     def register_script(self, script: str) -> Script:  # type: ignore[override]
-        """A script of ours: the library's own looks at each call for what it is called on."""
+        """A Script; that of the library inspects its client at every call."""
         return Script(self, script)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """Close every connection, once what was asked for is answered: what is sent later would open one anew."""
-        while self._asked or self._sending:
-            await (asyncio.wait(self._sending) if self._sending else asyncio.sleep(0))
+        """Close every connection after all pending commands; a later command would open one again."""
+        while self._pending or self._batches:
+            await (asyncio.wait(self._batches) if self._batches else asyncio.sleep(0))
         await super().aclose(close_connection_pool)
 
-    def _send(self) -> None:
-        asked, self._asked = self._asked, []
-        sending = asyncio.create_task(self._answer(asked))
-        self._sending.add(sending)
-        sending.add_done_callback(self._sending.discard)
+    def _send_batch(self) -> None:
+        batch, self._pending = self._pending, []
+        task = asyncio.create_task(self._run_batch(batch))
+        self._batches.add(task)
+        task.add_done_callback(self._batches.discard)
 
-    async def _answer(self, asked: list[_Asked]) -> None:
+    async def _run_batch(self, batch: list[_PendingCommand]) -> None:
         try:
-            answers = await in_time(self._together(asked))
-        except Exception as error:  # noqa: BLE001 (it is raised where the answers are waited for)
-            answers = [error] * len(asked)
+            replies = await with_time_limit(self._execute_batch(batch))
+        except Exception as error:  # noqa: BLE001 (raised by each caller's future)
+            replies = [error] * len(batch)
         except asyncio.CancelledError:
-            for one in asked:
-                one.answer.cancel()
+            for pending in batch:
+                pending.reply.cancel()
             raise
-        for one, answer in zip(asked, answers, strict=True):
-            if one.answer.done():  # whoever asked has gone
+        for pending, reply in zip(batch, replies, strict=True):
+            if pending.reply.done():  # the caller was cancelled
                 continue
-            if isinstance(answer, Exception):
-                one.answer.set_exception(answer)
+            if isinstance(reply, Exception):
+                pending.reply.set_exception(reply)
             else:
-                one.answer.set_result(answer)
+                pending.reply.set_result(reply)
 
-    async def _together(self, asked: list[_Asked]) -> list[Any]:
-        if len(asked) == 1:
-            alone: Awaitable[Any] = super().execute_command(*asked[0].command, **asked[0].options)  # type: ignore[no-untyped-call]
-            return [await alone]
+    async def _execute_batch(self, batch: list[_PendingCommand]) -> list[Any]:
+        if len(batch) == 1:
+            single: Awaitable[Any] = super().execute_command(*batch[0].command, **batch[0].options)  # type: ignore[no-untyped-call]
+            return [await single]
         async with self.pipeline(transaction=False) as pipeline:
-            for one in asked:
-                pipeline.execute_command(*one.command, **one.options)
+            for pending in batch:
+                pipeline.execute_command(*pending.command, **pending.options)
             return await pipeline.execute(raise_on_error=False)
 
 
 class Redis:
-    """One Redis database; `client` speaks to it, `key` names things in it."""
+    """One Redis database: its client and its key prefix."""
 
     def __init__(self, url: str, prefix: str) -> None:
         try:
             pool = redis.BlockingConnectionPool.from_url(
                 url,
                 decode_responses=True,
-                socket_connect_timeout=_PATIENCE_SECONDS,
-                # Each batch has its time (`in_time`); a time for each write and read would cost a task of its own.
+                socket_connect_timeout=_COMMAND_SECONDS,
+                # `with_time_limit` limits each batch; a timeout for every read and write would cost a task each.
                 socket_timeout=None,
-                timeout=_PATIENCE_SECONDS,
+                timeout=_COMMAND_SECONDS,
                 health_check_interval=15,
-                max_connections=_CONNECTIONS,
-                # Not after a timeout: a server that hangs would be waited for again and again, and a code that it has
-                # consumed by then would look replayed.
+                max_connections=_MAX_CONNECTIONS,
+                # No retry after a timeout: the server may have run the command, and consuming an authorization code
+                # again would look like a replay.
                 retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), 3, (exceptions.ConnectionError,)),
             )
         except ValueError as error:
@@ -146,8 +148,15 @@ class Redis:
         self._prefix = prefix
 
     async def execute(self, pipeline: Pipeline) -> list[Any]:
-        """What the commands of a pipeline answer, in bounded time like a command's answer."""
-        return await in_time(pipeline.execute())
+        """Run a pipeline within the time limit of a command."""
+        return await with_time_limit(pipeline.execute())
+
+    async def set_hash(self, key: str, fields: Mapping[Any, Any], ttl_seconds: int) -> None:
+        """Atomically write the fields of a new hash and its TTL."""
+        async with self.client.pipeline(transaction=True) as pipeline:
+            pipeline.hset(key, mapping=fields)
+            pipeline.expire(key, ttl_seconds)
+            await self.execute(pipeline)
 
     def key(self, *parts: str) -> str:
         """The full name of a key."""
@@ -156,7 +165,7 @@ class Redis:
     async def check(self) -> None:
         """Raise StartupError unless the server answers."""
         try:
-            # The client would try again and again for minutes when something takes connections and never answers.
+            # Without a limit, the client retries for minutes if the port accepts connections and never answers.
             async with asyncio.timeout(_STARTUP_SECONDS):
                 await self.ping()
         except (exceptions.AuthenticationError, exceptions.ResponseError) as error:
@@ -166,7 +175,7 @@ class Redis:
             raise StartupError(f"Redis does not answer (redis.url): {reason}") from error
 
     async def ping(self) -> None:
-        """One round trip; raises RedisError when the server is gone."""
+        """One round trip; raises RedisError if the server is unavailable."""
         await self.client.ping()
 
     async def close(self) -> None:
@@ -174,10 +183,31 @@ class Redis:
         await self.client.aclose()
 
 
-async def in_time(answer: Awaitable[T]) -> T:
-    """What is waited for. Raises TimeoutError of the library, one of STORE_ERRORS, after `_PATIENCE_SECONDS`."""
+class RedisStore:
+    """The base of the stores in Redis."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+
+class SealedRedisStore:
+    """The base of the stores in Redis whose values are encrypted."""
+
+    def __init__(self, redis: Redis, vault: Vault) -> None:
+        self._redis = redis
+        self._vault = vault
+
+
+async def with_time_limit(reply: Awaitable[T]) -> T:
+    """Await a reply. Raises the library's TimeoutError, one of STORE_ERRORS, after `_COMMAND_SECONDS`."""
     try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            return await answer
+        async with asyncio.timeout(_COMMAND_SECONDS):
+            return await reply
     except TimeoutError as error:
-        raise exceptions.TimeoutError(f"no answer in {_PATIENCE_SECONDS} s") from error
+        raise exceptions.TimeoutError(f"no answer in {_COMMAND_SECONDS} s") from error
+
+
+def parse_document(text: bytes | str | None) -> Document | None:
+    """A document stored as JSON; None for a missing key."""
+    document: Document | None = None if text is None else json.loads(text)
+    return document

@@ -1,4 +1,4 @@
-"""What rows keep of where they come from: the trace of the request, and the services that it has come through."""
+"""The trace context and the delivery loop markers (`via`) of the request that caused a stored row."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from identity.trace_context import TraceContext
 
 
 def stored(trace: TraceContext | None, via: tuple[str, ...]) -> Document:
-    """As far as it is known: some bytes."""
-    told: Document = {} if trace is None else {"trace": trace.parent}
+    """The members to store in a row; empty without a trace and without markers."""
+    members: Document = {} if trace is None else {"trace": trace.parent}
     if trace is not None and trace.state:
-        told["traceState"] = trace.state
+        members["traceState"] = trace.state
     if via:
-        told["via"] = list(via)
-    return told
+        members["via"] = list(via)
+    return members
 
 
 def read(row: Mapping[str, Any]) -> tuple[TraceContext | None, tuple[str, ...]]:
-    """The trace and the services of a row."""
+    """The trace context and the markers of a row."""
     return trace_context.read(row.get("trace"), row.get("traceState")), tuple(row.get("via", ()))

@@ -1,6 +1,6 @@
-"""Access tokens that were revoked before their end: a deny list in Redis, by token id and by refresh token id.
+"""The deny list of access tokens that were revoked before they expired, in Redis.
 
-An access token lives outside of every store, so what is kept is its revocation, for as long as it could be used.
+Access tokens are stored nowhere, so a revocation is stored instead, until the token would have expired.
 """
 
 from __future__ import annotations
@@ -10,34 +10,31 @@ from collections.abc import Iterable
 from typing import Final
 
 from identity.ids import TenantId
-from identity.store.redis import Redis
+from identity.store.redis import RedisStore
 
-_STEP: Final = 1000
+_BATCH_SIZE: Final = 1000
 
 
-class Revocations:
-    """The deny list of all tenants."""
-
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+class Revocations(RedisStore):
+    """The revoked token ids of all tenants."""
 
     async def revoke(self, tenant_id: TenantId, token_ids: Iterable[str], ttl_seconds: int) -> None:
-        """Deny these token ids (`jti`, or `sid` for all that came of a refresh token) for `ttl_seconds`.
+        """Deny these ids for `ttl_seconds`: a `jti`, or the `sid` of all tokens issued with a refresh token.
 
-        In steps: an application may have given out very many.
+        Written in batches, because an application may have very many tokens.
         """
-        left = iter(token_ids)
-        while step := list(itertools.islice(left, _STEP)):
+        remaining = iter(token_ids)
+        while batch := list(itertools.islice(remaining, _BATCH_SIZE)):
             async with self._redis.client.pipeline(transaction=False) as pipeline:
-                for token_id in step:
+                for token_id in batch:
                     pipeline.set(self._key(tenant_id, token_id), "1", ex=max(1, ttl_seconds))
                 await self._redis.execute(pipeline)
 
     async def is_revoked(self, tenant_id: TenantId, token_ids: Iterable[str]) -> bool:
-        """Whether one of these ids is denied: one round trip."""
+        """Whether one of these ids is revoked, in one round trip."""
         keys = [self._key(tenant_id, token_id) for token_id in token_ids]
         return bool(keys) and await self._redis.client.exists(*keys) > 0
 
     def _key(self, tenant_id: TenantId, token_id: str) -> str:
-        # Braces: in a cluster the keys of one question have to be on one node.
+        # The hash tag in braces puts all keys of a tenant on one cluster node, as EXISTS requires.
         return self._redis.key("revoked", f"{{{tenant_id}}}", token_id)

@@ -1,7 +1,7 @@
-"""SSO sessions in Redis: who logged in, when and how, until the browser has been idle for too long.
+"""SSO sessions in Redis, which expire after an idle timeout.
 
-A session is known by a secret that only the browser's cookie holds; `session_id` is its public name (`sid`), by which
-callers with an API key find it.
+A session is identified by a secret that only the browser's cookie contains. Its public id (`session_id`, the `sid`
+claim) identifies it for callers with an API key.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import dataclasses
 
 from identity.ids import TenantId, UserId, fingerprint
 from identity.instants import Instant
-from identity.store.redis import Redis
+from identity.store.redis import Redis, RedisStore
 
 _CLIENT = "client:"
 
-# A user's sessions by their ends: who logs in again and again must not leave a growing list of what is long over.
+# A sorted set of a user's sessions by expiry, so that expired sessions do not accumulate.
 _LIST = """
 local function list(users, hash, idle)
   local now = tonumber(redis.call('TIME')[1])
@@ -50,15 +50,15 @@ return fields
 """
 )
 
-_LOOK = "return redis.call('HGETALL', KEYS[1])"
+_FIND = "return redis.call('HGETALL', KEYS[1])"
 
-_JOIN = """
+_ADD_CLIENT = """
 if redis.call('EXISTS', KEYS[1]) == 1 then
   redis.call('HSET', KEYS[1], ARGV[1], '1')
 end
 """
 
-# The name of a session that goes on under another secret leads there already, and stays.
+# If the session continues under a new secret, its id already refers to that one and remains.
 _END = """
 local fields = redis.call('HGETALL', KEYS[1])
 if #fields > 0 then
@@ -73,8 +73,8 @@ return fields
 """
 
 
-# Every session of a user, which ends with it unless it is only looked at.
-_ALL = """
+# All sessions of a user; ARGV[2] decides whether they end.
+_FIND_OF_USER = """
 local found = {}
 for _, hash in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
   local key = ARGV[1] .. hash
@@ -97,10 +97,10 @@ return found
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SsoSession:
-    """One login of one browser; `client_ids` are the applications that joined it.
+    """The login of a browser; `client_ids` are the applications that participate.
 
-    `second_factor` is the method of the second factor, empty where there was none. `left_ms` is how long the session
-    goes on without use, and known only where sessions are listed.
+    `second_factor` is the method of the second factor, empty without one. `remaining_ms` is the time until the idle
+    timeout and is set only for listed sessions.
     """
 
     session_id: str
@@ -110,23 +110,23 @@ class SsoSession:
     is_persistent: bool
     client_ids: frozenset[str] = frozenset()
     second_factor: str = ""
-    left_ms: int = dataclasses.field(default=0, compare=False)
+    remaining_ms: int = dataclasses.field(default=0, compare=False)
 
 
-class SsoSessions:
+class SsoSessions(RedisStore):
     """The sessions of all tenants."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        super().__init__(redis)
         self._create = redis.client.register_script(_CREATE)
         self._touch = redis.client.register_script(_TOUCH)
-        self._look = redis.client.register_script(_LOOK)
-        self._join = redis.client.register_script(_JOIN)
+        self._find = redis.client.register_script(_FIND)
+        self._add_client = redis.client.register_script(_ADD_CLIENT)
         self._end = redis.client.register_script(_END)
-        self._all = redis.client.register_script(_ALL)
+        self._find_of_user = redis.client.register_script(_FIND_OF_USER)
 
     async def create(self, tenant_id: TenantId, secret: str, session: SsoSession, idle_seconds: int) -> None:
-        """Begin a session that ends after `idle_seconds` without use."""
+        """Store a session with an idle timeout."""
         key, users = self._key(tenant_id, secret), self._users(tenant_id) + session.user_id
         fields: dict[str, str] = {
             "id": session.session_id,
@@ -138,70 +138,72 @@ class SsoSessions:
             **{_CLIENT + client_id: "1" for client_id in session.client_ids},
         }
         flat = [text for field in fields.items() for text in field]
-        name = self._names(tenant_id) + session.session_id
-        await self._create(keys=[key, users, name], args=[str(idle_seconds), fingerprint(secret), *flat])
+        id_key = self._ids(tenant_id) + session.session_id
+        await self._create(keys=[key, users, id_key], args=[str(idle_seconds), fingerprint(secret), *flat])
 
     async def touch(self, tenant_id: TenantId, secret: str, idle_seconds: int) -> SsoSession | None:
-        """The session of a browser, if it still lives; its idle time begins anew."""
-        args: list[int | str] = [idle_seconds, self._users(tenant_id), fingerprint(secret), self._names(tenant_id)]
+        """The session with this secret; restarts its idle timeout."""
+        args: list[int | str] = [idle_seconds, self._users(tenant_id), fingerprint(secret), self._ids(tenant_id)]
         return _session(await self._touch(keys=[self._key(tenant_id, secret)], args=args))
 
     async def find(self, tenant_id: TenantId, secret: str) -> SsoSession | None:
-        """The session of a browser, if it still lives; being looked at is no use."""
-        return _session(await self._look(keys=[self._key(tenant_id, secret)]))
+        """The session with this secret; the idle timeout continues."""
+        return _session(await self._find(keys=[self._key(tenant_id, secret)]))
 
     async def find_by_id(self, tenant_id: TenantId, session_id: str) -> SsoSession | None:
-        """The live session of a name, with how long it goes on; being looked at is no use."""
-        hashed = await self._hashed(tenant_id, session_id)
-        session = None if hashed is None else _session(await self._look(keys=[self._prefix(tenant_id) + hashed]))
-        every = [] if session is None else await self.find_of_user(tenant_id, session.user_id)
-        return next((one for one in every if one.session_id == session_id), None)
+        """The session with this id, with its remaining time; the idle timeout continues."""
+        hashed_secret = await self._hashed_secret(tenant_id, session_id)
+        if hashed_secret is None:
+            return None
+        session = _session(await self._find(keys=[self._prefix(tenant_id) + hashed_secret]))
+        listed = [] if session is None else await self.find_of_user(tenant_id, session.user_id)
+        return next((one for one in listed if one.session_id == session_id), None)
 
     async def end_by_id(self, tenant_id: TenantId, session_id: str) -> SsoSession | None:
-        """End the session of a name; answers what it was."""
-        hashed = await self._hashed(tenant_id, session_id)
-        return None if hashed is None else await self._end_hashed(tenant_id, hashed)
+        """End the session with this id and return it."""
+        hashed_secret = await self._hashed_secret(tenant_id, session_id)
+        return None if hashed_secret is None else await self._end_hashed(tenant_id, hashed_secret)
 
     async def add_client(self, tenant_id: TenantId, secret: str, client_id: str) -> None:
-        """Remember that an application took part, so that a logout can tell it."""
-        await self._join(keys=[self._key(tenant_id, secret)], args=[_CLIENT + client_id])
+        """Record that an application participates, so that a logout can notify it."""
+        await self._add_client(keys=[self._key(tenant_id, secret)], args=[_CLIENT + client_id])
 
     async def end(self, tenant_id: TenantId, secret: str) -> SsoSession | None:
-        """End a session; answers what it was."""
+        """End the session with this secret and return it."""
         return await self._end_hashed(tenant_id, fingerprint(secret))
 
     async def end_of_user(self, tenant_id: TenantId, user_id: UserId) -> list[SsoSession]:
-        """End every session of a user in one step, so that none begins in between and stays; answers what they were."""
-        return await self._every(tenant_id, user_id, "end")
+        """End all sessions of a user and return them, atomically, so that no session created meanwhile remains."""
+        return await self._list_of_user(tenant_id, user_id, "end")
 
     async def find_of_user(self, tenant_id: TenantId, user_id: UserId) -> list[SsoSession]:
-        """Every session of a user; being looked at is no use."""
-        return await self._every(tenant_id, user_id, "look")
+        """All sessions of a user; their idle timeouts continue."""
+        return await self._list_of_user(tenant_id, user_id, "find")
 
-    async def _every(self, tenant_id: TenantId, user_id: UserId, deed: str) -> list[SsoSession]:
-        args = [self._prefix(tenant_id), deed, self._names(tenant_id)]
-        found = await self._all(keys=[self._users(tenant_id) + user_id], args=args)
+    async def _list_of_user(self, tenant_id: TenantId, user_id: UserId, mode: str) -> list[SsoSession]:
+        args = [self._prefix(tenant_id), mode, self._ids(tenant_id)]
+        found = await self._find_of_user(keys=[self._users(tenant_id) + user_id], args=args)
         return [session for fields in found if (session := _session(fields)) is not None]
 
-    async def _hashed(self, tenant_id: TenantId, session_id: str) -> str | None:
-        found = await self._redis.client.get(self._names(tenant_id) + session_id)
+    async def _hashed_secret(self, tenant_id: TenantId, session_id: str) -> str | None:
+        found = await self._redis.client.get(self._ids(tenant_id) + session_id)
         return None if found is None else str(found)
 
-    async def _end_hashed(self, tenant_id: TenantId, hashed: str) -> SsoSession | None:
-        args = [self._users(tenant_id), hashed, self._names(tenant_id)]
-        return _session(await self._end(keys=[self._prefix(tenant_id) + hashed], args=args))
+    async def _end_hashed(self, tenant_id: TenantId, hashed_secret: str) -> SsoSession | None:
+        args = [self._users(tenant_id), hashed_secret, self._ids(tenant_id)]
+        return _session(await self._end(keys=[self._prefix(tenant_id) + hashed_secret], args=args))
 
     def _key(self, tenant_id: TenantId, secret: str) -> str:
         return self._prefix(tenant_id) + fingerprint(secret)
 
-    # Braces: in a cluster a session and the list of its user's sessions have to be on one node.
+    # The hash tag in braces puts a session and the set of its user's sessions on one cluster node.
     def _prefix(self, tenant_id: TenantId) -> str:
         return self._redis.key("sso", f"{{{tenant_id}}}", "")
 
     def _users(self, tenant_id: TenantId) -> str:
         return self._redis.key("sso-of-user", f"{{{tenant_id}}}", "")
 
-    def _names(self, tenant_id: TenantId) -> str:
+    def _ids(self, tenant_id: TenantId) -> str:
         return self._redis.key("sso-named", f"{{{tenant_id}}}", "")
 
 

@@ -28,7 +28,7 @@ async def test_code_gives_its_grant_once(codes):
     first = await codes.consume(tenant_id, code)
     assert (first.outcome, first.grant) == ("fresh", GRANT)
     second = await codes.consume(tenant_id, code)
-    assert (second.outcome, second.grant, second.given) == ("replayed", None, None)
+    assert (second.outcome, second.grant, second.issued) == ("replayed", None, None)
 
 
 async def test_unknown_code_is_unknown_and_stays_so(codes):
@@ -42,7 +42,7 @@ async def test_replay_learns_what_the_code_gave(codes):
     tenant_id, code = await issued(codes)
     await codes.consume(tenant_id, code)
     assert await codes.record_redemption(tenant_id, code, {"tokenIds": ["a"]})
-    assert (await codes.consume(tenant_id, code)).given == {"tokenIds": ["a"]}
+    assert (await codes.consume(tenant_id, code)).issued == {"tokenIds": ["a"]}
 
 
 async def test_redemption_learns_of_a_replay_that_came_first(codes):

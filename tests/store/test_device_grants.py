@@ -10,7 +10,7 @@ import pytest
 
 from identity.ids import TenantId, fingerprint, new_id, new_secret
 from identity.instants import Instant, later
-from identity.store.device_grants import KEPT_SECONDS, DeviceGrants, NewDeviceGrant
+from identity.store.device_grants import RETENTION_SECONDS, DeviceGrants, NewDeviceGrant
 
 NOW = Instant(1_800_000_000_000)
 APPROVAL = {"userId": "u", "scopes": ["openid"]}
@@ -35,9 +35,9 @@ class Scene:
         }
         return await self.grants.poll(**given, now=later(NOW, seconds=seconds))
 
-    async def decide(self, verdict: str = "Approved", seconds: float = 0, **changes: Any) -> str:
+    async def decide(self, decision: str = "Approved", seconds: float = 0, **changes: Any) -> str:
         given = {"tenant_id": self.tenant_id, "user_code": self.user_code, "grant_id": self.new.grant_id, **changes}
-        return await self.grants.decide(**given, verdict=verdict, approval=APPROVAL, now=later(NOW, seconds=seconds))
+        return await self.grants.decide(**given, decision=decision, approval=APPROVAL, now=later(NOW, seconds=seconds))
 
     async def status(self, seconds: float = 0) -> str:
         found = await self.grants.find(self.tenant_id, self.user_code, later(NOW, seconds=seconds))
@@ -68,7 +68,7 @@ async def test_approved_grant_is_given_once(scene):
     poll = await scene.poll(1)
     assert (poll.outcome, poll.grant, poll.approval) == ("Approved", scene.new.grant, APPROVAL)
     again = await scene.poll(20)
-    assert (again.outcome, again.grant, again.approval, again.given) == ("Consumed", {}, {}, None)
+    assert (again.outcome, again.grant, again.approval, again.issued) == ("Consumed", {}, {}, None)
     assert await scene.status() == "Consumed"
 
 
@@ -78,7 +78,7 @@ async def test_second_use_learns_what_the_first_one_gave(scene):
     assert await scene.grants.record_redemption(
         scene.tenant_id, scene.device_code, scene.new.client_id, {"tokenIds": ["a"]}
     )
-    assert (await scene.poll(6)).given == {"tokenIds": ["a"]}
+    assert (await scene.poll(6)).issued == {"tokenIds": ["a"]}
 
 
 async def test_redemption_learns_of_a_second_use_that_came_first(scene):
@@ -183,8 +183,8 @@ async def test_of_64_racing_callers_one_gets_the_grant(scene):
 
 @pytest.mark.requirement("contract-states-1")
 async def test_of_64_racing_decisions_one_counts(scene):
-    verdicts = ("Approved", "Denied") * 32
-    outcomes = await asyncio.gather(*(scene.decide(verdict) for verdict in verdicts))
+    decisions = ("Approved", "Denied") * 32
+    outcomes = await asyncio.gather(*(scene.decide(decision) for decision in decisions))
     assert sorted(outcomes)[1:] == ["Unknown"] * 63
     assert await scene.status() == min(outcomes)
 
@@ -193,9 +193,9 @@ async def test_keys_hold_hashes_and_outlive_the_codes_by_a_quarter_of_an_hour(sc
     keys = [key async for key in redis.client.scan_iter(match=f"*{scene.tenant_id}*")]
     assert {key.rpartition(":")[2] for key in keys} == {fingerprint(scene.device_code), fingerprint(scene.user_code)}
     for key in keys:
-        assert 300 + KEPT_SECONDS - 5 < await redis.client.ttl(key) <= 300 + KEPT_SECONDS
+        assert 300 + RETENTION_SECONDS - 5 < await redis.client.ttl(key) <= 300 + RETENTION_SECONDS
     await scene.decide()
     await scene.poll()
     device_key = next(key for key in keys if key.endswith(fingerprint(scene.device_code)))
-    assert 0 < await redis.client.ttl(device_key) <= KEPT_SECONDS
+    assert 0 < await redis.client.ttl(device_key) <= RETENTION_SECONDS
     assert not {"grant", "approval"} & set(await redis.client.hkeys(device_key))

@@ -30,7 +30,7 @@ async def test_commands_of_one_turn_are_one_batch_and_those_of_the_next_another(
         batches.append([one.command[0] for one in asked])
         return await together(asked)
 
-    monkeypatch.setattr(redis.client, "_together", counted)
+    monkeypatch.setattr(redis.client, "_execute_batch", counted)
     key = redis.key("batch", new_id())
     assert await asyncio.gather(redis.client.exists(key), redis.client.get(key)) == [0, None]
     assert await redis.client.exists(key) == 0
@@ -80,7 +80,7 @@ async def test_an_outage_is_told_to_all_who_asked(redis, monkeypatch):
         raise exceptions.ConnectionError("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(redis.client, "_together", away)
+        patch.setattr(redis.client, "_execute_batch", away)
         failures = await asyncio.gather(*(redis.client.get("any") for _ in range(3)), return_exceptions=True)
     assert [type(failure) for failure in failures] == [exceptions.ConnectionError] * 3
     assert await redis.client.get(redis.key("back", new_id())) is None

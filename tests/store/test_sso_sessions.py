@@ -56,8 +56,8 @@ async def test_session_is_found_and_ended_by_its_name(sessions):
     assert await sessions.find_by_id(other, session.session_id) is None
     assert await sessions.end_by_id(other, session.session_id) is None
     found = await sessions.find_by_id(tenant_id, session.session_id)
-    assert found == session and 0 < found.left_ms <= 60_000
-    assert [one.left_ms > 0 for one in await sessions.find_of_user(tenant_id, session.user_id)] == [True]
+    assert found == session and 0 < found.remaining_ms <= 60_000
+    assert [one.remaining_ms > 0 for one in await sessions.find_of_user(tenant_id, session.user_id)] == [True]
     assert await sessions.end_by_id(tenant_id, session.session_id) == session
     assert await sessions.find_by_id(tenant_id, session.session_id) is None
     assert await sessions.end_by_id(tenant_id, session.session_id) is None

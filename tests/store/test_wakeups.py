@@ -70,7 +70,7 @@ async def test_who_says_it_is_not_woken_by_its_own_words(
 ) -> None:
     """It is at work already; else each look for work would be followed by one in vain."""
     one, other = pair
-    monkeypatch.setattr("identity.store.wakeups._HELP_SECONDS", 0.0)
+    monkeypatch.setattr("identity.store.wakeups._MAX_REMOTE_DELAY_SECONDS", 0.0)
     words, heard = [one._own, one._own, other._own], 0
 
     class Channel:

@@ -79,8 +79,8 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
 async def _consume(services: Services, call: Call, client: Client, code_value: str) -> AuthorizationCode:
     """Consume a code. A replay revokes what the first use issued, and raises InvalidGrant."""
     consumption = await services.authorization_codes.consume(client.tenant_id, code_value)
-    if consumption.given is not None:
-        await token_responses.revoke_issued_tokens(services, call, client, consumption.given)
+    if consumption.issued is not None:
+        await token_responses.revoke_issued_tokens(services, call, client, consumption.issued)
     if consumption.grant is None:
         raise _not_found()
     return AuthorizationCode.from_document(consumption.grant)

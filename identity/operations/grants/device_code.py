@@ -47,8 +47,8 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
     resources = resource_indicators.parse(form.get("resource"), client.oauth)
     client_id = client.client_id
     poll = await services.device_grants.poll(client.tenant_id, device_code, client_id, call.now)
-    if poll.given is not None:
-        await token_responses.revoke_issued_tokens(services, call, client, poll.given)
+    if poll.issued is not None:
+        await token_responses.revoke_issued_tokens(services, call, client, poll.issued)
     if poll.outcome != "Approved":
         raise _error(poll)
     context = await _token_context(services, call, identified, poll, resources)

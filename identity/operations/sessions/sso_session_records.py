@@ -56,7 +56,7 @@ def revocation(record: Document, user: Document) -> Event:
 def _with_last_use(call: Call, tenant_id: TenantId, session: SsoSession, idle_seconds: int) -> Document:
     """Return the record; its `startInstant` is the last use, from which clients compute when the session expires."""
     record = from_session(tenant_id, session)
-    last_use = later(call.now, seconds=-idle_seconds) + session.left_ms
+    last_use = later(call.now, seconds=-idle_seconds) + session.remaining_ms
     return {**record, "startInstant": max(record["insertInstant"], last_use)}
 
 
