@@ -1,4 +1,4 @@
-"""Serves the parts of a document, such as the roles of an application, over HTTP."""
+"""The handlers of subresources, such as the roles of an application."""
 
 from __future__ import annotations
 
@@ -14,78 +14,80 @@ _ANSWER = f"{_SCHEMA}#{{subresource.name}}"
 
 
 class SubresourceCollectionHandler(ApiHandler):
-    """The list of parts: create one; remove one by name."""
+    """The subresources of an object: create one; delete one by name."""
 
     subresource: Subresource
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
     async def post(self, call: Call, owner_id: str, body: Document) -> Reply:
         """Create with a random id."""
-        return self.shown(await operations.add(self.services, call, self.subresource, owner_id, body, None))
+        return self.respond(await operations.create(self.services, call, self.subresource, owner_id, body, None))
 
     @endpoint(access=Access.API_KEY, query={"name": "text"})
     async def delete(self, call: Call, owner_id: str) -> Reply:
-        """Remove by `?name=`."""
-        name, called = self.query().get("name"), self.subresource.id_name
+        """Delete by `?name=`."""
+        name, id_name = self.query().get("name"), self.subresource.id_name
         if not name:
-            raise Invalid.field("missing", called, f"You must specify the [{called}] in the path.")
-        await operations.remove(self.services, call, self.subresource, owner_id, "name", name)
+            raise Invalid.field("missing", id_name, f"You must specify the [{id_name}] in the path.")
+        await operations.delete(self.services, call, self.subresource, owner_id, "name", name)
         return Reply()
 
-    def shown(self, entry: Document) -> Reply:
-        """A part as the API shows it."""
+    def respond(self, entry: Document) -> Reply:
+        """Return one subresource in its wrapper."""
         return Reply(self.services.schemas[self.subresource.schema].show({self.subresource.name: entry}))
 
     def feature(self, declared: Endpoint) -> str | None:
-        """That of the method, the part or its owner."""
+        """Return the feature of the method, or else that of the subresource or of its owner."""
         return declared.feature or self.subresource.feature or self.subresource.owner.feature
 
     def path_name(self, name: str) -> str:
-        """Ids by the names the API gives them."""
+        """Return the published name of an id."""
         return self.subresource.owner.id_name if name == "owner_id" else self.subresource.id_name
 
 
 class SubresourceHandler(SubresourceCollectionHandler):
-    """One part."""
+    """One subresource."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
     async def post(self, call: Call, owner_id: str, subresource_id: str, body: Document) -> Reply:
         """Create with that id."""
-        return self.shown(await operations.add(self.services, call, self.subresource, owner_id, body, subresource_id))
+        return self.respond(
+            await operations.create(self.services, call, self.subresource, owner_id, body, subresource_id)
+        )
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
     async def put(self, call: Call, owner_id: str, subresource_id: str, body: Document) -> Reply:
         """Replace."""
-        return self.shown(
-            await operations.replace(self.services, call, self.subresource, owner_id, body, subresource_id)
+        return self.respond(
+            await operations.update(self.services, call, self.subresource, owner_id, body, subresource_id)
         )
 
     @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
     async def patch(self, call: Call, owner_id: str, subresource_id: str) -> Reply:
         """Change members."""
-        kind, patch = self.patch_body()
-        return self.shown(
-            await operations.patch(self.services, call, self.subresource, owner_id, kind, patch, subresource_id)
+        content_type, patch = self.patch_body()
+        return self.respond(
+            await operations.patch(self.services, call, self.subresource, owner_id, content_type, patch, subresource_id)
         )
 
     @endpoint(access=Access.API_KEY)
     async def delete(self, call: Call, owner_id: str, subresource_id: str) -> Reply:
-        """Remove."""
-        await operations.remove(self.services, call, self.subresource, owner_id, "id", subresource_id)
+        """Delete."""
+        await operations.delete(self.services, call, self.subresource, owner_id, "id", subresource_id)
         return Reply()
 
 
 class ReadableSubresourceHandler(SubresourceHandler):
-    """One part of a kind that can be retrieved by itself."""
+    """One subresource of a kind that can be retrieved by itself."""
 
     @endpoint(access=Access.API_KEY, answer=_ANSWER)
     async def get(self, call: Call, owner_id: str, subresource_id: str) -> Reply:
         """Retrieve."""
-        return self.shown(await operations.retrieve(self.services, call, self.subresource, owner_id, subresource_id))
+        return self.respond(await operations.retrieve(self.services, call, self.subresource, owner_id, subresource_id))
 
 
 def routes(subresource: Subresource, handler: type[SubresourceHandler] = SubresourceHandler) -> list[Route]:
-    """The routes of a kind of part."""
+    """Return the routes of a kind of subresource."""
     path = f"{subresource.owner.path}/{{owner_id}}/{subresource.name}"
     return [
         Route(path, SubresourceCollectionHandler, {"subresource": subresource}),

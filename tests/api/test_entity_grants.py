@@ -187,7 +187,7 @@ async def test_permission_whose_removal_ended_early_does_not_come_back(stage, ap
     with monkeypatch.context() as patch:
         patch.setattr(service.services.entity_grants, "rename_permission_across_tenants", dies)
         with pytest.raises(ConnectionError):
-            await subresources.remove(
+            await subresources.delete(
                 service.services, call, entity_types.PERMISSION, stage.kind["id"], "name", "write"
             )
     assert (await api.delete(path, params={"name": "write"})).status_code == 200

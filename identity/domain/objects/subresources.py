@@ -1,4 +1,4 @@
-"""Parts: the small objects inside a document that have an API of their own, such as the roles of an application."""
+"""Subresources: objects inside a document that have an API of their own, such as the roles of an application."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from identity.ids import new_id
 from identity.instants import Instant
 
 Problems = Callable[[Document, Document], list[FieldError]]
-"""(owner, part): what is wrong with the part beyond its schema and its name among the others."""
+"""(owner, subresource): returns its problems beyond its schema and its name among its siblings."""
 
 Propagate = Callable[[Any, Document, Document, Document | None], Awaitable[None]]
-"""(services, owner, part as it was, part as it is or None): what a change means for others, after it was written."""
+"""(services, owner, subresource before, subresource after or None): applies a change to what refers to it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Subresource:
-    """One kind of part.
+    """One kind of subresource.
 
-    `name` is the wrapper in JSON, `member` the list in its owner, `schema` the file of its shape; `fixed` are members
-    that never change. With `names_owner` each part holds the id of its owner. `complete` makes the owner whole again
-    after one of its parts changed. `feature` is the one of `license.features` without which this API is off.
+    `name` is its wrapper in JSON, `member` the list in its owner, `schema` the file of its schema; `fixed` are
+    immutable members. With `names_owner` each one holds the id of its owner. `complete` updates derived members of the
+    owner. `feature` is the feature of `license.features` that enables the API.
     """
 
     name: str
@@ -41,21 +41,21 @@ class Subresource:
 
     @property
     def id_name(self) -> str:
-        """How the id in the path is called in errors: `roleId`."""
+        """The name of the id in the path, as in errors: `roleId`."""
         return f"{self.name}Id"
 
     def fresh(self, owner: Document, wanted: Document, now: Instant, subresource_id: str | None = None) -> Document:
-        """A new part as it is stored."""
+        """Return a new subresource as it is stored."""
         own = {"id": subresource_id or wanted.get("id") or new_id(), "insertInstant": now, "lastUpdateInstant": now}
         return {**wanted, **own, **({self.owner.id_name: owner["id"]} if self.names_owner else {})}
 
     def changed(self, stored: Document, wanted: Document, now: Instant) -> Document:
-        """A part after a change: what is its own stays."""
+        """Return a subresource after a change, with its immutable members."""
         kept = {k: stored[k] for k in ("id", "insertInstant", self.owner.id_name, *self.fixed) if k in stored}
         return {**wanted, **kept, "lastUpdateInstant": max(now, stored["lastUpdateInstant"] + 1)}
 
     def errors(self, owner: Document, subresource: Document) -> list[FieldError]:
-        """What is wrong with one part among the others of its owner."""
+        """Return the problems of one subresource among those of its owner."""
         errors = []
         if sum(other["name"] == subresource["name"] for other in owner[self.member]) > 1:
             message = f"{with_article(self.name)} with name = [{subresource['name']}] already exists."
@@ -64,7 +64,7 @@ class Subresource:
 
 
 def repeated(parts: list[Document], path: str) -> list[FieldError]:
-    """The names and ids that occur twice in a list of parts."""
+    """Return an error for each name and id that occurs twice in a list."""
     errors, seen = [], set()
     for index, subresource in enumerate(parts):
         for member in ("name", "id"):

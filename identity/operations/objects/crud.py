@@ -1,7 +1,6 @@
-"""Create, retrieve, update, patch, delete and search for any row of resources.py.
+"""The generic operations on declared resources: create, retrieve, update, patch, delete and search.
 
-The order is always the same: the object must exist, the result must fit its schema, `prepare` judges state, the
-unique indexes judge uniqueness.
+A change is validated by the schema, then by the `prepare` of the resource, and last by the unique indexes.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ async def create(services: Services, call: Call, resource: Resource, body: Docum
 
 
 async def retrieve(services: Services, call: Call, resource: Resource, object_id: str) -> Document:
-    """The object. Raises NotFound."""
+    """Return an object. Raises NotFound."""
     tenant_id = await get_tenant_id(services, call, resource, object_id)
     return await collection_of(services, resource).get(tenant_id, object_id)
 
@@ -93,7 +92,7 @@ async def delete(services: Services, call: Call, resource: Resource, object_id: 
 async def search(
     services: Services, call: Call, resource: Resource, request: Mapping[str, Any], prefix: str
 ) -> tuple[int, list[Document]]:
-    """How many objects match, and one page of them. Raises Invalid."""
+    """Return how many objects match, and one page of them. Raises Invalid."""
     query = searches.read(resource.search_rules, request, prefix)
     documents = collection_of(services, resource)
     if resource.tenant_scoped and call.tenant_id is None:
@@ -102,7 +101,7 @@ async def search(
 
 
 def to_response(services: Services, resource: Resource, document: Document) -> Document:
-    """The object as its API shows it."""
+    """Return the object as the API shows it, with its credentials."""
     return to_schema_response(services, resource.schema, resource.name, document)
 
 
@@ -113,7 +112,7 @@ def to_schema_response(services: Services, schema: str, name: str, document: Doc
 
 
 def to_caller_response(services: Services, caller: Caller, resource: Resource, document: Document) -> Document:
-    """As `shown`, with credentials masked unless the caller's API key may change objects of this kind."""
+    """Return the object with credentials masked unless the caller's API key may change objects of this kind."""
     answer = to_response(services, resource, document)
     if not isinstance(caller, ApiKeyCaller):
         return stored_credentials.masked(resource.credentials, answer)
@@ -123,31 +122,31 @@ def to_caller_response(services: Services, caller: Caller, resource: Resource, d
 
 
 def to_request(stored: Document) -> Document:
-    """A stored object as a PUT would send it."""
+    """Return a stored object as the body of a PUT would have it."""
     return {name: value for name, value in stored.items() if name not in READ_ONLY and name != "private"}
 
 
 def to_patch_target(services: Services, resource: Resource, stored: Document) -> Document:
-    """What a patch is applied to: the object as its caller can read it.
+    """Return the object that a patch is applied to.
 
-    Write-only members are absent and other credentials masked, so that a JSON Patch can neither copy nor test them;
-    `judged` puts back those that the patch leaves alone.
+    Write-only members are absent and other credentials masked, so that a JSON Patch can neither copy nor test them.
+    `validate` restores those that the patch leaves unchanged.
     """
     return to_request(stored_credentials.masked(resource.credentials, to_response(services, resource, stored)))
 
 
 def collection_of(services: Services, resource: Resource) -> Documents:
-    """The collection of a resource."""
+    """Return the collection of a resource."""
     return services.documents[resource.collection]
 
 
 def scope_of(call: Call, resource: Resource) -> TenantId | None:
-    """The tenant to work in, or None for objects of the whole instance. Raises Invalid when a tenant must be named."""
+    """Return the tenant of the call, or None for instance-wide objects. Raises Invalid for a call without a tenant."""
     return require_tenant(call) if resource.tenant_scoped else None
 
 
 def require_tenant(call: Call) -> TenantId:
-    """The tenant of the call; Invalid with `[TenantIdRequired]` when none was named and several exist."""
+    """Return the tenant of the call. Raises Invalid with `[TenantIdRequired]` if it has none."""
     if call.tenant_id is None:
         raise Invalid.whole(
             "[TenantIdRequired]",
@@ -157,7 +156,7 @@ def require_tenant(call: Call) -> TenantId:
 
 
 async def get_tenant_id(services: Services, call: Call, resource: Resource, object_id: str) -> TenantId | None:
-    """The tenant of an existing object: the call's, else the object's own. Raises NotFound."""
+    """Return the tenant of an object: that of the call, or else the object's own. Raises NotFound."""
     if not resource.tenant_scoped:
         return None
     if call.tenant_id is not None:
@@ -169,12 +168,12 @@ async def get_tenant_id(services: Services, call: Call, resource: Resource, obje
 
 
 def creation_instants(now: Instant) -> Document:
-    """The instants of a new object."""
+    """Return the instants of a new object."""
     return {"insertInstant": now, "lastUpdateInstant": now}
 
 
 def update_instants(stored: Document, now: Instant) -> Document:
-    """The instants of a changed object; the second always moves, because it is also the object's version."""
+    """Return the id and instants of a changed object. `lastUpdateInstant` always grows: it is the version."""
     return {
         "id": stored["id"],
         "insertInstant": stored["insertInstant"],
@@ -191,62 +190,57 @@ async def validate(
     schema rejects are removed before the resource validates the rest. Credentials that the request omits are filled in
     or dropped before the resource validates them.
     """
-    shape = services.schemas[resource.schema]
-    tidy, errors = shape.examine(body)
-    given = tidy.get(resource.name)
+    schema = services.schemas[resource.schema]
+    cleaned, errors = schema.examine(body)
+    given = cleaned.get(resource.name)
     if not errors:
         document = stored_credentials.resolved(resource.name, resource.credentials, {**given, **own}, stored)
-        return await _licensed(services, call, resource, document, stored)
+        return await _prepare(services, call, resource, document, stored)
     if not isinstance(given, dict):
         raise Invalid(errors)
-    rest, rejected = rejected_members.remainder(tidy, errors, functools.partial(fill, shape.schema), shape.errors)
+    rest, rejected = rejected_members.remainder(cleaned, errors, functools.partial(fill, schema.schema), schema.errors)
     if not isinstance(rest.get(resource.name), dict):
         raise Invalid(errors)
-    further, general = await _further(services, call, resource, {**rest[resource.name], **own}, stored)
-    raise Invalid([*errors, *rejected_members.beside(further, rejected)], general)
+    others, general = await _remaining_errors(services, call, resource, {**rest[resource.name], **own}, stored)
+    raise Invalid([*errors, *rejected_members.beside(others, rejected)], general)
 
 
-async def _further(
+async def _remaining_errors(
     services: Services, call: Call, resource: Resource, rest: Document, stored: Document | None
 ) -> tuple[list[FieldError], tuple[GeneralError, ...]]:
-    """What else is wrong with an object that has errors already: by its resource, and by its unique indexes."""
+    """Return the errors of an object beyond those of its schema: of `prepare` and of the unique indexes."""
     fields: list[FieldError] = []
     general: tuple[GeneralError, ...] = ()
     try:
-        await _licensed(
+        await _prepare(
             services,
             call,
             resource,
             stored_credentials.resolved(resource.name, resource.credentials, rest, stored),
             stored,
         )
-    except Invalid as more:
-        fields += more.fields
-        general = more.general
+    except Invalid as error:
+        fields += error.fields
+        general = error.general
     try:
         await require_unique(services, resource, rest, stored)
-    except Invalid as taken:
-        fields += taken.fields
+    except Invalid as duplicate:
+        fields += duplicate.fields
     return fields, general
 
 
-async def _licensed(
+async def _prepare(
     services: Services, call: Call, resource: Resource, document: Document, stored: Document | None
 ) -> Document:
-    """As `_prepared`, with an error for each switched-off feature that the object begins to use."""
-    unlicensed = features.problems(services, resource.name, document, stored)
+    """Prepare a document. Raises Invalid, also for each disabled feature that the object starts to use."""
+    disabled = features.problems(services, resource.name, document, stored)
     try:
-        prepared = await _prepared(services, call, resource, document, stored)
+        if resource.prepare is not None:
+            document = await resource.prepare(services, call, document, stored)
     except Invalid as error:
-        raise Invalid(error.fields, [*error.general, *unlicensed], log_detail=error.log_detail) from error
-    require_no_errors([], unlicensed)
-    return prepared
-
-
-async def _prepared(
-    services: Services, call: Call, resource: Resource, document: Document, stored: Document | None
-) -> Document:
-    return document if resource.prepare is None else await resource.prepare(services, call, document, stored)
+        raise Invalid(error.fields, [*error.general, *disabled], log_detail=error.log_detail) from error
+    require_no_errors([], disabled)
+    return document
 
 
 @contextlib.contextmanager
@@ -259,11 +253,11 @@ def report_duplicates(resource: Resource, document: Document) -> Iterator[None]:
 
 
 def duplicate_error(resource: Resource, document: Document, duplicate: Duplicate) -> Invalid:
-    """The field error of a duplicate: the id, or the field of the unique index."""
+    """Return the error of a duplicate id, or of a duplicate value in a unique index."""
     for unique in resource.unique:
         if unique.index == duplicate.index:
             name = unique.field.partition(".")[2]
-            # A secret is not said again, not even to whoever sent it: messages end in logs.
+            # Messages end up in logs, so a secret is not repeated.
             value = "..." if name in resource.sealed else _value(document, name)
             return Invalid.field(
                 "duplicate", unique.field, f"{with_article(resource.label)} with {name} = [{value}] already exists."
@@ -274,7 +268,7 @@ def duplicate_error(resource: Resource, document: Document, duplicate: Duplicate
 
 
 async def require_unique(services: Services, resource: Resource, document: Document, stored: Document | None) -> None:
-    """Raise Invalid for an id or a unique value that another object has: no webhook is asked about what cannot be.
+    """Raise Invalid for an id or a unique value that another object has, before webhooks approve the change.
 
     The unique indexes decide between concurrent requests; see `report_duplicates`.
     """
@@ -290,9 +284,9 @@ async def require_unique(services: Services, resource: Resource, document: Docum
 
 
 async def retry_on_conflict(change: Callable[[], Awaitable[T]]) -> T:
-    """Run a read-modify-write again when somebody else changed the object in between.
+    """Run a read-modify-write, and retry it with random pauses after concurrent changes of the object.
 
-    Raises Unavailable when the others are always faster. The pauses are random, so that callers who met once part.
+    Raises Unavailable after 16 conflicts.
     """
     for attempt in range(_ATTEMPTS):
         try:
@@ -339,7 +333,7 @@ async def _commit(
 async def _remove(
     documents: Documents, tenant_id: TenantId | None, object_id: str, session: Session | None = None
 ) -> None:
-    # Of several concurrent deletions only one succeeds, so that only one emits events.
+    # Only one of several concurrent deletions succeeds and emits events.
     if not await documents.delete(tenant_id, object_id, session):
         raise NotFound
 
@@ -352,6 +346,6 @@ def _value(document: Document, path: str) -> object:
 
 
 def require_no_errors(errors: list[FieldError], general: Sequence[GeneralError] = ()) -> None:
-    """Raise Invalid when there are errors."""
+    """Raise Invalid if there are errors."""
     if errors or general:
         raise Invalid(errors, general)

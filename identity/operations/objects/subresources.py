@@ -1,8 +1,8 @@
-"""Parts of a document, each with an API of its own: add, retrieve, replace, patch, remove."""
+"""Subresources: objects inside a document that have an API of their own, such as the roles of an application."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import Any
 
 from identity.call import Call, Document
@@ -12,123 +12,138 @@ from identity.errors import Invalid, NotFound, with_article
 from identity.operations.objects import crud
 from identity.services import Services
 
-_Wanted = Callable[[Document], Document]
 
-
-async def add(
+async def create(
     services: Services, call: Call, subresource: Subresource, owner_id: str, body: Document, subresource_id: str | None
 ) -> Document:
-    """A new part. Raises NotFound and Invalid."""
-
-    def change(owner: Document) -> Document:
-        wanted = services.schemas[subresource.schema].read(body)[subresource.name]
-        if subresource_id is not None and any(entry["id"] == subresource_id for entry in owner[subresource.member]):
-            raise Invalid.field(
-                "duplicate",
-                subresource.id_name,
-                f"{with_article(subresource.name)} with id = [{subresource_id}] already exists.",
-            )
-        entry = subresource.fresh(
-            owner, {name: value for name, value in wanted.items() if name != "id"}, call.now, subresource_id
-        )
-        owner[subresource.member].append(entry)
-        return entry
-
-    return await _change(services, call, subresource, owner_id, change)
+    """Create a subresource with the given id, or with a random one. Raises NotFound and Invalid."""
+    return await crud.retry_on_conflict(
+        functools.partial(_create, services, call, subresource, owner_id, body, subresource_id)
+    )
 
 
 async def retrieve(
     services: Services, call: Call, subresource: Subresource, owner_id: str, subresource_id: str
 ) -> Document:
-    """A part. Raises NotFound."""
-    return _entry(await crud.retrieve(services, call, subresource.owner, owner_id), subresource, "id", subresource_id)
+    """Return a subresource. Raises NotFound."""
+    return _get(await crud.retrieve(services, call, subresource.owner, owner_id), subresource, "id", subresource_id)
 
 
-async def replace(
+async def update(
     services: Services, call: Call, subresource: Subresource, owner_id: str, body: Document, subresource_id: str
 ) -> Document:
-    """Replace a part. Raises NotFound and Invalid."""
-    return await _edit(services, call, subresource, owner_id, subresource_id, lambda _stored: body)
+    """Replace a subresource. Raises NotFound and Invalid."""
+    return await _change(services, call, subresource, owner_id, subresource_id, None, body)
 
 
 async def patch(
-    services: Services, call: Call, subresource: Subresource, owner_id: str, kind: str, body: Any, subresource_id: str
+    services: Services,
+    call: Call,
+    subresource: Subresource,
+    owner_id: str,
+    content_type: str,
+    body: Any,
+    subresource_id: str,
 ) -> Document:
-    """Change members of a part. Raises NotFound and Invalid."""
-    return await _edit(
-        services,
-        call,
-        subresource,
-        owner_id,
-        subresource_id,
-        lambda stored: patches.apply(kind, {subresource.name: stored}, body),
-    )
+    """Apply a patch, of one of the three media types, to a subresource. Raises NotFound and Invalid."""
+    return await _change(services, call, subresource, owner_id, subresource_id, content_type, body)
 
 
-async def remove(
+async def delete(
     services: Services, call: Call, subresource: Subresource, owner_id: str, member: str, value: str
 ) -> None:
-    """Remove the part whose `member` (id or name) has this value. Raises NotFound."""
-    owners: list[Document] = []
-
-    def change(owner: Document) -> Document:
-        entry = _entry(owner, subresource, member, value)
-        owner[subresource.member].remove(entry)
-        owners[:] = [owner]
-        return entry
-
+    """Delete the subresource whose `member` (id or name) has this value. Raises NotFound."""
     if subresource.propagate is not None:
-        # The part goes last: what is interrupted can be repeated, and nothing waits for another one in its place.
+        # References go before the subresource, so that an interrupted deletion can be repeated.
         owner = await crud.retrieve(services, call, subresource.owner, owner_id)
-        await subresource.propagate(services, owner, _entry(owner, subresource, member, value), None)
-    removed = await _change(services, call, subresource, owner_id, change)
+        await subresource.propagate(services, owner, _get(owner, subresource, member, value), None)
+    owner, deleted = await crud.retry_on_conflict(
+        functools.partial(_delete, services, call, subresource, owner_id, member, value)
+    )
     if subresource.propagate is not None:
-        # For what was under way all the time.
-        await subresource.propagate(services, owners[0], removed, None)
+        # Again, for references that concurrent requests added.
+        await subresource.propagate(services, owner, deleted, None)
 
 
-async def _edit(
-    services: Services, call: Call, subresource: Subresource, owner_id: str, subresource_id: str, wanted_of: _Wanted
+async def _create(
+    services: Services, call: Call, subresource: Subresource, owner_id: str, body: Document, subresource_id: str | None
 ) -> Document:
-    before: list[tuple[Document, Document]] = []
-
-    def change(owner: Document) -> Document:
-        stored = _entry(owner, subresource, "id", subresource_id)
-        wanted = services.schemas[subresource.schema].read(wanted_of(stored))[subresource.name]
-        entry = subresource.changed(stored, wanted, call.now)
-        entries = owner[subresource.member]
-        entries[entries.index(stored)] = entry
-        before[:] = [(owner, stored)]
-        return entry
-
-    changed = await _change(services, call, subresource, owner_id, change)
-    if subresource.propagate is not None:
-        await subresource.propagate(services, *before[0], changed)
-    return changed
+    owner = await crud.retrieve(services, call, subresource.owner, owner_id)
+    requested = services.schemas[subresource.schema].read(body)[subresource.name]
+    if subresource_id is not None and any(each["id"] == subresource_id for each in owner[subresource.member]):
+        message = f"{with_article(subresource.name)} with id = [{subresource_id}] already exists."
+        raise Invalid.field("duplicate", subresource.id_name, message)
+    members = {name: value for name, value in requested.items() if name != "id"}
+    created = subresource.fresh(owner, members, call.now, subresource_id)
+    owner[subresource.member].append(created)
+    await _store(services, call, subresource, owner, created)
+    return created
 
 
 async def _change(
-    services: Services, call: Call, subresource: Subresource, owner_id: str, change: Callable[[Document], Document]
+    services: Services,
+    call: Call,
+    subresource: Subresource,
+    owner_id: str,
+    subresource_id: str,
+    content_type: str | None,
+    body: Any,
 ) -> Document:
-    """Change one part of a document and store it, again when somebody else was faster."""
-    tenant_id = await crud.get_tenant_id(services, call, subresource.owner, owner_id)
-    documents = crud.collection_of(services, subresource.owner)
-
-    async def attempt() -> Document:
-        owner = await documents.get(tenant_id, owner_id)
-        version = owner["lastUpdateInstant"]
-        entry = change(owner)
-        crud.require_no_errors(subresource.errors(owner, entry))
-        owner |= crud.update_instants(owner, call.now)
-        owner = owner if subresource.complete is None else subresource.complete(owner)
-        await documents.replace(tenant_id, owner, version)
-        return entry
-
-    return await crud.retry_on_conflict(attempt)
+    owner, stored, changed = await crud.retry_on_conflict(
+        functools.partial(_replace, services, call, subresource, owner_id, subresource_id, content_type, body)
+    )
+    if subresource.propagate is not None:
+        await subresource.propagate(services, owner, stored, changed)
+    return changed
 
 
-def _entry(owner: Document, subresource: Subresource, member: str, value: str) -> Document:
-    for entry in owner[subresource.member]:
-        if entry[member] == value:
-            return dict(entry)
+async def _replace(
+    services: Services,
+    call: Call,
+    subresource: Subresource,
+    owner_id: str,
+    subresource_id: str,
+    content_type: str | None,
+    body: Any,
+) -> tuple[Document, Document, Document]:
+    """Replace a subresource once; return its owner, and itself before and after. Raises Conflict."""
+    owner = await crud.retrieve(services, call, subresource.owner, owner_id)
+    stored = _get(owner, subresource, "id", subresource_id)
+    if content_type is not None:
+        body = patches.apply(content_type, {subresource.name: stored}, body)
+    requested = services.schemas[subresource.schema].read(body)[subresource.name]
+    changed = subresource.changed(stored, requested, call.now)
+    siblings = owner[subresource.member]
+    siblings[siblings.index(stored)] = changed
+    await _store(services, call, subresource, owner, changed)
+    return owner, stored, changed
+
+
+async def _delete(
+    services: Services, call: Call, subresource: Subresource, owner_id: str, member: str, value: str
+) -> tuple[Document, Document]:
+    """Delete a subresource once; return its owner and itself. Raises Conflict."""
+    owner = await crud.retrieve(services, call, subresource.owner, owner_id)
+    deleted = _get(owner, subresource, member, value)
+    owner[subresource.member].remove(deleted)
+    await _store(services, call, subresource, owner, deleted)
+    return owner, deleted
+
+
+async def _store(services: Services, call: Call, subresource: Subresource, owner: Document, changed: Document) -> None:
+    """Store an owner after one of its subresources changed. Raises Invalid and Conflict."""
+    crud.require_no_errors(subresource.errors(owner, changed))
+    version = owner["lastUpdateInstant"]
+    owner |= crud.update_instants(owner, call.now)
+    if subresource.complete is not None:
+        owner |= subresource.complete(owner)
+    tenant_id = owner["tenantId"] if subresource.owner.tenant_scoped else None
+    await crud.collection_of(services, subresource.owner).replace(tenant_id, owner, version)
+
+
+def _get(owner: Document, subresource: Subresource, member: str, value: str) -> Document:
+    """Return a copy of the subresource whose `member` has this value. Raises NotFound."""
+    for each in owner[subresource.member]:
+        if each[member] == value:
+            return dict(each)
     raise NotFound
