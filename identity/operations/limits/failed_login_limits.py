@@ -18,7 +18,7 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.objects import ip_addresses
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.errors import Unavailable
 from identity.ids import TenantId
 from identity.services import Services
@@ -44,7 +44,7 @@ async def count_attempt(
 ) -> CountedAttempt:
     """Count an attempt at an account. An unknown login id is counted in its place, with the same results."""
     tenant_id = TenantId(tenant["id"])
-    account = rules.login_key(login_id) if user is None else str(user["id"])
+    account = user_rules.login_key(login_id) if user is None else str(user["id"])
     configured = tenant["rateLimitConfiguration"]["failedLogin"]
     limit = Limit("login-account", account, ACCOUNT_FAILURES, FAILURE_WINDOW_SECONDS)
     if configured["enabled"]:

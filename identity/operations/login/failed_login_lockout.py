@@ -11,7 +11,7 @@ import dataclasses
 
 from identity.call import Call, Document
 from identity.domain.login.login_outcomes import AccountLocked
-from identity.domain.user_actions import action_logs as rules
+from identity.domain.user_actions import action_logs as action_log_rules
 from identity.domain.user_actions import user_actions
 from identity.domain.users import users
 from identity.errors import Conflict, Duplicate, NotFound, WebhookTransactionFailed
@@ -53,7 +53,7 @@ async def count_attempt(
 ) -> LockOutAttempt | None:
     """Count an attempt; None where failures lock no accounts."""
     settings, tenant_id = tenant["failedAuthenticationConfiguration"], TenantId(tenant["id"])
-    if user is not None and any(one["isLockOut"] for one in rules.preventing(user, None, call.now)):
+    if user is not None and any(one["isLockOut"] for one in action_log_rules.preventing(user, None, call.now)):
         return LockOutAttempt(tenant, user, login_id, 0, is_locked=True)
     if "userActionId" not in settings:
         return None
@@ -66,27 +66,27 @@ async def count_attempt(
 
 
 async def refund_attempt(services: Services, attempt: LockOutAttempt | None) -> None:
-    """Nothing was compared: the attempt does not count."""
+    """Refund an attempt whose password was not compared."""
     if attempt is not None and attempt.count:
         await services.lock_outs.discount(attempt.tenant_id, attempt.subject)
 
 
 async def clear_failures(services: Services, attempt: LockOutAttempt | None) -> None:
-    """The password was right: what failed before is forgotten."""
+    """Reset the counter after a correct password."""
     if attempt is not None:
         await services.lock_outs.clear(attempt.tenant_id, attempt.subject)
 
 
 async def record_failure(services: Services, call: Call, attempt: LockOutAttempt | None) -> None:
-    """The password was wrong: lock the account if that was one failure too many. A veto leaves it open."""
+    """Record an incorrect password; the one that reaches the limit locks the account, unless a webhook vetoes it."""
     if attempt is None or attempt.count < attempt.settings["tooManyAttempts"]:
         return
-    definition = await _definition(services, attempt)
+    definition = await _find_definition(services, attempt)
     if definition is None:
         return
     if attempt.user is None:
         await services.lock_outs.lock_unknown_login_id(
-            attempt.tenant_id, attempt.login_id, _end(call, attempt), call.now
+            attempt.tenant_id, attempt.login_id, _lock_expiry(call, attempt), call.now
         )
     else:
         try:
@@ -98,36 +98,33 @@ async def record_failure(services: Services, call: Call, attempt: LockOutAttempt
 
 
 async def extend_lock_out(services: Services, call: Call, attempt: LockOutAttempt) -> AccountLocked:
-    """The answer to an attempt on a locked account, which stays locked for longer now."""
-    expiry = _end(call, attempt)
-    definition = await _definition(services, attempt)
+    """Extend the lock of an account after an attempt, and return the result of the attempt."""
+    expiry = _lock_expiry(call, attempt)
+    definition = await _find_definition(services, attempt)
     if attempt.user is None:
         action_id = await services.lock_outs.lock_unknown_login_id(
             attempt.tenant_id, attempt.login_id, expiry, call.now
         )
-        return AccountLocked((_provisional(definition, expiry) | {"actionId": action_id},))
+        return AccountLocked((_provisional_action(definition, expiry) | {"actionId": action_id},))
     tenant_id, user_id = attempt.tenant_id, UserId(attempt.user["id"])
     log = await services.action_logs.find_lock_out(tenant_id, user_id)
     if definition is None:
-        return AccountLocked(rules.preventing(attempt.user, None, call.now))
+        return AccountLocked(action_log_rules.preventing(attempt.user, None, call.now))
     if log is None or not await services.action_logs.extend(tenant_id, log["id"], expiry, call.now):
-        # It is being taken by the attempt that failed as one too many, or has just ended.
-        return AccountLocked((_provisional(definition, expiry),))
+        # A concurrent attempt is applying the action, or the lock has just ended.
+        return AccountLocked((_provisional_action(definition, expiry),))
     await services.users.extend_prevention(tenant_id, user_id, log["id"], expiry)
-    return AccountLocked((rules.prevention(log) | {"expiry": max(expiry, log["expiry"])},))
+    return AccountLocked((action_log_rules.prevention(log) | {"expiry": max(expiry, log["expiry"])},))
 
 
 async def cancel_lock_out(services: Services, call: Call, tenant: Document, user: Document) -> None:
-    """Let a user in again whom failed logins locked out, where the tenant wants that of a reset password.
-
-    For whoever has reset one: there is nothing to veto any more.
-    """
+    """Unlock a user who has reset the password, if the tenant enables it. Webhooks cannot veto it."""
     settings, tenant_id = tenant["failedAuthenticationConfiguration"], TenantId(tenant["id"])
     if not settings["actionCancelPolicy"]["onPasswordReset"]:
         return
-    for _ in range(_TRIES):
+    for _ in range(_ATTEMPTS):
         log = await services.action_logs.find_lock_out(tenant_id, UserId(user["id"]))
-        if log is None or not rules.is_live(log, call.now):
+        if log is None or not action_log_rules.is_live(log, call.now):
             return
         is_mailed, notify = log.get("emailUserOnEnd", False), log.get("notifyUserOnEnd", False)
         try:
@@ -139,24 +136,30 @@ async def cancel_lock_out(services: Services, call: Call, tenant: Document, user
         return
 
 
-_TRIES = 8
+_ATTEMPTS = 8
 
 
 async def _lock(services: Services, call: Call, attempt: LockOutAttempt, user: Document, definition: Document) -> None:
-    """Take the action. Raises WebhookTransactionFailed, and NotFound for a user who is gone."""
+    """Apply the action. Raises WebhookTransactionFailed, and NotFound for a user who no longer exists."""
     is_mailed = attempt.settings["emailUser"] and definition["userEmailingEnabled"]
-    words = rules.words(definition, None, None, user.get("preferredLanguages", []))
+    words = action_log_rules.words(definition, None, None, user.get("preferredLanguages", []))
     log = applied_actions.build_log(
-        definition, user, call.now, **words, expiry=_end(call, attempt), emailUserOnEnd=is_mailed, notifyUserOnEnd=False
+        definition,
+        user,
+        call.now,
+        **words,
+        expiry=_lock_expiry(call, attempt),
+        emailUserOnEnd=is_mailed,
+        notifyUserOnEnd=False,
     )
     log["private"]["lockOutOf"] = user["id"]
     phase = Phase("start", definition, log, user, is_told=True, is_mailed=is_mailed)
-    for _ in range(_TRIES):
+    for _ in range(_ATTEMPTS):
         try:
             await action_phases.run(services, call, phase, applied_actions.start_writes(services, phase))
         except Duplicate:
             former = await services.action_logs.find_lock_out(attempt.tenant_id, UserId(user["id"]))
-            if former is not None and rules.is_live(former, call.now):
+            if former is not None and action_log_rules.is_live(former, call.now):
                 return
             if former is not None:
                 await action_expiry.end(services, call, former)
@@ -164,19 +167,19 @@ async def _lock(services: Services, call: Call, attempt: LockOutAttempt, user: D
             return
 
 
-async def _definition(services: Services, attempt: LockOutAttempt) -> Document | None:
-    """The user action that locks, as long as there is one that can."""
+async def _find_definition(services: Services, attempt: LockOutAttempt) -> Document | None:
+    """Return the user action that locks accounts, or None if the tenant has none that can."""
     action_id = attempt.settings.get("userActionId")
     found = None if action_id is None else await services.documents["user_actions"].find_cached(None, action_id)
     return found if found is not None and user_actions.can_lock_out(found) else None
 
 
-def _end(call: Call, attempt: LockOutAttempt) -> int:
+def _lock_expiry(call: Call, attempt: LockOutAttempt) -> int:
     settings = attempt.settings
-    return rules.end_of_lock_out(call.now, settings["actionDuration"], settings["actionDurationUnit"])
+    return action_log_rules.end_of_lock_out(call.now, settings["actionDuration"], settings["actionDurationUnit"])
 
 
-def _provisional(definition: Document | None, expiry: int) -> Document:
-    """What is told of a lock that is not written, or of nobody: the same members as of any other."""
+def _provisional_action(definition: Document | None, expiry: int) -> Document:
+    """Return the members of a lock that is not stored, or of an unknown login id; those of any other lock."""
     name = "" if definition is None else definition["name"]
     return {"name": name, "localizedName": name, "expiry": expiry, "applicationIds": [], "isLockOut": True}

@@ -125,7 +125,7 @@ async def complete(services: Services, call: Call, body: Document) -> Document:
         await _store_verified_login_id(services, call, found, verification_id)
     else:
         use = services.one_time_tokens.use(found.token.tenant_id, found.kind, verification_id)
-        verified = (email_verifications if found.login_id_type == "email" else phone_verifications).verified
+        verified = (email_verifications if found.login_id_type == "email" else phone_verifications).mark_verified
         await verified(services, call, found.user, "Completed", use=use)
     return {"state": found.token.document.get("state", {})}
 
