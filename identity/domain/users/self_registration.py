@@ -1,7 +1,7 @@
-"""What users who register themselves are asked for: the fields of an application's `registrationConfiguration`.
+"""Self-service registration: the form fields of an application's `registrationConfiguration`.
 
-A question is a field of the form, under the name that the published pages give it (`user.firstName`). Only what is
-asked for is read: a form cannot bring roles, or a birth date that nobody wanted.
+Fields have the names of the published pages, such as `user.firstName`. Only configured fields are read, so that a form
+cannot set roles, or a birth date that the application does not collect.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _LISTS: Final = frozenset({"preferredLanguages"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Question:
-    """One field: `user.` and the member of the user that it fills."""
+class RegistrationField:
+    """A form field, named `user.` and the member of the user that it sets."""
 
     member: str
     is_required: bool
@@ -42,75 +42,79 @@ class Question:
         return f"user.{self.member}"
 
 
-PARENT: Final = Question("parentEmail", is_required=False)
-"""The address of a parent, which only children have to give."""
+PARENT_EMAIL: Final = RegistrationField("parentEmail", is_required=False)
+"""The address of a parent, required of children only."""
 
 
-def is_offered(application: Document) -> bool:
-    """Whether people may register themselves. One of the type `advanced` is made of forms, and there are none."""
+def is_enabled(application: Document) -> bool:
+    """Whether self-service registration is available; the type `advanced` is not, because it needs custom forms."""
     configured = application["registrationConfiguration"]
     return bool(configured["enabled"]) and configured["type"] == "basic"
 
 
-def login_id_of(application: Document) -> Question:
-    """What the new user will log in with."""
-    return Question(application["registrationConfiguration"]["loginIdType"], is_required=True)
+def login_id_field(application: Document) -> RegistrationField:
+    """Return the field of the new user's login id."""
+    return RegistrationField(application["registrationConfiguration"]["loginIdType"], is_required=True)
 
 
-def profile_of(application: Document) -> tuple[Question, ...]:
-    """What else is asked for, in the order of the page."""
+def profile_fields(application: Document) -> tuple[RegistrationField, ...]:
+    """Return the enabled profile fields in the order of the page."""
     configured = application["registrationConfiguration"]
     return tuple(
-        Question(member, configured[member]["required"]) for member in _PROFILE if configured[member]["enabled"]
+        RegistrationField(member, configured[member]["required"])
+        for member in _PROFILE
+        if configured[member]["enabled"]
     )
 
 
-def questions_of(tenant: Document, application: Document) -> tuple[Question, ...]:
-    """All that the page asks for but the password; whose parents have to be known can name one."""
+def page_fields(tenant: Document, application: Document) -> tuple[RegistrationField, ...]:
+    """Return all fields of the page except the password, with the parent's email if the tenant requires it."""
     family, configured = tenant["familyConfiguration"], application["registrationConfiguration"]
-    asks_for_parent = family["enabled"] and family["parentEmailRequired"] and configured["birthDate"]["enabled"]
-    return (login_id_of(application), *profile_of(application), *((PARENT,) if asks_for_parent else ()))
+    needs_parent = family["enabled"] and family["parentEmailRequired"] and configured["birthDate"]["enabled"]
+    return (login_id_field(application), *profile_fields(application), *((PARENT_EMAIL,) if needs_parent else ()))
 
 
-def lacking(application: Document, user: Document) -> tuple[Question, ...]:
-    """The required questions to which a user gave no answer so far."""
-    return tuple(asked for asked in profile_of(application) if asked.is_required and not user.get(asked.member))
+def missing_fields(application: Document, user: Document) -> tuple[RegistrationField, ...]:
+    """Return the required profile fields that a user lacks."""
+    return tuple(field for field in profile_fields(application) if field.is_required and not user.get(field.member))
 
 
-def answers(questions: Sequence[Question], form: Mapping[str, str]) -> Document:
-    """The members of a user that a form fills: of the fields that were asked for, those that are not blank."""
-    given = ((asked.member, form.get(asked.name, "").strip()) for asked in questions)
-    return {member: _separate(value) if member in _LISTS else value for member, value in given if value}
+def read_values(fields: Sequence[RegistrationField], form: Mapping[str, str]) -> Document:
+    """Return the members of a user that a form sets: the configured fields that are not blank."""
+    values = ((field.member, form.get(field.name, "").strip()) for field in fields)
+    return {member: _split(value) if member in _LISTS else value for member, value in values if value}
 
 
-def problems(questions: Sequence[Question], form: Mapping[str, str]) -> list[FieldError]:
-    """The required fields that are blank."""
+def problems(fields: Sequence[RegistrationField], form: Mapping[str, str]) -> list[FieldError]:
+    """Return an error for each required field that is blank."""
     return [
-        FieldError.of("blank", asked.name, f"You must specify the [{asked.name}] property.")
-        for asked in questions
-        if asked.is_required and not form.get(asked.name, "").strip()
+        FieldError.of("blank", field.name, f"You must specify the [{field.name}] property.")
+        for field in fields
+        if field.is_required and not form.get(field.name, "").strip()
     ]
 
 
 def password_problems(application: Document, form: Mapping[str, str]) -> list[FieldError]:
-    """A password that was not typed twice the same, where that is asked for."""
-    is_asked = application["registrationConfiguration"]["confirmPassword"]
-    if not is_asked or form.get(CONFIRM, "") == form.get(PASSWORD, ""):
+    """Return an error if the application requires the password twice and the two differ."""
+    is_required = application["registrationConfiguration"]["confirmPassword"]
+    if not is_required or form.get(CONFIRM, "") == form.get(PASSWORD, ""):
         return []
     return [FieldError.of("doNotMatch", CONFIRM, "The two passwords are not the same.")]
 
 
-def registration_body(application: Document, questions: Sequence[Question], form: Mapping[str, str]) -> Document:
-    """The request of the registration API that a form stands for."""
-    user = {**answers(questions, form), "password": form.get(PASSWORD, "")}
+def to_registration_request(
+    application: Document, fields: Sequence[RegistrationField], form: Mapping[str, str]
+) -> Document:
+    """Return the request of the registration API that a form makes."""
+    user = {**read_values(fields, form), "password": form.get(PASSWORD, "")}
     return {"user": user, "registration": {"applicationId": application["id"]}}
 
 
 def login_id(application: Document, form: Mapping[str, str]) -> str:
-    """The login id that a form asks for, as it is compared."""
-    return users.login_key(form.get(login_id_of(application).name, ""))
+    """Return the login id of a form in the form in which login ids are compared."""
+    return users.login_key(form.get(login_id_field(application).name, ""))
 
 
-def _separate(value: str) -> list[str]:
-    """The values of a repeated field, each once."""
+def _split(value: str) -> list[str]:
+    """Return the distinct values of a list field."""
     return list(dict.fromkeys(value.replace(",", " ").split()))

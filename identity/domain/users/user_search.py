@@ -1,4 +1,4 @@
-"""What users can be searched for, and sorted by."""
+"""The fields by which users can be searched and sorted."""
 
 from __future__ import annotations
 

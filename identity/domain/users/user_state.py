@@ -1,4 +1,4 @@
-"""`userState` of an authorization response: a hint to the client of what the user still lacks (never a decision)."""
+"""`userState` of an authorization response: a hint about missing verifications or registration, never a decision."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from identity.call import Document
 from identity.domain.users import users
 
 
-def of(user: Document, tenant: Document, application: Document) -> str:
-    """The first that holds, from top to bottom; what nobody asks to be verified counts as verified."""
+def derive(user: Document, tenant: Document, application: Document) -> str:
+    """Return the first state that applies; what needs no verification counts as verified."""
     registration = users.find_registration(user, application["id"])
     if registration is None:
         return "AuthenticatedNotRegistered"

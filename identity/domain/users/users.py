@@ -1,10 +1,10 @@
-"""Users: what makes a valid one, what is derived from it, and what of it may be seen by whom.
+"""Rules of users: validation, derived members, and the forms for events and the API.
 
 login id          a value that a user may log in with: the email, the unique username, the phone number
 unique username   the username, with a suffix where the tenant makes usernames unique by itself
-terms             the lower-cased texts that the one-term search finds a user by
+terms             the lower-case texts that the one-term search matches
 
-Everything private (password, derived look-up keys, reasons) stands under the one member `private`.
+Members that no response contains (password, look-up keys, verification reasons) are stored under `private`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from identity.ids import TenantId, UserId, new_text, same_secret
 from identity.instants import Instant
 
 INTERNAL_CONNECTOR = "e3306678-a53a-4964-9040-1c96f36dda72"
-"""The connector of users whose passwords are kept here."""
+"""The connector of users whose passwords this service stores."""
 
 LOGIN_ID_TYPES = ("email", "username")
-"""The types of login id that are tried when a caller names none."""
+"""The types of login id that are searched if a request names none."""
 
 SEARCH_FIELDS = ("firstName", "lastName", "fullName", "email", "username")
-"""The fields that a search for one term looks into."""
+"""The fields that the one-term search covers."""
 
 _NO_LOGIN_ID = (
     "You must specify either the [user.email] or [user.username] property."
     " If you are emailing the user you must specify the [user.email]."
 )
-_SENT = frozenset({"password", "salt", "factor", "encryptionScheme"})
-_KEPT = (
+_PASSWORD_MEMBERS = frozenset({"password", "salt", "factor", "encryptionScheme"})
+_IMMUTABLE = (
     "active",
     "breachedPasswordLastCheckedInstant",
     "breachedPasswordStatus",
@@ -56,14 +56,14 @@ _KEPT = (
     "verifiedInstant",
 )
 _METHOD_ID = string.ascii_uppercase + string.digits
-_NEEDED_BY_METHOD = {"authenticator": "secret", "email": "email", "sms": "mobilePhone"}
+_REQUIRED_BY_METHOD = {"authenticator": "secret", "email": "email", "sms": "mobilePhone"}
 
 
-def build_user(wanted: Document, user_id: UserId, tenant_id: TenantId, now: Instant) -> Document:
-    """A new, active user out of what a create asks for; without password, registrations and verification."""
+def build_user(requested: Document, user_id: UserId, tenant_id: TenantId, now: Instant) -> Document:
+    """Build a new, active user from a create request, without password, registrations and verification."""
     return {
-        **({"passwordChangeReason": "Administrative"} if wanted.get("passwordChangeRequired") else {}),
-        **_without(wanted, _SENT),
+        **({"passwordChangeReason": "Administrative"} if requested.get("passwordChangeRequired") else {}),
+        **_without(requested, _PASSWORD_MEMBERS),
         "active": True,
         "connectorId": INTERNAL_CONNECTOR,
         "id": user_id,
@@ -73,17 +73,17 @@ def build_user(wanted: Document, user_id: UserId, tenant_id: TenantId, now: Inst
         "private": {},
         "registrations": [],
         "tenantId": tenant_id,
-        "twoFactor": with_method_ids(wanted["twoFactor"]),
+        "twoFactor": with_method_ids(requested["twoFactor"]),
         "verified": False,
     }
 
 
-def apply_update(stored: Document, wanted: Document, now: Instant) -> Document:
-    """The stored user with everything that an update may change taken from `wanted`."""
-    kept = {name: stored[name] for name in _KEPT if name in stored}
-    user = {**_without(wanted, _SENT), **kept, "private": dict(stored["private"])}
+def apply_update(stored: Document, requested: Document, now: Instant) -> Document:
+    """Return the stored user with the mutable members of `requested`."""
+    kept = {name: stored[name] for name in _IMMUTABLE if name in stored}
+    user = {**_without(requested, _PASSWORD_MEMBERS), **kept, "private": dict(stored["private"])}
     user["lastUpdateInstant"] = max(now, stored["lastUpdateInstant"] + 1)
-    user["twoFactor"] = with_method_ids(with_stored_secrets(wanted["twoFactor"], stored["twoFactor"]))
+    user["twoFactor"] = with_method_ids(with_stored_secrets(requested["twoFactor"], stored["twoFactor"]))
     if not user["passwordChangeRequired"]:
         user.pop("passwordChangeReason", None)
     elif not stored["passwordChangeRequired"]:
@@ -92,33 +92,33 @@ def apply_update(stored: Document, wanted: Document, now: Instant) -> Document:
 
 
 def request_form(stored: Document) -> Document:
-    """A stored user as a PUT would send it, which is what a patch is applied to.
+    """Return a stored user as a PUT sends it, to which patches are applied.
 
-    Secrets are left out: a JSON Patch `copy` could otherwise carry one into a member that is shown.
+    Secrets are omitted; a JSON Patch `copy` could otherwise move one into a visible member.
     """
-    form = _without(without_secrets(stored), {*_KEPT, "lastUpdateInstant", "private"})
+    form = _without(without_secrets(stored), {*_IMMUTABLE, "lastUpdateInstant", "private"})
     form["twoFactor"]["recoveryCodes"] = []
     return form
 
 
-def with_stored_secrets(wanted: Document, stored: Document) -> Document:
-    """Two-factor settings in which methods sent back without their secret keep the one they have.
+def with_stored_secrets(requested: Document, stored: Document) -> Document:
+    """Return two-factor settings in which methods sent without their secret keep the stored one.
 
-    Recovery codes are never shown, so that none being sent says nothing: they stay as long as a method does.
+    Responses never contain recovery codes, so omitted codes stay as long as a method does.
     """
     secrets = {method["id"]: method["secret"] for method in stored["methods"] if "secret" in method}
     methods = [
         {**method, "secret": secrets[method["id"]]}
         if method["method"] == "authenticator" and "secret" not in method and method.get("id") in secrets
         else method
-        for method in wanted["methods"]
+        for method in requested["methods"]
     ]
-    codes = wanted["recoveryCodes"] or (stored["recoveryCodes"] if methods else [])
+    codes = requested["recoveryCodes"] or (stored["recoveryCodes"] if methods else [])
     return {"methods": methods, "recoveryCodes": codes}
 
 
 def with_method_ids(two_factor: Document) -> Document:
-    """Two-factor settings in which every method has an id (4 of A-Z and 0-9), and an authenticator its settings."""
+    """Return two-factor settings in which every method has an id of 4 characters, and an authenticator its settings."""
     methods = [
         {
             **({"authenticator": dict(totp.DEFAULTS)} if method["method"] == "authenticator" else {}),
@@ -132,7 +132,7 @@ def with_method_ids(two_factor: Document) -> Document:
 
 
 def problems(user: Document) -> list[FieldError]:
-    """What is wrong with a user whatever else is stored."""
+    """Return the errors of a user that do not depend on other objects."""
     errors = []
     if not any(user.get(name) for name in ("email", "username", "phoneNumber")):
         errors += [FieldError.of("blank", f"user.{name}", _NO_LOGIN_ID) for name in ("email", "username")]
@@ -144,12 +144,14 @@ def problems(user: Document) -> list[FieldError]:
         errors.append(FieldError.of("invalid", "user.mobilePhone", "The [user.mobilePhone] is not a phone number."))
     for field in ("username", *SEARCH_FIELDS[:3], "middleName"):
         if re.search(r"[\x00-\x1f\x7f]", user.get(field, "")):
-            errors.append(FieldError.of("invalid", f"user.{field}", f"The [user.{field}] holds a control character."))
+            errors.append(
+                FieldError.of("invalid", f"user.{field}", f"The [user.{field}] contains a control character.")
+            )
     return errors + _method_problems(user["twoFactor"]["methods"])
 
 
 def blocked_domain_problems(user: Document, blocked_domains: Iterable[str]) -> list[FieldError]:
-    """The email's domain is one that the tenant does not let register."""
+    """Return an error if the tenant blocks the domain of the email."""
     domain = user.get("email", "").rpartition("@")[2]
     if domain and domain in {blocked.lower() for blocked in blocked_domains}:
         return [FieldError.of("blocked", "user.email", f"The email domain [{domain}] may not be used here.")]
@@ -157,7 +159,7 @@ def blocked_domain_problems(user: Document, blocked_domains: Iterable[str]) -> l
 
 
 def normalize_phone_number(user: Document) -> Document:
-    """The user with its phone number in E.164 form, as far as separators go."""
+    """Return the user with separators removed from its phone number."""
     if "phoneNumber" not in user:
         return user
     return {**user, "phoneNumber": re.sub(r"[\s().-]", "", user["phoneNumber"])}
@@ -169,19 +171,19 @@ def is_e164_number(text: str) -> bool:
 
 
 def with_unique_username(user: Document, suffix: str = "") -> Document:
-    """The user with the unique username that belongs to its username."""
+    """Return the user with the unique username derived from its username."""
     if "username" not in user:
         return _without(user, {"uniqueUsername"})
     return {**user, "uniqueUsername": user["username"] + suffix}
 
 
 def username_suffix(separator: str, number_of_digits: int) -> str:
-    """A random ending for a username that the tenant makes unique."""
+    """Return a random suffix for a username that the tenant makes unique."""
     return separator + new_text(number_of_digits, string.digits)
 
 
 def with_verified_reason(user: Document, reason: str, now: Instant) -> Document:
-    """The user with the given reason for its email being verified or not."""
+    """Return the user with this reason for its email being verified or not."""
     is_verified = reason in {"Skipped", "Trusted", "Implicit", "Completed", "Administrative", "Import"}
     changed = {**user, "verified": is_verified, "private": {**user["private"], "verifiedReason": reason}}
     if is_verified:
@@ -190,34 +192,34 @@ def with_verified_reason(user: Document, reason: str, now: Instant) -> Document:
 
 
 def with_verified_phone(user: Document, reason: str, now: Instant) -> Document:
-    """The user whose phone number is verified; it is remembered for this very number."""
-    proof = {"value": user["phoneNumber"], "verifiedInstant": now, "verifiedReason": reason}
-    return {**user, "private": {**user["private"], "verifiedPhone": proof}}
+    """Return the user with its phone number verified; a change of the number ends the verification."""
+    verification = {"value": user["phoneNumber"], "verifiedInstant": now, "verifiedReason": reason}
+    return {**user, "private": {**user["private"], "verifiedPhone": verification}}
 
 
 def has_verified_phone(user: Document) -> bool:
-    """Whether the phone number that the user has now is verified."""
-    proof = user["private"].get("verifiedPhone")
-    return proof is not None and proof["value"] == user.get("phoneNumber")
+    """Whether the current phone number of the user is verified."""
+    verification = user["private"].get("verifiedPhone")
+    return verification is not None and verification["value"] == user.get("phoneNumber")
 
 
 def is_verification_pending(user: Document) -> bool:
-    """Whether the user's email waits to be verified."""
+    """Whether the verification of the user's email is pending."""
     return not user["verified"] and user["private"].get("verifiedReason") == "Pending"
 
 
 def with_verified_email(stored: Document, reason: str, now: Instant) -> Document:
-    """A stored user whose email becomes verified, ready to be written."""
+    """Return the next version of a stored user with its email verified."""
     return next_version(with_verified_reason(stored, reason, now), now)
 
 
 def next_version(user: Document, now: Instant) -> Document:
-    """A stored user that was changed, ready to be written in place of itself."""
+    """Return the next version of a changed user, ready to replace the stored one."""
     return with_derived_members({**user, "lastUpdateInstant": max(now, user["lastUpdateInstant"] + 1)})
 
 
 def with_derived_members(user: Document) -> Document:
-    """The user with its identities and look-up keys brought up to date; to be called before every write."""
+    """Return the user with current identities and look-up keys; call it before every write."""
     private = _without(user["private"], {"usernameKey", "login", "terms"})
     if "uniqueUsername" in user:
         private["usernameKey"] = login_key(user["uniqueUsername"])
@@ -229,9 +231,9 @@ def with_derived_members(user: Document) -> Document:
 
 
 def identities(user: Document) -> list[Document]:
-    """The login ids as a list; the instants of one that did not change stay. Sorted by instant, type and value."""
+    """Return the login ids as a list, sorted by instant, type and value; unchanged ones keep their instants."""
     before = {(identity["type"], identity["value"]): identity for identity in user.get("identities", [])}
-    found = []
+    current = []
     for kind, value in login_ids(user).items():
         identity: Document = {
             "insertInstant": user["lastUpdateInstant"],
@@ -241,46 +243,46 @@ def identities(user: Document) -> list[Document]:
         }
         if identity != before.get((kind, value)):
             identity["lastUpdateInstant"] = user["lastUpdateInstant"]
-        found.append(identity)
-    return sorted(found, key=lambda identity: (identity["insertInstant"], identity["type"], identity["value"]))
+        current.append(identity)
+    return sorted(current, key=lambda identity: (identity["insertInstant"], identity["type"], identity["value"]))
 
 
 def login_ids(user: Document) -> dict[str, str]:
-    """The values a user may log in with, by type."""
+    """Return the login ids of a user by type."""
     fields = {"email": "email", "phoneNumber": "phoneNumber", "username": "uniqueUsername"}
     return {kind: user[field] for kind, field in fields.items() if user.get(field)}
 
 
 def login_key(login_id: str) -> str:
-    """The form in which login ids are compared."""
+    """Return the form in which login ids are compared."""
     return login_id.strip().lower()
 
 
 def primary_login_id(user: Document) -> str:
-    """What a user is shown as having logged in with: email, else unique username, else phone number."""
+    """Return the login id to display: email, else unique username, else phone number."""
     return str(user.get("email") or user.get("uniqueUsername") or user.get("phoneNumber") or "")
 
 
 def email_address(user: Document) -> str | None:
-    """Where a user is written to: the email or, without one, `data.email`, by which nobody logs in."""
-    told = user.get("email") or user["data"].get("email")
-    return told if isinstance(told, str) and told else None
+    """Return the address for mails: the email or, without one, `data.email`, which is no login id."""
+    address = user.get("email") or user["data"].get("email")
+    return address if isinstance(address, str) and address else None
 
 
 def may_log_in_as(user: Document, login_id: str, types: Iterable[str]) -> str | None:
-    """The type of login id by which `login_id` is this user, or None; a moderated username is no login id."""
+    """Return the type of the user's login id that matches, or None; a moderated username never matches."""
     key = login_key(login_id)
-    wanted = frozenset(types)
+    allowed = frozenset(types)
     for kind, value in login_ids(user).items():
-        is_open = kind != "username" or user["usernameStatus"] == "ACTIVE"
-        if kind in wanted and is_open and login_key(value) == key:
+        is_usable = kind != "username" or user["usernameStatus"] == "ACTIVE"
+        if kind in allowed and is_usable and login_key(value) == key:
             return kind
     return None
 
 
 def without_secrets(user: Document) -> Document:
-    """The user as events carry it: no password, no secrets, no credentials, no look-up keys."""
-    shown = _without(user, {"private", *_SENT})
+    """Return the user as events contain it: without password, secrets, credentials and look-up keys."""
+    shown = _without(user, {"private", *_PASSWORD_MEMBERS})
     methods = [_without(method, {"secret"}) for method in user["twoFactor"]["methods"]]
     shown["twoFactor"] = {"methods": methods, "recoveryCodes": []}
     shown["registrations"] = [_without(registration, {"authenticationToken"}) for registration in user["registrations"]]
@@ -288,12 +290,12 @@ def without_secrets(user: Document) -> Document:
 
 
 def without_private_members(user: Document) -> Document:
-    """The user before its schema decides what is shown: no recovery codes."""
+    """Return the user without private members and recovery codes; its schema removes further members."""
     return {**_without(user, {"private"}), "twoFactor": {**user["twoFactor"], "recoveryCodes": []}}
 
 
 def changed_identities(before: Document, after: Document) -> list[tuple[str, str, str]]:
-    """(type, value before, value after) of every login id that changed from one value to another."""
+    """Return (type, value before, value after) for every login id whose value changed."""
     old, new_ids = login_ids(before), login_ids(after)
     return [
         (kind, old[kind], new_ids[kind]) for kind in sorted(old.keys() & new_ids.keys()) if old[kind] != new_ids[kind]
@@ -301,13 +303,13 @@ def changed_identities(before: Document, after: Document) -> list[tuple[str, str
 
 
 def shared_login_ids(user: Document, other: Document) -> dict[str, str]:
-    """The login ids of `user` that `other` has too, by type."""
+    """Return the login ids of `user` that `other` has as well, by type."""
     theirs = {kind: login_key(value) for kind, value in login_ids(other).items()}
     return {kind: value for kind, value in login_ids(user).items() if theirs.get(kind) == login_key(value)}
 
 
 def duplicate_problems(user: Document, others: Iterable[Document]) -> list[FieldError]:
-    """The login ids of `user` that others have, as errors: `inactive` when the other user is deactivated."""
+    """Return an error for each login id that another user has: `inactive` if that user is deactivated."""
     errors = []
     for other in others:
         for kind, value in shared_login_ids(user, other).items():
@@ -317,7 +319,7 @@ def duplicate_problems(user: Document, others: Iterable[Document]) -> list[Field
 
 
 def is_authentication_token(user: Document, application: Document, text: str) -> bool:
-    """Whether a text is the token by which the user may log in to an application in place of the password."""
+    """Whether a text is the user's authentication token, which replaces the password for an application."""
     registration = find_registration(user, application["id"])
     token = None if registration is None else registration.get("authenticationToken")
     is_enabled = application["authenticationTokenConfiguration"]["enabled"]
@@ -325,7 +327,7 @@ def is_authentication_token(user: Document, application: Document, text: str) ->
 
 
 def find_registration(user: Document, application_id: str) -> Document | None:
-    """The user's registration for an application."""
+    """Return the user's registration for an application, or None."""
     for registration in user["registrations"]:
         if registration["applicationId"] == application_id:
             found: Document = registration
@@ -336,8 +338,8 @@ def find_registration(user: Document, application_id: str) -> Document | None:
 def _identity(user: Document, kind: str, value: str) -> Document:
     identity: Document
     if kind == "phoneNumber" and has_verified_phone(user):
-        proof = user["private"]["verifiedPhone"]
-        identity = {"verified": True} | {name: proof[name] for name in ("verifiedInstant", "verifiedReason")}
+        verification = user["private"]["verifiedPhone"]
+        identity = {"verified": True} | {name: verification[name] for name in ("verifiedInstant", "verifiedReason")}
     elif kind != "email":
         identity = {"verified": False, "verifiedReason": "Unverifiable" if kind == "username" else "Disabled"}
     else:
@@ -351,7 +353,7 @@ def _identity(user: Document, kind: str, value: str) -> Document:
 
 
 def is_dialable_number(text: str | None) -> bool:
-    """Whether a text can be dialled: digits with the usual separators, perhaps an extension."""
+    """Whether a text can be dialled: digits with the usual separators and an optional extension."""
     return text is None or re.fullmatch(r"\+?[0-9(][0-9 ()./-]{3,30}( ?(x|ext\.?) ?[0-9]{1,6})?", text) is not None
 
 
@@ -360,23 +362,25 @@ def _method_problems(methods: list[Document]) -> list[FieldError]:
     seen = set()
     for index, method in enumerate(methods):
         path = f"user.twoFactor.methods[{index}]"
-        needed = _NEEDED_BY_METHOD[method["method"]]
-        if not method.get(needed):
+        required_member = _REQUIRED_BY_METHOD[method["method"]]
+        if not method.get(required_member):
             errors.append(
-                FieldError.of("blank", f"{path}.{needed}", f"You must specify the [{path}.{needed}] property.")
+                FieldError.of(
+                    "blank", f"{path}.{required_member}", f"You must specify the [{path}.{required_member}] property."
+                )
             )
-        elif needed == "secret" and not is_totp_secret(method["secret"]):
+        elif required_member == "secret" and not is_totp_secret(method["secret"]):
             errors.append(
                 FieldError.of("invalid", f"{path}.secret", f"The [{path}.secret] must be base64 of 16 to 128 bytes.")
             )
         if method.get("id") in seen:
-            errors.append(FieldError.of("duplicate", f"{path}.id", f"The [{path}.id] occurs twice."))
+            errors.append(FieldError.of("duplicate", f"{path}.id", f"The [{path}.id] is used twice."))
         seen.add(method.get("id"))
     return errors
 
 
 def is_totp_secret(text: str) -> bool:
-    """Whether a text is the Base64 of a secret that an authenticator may have."""
+    """Whether a text is Base64 of 16 to 128 bytes, the permitted length of a TOTP secret."""
     try:
         return 16 <= len(base64.b64decode(text, validate=True)) <= 128
     except (binascii.Error, ValueError):

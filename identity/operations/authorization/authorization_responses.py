@@ -72,7 +72,7 @@ async def success_response(
     if request.locales:
         parameters["locale"] = request.locales[0]
     if not security_profiles.is_strict(client.application):
-        parameters["userState"] = user_state.of(current.user, client.tenant, client.application)
+        parameters["userState"] = user_state.derive(current.user, client.tenant, client.application)
     parameters["iss"] = client.issuer
     return AuthorizationResponse(request.redirect_uri, request.response_mode, parameters, SsoCookie.of(client, current))
 

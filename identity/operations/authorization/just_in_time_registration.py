@@ -14,7 +14,7 @@ from identity.domain.authorization.authorization_request import AuthorizationReq
 from identity.domain.users import registrations as registration_rules
 from identity.domain.users import self_registration
 from identity.domain.users import users as user_rules
-from identity.domain.users.self_registration import Question
+from identity.domain.users.self_registration import RegistrationField
 from identity.errors import (
     InteractionRequired,
     Invalid,
@@ -46,19 +46,19 @@ _USER = "api/user.json"
 
 def is_due(client: Client, user: Document) -> bool:
     """Whether a login has to register the user, or to collect missing fields. Decided from memory."""
-    if not self_registration.is_offered(client.application):
+    if not self_registration.is_enabled(client.application):
         return False
     if user_rules.find_registration(user, client.client_id) is None:
         return True
     return bool(missing_fields(client, user))
 
 
-def missing_fields(client: Client, user: Document) -> tuple[Question, ...]:
+def missing_fields(client: Client, user: Document) -> tuple[RegistrationField, ...]:
     """Return the fields to collect; for a registered user only if the application sets `completeRegistration`."""
     is_registered = user_rules.find_registration(user, client.client_id) is not None
     if is_registered and not client.application["registrationConfiguration"]["completeRegistration"]:
         return ()
-    return self_registration.lacking(client.application, user)
+    return self_registration.missing_fields(client.application, user)
 
 
 async def register_at_login(
@@ -111,10 +111,10 @@ async def _attempt(
     return await _write(services, call, client, stored, changed), is_new
 
 
-def _read_fields(services: Services, missing: tuple[Question, ...], form: Mapping[str, str]) -> Document:
+def _read_fields(services: Services, missing: tuple[RegistrationField, ...], form: Mapping[str, str]) -> Document:
     """Return the user members of a form. Raises Invalid."""
     errors = self_registration.problems(missing, form)
-    members = self_registration.answers(missing, form)
+    members = self_registration.read_values(missing, form)
     names = {question.name for question in missing}
     try:
         user: Document = services.schemas[_USER].read({"user": members})["user"]

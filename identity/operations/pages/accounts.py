@@ -10,7 +10,7 @@ from identity.call import Call, Document
 from identity.domain.passwords import password_hashing
 from identity.domain.two_factor import two_factor
 from identity.domain.users import self_registration as rules
-from identity.domain.users.self_registration import Question
+from identity.domain.users.self_registration import RegistrationField
 from identity.errors import FieldError, Invalid, WrongCode
 from identity.ids import UserId
 from identity.instants import later
@@ -39,11 +39,11 @@ Confirmation = Literal["currentPassword", "code"]
 _PASSWORD_FAILURES: Final = 10
 _PASSWORD_SECONDS: Final = 900
 _MERGE: Final = "application/merge-patch+json"
-_EMAIL: Final = Question("email", is_required=True)
+_EMAIL: Final = RegistrationField("email", is_required=True)
 _PLAIN: Final = (
-    Question("firstName", is_required=False),
-    Question("lastName", is_required=False),
-    Question("preferredLanguages", is_required=False),
+    RegistrationField("firstName", is_required=False),
+    RegistrationField("lastName", is_required=False),
+    RegistrationField("preferredLanguages", is_required=False),
 )
 
 
@@ -75,7 +75,7 @@ def is_fresh(call: Call, account: Account) -> bool:
     return later(account.current.session.auth_instant, seconds=FRESH_SECONDS) > call.now
 
 
-def questions(account: Account) -> tuple[Question, ...]:
+def questions(account: Account) -> tuple[RegistrationField, ...]:
     """The fields that a user may change: the application's registration fields, else name and language.
 
     The email address is included only for users who can confirm its change.
@@ -175,15 +175,15 @@ async def _require_password(services: Services, call: Call, account: Account, cu
     await services.rate_limits.refund(tenant_id, limits)
 
 
-def _profile(account: Account) -> tuple[Question, ...]:
+def _profile(account: Account) -> tuple[RegistrationField, ...]:
     application = account.client.application
-    return rules.profile_of(application) if rules.is_offered(application) else _PLAIN
+    return rules.profile_fields(application) if rules.is_enabled(application) else _PLAIN
 
 
 def _profile_change(account: Account, form: Mapping[str, str]) -> Document:
     """The members of the user that a form changes at once."""
     asked = _profile(account)
-    answers = rules.answers(asked, form)
+    answers = rules.read_values(asked, form)
     change = {question.member: answers.get(question.member) for question in asked if question.name in form}
     if any(question.member == "preferredLanguages" for question in asked):
         # An empty list is sent as an absent field.

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from identity.call import Call, Document
-from identity.domain.users.self_registration import Question
+from identity.domain.users.self_registration import RegistrationField
 from identity.errors import GeneralError, Invalid, WebhookTransactionFailed
 from identity.operations.authorization import authorization, just_in_time_registration
 from identity.operations.clients.clients import Client
@@ -27,7 +27,7 @@ class MissingFields:
 
     client: Client
     user: Document
-    questions: tuple[Question, ...]
+    questions: tuple[RegistrationField, ...]
 
 
 async def show(

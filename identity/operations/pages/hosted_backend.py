@@ -96,7 +96,7 @@ async def begin_login(
     await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
     ttl_seconds: int = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
     await services.backend_logins.issue(client.tenant_id, state, secret, detour, ttl_seconds)
-    path = _REGISTER if registers and self_registration.is_offered(client.application) else _LOGIN
+    path = _REGISTER if registers and self_registration.is_enabled(client.application) else _LOGIN
     parameters = {
         **{name: value for name, value in given.items() if name not in _OWN},
         "client_id": client.client_id,

@@ -11,7 +11,7 @@ from identity.domain.authorization.authorization_request import AuthorizationReq
 from identity.domain.objects import ip_addresses
 from identity.domain.users import families as family_rules
 from identity.domain.users import self_registration as rules
-from identity.domain.users.self_registration import Question
+from identity.domain.users.self_registration import RegistrationField
 from identity.errors import (
     FieldError,
     GeneralError,
@@ -106,7 +106,7 @@ async def register(
 
 def require_enabled(client: Client) -> None:
     """Raise InvalidRequest where people may not register themselves."""
-    if rules.is_offered(client.application):
+    if rules.is_enabled(client.application):
         return
     configured = client.application["registrationConfiguration"]
     if configured["enabled"]:
@@ -120,7 +120,7 @@ def _is_discreet(client: Client) -> bool:
     """Whether a new user cannot go on before the address is verified, which is what the user logs in with."""
     email = client.tenant["emailConfiguration"]
     is_gated = email["verifyEmail"] and email["unverified"]["behavior"] == "Gated"
-    return bool(is_gated) and rules.login_id_of(client.application).member == "email"
+    return bool(is_gated) and rules.login_id_field(client.application).member == "email"
 
 
 async def _discreet(
@@ -139,9 +139,9 @@ async def _registered(
 ) -> Document:
     """The new user. Raises Invalid, WebhookTransactionFailed, Unavailable and LambdaFailed."""
     application = client.application
-    questions = rules.questions_of(client.tenant, application)
+    questions = rules.page_fields(client.tenant, application)
     errors = rules.problems(questions, form) + rules.password_problems(application, form)
-    body = rules.registration_body(application, questions, form)
+    body = rules.to_registration_request(application, questions, form)
     if errors or services.schemas[registrations.SCHEMA].examine(body)[1]:
         await _take(services, call, client)
         raise Invalid([*errors, *await _further(services, call, questions, body, {error.path for error in errors})])
@@ -164,7 +164,7 @@ async def _registered(
 
 
 async def _further(
-    services: Services, call: Call, questions: Sequence[Question], body: Document, known: Collection[str]
+    services: Services, call: Call, questions: Sequence[RegistrationField], body: Document, known: Collection[str]
 ) -> list[FieldError]:
     """What else is wrong with the fields of a form that has errors already."""
     shown = {rules.PASSWORD, *(question.name for question in questions)}
@@ -179,7 +179,7 @@ def _require_parent(configuration: Document, user: Document, now: Instant) -> No
     if not configuration["allowChildRegistrations"]:
         raise Invalid.whole("[childRegistrationNotAllowed]", "Children are registered by their parents.")
     if configuration["parentEmailRequired"] and "parentEmail" not in user:
-        raise Invalid.field("blank", rules.PARENT.name, "Children have to name a parent.")
+        raise Invalid.field("blank", rules.PARENT_EMAIL.name, "Children have to name a parent.")
 
 
 async def _take(services: Services, call: Call, client: Client) -> None:

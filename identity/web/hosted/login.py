@@ -78,7 +78,7 @@ async def reply(
         passwordless=url_with_request(handler, "passwordless", given, names) if is_by_mail else "",
         forgot=_forgot(page.client, given, names),
         register=url_with_request(handler, "register", given, names)
-        if rules.is_offered(page.client.application)
+        if rules.is_enabled(page.client.application)
         else "",
     )
     return csrf.with_status(render.login(form, look, [cookie, *page_theme.locale_cookies(handler, given)]), message)

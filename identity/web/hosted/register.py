@@ -7,7 +7,7 @@ from typing import Final
 
 from identity.domain.users import self_registration as rules
 from identity.domain.users import users
-from identity.domain.users.self_registration import Question
+from identity.domain.users.self_registration import RegistrationField
 from identity.operations.authorization import request_sources
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
@@ -127,7 +127,7 @@ async def reply_missing_fields(
     return csrf.with_status(reply, message)
 
 
-def profile_field(asked: Question, value: str, look: PageTheme) -> Field:
+def profile_field(asked: RegistrationField, value: str, look: PageTheme) -> Field:
     """The field of one question."""
     kind, autocomplete = _INPUTS[asked.member]
     choices: tuple[tuple[str, str], ...] = LANGUAGES if kind == "select" else ()
@@ -141,7 +141,7 @@ def profile_field(asked: Question, value: str, look: PageTheme) -> Field:
 def _fields(client: Client, given: Mapping[str, str], look: PageTheme) -> list[Field]:
     """Everything that is asked for, with what was answered; a password is never sent back."""
     application = client.application
-    first, *others = rules.questions_of(client.tenant, application)
+    first, *others = rules.page_fields(client.tenant, application)
     hint = given.get("login_hint", "") if first.member == "email" else ""
     hints = fields.password_hints(client.tenant["passwordValidationRules"], look)
     found = [
