@@ -24,7 +24,7 @@ async def is_refused_here(answer) -> None:
     assert answer.status_code == 400
     assert "Location" not in answer.headers
     assert not [value for value in answer.headers.get_list("Set-Cookie") if value.startswith(SSO)]
-    assert "is over, took too long, or was begun in another browser" in answer.text
+    assert "has expired or was started in another browser" in answer.text
     assert "go back to the application and sign in again" in answer.text
 
 

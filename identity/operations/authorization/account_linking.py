@@ -1,7 +1,6 @@
-"""The page where somebody whom a provider knows says who they are here: a login that also makes the link.
+"""Account linking: a user whom a provider authenticated logs in to link the provider account to a local account.
 
-The password is always asked for, also of somebody who is logged in: a link opens the account to whoever has the other
-one, for good.
+The password is always required, even with a session: the link permanently gives the provider account access.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import dataclasses
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.domain.users import users
 from identity.errors import InvalidRequest, ServiceError
 from identity.operations.authorization import authorization, login_requirements, provider_callback
@@ -28,12 +27,12 @@ from identity.operations.login_transactions.login_transactions import Interrupte
 from identity.operations.users import identity_provider_links
 from identity.services import Services
 
-OVER: Final = "[ExternalAuthenticationExpired]"
+EXPIRED: Final = "[ExternalAuthenticationExpired]"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AccountLink:
-    """A link that waits for its user: which request it came up in, and what the account is called at the provider."""
+    """A pending link: its one-time token, the authorization request, and the account's name at the provider."""
 
     link: str = dataclasses.field(repr=False)
     verified_client: VerifiedClient
@@ -45,23 +44,23 @@ class AccountLink:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LinkPage:
-    """The user has to say who they are; `problem` is what was wrong with the last attempt."""
+    """The login page of a pending link; `problem` is the failure of the last attempt."""
 
-    wanted: AccountLink
+    account_link: AccountLink
     login_id: str = ""
     problem: Problem | None = None
 
 
 async def get_account_link(services: Services, call: Call, link: str, browser: Browser) -> AccountLink:
-    """The link that a page is about. Raises InvalidRequest, which belongs on a page, for any that is over."""
+    """Return a pending link. Raises InvalidRequest, which is shown on an error page, if it expired."""
     found = await services.link_logins.find_across_tenants(link, browser.federation_secret)
     if found is None:
-        raise _over()
+        raise _expired()
     tenant_id, document = found
     pending = await services.pending_links.find(tenant_id, document["pendingId"])
     provider = await services.identity_providers.find_cached(None, document["providerId"])
     if pending is None or provider is None:
-        raise _over()
+        raise _expired()
     verified_client = await provider_callback.verify_client_again(services, call, tenant_id, document)
     account = str(pending.get("displayName", ""))
     return AccountLink(
@@ -70,45 +69,49 @@ async def get_account_link(services: Services, call: Call, link: str, browser: B
 
 
 async def log_in(
-    services: Services, call: Call, wanted: AccountLink, browser: Browser, credentials: Credentials
+    services: Services, call: Call, account_link: AccountLink, browser: Browser, credentials: Credentials
 ) -> Step | LinkPage:
-    """Log in, link, and go on; or the page again, for a link that is over the login page. Raises OAuth2Error."""
-    client = wanted.verified_client.client
-    request, inside = authorization.validate(call, wanted.verified_client), call.within(client.tenant_id)
-    result = await authorization.authenticate(services, inside, client, credentials)
-    if not isinstance(result, steps.LoggedIn | steps.Halt):
-        return LinkPage(wanted, credentials.login_id, result)
-    if isinstance(result, steps.Halt):
-        kind = users.may_log_in_as(result.user, credentials.login_id, credentials.types)
-        halted = InterruptedLogin(
-            result.user["id"], "PASSWORD", kind, wanted.is_persistent, pending_link_id=wanted.pending_id
+    """Log in, link the account and continue; on failure show the page again. Raises OAuth2Error."""
+    verified_client, login_id = account_link.verified_client, credentials.login_id
+    client = verified_client.client
+    request, call_in_tenant = authorization.validate(call, verified_client), call.within(client.tenant_id)
+    result = await authorization.authenticate(services, call_in_tenant, client, credentials)
+    if not isinstance(result, login_outcomes.LoggedIn | login_outcomes.Halt):
+        return LinkPage(account_link, login_id, result)
+    if isinstance(result, login_outcomes.Halt):
+        identity_type = users.may_log_in_as(result.user, login_id, credentials.types)
+        login = InterruptedLogin(
+            result.user["id"],
+            "PASSWORD",
+            identity_type,
+            account_link.is_persistent,
+            pending_link_id=account_link.pending_id,
         )
-        step = await login_requirements.redirect_to_step(services, call, wanted.verified_client, halted, result)
+        step = await login_requirements.redirect_to_step(services, call, verified_client, login, result)
         if isinstance(step, LoginPage):
-            return LinkPage(wanted, credentials.login_id, result)
-        if not await _is_spent(services, wanted, browser):
-            return LoginPage(client, credentials.login_id, ProviderFailed(OVER))
-        return step
-    if not await _is_spent(services, wanted, browser):
-        return LoginPage(client, credentials.login_id, ProviderFailed(OVER))
+            return LinkPage(account_link, login_id, result)
+        is_ours = await _consume(services, account_link, browser)
+        return step if is_ours else LoginPage(client, login_id, ProviderFailed(EXPIRED))
+    if not await _consume(services, account_link, browser):
+        return LoginPage(client, login_id, ProviderFailed(EXPIRED))
     try:
-        await complete(services, inside, wanted.pending_id, result.user)
+        await complete(services, call_in_tenant, account_link.pending_id, result.user)
     except ServiceError as error:
-        return LoginPage(client, credentials.login_id, provider_callback.problem_of(error))
-    fresh = NewLogin(result.user, "PASSWORD", wanted.is_persistent, second_factor_checked=True)
-    return await authorization.continue_with_login(services, call, wanted.verified_client, request, browser, fresh)
+        return LoginPage(client, login_id, provider_callback.problem_of(error))
+    new_login = NewLogin(result.user, "PASSWORD", account_link.is_persistent, second_factor_checked=True)
+    return await authorization.continue_with_login(services, call, verified_client, request, browser, new_login)
 
 
 async def complete(services: Services, call: Call, pending_id: str, user: Document) -> None:
-    """Link a user with the account that a pending link is about. Raises ServiceError where that cannot be."""
+    """Link a user with the account of a pending link. Raises ServiceError."""
     body = {"pendingIdPLinkId": pending_id, "identityProviderLink": {"userId": user["id"]}}
     await identity_provider_links.create(services, call, body)
 
 
-async def _is_spent(services: Services, wanted: AccountLink, browser: Browser) -> bool:
-    """Use the page up: of all who send its form one goes on."""
-    return await services.link_logins.consume_across_tenants(wanted.link, browser.federation_secret) is not None
+async def _consume(services: Services, account_link: AccountLink, browser: Browser) -> bool:
+    """Consume the pending link: True for one of several concurrent requests."""
+    return await services.link_logins.consume_across_tenants(account_link.link, browser.federation_secret) is not None
 
 
-def _over() -> InvalidRequest:
+def _expired() -> InvalidRequest:
     return InvalidRequest("unknown", "This link has expired or was opened in another browser.")

@@ -1,4 +1,4 @@
-"""The beginning of a device grant: a code for the device, a code for the user (RFC 8628 sections 3.1 and 3.2)."""
+"""Device authorization: issue a device code and a user code (RFC 8628 sections 3.1 and 3.2)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from identity.store.device_grants import NewDeviceGrant
 from identity.store.rate_limits import Limit
 
 INTERVAL_SECONDS: Final = 5
-ADDRESS_DEVICES: Final = 1000
-"""How many devices an address may begin in ten minutes for clients that do not authenticate."""
+MAXIMUM_PER_ADDRESS: Final = 1000
+"""The maximum number of requests per address in ten minutes, for clients that do not authenticate."""
 
-_LONGEST: Final = 1024
-_LONGEST_SCOPE: Final = 4096
+_MAXIMUM_DEVICE_CHARACTERS: Final = 1024
+_MAXIMUM_SCOPE_CHARACTERS: Final = 4096
 _ATTEMPTS: Final = 20
 _DEVICE: Final = "metaData.device."
 
 
 async def begin(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
-    """The device authorization response.
+    """Return the device authorization response.
 
-    A client that presents credentials has to present good ones; one that presents none is let in even where its policy
-    asks for them, as the published API does, unless its profile is strict (RFC 8628 section 3.1). Raises InvalidClient,
-    UnauthorizedClient, InvalidRequest and InvalidScope, and Unavailable when the tenant has no user codes left.
+    Credentials are verified if presented, and required only under strict: the published API accepts requests without
+    them, whatever the policy (RFC 8628 section 3.1). Raises InvalidClient, UnauthorizedClient, InvalidRequest and
+    InvalidScope, and Unavailable if no user code is free.
     """
     client = identified.client
     if identified.has_credentials or security_profiles.is_strict(client.application):
@@ -48,18 +48,19 @@ async def begin(services: Services, call: Call, identified: IdentifiedClient, fo
     links, requested = device_links.split_scopes(scopes.parse(form.get("scope")))
     granted = scopes.apply_policy(requested, client.oauth, client.application["scopes"])
     features.require_request(services, client.application, granted)
-    await _require_room(services, call, identified, form, granted)
+    await _require_within_limits(services, call, identified, form, granted)
     grant: Document = {
         "scopes": list(granted),
         "address": call.origin.ip_address,
         "device": {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)},
     }
-    limits = client.tenant["externalIdentifierConfiguration"]
-    expires_in: int = limits["deviceCodeTimeToLiveInSeconds"]
+    expires_in: int = client.tenant["externalIdentifierConfiguration"]["deviceCodeTimeToLiveInSeconds"]
     if links is not None:
-        counted = dataclasses.replace(call, is_client_authenticated=identified.has_credentials)
-        grant["pendingIdPLinkId"] = await device_links.store_pending_link(services, counted, client, links, expires_in)
-    device_code, user_code = await _issued(services, call, client, grant, expires_in)
+        client_call = dataclasses.replace(call, is_client_authenticated=identified.has_credentials)
+        grant["pendingIdPLinkId"] = await device_links.store_pending_link(
+            services, client_call, client, links, expires_in
+        )
+    device_code, user_code = await _issue_codes(services, call, client, grant, expires_in)
     return {
         "device_code": device_code,
         "expires_in": expires_in,
@@ -70,25 +71,31 @@ async def begin(services: Services, call: Call, identified: IdentifiedClient, fo
     }
 
 
-async def _require_room(
+async def _require_within_limits(
     services: Services, call: Call, identified: IdentifiedClient, form: Document, granted: tuple[str, ...]
 ) -> None:
-    """Raise InvalidRequest and InvalidScope for what is too much: anybody may come here, and it is kept for a while."""
-    if len(scopes.join(granted)) > _LONGEST_SCOPE:
-        raise InvalidScope("unknown_scope", f"The scopes are longer than {_LONGEST_SCOPE} characters.")
-    if sum(len(text) for name, text in form.items() if name.startswith(_DEVICE)) > _LONGEST:
-        raise InvalidRequest("unknown", f"The metaData.device parameters are longer than {_LONGEST} characters.")
+    """Limit what an unauthenticated request may store. Raises InvalidRequest and InvalidScope."""
+    if len(scopes.join(granted)) > _MAXIMUM_SCOPE_CHARACTERS:
+        raise InvalidScope("unknown_scope", f"The scopes are longer than {_MAXIMUM_SCOPE_CHARACTERS} characters.")
+    if sum(len(text) for name, text in form.items() if name.startswith(_DEVICE)) > _MAXIMUM_DEVICE_CHARACTERS:
+        raise InvalidRequest(
+            "unknown", f"The metaData.device parameters are longer than {_MAXIMUM_DEVICE_CHARACTERS} characters."
+        )
     if identified.has_credentials:
         return
     address = ip_addresses.network(call.origin.ip_address)
-    limit = Limit("device-address", address, ADDRESS_DEVICES, device_grants.FAILURE_WINDOW_SECONDS)
+    limit = Limit("device-address", address, MAXIMUM_PER_ADDRESS, device_grants.FAILURE_WINDOW_SECONDS)
     wait_seconds = await services.rate_limits.consume(identified.client.tenant_id, [limit])
     if wait_seconds is not None:
-        raise InvalidRequest("unknown", f"Too many devices were begun from there. Try again in {wait_seconds} seconds.")
+        raise InvalidRequest(
+            "unknown", f"Too many device authorization requests from this address. Try again in {wait_seconds} seconds."
+        )
 
 
-async def _issued(services: Services, call: Call, client: Client, grant: Document, expires_in: int) -> tuple[str, str]:
-    """Device code and user code; a user code that another device has just now is not given again."""
+async def _issue_codes(
+    services: Services, call: Call, client: Client, grant: Document, expires_in: int
+) -> tuple[str, str]:
+    """Store the grant under a device code and a user code that no live grant has. Raises Unavailable."""
     generator = client.tenant["externalIdentifierConfiguration"]["deviceUserCodeIdGenerator"]
     device_code = new_secret()
     for _ in range(_ATTEMPTS):
@@ -102,4 +109,4 @@ async def _issued(services: Services, call: Call, client: Client, grant: Documen
         )
         if await services.device_grants.issue(client.tenant_id, device_code, user_code, new, call.now):
             return device_code, user_code
-    raise Unavailable("Too many devices are waiting for their users. Try again.")
+    raise Unavailable("No free user code is available. Try again.")

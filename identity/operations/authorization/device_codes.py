@@ -1,4 +1,4 @@
-"""What an application that has an activation page of its own does with user codes: ask about one, approve one."""
+"""User codes for applications with their own activation page: describe, validate and approve."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from identity.call import Call, Document
 from identity.domain.clients import scopes
 from identity.domain.configuration.applications import DEVICE_GRANT
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.domain.providers import identity_providers
 from identity.domain.users import users
 from identity.errors import InvalidGrant, InvalidRequest, InvalidToken, NotFound, OAuth2Error, WebhookTransactionFailed
@@ -25,29 +25,29 @@ from identity.services import Services
 from identity.store.device_grants import DeviceGrant
 from identity.tokens import jws
 
-_OF_LINK = (
+_LINK_MEMBERS = (
     "displayName",
     "identityProviderId",
     "identityProviderName",
     "identityProviderType",
     "identityProviderUserId",
 )
-_PREVENTED = frozenset({"user_locked", "user_expired"})
+_LOGIN_PREVENTED_REASONS = frozenset({"user_locked", "user_expired"})
 
 
 def required_user_code(form: Document) -> str:
-    """The user code of a request. Raises InvalidRequest."""
+    """Return the user code of a request. Raises InvalidRequest."""
     if "user_code" not in form:
         raise InvalidRequest("missing_user_code", "The request is missing a required parameter: user_code.")
     return str(form["user_code"])
 
 
 async def describe_for_client(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
-    """What the device of a user code wants, for its own client. Raises InvalidClient and InvalidRequest."""
+    """Describe the device of a user code to its client. Raises InvalidClient and InvalidRequest."""
     identified.require(DEVICE_GRANT, pkce_verified=True)
     client = identified.client
-    guesser = device_grants.attempt_subject(call, client, is_authenticated=identified.has_credentials)
-    return await describe(services, call, client.tenant_id, required_user_code(form), guesser, client.client_id)
+    subject = device_grants.attempt_subject(call, client, is_authenticated=identified.has_credentials)
+    return await describe(services, call, client.tenant_id, required_user_code(form), subject, client.client_id)
 
 
 async def describe(
@@ -55,18 +55,18 @@ async def describe(
     call: Call,
     tenant_id: TenantId,
     user_code: str,
-    guesser: AttemptSubject,
+    subject: AttemptSubject,
     client_id: str | None = None,
 ) -> Document:
-    """What the device of a user code wants: the answer of the API. Raises InvalidRequest."""
-    found = await device_grants.get_pending(services, call, tenant_id, user_code, guesser, client_id)
-    wanted = [scope for scope in found.grant["scopes"] if scope not in scopes.RESERVED]
+    """Return the API response that describes the device of a user code. Raises InvalidRequest."""
+    found = await device_grants.get_pending(services, call, tenant_id, user_code, subject, client_id)
+    requested = [scope for scope in found.grant["scopes"] if scope not in scopes.RESERVED]
     answer: dict[str, Any] = {
         "client_id": found.client_id,
         "deviceInfo": found.grant["device"],
         "expires_in": max(1, (found.expires - call.now) // 1000),
         "pendingIdPLink": await find_pending_link(services, call, tenant_id, found),
-        "scope": scopes.join(wanted),
+        "scope": scopes.join(requested),
         "tenantId": tenant_id,
         "user_code": found.grant["userCode"],
     }
@@ -74,14 +74,14 @@ async def describe(
 
 
 async def validate(services: Services, call: Call, client: Client, user_code: str) -> None:
-    """Raise InvalidRequest unless the code is one that a device of the client waits with."""
+    """Raise InvalidRequest unless a device of the client is pending with this user code."""
     await device_grants.get_pending(
         services, call, client.tenant_id, user_code, device_grants.ANONYMOUS, client.client_id
     )
 
 
 async def find_pending_link(services: Services, call: Call, tenant_id: TenantId, found: DeviceGrant) -> Document:
-    """The account that the device brings along, empty where there is none, or its provider is gone."""
+    """Return the provider account that the device links; empty for none, or if the provider was deleted."""
     pending_id = found.grant.get("pendingIdPLinkId")
     if pending_id is None:
         return {}
@@ -90,44 +90,44 @@ async def find_pending_link(services: Services, call: Call, tenant_id: TenantId,
     except NotFound:
         return {}
     link: Document = shown["pendingIdPLink"]
-    return {name: link[name] for name in _OF_LINK if name in link}
+    return {name: link[name] for name in _LINK_MEMBERS if name in link}
 
 
 async def approve(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
-    """Approve a device for the user of an access token: the answer of the API.
+    """Approve a device for the user of an access token, and return the API response.
 
-    Raises InvalidClient, InvalidRequest, InvalidScope; InvalidToken for a token that does not hold, InvalidGrant for a
-    user who is gone or may not log in to the application.
+    Raises InvalidClient, InvalidRequest, InvalidScope; InvalidToken for an invalid token; InvalidGrant for a user who
+    was deleted or may not log in to the application.
     """
     identified.require(DEVICE_GRANT, pkce_verified=True)
     client = identified.client
     if "token" not in form:
         raise InvalidRequest("missing_token", "The request is missing a required parameter: token.")
     user_code = required_user_code(form)
-    found = await _bearer(services, call, client, form["token"])
-    guesser = device_grants.attempt_subject(call, client, is_authenticated=identified.has_credentials)
-    grant = await device_grants.get_pending(services, call, client.tenant_id, user_code, guesser, client.client_id)
-    await _require_login(services, call, client, found.user, found.authentication_type)
+    bearer = await _get_bearer(services, call, client, form["token"])
+    subject = device_grants.attempt_subject(call, client, is_authenticated=identified.has_credentials)
+    grant = await device_grants.get_pending(services, call, client.tenant_id, user_code, subject, client.client_id)
+    await _require_login(services, call, client, bearer.user, bearer.authentication_type)
     approver = Approver(
-        found.user,
-        found.auth_instant,
-        found.authentication_type,
-        found.token.scopes if found.token.application["id"] == client.client_id else (),
-        tuple(found.token.claims.get("amr", ())),
+        bearer.user,
+        bearer.auth_instant,
+        bearer.authentication_type,
+        bearer.token.scopes if bearer.token.application["id"] == client.client_id else (),
+        tuple(bearer.token.claims.get("amr", ())),
     )
     link = await device_grants.approve(services, call, client, grant, approver)
     answer = {
         "deviceGrantStatus": "Approved",
         "deviceInfo": grant.grant["device"],
         "tenantId": client.tenant_id,
-        "userId": found.user["id"],
+        "userId": bearer.user["id"],
     }
     shown = {name: value for name, value in link.items() if name != "token"}
     return answer | ({"identityProviderLink": shown} if shown else {})
 
 
-async def _bearer(services: Services, call: Call, client: Client, token: str) -> Bearer:
-    """The user of the token, one that was issued to any application of the tenant but another third party."""
+async def _get_bearer(services: Services, call: Call, client: Client, token: str) -> Bearer:
+    """Return the user of a token of the tenant; the token of a third party is valid for that client only."""
     read = jws.parse(token)
     claims = {} if isinstance(read, jws.Rejection) else read.claims
     if claims and "sub" not in claims:
@@ -136,25 +136,25 @@ async def _bearer(services: Services, call: Call, client: Client, token: str) ->
         found = await bearer_tokens.verify(services, call, token)
         found.require_usable_for(client.client_id)
     except InvalidToken as error:
-        raise _refusal(error, claims) from error
+        raise _approval_error(error, claims) from error
     if found.token.tenant["id"] != client.tenant_id:
-        raise _bad_token(InvalidToken("access_token_invalid", "The access token is of another tenant."))
+        raise _invalid_token(InvalidToken("access_token_invalid", "The access token is of another tenant."))
     return found
 
 
-def _refusal(error: InvalidToken, claims: Mapping[str, Any]) -> OAuth2Error:
-    """Why there is no user; `claims` are verified whenever it is for the user's sake."""
-    if error.reason in _PREVENTED:
+def _approval_error(error: InvalidToken, claims: Mapping[str, Any]) -> OAuth2Error:
+    """Return the error of the endpoint; `claims` are verified for every error about the user."""
+    if error.reason in _LOGIN_PREVENTED_REASONS:
         return InvalidGrant("login_prevented", error.description)
     if error.reason != "user_not_found":
-        return _bad_token(error)
+        return _invalid_token(error)
     if parse_id(claims.get("sub")) is None:
-        return InvalidRequest("invalid_user_id", "The sub of the token is no id of a user.")
+        return InvalidRequest("invalid_user_id", "The sub of the token is not the id of a user.")
     return InvalidGrant("user_not_found", error.description)
 
 
-def _bad_token(error: InvalidToken) -> InvalidToken:
-    """400 rather than 401: the token is a parameter here, and not what the caller authenticates with."""
+def _invalid_token(error: InvalidToken) -> InvalidToken:
+    """Return 400 instead of 401: the token is a parameter, not the caller's authentication."""
     error.status = InvalidRequest.status
     return error
 
@@ -162,13 +162,15 @@ def _bad_token(error: InvalidToken) -> InvalidToken:
 async def _require_login(
     services: Services, call: Call, client: Client, user: Document, authentication_type: str
 ) -> None:
-    """The gates of a login hold for a device, too. Raises InvalidGrant."""
+    """Require that the user meets the requirements of a login. Raises InvalidGrant."""
     is_federated = authentication_type in identity_providers.AUTHENTICATION_TYPES.values()
-    authenticated = steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=is_federated)
+    authenticated = login_outcomes.Authenticated(
+        client.tenant, client.application, user, call.now, is_federated=is_federated
+    )
     lacks_registration = client.oauth["requireRegistration"] and users.find_registration(user, client.client_id) is None
-    if steps.find_halt(authenticated) is not None or lacks_registration:
+    if login_outcomes.find_halt(authenticated) is not None or lacks_registration:
         raise InvalidGrant("login_prevented", "The user may not log in to the application now.")
     try:
         await password_login.resume_session(services, call.within(client.tenant_id), user, client.application)
     except WebhookTransactionFailed as error:
-        raise InvalidGrant("login_prevented", "A webhook refused this login.") from error
+        raise InvalidGrant("login_prevented", "A webhook rejected this login.") from error

@@ -1,8 +1,7 @@
-"""Device grants between the codes that a device is given and the tokens that it gets: finding, approving, denying.
+"""Pending device grants: find, approve and deny them.
 
-Whoever may name a user code could try all of them, so that each wrong one counts (RFC 8628 section 5.1): five from a
-browser and ten from an address in ten minutes, whichever way they come. A caller that has authenticated itself speaks
-for many users, and has a hundred.
+User codes are short, so incorrect ones are limited (RFC 8628 section 5.1): in ten minutes five per browser and ten per
+address, at all endpoints together. An authenticated caller acts for many users, and has a hundred.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ FAILURE_WINDOW_SECONDS: Final = 600
 
 
 class TooManyCodesError(InvalidRequest):
-    """Too many wrong user codes came from there lately; this one was not looked at."""
+    """Too many incorrect user codes from the same source; this one was not verified."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttemptSubject:
-    """Who names a user code: an authenticated `caller`, or nobody in particular, at a browser with a `session`."""
+    """The source of attempts, which are limited: an authenticated `caller`, or a browser with a `session`."""
 
     caller: str = ""
     session: str = dataclasses.field(default="", repr=False)
@@ -47,7 +46,7 @@ class AttemptSubject:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Approver:
-    """The user who approves, and how they logged in; `consented` are the scopes that they agreed to by that."""
+    """The user who approves, how they logged in, and the scopes that they consented to."""
 
     user: Document
     auth_instant: Instant
@@ -56,10 +55,10 @@ class Approver:
     authentication_methods: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, login: TokenContext, consented: Iterable[str]) -> Approver:
-        """Whoever just logged in."""
-        methods = login.authentication_methods
-        return cls(login.user, login.auth_instant, login.authentication_type, tuple(consented), methods)
+    def of(cls, context: TokenContext, consented: Iterable[str]) -> Approver:
+        """Return the user of a login as the approver."""
+        methods = context.authentication_methods
+        return cls(context.user, context.auth_instant, context.authentication_type, tuple(consented), methods)
 
 
 ANONYMOUS: Final = AttemptSubject()
@@ -70,57 +69,55 @@ async def get_pending(
     call: Call,
     tenant_id: TenantId,
     user_code: str,
-    guesser: AttemptSubject,
+    subject: AttemptSubject,
     client_id: str | None = None,
 ) -> DeviceGrant:
-    """The grant of a user code that waits for a decision; with `client_id` only one of that client.
+    """Return the pending grant of a user code; with `client_id` only of that client.
 
-    Raises InvalidRequest for a code that is unknown, expired or decided about, TooManyCodesError after too many.
+    Raises InvalidRequest for an unknown, expired or used code, TooManyCodesError after too many incorrect ones.
     """
-    limits = _limits(call, guesser)
+    limits = _limits(call, subject)
     wait_seconds = await services.rate_limits.consume(tenant_id, limits)
     if wait_seconds is not None:
-        raise TooManyCodesError(
-            "unknown", f"Too many wrong user codes were tried. Try again in {wait_seconds} seconds."
-        )
+        raise TooManyCodesError("unknown", f"Too many incorrect user codes. Try again in {wait_seconds} seconds.")
     found = await services.device_grants.find(tenant_id, user_codes.normalize(user_code), call.now)
     if found is None or client_id not in {None, found.client_id}:
         raise invalid_user_code()
     await services.rate_limits.refund(tenant_id, limits)
-    _require(found.status)
+    _require_pending(found.status)
     return found
 
 
 async def find_for_token_request(
     services: Services, call: Call, identified: IdentifiedClient, form: Document
 ) -> DeviceGrant | None:
-    """The grant that a token request approves by its user_code, when it has one. Raises as `get_pending` does."""
+    """Return the grant that a token request approves by its user_code, if any. Raises as `get_pending` does."""
     if "user_code" not in form:
         return None
     client = identified.client
-    guesser = attempt_subject(call, client, is_authenticated=identified.has_credentials)
-    return await get_pending(services, call, client.tenant_id, form["user_code"], guesser, client.client_id)
+    subject = attempt_subject(call, client, is_authenticated=identified.has_credentials)
+    return await get_pending(services, call, client.tenant_id, form["user_code"], subject, client.client_id)
 
 
 async def get_pending_by_id(
     services: Services, call: Call, client: Client, user_code: str, grant_id: str
 ) -> DeviceGrant:
-    """A grant that was found before. Raises InvalidRequest when it does not wait any more."""
+    """Return a grant that was found before. Raises InvalidRequest if it is no longer pending."""
     found = await services.device_grants.find(client.tenant_id, user_code, call.now)
     if found is None or found.grant_id != grant_id:
         raise invalid_user_code()
-    _require(found.status)
+    _require_pending(found.status)
     return found
 
 
 async def approve(services: Services, call: Call, client: Client, grant: DeviceGrant, approver: Approver) -> Document:
-    """Let the device have its tokens, and link the account that it named; answers the link, empty where there is none.
+    """Approve a grant, and link the provider account that the device named; return the link, empty for none.
 
-    Raises InvalidRequest when the grant is not pending any more or the account cannot be linked, and InvalidScope when
-    the user did not agree to what the application cannot do without.
+    Raises InvalidRequest if the grant is no longer pending or the account cannot be linked, and InvalidScope if the
+    user did not consent to a required scope.
     """
-    granted = _granted(client, grant, approver.consented)
-    link = await _linked(services, call, client, grant, approver.user)
+    granted = _granted_scopes(client, grant, approver.consented)
+    link = await _link_account(services, call, client, grant, approver.user)
     approval = {
         "userId": approver.user["id"],
         "scopes": list(granted),
@@ -131,54 +128,54 @@ async def approve(services: Services, call: Call, client: Client, grant: DeviceG
     outcome = await services.device_grants.decide(
         client.tenant_id, grant.grant["userCode"], grant.grant_id, "Approved", approval, call.now
     )
-    _require("Pending" if outcome == "Approved" else outcome)
+    _require_pending("Pending" if outcome == "Approved" else outcome)
     return link
 
 
 async def deny(services: Services, call: Call, client: Client, grant: DeviceGrant) -> None:
-    """Tell the device that the user does not want it. Whoever decided first is not overruled."""
+    """Deny a grant; an earlier decision stands."""
     await services.device_grants.decide(
         client.tenant_id, grant.grant["userCode"], grant.grant_id, "Denied", {}, call.now
     )
 
 
 def require_enabled(client: Client) -> None:
-    """Raise UnauthorizedClient for an application that does not enable the grant."""
+    """Raise UnauthorizedClient for an application that disables the grant."""
     if DEVICE_GRANT not in client.oauth["enabledGrants"]:
         raise UnauthorizedClient("grant_type_disabled", f"The grant {DEVICE_GRANT} is disabled for this client.")
 
 
 def attempt_subject(call: Call, client: Client | None = None, *, is_authenticated: bool = False) -> AttemptSubject:
-    """Whom wrong codes of a request for clients are counted against."""
+    """Return the subject that incorrect codes of a client's request are counted for."""
     if isinstance(call.caller, ApiKeyCaller):
         return AttemptSubject(caller=call.caller.api_key["id"])
     return AttemptSubject(caller=client.client_id) if client is not None and is_authenticated else ANONYMOUS
 
 
-def _limits(call: Call, guesser: AttemptSubject) -> list[Limit]:
-    if guesser.caller:
-        return [Limit("user-code-caller", guesser.caller, CALLER_FAILURES, FAILURE_WINDOW_SECONDS)]
+def _limits(call: Call, subject: AttemptSubject) -> list[Limit]:
+    if subject.caller:
+        return [Limit("user-code-caller", subject.caller, CALLER_FAILURES, FAILURE_WINDOW_SECONDS)]
     address = ip_addresses.network(call.origin.ip_address)
     limits = [Limit("user-code-address", address, ADDRESS_FAILURES, FAILURE_WINDOW_SECONDS)]
-    if guesser.session:
-        limits.insert(0, Limit("user-code-session", guesser.session, SESSION_FAILURES, FAILURE_WINDOW_SECONDS))
+    if subject.session:
+        limits.insert(0, Limit("user-code-session", subject.session, SESSION_FAILURES, FAILURE_WINDOW_SECONDS))
     return limits
 
 
-def _granted(client: Client, grant: DeviceGrant, consented: Iterable[str]) -> tuple[str, ...]:
-    """The scopes that the device gets: what the user would have to be asked for only where they agreed."""
-    wanted = tuple(grant.grant["scopes"])
-    declined = frozenset(consent.scopes_to_ask_for(client.application, wanted)) - frozenset(consented)
+def _granted_scopes(client: Client, grant: DeviceGrant, consented: Iterable[str]) -> tuple[str, ...]:
+    """Return the scopes of the device, without those that require a consent that was not given. Raises InvalidScope."""
+    requested = tuple(grant.grant["scopes"])
+    declined = frozenset(consent.scopes_to_ask_for(client.application, requested)) - frozenset(consented)
     missing = declined & consent.required_scopes(client.application)
     if missing:
         raise InvalidScope(
             "missing_required_scope",
-            f"The user has to agree to: {scopes.join(scope for scope in wanted if scope in missing)}",
+            f"The user has to consent to: {scopes.join(scope for scope in requested if scope in missing)}",
         )
-    return tuple(scope for scope in wanted if scope not in declined)
+    return tuple(scope for scope in requested if scope not in declined)
 
 
-async def _linked(services: Services, call: Call, client: Client, grant: DeviceGrant, user: Document) -> Document:
+async def _link_account(services: Services, call: Call, client: Client, grant: DeviceGrant, user: Document) -> Document:
     pending_id = grant.grant.get("pendingIdPLinkId")
     if pending_id is None:
         return {}
@@ -194,7 +191,7 @@ async def _linked(services: Services, call: Call, client: Client, grant: DeviceG
     return await identity_provider_links.to_response(services, link)
 
 
-def _require(status: str) -> None:
+def _require_pending(status: str) -> None:
     if status == "Expired":
         raise InvalidRequest("user_code_expired", "The user_code has expired.")
     if status != "Pending":
@@ -202,5 +199,5 @@ def _require(status: str) -> None:
 
 
 def invalid_user_code() -> InvalidRequest:
-    """There is no such code, or nothing to decide about it."""
+    """Return the error for an unknown or decided user code."""
     return InvalidRequest("invalid_user_code", "The user_code is unknown, or was used before.")

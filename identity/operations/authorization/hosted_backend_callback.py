@@ -15,19 +15,19 @@ PATH: Final = "/app/callback"
 """The path that receives authorization responses; applications need not register it."""
 
 
-def address(call: Call, client: Client) -> str:
+def redirect_uri(call: Call, client: Client) -> str:
     """Return the redirect URI of the hosted backend for a client."""
     return first_party_requests.page_url(call, client, PATH)
 
 
 def is_redirect_uri(call: Call, client: Client, given: Mapping[str, Any]) -> bool:
     """Whether the response to an authorization request goes to the hosted backend."""
-    return bool(given.get("redirect_uri") == address(call, client))
+    return bool(given.get("redirect_uri") == redirect_uri(call, client))
 
 
 def with_redirect_uri(call: Call, client: Client) -> Client:
     """Return the client with the hosted backend among its redirect URIs. Raises UnauthorizedClient."""
     hosted_backend.require_supported(client.application)
-    registered = [*client.oauth["authorizedRedirectURLs"], address(call, client)]
+    registered = [*client.oauth["authorizedRedirectURLs"], redirect_uri(call, client)]
     settings = {**client.oauth, "authorizedRedirectURLs": registered}
     return dataclasses.replace(client, application={**client.application, "oauthConfiguration": settings})

@@ -1,13 +1,14 @@
-"""Logins without a password: a code that is handed out or mailed, and that logs its user in once.
+"""Passwordless logins: a code, returned by the API or sent by email, logs its user in once.
 
-A code is a ticket. Where the strategy is FormField a shorter one-time code goes with it, which the user types in: the
-code alone does nothing then, and five wrong one-time codes end it.
+With the strategy FormField the code comes with a shorter one-time code for the user to type; neither works alone, and
+five incorrect one-time codes invalidate the login.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
@@ -32,7 +33,7 @@ from identity.operations.users.login_responses import LoginOptions, LoginRespons
 from identity.operations.verification import email_verifications
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.one_time_tokens import OneTimeToken
+from identity.store.one_time_tokens import OneTimeToken, OneTimeTokenUse
 
 AUTHENTICATION_TYPE: Final = "PASSWORDLESS"
 
@@ -40,30 +41,29 @@ _KIND: Final = "passwordless"
 _START: Final = "api/passwordless-start.request.json"
 _SEND: Final = "api/passwordless-send.request.json"
 _LOGIN: Final = "api/passwordless-login.request.json"
-_TRIES: Final = 5
+_MAXIMUM_ATTEMPTS: Final = 5
 _FORM_FIELD: Final = "FormField"
 _STATE_BYTES: Final = 10_000
-_NOBODY: Final = "nobody "
-"""What the owner of a login begins with that is nobody's: its code answers like any other, and logs nobody in."""
+_DECOY_OWNER: Final = "nobody "
+"""Prefix of the owner of a decoy login, for a login id without a user: its code is valid but logs in nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StartedLogin:
-    """A login that waits for its code; with a one-time code where the strategy is FormField."""
+    """The codes of a started login; the one-time code only with the strategy FormField."""
 
     code: Secret
     one_time_code: Secret | None
 
-    @property
-    def shown(self) -> Document:
-        """The codes by their wire names."""
+    def to_document(self) -> Document:
+        """Return the codes by their wire names."""
         codes = {"code": self.code, "oneTimeCode": self.one_time_code}
         return {name: value for name, value in codes.items() if value is not None}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RedeemedCode:
-    """What a code stands for, ready for `login.finish`, which uses it up by `along`."""
+    """The login of a valid code. `side_effects` consume the code when the login is complete."""
 
     client: Client
     authenticated: Authenticated
@@ -72,17 +72,17 @@ class RedeemedCode:
 
 
 def is_offered(client: Client) -> bool:
-    """Whether the application has such logins, and a message for them."""
-    return bool(client.application["passwordlessConfiguration"]["enabled"] and _template_of(client))
+    """Whether the application enables passwordless logins and has an email template for them."""
+    return bool(client.application["passwordlessConfiguration"]["enabled"] and _find_template_id(client))
 
 
 def uses_one_time_code(client: Client) -> bool:
-    """Whether the message of the application has a code to type in; else it has a link."""
+    """Whether the email of the application contains a code to type, rather than a link."""
     return bool(client.application["passwordlessConfiguration"].get("emailLoginStrategy") == _FORM_FIELD)
 
 
 async def start(services: Services, call: Call, body: Document) -> Document:
-    """The codes of a fresh login. Raises Invalid, and NotFound for an unknown user."""
+    """Start a login and return its codes. Raises Invalid, and NotFound for an unknown user."""
     request = services.schemas[_START].read(body)
     client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
     _require_enabled(client)
@@ -92,22 +92,20 @@ async def start(services: Services, call: Call, body: Document) -> Document:
     if user is None:
         raise NotFound
     state, strategy = request.get("state"), request.get("loginStrategy")
-    begun = await begin(services, client, user["id"], state=state, strategy=strategy)
-    return begun.shown
+    started = await begin(services, client, user["id"], state=state, strategy=strategy)
+    return started.to_document()
 
 
 async def send(services: Services, call: Call, body: Document) -> None:
-    """Mail the code of a login that was started or, by application and login id, of a fresh one.
+    """Send the code of a started login; with an application and a login id, start one.
 
-    Anybody may ask: for a login id that nobody has there is no mail, and the answer is the same. Raises Invalid, and
-    Unavailable where too many mails were asked for.
+    The response does not depend on whether the login id exists. Raises Invalid, and Unavailable over the rate limit.
     """
     request = services.schemas[_SEND].read(body)
     if "code" in request:
         await _send_code(services, call, request["code"])
         return
-    missing = [name for name in ("applicationId", "loginId") if name not in request]
-    if missing:
+    if not {"applicationId", "loginId"} <= request.keys():
         raise Invalid.field("missing", "code", "A [code] is required, or an [applicationId] with a [loginId].")
     client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
     _require_small(request.get("state"))
@@ -115,28 +113,28 @@ async def send(services: Services, call: Call, body: Document) -> None:
 
 
 async def log_in(services: Services, call: Call, body: Document, trust_id: str | None = None) -> LoginResponse:
-    """The Login API response for a code; `trust_id` is what the browser's cookie has of trust.
+    """Return the Login API response for a code; `trust_id` is the two-factor trust of the browser's cookie.
 
-    Raises Invalid, NotFound for a code that is unknown, over or used, or whose one-time code is wrong, Unavailable
-    after too many of those, and what a login raises.
+    Raises Invalid, NotFound for an unknown, expired or used code and for an incorrect one-time code, Unavailable after
+    too many of those, and the errors of a login.
     """
     request = services.schemas[_LOGIN].read(body)
     call = login_responses.with_stated_ip_address(call, request)
-    found = await redeem(
+    redeemed = await redeem(
         services, call, request["code"], request.get("oneTimeCode"), application_id=request.get("applicationId")
     )
-    wishes = dataclasses.replace(LoginOptions.from_request(request), state=found.state)
-    call = call.within(found.client.tenant_id)
-    trust = trust_id or request.get("twoFactorTrustId")
+    options = dataclasses.replace(LoginOptions.from_request(request), state=redeemed.state)
+    call = call.within(redeemed.client.tenant_id)
+    trust_id = trust_id or request.get("twoFactorTrustId")
     result = await password_login.continue_login(
         services,
         call,
-        await two_factor_policy.apply_device_trust(services, call, found.authenticated, trust),
+        await two_factor_policy.apply_device_trust(services, call, redeemed.authenticated, trust_id),
         AUTHENTICATION_TYPE,
-        is_new_device=wishes.is_new_device,
-        side_effects=found.side_effects,
+        is_new_device=options.is_new_device,
+        side_effects=redeemed.side_effects,
     )
-    return await login_responses.build_response(services, call, found.client, result, AUTHENTICATION_TYPE, wishes)
+    return await login_responses.build_response(services, call, redeemed.client, result, AUTHENTICATION_TYPE, options)
 
 
 async def begin(
@@ -147,14 +145,14 @@ async def begin(
     state: Document | None = None,
     strategy: str | None = None,
 ) -> StartedLogin:
-    """Make the codes of a login of a user, or of nobody's; the strategy is the application's unless one is given.
+    """Store a login of a user, or a decoy; `strategy` defaults to that of the application.
 
-    Raises Unavailable when the generator of the tenant makes no code that is free.
+    Raises Unavailable if the tenant's generator finds no free code.
     """
     configuration = client.tenant["externalIdentifierConfiguration"]
-    wanted = strategy or client.application["passwordlessConfiguration"].get("emailLoginStrategy")
+    strategy = strategy or client.application["passwordlessConfiguration"].get("emailLoginStrategy")
     one_time_code = None
-    if wanted == _FORM_FIELD:
+    if strategy == _FORM_FIELD:
         one_time_code = generated_ids.new(configuration["passwordlessLoginOneTimeCodeGenerator"])
     code = await services.one_time_tokens.issue(
         client.tenant_id,
@@ -166,10 +164,10 @@ async def begin(
             "oneTimeCode": one_time_code and fingerprint(one_time_code),
         },
         configuration["passwordlessLoginTimeToLiveInSeconds"],
-        make=lambda: generated_ids.new(configuration["passwordlessLoginGenerator"]),
+        make=functools.partial(generated_ids.new, configuration["passwordlessLoginGenerator"]),
     )
     if code is None:
-        raise Unavailable("There is no free code now. Try again.")
+        raise Unavailable("No free code is available. Try again.")
     return StartedLogin(code, one_time_code)
 
 
@@ -182,22 +180,21 @@ async def send_to(
     types: Iterable[str] = user_rules.LOGIN_ID_TYPES,
     state: Document | None = None,
 ) -> StartedLogin:
-    """Begin a login of the user who has a login id, and mail its code; where nobody has it, one that nobody completes.
+    """Start a login and send its code; for an unknown login id start a decoy, which sends nothing.
 
-    The mail is made when the answer is out, so that no time tells whether there is one. Raises Invalid where the
-    application does not offer such logins, Unavailable where too many mails were asked for, for nobody as for somebody.
+    The email is sent in the background, so that the response time does not reveal whether the user exists. Raises
+    Invalid if the application disables passwordless logins, and Unavailable over the rate limit.
     """
-    template_id = _require_enabled(client, to_send=True)
+    template_id = _require_template(client)
     await message_limits.count_message_from_address(services, call, client.tenant, "sendPasswordless")
     user = await services.users.find_by_login_id(client.tenant_id, login_id, types)
-    owner = f"{_NOBODY}{fingerprint(user_rules.login_key(login_id))}" if user is None else str(user["id"])
+    owner = f"{_DECOY_OWNER}{fingerprint(user_rules.login_key(login_id))}" if user is None else str(user["id"])
     await message_limits.count_message(services, client.tenant, "sendPasswordless", owner)
-    begun = await begin(services, client, owner, state=state)
+    started = await begin(services, client, owner, state=state)
     if user is not None:
-        await services.background_work.begin(
-            "passwordless", _mail(services, call, client, user, begun, template_id, state)
-        )
-    return begun
+        mailing = _send_email(services, call, client, user, started, template_id, state)
+        await services.background_work.begin("passwordless", mailing)
+    return started
 
 
 async def redeem(
@@ -208,166 +205,176 @@ async def redeem(
     *,
     application_id: str | None = None,
 ) -> RedeemedCode:
-    """What a code stands for; it is used up by what comes of it, not here.
+    """Return the login of a code, which its side effects consume when the login is complete.
 
-    Who got it by email has a verified address from then on, where the tenant takes that for a proof.
+    A code that was sent by email also verifies the address, if the tenant enables implicit verification.
 
-    Raises NotFound for a code that is unknown, over or used, and for a wrong one-time code; Unavailable after too many
-    of those from one address; Invalid for another application.
+    Raises NotFound for an unknown, expired or used code and for an incorrect one-time code, Unavailable after too many
+    of those from one address, and Invalid for another application.
     """
-    async with _guarded(services, call):
-        found = await _redeemed(services, call, code, one_time_code)
-    if application_id not in {None, found.client.client_id}:
+    async with _limited_guesses(services, call):
+        redeemed = await _redeem(services, call, code, one_time_code)
+    if application_id not in {None, redeemed.client.client_id}:
         raise Invalid.field("invalid", "applicationId", "The login was started for another application.")
-    return found
+    return redeemed
 
 
 @contextlib.asynccontextmanager
-async def _guarded(services: Services, call: Call) -> AsyncIterator[None]:
-    """Stops an address that guesses codes: a tenant may have them short. What is raised inside counts as a guess.
+async def _limited_guesses(services: Services, call: Call) -> AsyncIterator[None]:
+    """Limit the guesses of an address, because tenants may configure short codes; an exception counts as a guess.
 
     Raises Unavailable.
     """
     limit = failed_login_limits.address_limits(call)
-    counted_in = call.tenant_id or services.default_tenant_id
-    wait_seconds = await services.rate_limits.consume(counted_in, limit)
+    tenant_id = call.tenant_id or services.default_tenant_id
+    wait_seconds = await services.rate_limits.consume(tenant_id, limit)
     if wait_seconds is not None:
         raise failed_login_limits.too_many_attempts(wait_seconds)
     yield
-    await services.rate_limits.refund(counted_in, limit)
+    await services.rate_limits.refund(tenant_id, limit)
 
 
-async def _redeemed(services: Services, call: Call, code: str, one_time_code: str | None) -> RedeemedCode:
-    ticket = await services.one_time_tokens.find(call.tenant_id, _KIND, code)
-    if ticket is not None and ticket.document["oneTimeCode"] is not None:
-        ticket = await services.one_time_tokens.find_counting_attempt(call.tenant_id, _KIND, code, _TRIES)
-    if ticket is None or not await _is_shown(services, ticket, one_time_code):
+async def _redeem(services: Services, call: Call, code: str, one_time_code: str | None) -> RedeemedCode:
+    stored = await services.one_time_tokens.find(call.tenant_id, _KIND, code)
+    if stored is not None and stored.document["oneTimeCode"] is not None:
+        stored = await services.one_time_tokens.find_counting_attempt(call.tenant_id, _KIND, code, _MAXIMUM_ATTEMPTS)
+    if stored is None or not await _is_one_time_code_correct(services, stored, one_time_code):
         raise NotFound(log_detail="no such passwordless login")
-    client = await _client(services, ticket.tenant_id, ticket.document["applicationId"])
-    user = await services.users.find(ticket.tenant_id, ticket.owner)
+    client = await _get_client(services, stored.tenant_id, stored.document["applicationId"])
+    user = await services.users.find(stored.tenant_id, stored.owner)
     if user is None:
-        raise NotFound(log_detail="the user of a passwordless login is gone")
-    if ticket.document.get("mailedTo") not in {None, user.get("email")}:
-        raise NotFound(log_detail="the user has another address than the code was mailed to")
-    use = services.one_time_tokens.use(ticket.tenant_id, _KIND, code)
-    verified = _verified(client, user, ticket, call.now)
-
-    async def spend(session: Session | None) -> None:
-        if verified is not None:
-            await _replace(services, verified, user, session)
-        if not await use.consume():
-            raise NotFound(log_detail="the passwordless login was completed meanwhile")
-
-    authenticated = Authenticated(client.tenant, client.application, verified or user, call.now)
-    if verified is None:
-        return RedeemedCode(client, authenticated, LoginSideEffects(spend), ticket.document["state"])
-
-    async def tell() -> None:
-        await email_verifications.finish_verification(services, call, client.tenant, verified)
-
-    side_effects = LoginSideEffects(spend, user_events.of_verified_email(verified), on_commit=tell)
-    return RedeemedCode(client, authenticated, side_effects, ticket.document["state"])
+        raise NotFound(log_detail="the user of a passwordless login was deleted")
+    if stored.document.get("mailedTo") not in {None, user.get("email")}:
+        raise NotFound(log_detail="the user's email address changed since the code was sent")
+    use = services.one_time_tokens.use(stored.tenant_id, _KIND, code)
+    verified_user = _with_verified_email(client, user, stored, call.now)
+    if verified_user is None:
+        side_effects = LoginSideEffects(functools.partial(_consume, use))
+    else:
+        side_effects = LoginSideEffects(
+            functools.partial(_verify_email_and_consume, services, use, verified_user, user),
+            user_events.of_verified_email(verified_user),
+            on_commit=functools.partial(
+                email_verifications.finish_verification, services, call, client.tenant, verified_user
+            ),
+        )
+    authenticated = Authenticated(client.tenant, client.application, verified_user or user, call.now)
+    return RedeemedCode(client, authenticated, side_effects, stored.document["state"])
 
 
-def _verified(client: Client, user: Document, ticket: OneTimeToken, now: Instant) -> Document | None:
-    """The user with a verified address, where the code proves that the mail arrived there; None where it does not."""
-    is_proof = client.tenant["emailConfiguration"]["implicitEmailVerificationAllowed"]
-    if not is_proof or ticket.document.get("mailedTo") is None or user["verified"]:
+def _with_verified_email(client: Client, user: Document, stored: OneTimeToken, now: Instant) -> Document | None:
+    """Return the user with a verified address if the code proves that the email arrived there; else None."""
+    is_enabled = client.tenant["emailConfiguration"]["implicitEmailVerificationAllowed"]
+    if not is_enabled or stored.document.get("mailedTo") is None or user["verified"]:
         return None
     return user_rules.with_verified_email(user, "Implicit", now)
 
 
-async def _replace(services: Services, user: Document, stored: Document, session: Session | None) -> None:
-    """Write the verified user. Raises Unavailable for one who was changed meanwhile: the code is still good."""
+async def _consume(use: OneTimeTokenUse, _session: Session | None) -> None:
+    if not await use.consume():
+        raise NotFound(log_detail="the passwordless login was completed concurrently")
+
+
+async def _verify_email_and_consume(
+    services: Services, use: OneTimeTokenUse, verified_user: Document, stored_user: Document, session: Session | None
+) -> None:
+    """Write the verified user and consume the code. Raises Unavailable for a concurrent change, keeping the code."""
+    tenant_id, expected = TenantId(verified_user["tenantId"]), stored_user["lastUpdateInstant"]
     try:
-        await services.users.replace(TenantId(user["tenantId"]), user, stored["lastUpdateInstant"], session)
+        await services.users.replace(tenant_id, verified_user, expected, session)
     except Conflict as error:
-        raise Unavailable("The user was changed meanwhile. Try again.") from error
+        raise Unavailable("The user was changed concurrently. Try again.") from error
+    await _consume(use, session)
 
 
 async def _send_code(services: Services, call: Call, code: str) -> None:
-    async with _guarded(services, call):
-        ticket = await services.one_time_tokens.find(call.tenant_id, _KIND, code)
-        is_nobodys = ticket is not None and ticket.owner.startswith(_NOBODY)
-        user = None if ticket is None or is_nobodys else await services.users.find(ticket.tenant_id, ticket.owner)
-        if ticket is None or (user is None and not is_nobodys):
+    async with _limited_guesses(services, call):
+        stored = await services.one_time_tokens.find(call.tenant_id, _KIND, code)
+        is_decoy = stored is not None and stored.owner.startswith(_DECOY_OWNER)
+        user = None if stored is None or is_decoy else await services.users.find(stored.tenant_id, stored.owner)
+        if stored is None or (user is None and not is_decoy):
             raise Invalid.field("invalid", "code", "The [code] is unknown, expired or was used.")
-    client = await _client(services, ticket.tenant_id, ticket.document["applicationId"])
-    template_id = _require_enabled(client, to_send=True)
-    await message_limits.count_message(services, client.tenant, "sendPasswordless", ticket.owner)
+    client = await _get_client(services, stored.tenant_id, stored.document["applicationId"])
+    template_id = _require_template(client)
+    await message_limits.count_message(services, client.tenant, "sendPasswordless", stored.owner)
     if user is None:
         return
-    begun = StartedLogin(Secret(code), None)
-    if ticket.document["oneTimeCode"] is not None:
-        # Only its fingerprint is known: a fresh one takes the place of the one that was told at the start.
+    started = StartedLogin(Secret(code), None)
+    if stored.document["oneTimeCode"] is not None:
+        # Only a hash of the one-time code is stored: the email contains a new one, which replaces it.
         generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
-        begun = dataclasses.replace(begun, one_time_code=generated_ids.new(generator))
-    mailing = _mail(services, call, client, user, begun, template_id, ticket.document["state"])
+        started = dataclasses.replace(started, one_time_code=generated_ids.new(generator))
+    mailing = _send_email(services, call, client, user, started, template_id, stored.document["state"])
     await services.background_work.begin("passwordless", mailing)
 
 
-async def _mail(
+async def _send_email(
     services: Services,
     call: Call,
     client: Client,
     user: Document,
-    begun: StartedLogin,
+    started: StartedLogin,
     template_id: str,
     state: Document | None,
 ) -> None:
-    """Note that the code is in the hands of the owner of the address, and mail it."""
-    code = begun.one_time_code
+    """Record the address that the code is sent to, and send the email."""
+    one_time_code = started.one_time_code
     document = {
         "applicationId": client.client_id,
         "mailedTo": user.get("email"),
-        "oneTimeCode": code and fingerprint(code),
+        "oneTimeCode": one_time_code and fingerprint(one_time_code),
         "state": state,
     }
-    if await services.one_time_tokens.replace(client.tenant_id, _KIND, begun.code, document):
-        data = {**begun.shown, "state": state or {}}
+    if await services.one_time_tokens.replace(client.tenant_id, _KIND, started.code, document):
+        data = {**started.to_document(), "state": state or {}}
         await mail.send(services, call, client.tenant_id, template_id, user, data, application=client.application)
 
 
-async def _client(services: Services, tenant_id: TenantId, application_id: str) -> Client:
-    """The application of a ticket. Raises NotFound when it is gone, Invalid when it offers such logins no more."""
+async def _get_client(services: Services, tenant_id: TenantId, application_id: str) -> Client:
+    """Return the application of a login. Raises NotFound if it was deleted, Invalid if it disables such logins."""
     try:
         client = await clients.get_by_application_id(services, tenant_id, application_id)
     except Invalid as error:
-        raise NotFound(log_detail="the application of a passwordless login is gone") from error
+        raise NotFound(log_detail="the application of a passwordless login was deleted") from error
     _require_enabled(client)
     return client
 
 
-def _require_enabled(client: Client, *, to_send: bool = False) -> str:
-    """Answer the template of the message. Raises Invalid where such logins are off or, `to_send`, have no template."""
+def _require_enabled(client: Client) -> None:
+    """Raise Invalid if the application disables passwordless logins."""
     if not client.application["passwordlessConfiguration"]["enabled"]:
-        raise _disabled("The application does not offer logins without a password.")
-    template_id = _template_of(client)
-    if to_send and not template_id:
-        raise _disabled("Neither application nor tenant names the template of the email.")
+        raise _disabled("The application does not offer passwordless logins.")
+
+
+def _require_template(client: Client) -> str:
+    """Return the id of the email template. Raises Invalid if there is none, or passwordless logins are disabled."""
+    _require_enabled(client)
+    template_id = _find_template_id(client)
+    if not template_id:
+        raise _disabled("Neither the application nor the tenant names an email template.")
     return template_id
 
 
-def _template_of(client: Client) -> str:
-    """The template of the message: the application's, else the tenant's, else nothing."""
+def _find_template_id(client: Client) -> str:
+    """Return the email template of the application, else of the tenant, else an empty string."""
     name = "passwordlessEmailTemplateId"
-    geoip = (client.application["emailConfiguration"], client.tenant["emailConfiguration"])
-    return next((place[name] for place in geoip if place.get(name)), "")
+    configurations = (client.application["emailConfiguration"], client.tenant["emailConfiguration"])
+    return next((found[name] for found in configurations if found.get(name)), "")
 
 
 def _disabled(message: str) -> Invalid:
     return Invalid.whole("[PasswordlessDisabled]", message)
 
 
-async def _is_shown(services: Services, ticket: OneTimeToken, given: str | None) -> bool:
-    """Whether the one-time code is right, or none is needed. Raises Unavailable after too many wrong ones."""
-    stored = ticket.document["oneTimeCode"]
-    if stored is None or given is None:
-        return stored is None
-    await code_attempt_limits.count_attempt(services, ticket.tenant_id, _KIND, ticket.owner)
-    if not same_secret(stored, fingerprint(given)):
+async def _is_one_time_code_correct(services: Services, stored: OneTimeToken, one_time_code: str | None) -> bool:
+    """Whether the one-time code is correct, or none is required. Raises Unavailable after too many incorrect ones."""
+    expected = stored.document["oneTimeCode"]
+    if expected is None or one_time_code is None:
+        return expected is None
+    await code_attempt_limits.count_attempt(services, stored.tenant_id, _KIND, stored.owner)
+    if not same_secret(expected, fingerprint(one_time_code)):
         return False
-    await code_attempt_limits.give_back(services, ticket.tenant_id, _KIND, ticket.owner)
+    await code_attempt_limits.give_back(services, stored.tenant_id, _KIND, stored.owner)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Pushed authorization requests (RFC 9126): a client hands its request over directly, and gets a name for it."""
+"""Pushed authorization requests (RFC 9126): store the request of a client and return its request_uri."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 
 from identity.call import Call, Document
-from identity.domain.authorization import authorization_request as rules
+from identity.domain.authorization import authorization_request
 from identity.domain.authorization.authorization_request import PUSHED, SIGNED
 from identity.errors import InvalidDpopProof, InvalidRequest
 from identity.ids import new_secret
@@ -21,7 +21,7 @@ from identity.operations.objects import features
 from identity.services import Services
 
 TTL_SECONDS: Final = 60
-"""For how long a pushed request can be used: the user's browser is sent with it at once (RFC 9126 section 2.2)."""
+"""The lifetime of a pushed request; the client redirects the browser at once (RFC 9126 section 2.2)."""
 
 _MAXIMUM_BYTES: Final = 65_536
 
@@ -31,12 +31,12 @@ async def push(
     call: Call,
     identified: IdentifiedClient,
     form: Document,
-    proof: dpop_proofs.PresentedDpopProof | None = None,
+    dpop_proof: dpop_proofs.PresentedDpopProof | None = None,
 ) -> Document:
-    """The request_uri of an authorization request that passes every check made before a user is asked.
+    """Validate an authorization request as the authorization endpoint does, store it, and return its request_uri.
 
-    The client authenticates as it does for the code (RFC 9126 section 2.1). The code is bound to a key that
-    the request proves to have (RFC 9449 section 10.1). Raises OAuth2Error.
+    The client authenticates as at the token endpoint (RFC 9126 section 2.1). A DPoP proof binds the code to its key
+    (RFC 9449 section 10.1). Raises OAuth2Error.
     """
     grant_type, client = "authorization_code", identified.client
     identified.require(grant_type, pkce_verified="code_challenge" in form or "request" in form)
@@ -44,21 +44,21 @@ async def push(
         raise InvalidRequest("unknown", "A request_uri cannot be pushed (the request_uri parameter).")
     given = {**await request_objects.unpack(services, call, client, form), PUSHED: ""}
     identified.require(grant_type, pkce_verified="code_challenge" in given)
-    checked = rules.validate(given, client.application, origin=None, own_origin=call.origin.base_url)
-    binds_key = checked.dpop_jkt is not None
-    features.require_request(services, client.application, checked.scopes, binds_key=binds_key)
+    validated = authorization_request.validate(given, client.application, origin=None, own_origin=call.origin.base_url)
+    binds_key = validated.dpop_jkt is not None
+    features.require_request(services, client.application, validated.scopes, binds_key=binds_key)
     declared = services.schemas[PARAMETERS].schema["properties"]
     request = {name: value for name, value in given.items() if name in declared and name not in ROUTING}
     if SIGNED in given:
         request[SIGNED] = ""
     if len(orjson.dumps(request)) > _MAXIMUM_BYTES:
-        raise InvalidRequest("unknown", f"A pushed request may have {_MAXIMUM_BYTES} bytes.")
+        raise InvalidRequest("unknown", f"The request exceeds the maximum of {_MAXIMUM_BYTES} bytes.")
     if not identified.has_credentials:
         anonymous_request_limits.require_maximum_size(request)
         await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
-    key_thumbprint = await dpop_proofs.verify_proof(services, call, client.tenant_id, proof, client.oauth)
+    key_thumbprint = await dpop_proofs.verify_proof(services, call, client.tenant_id, dpop_proof, client.oauth)
     if key_thumbprint is not None and request.setdefault("dpop_jkt", key_thumbprint) != key_thumbprint:
-        raise InvalidDpopProof(None, "The DPoP proof shows another key than the dpop_jkt names.")
+        raise InvalidDpopProof(None, "The DPoP proof is of another key than dpop_jkt.")
     secret = new_secret()
     await services.pushed_requests.save(client.tenant_id, client.client_id, secret, request, TTL_SECONDS)
     return {"expires_in": TTL_SECONDS, "request_uri": PREFIX + secret}

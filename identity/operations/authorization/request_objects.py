@@ -1,10 +1,10 @@
-"""Signed authorization requests: parameters that only the client can have written (RFC 9101, OpenID Connect Core 6.1).
+"""Signed authorization requests (JAR): parameters authenticated by the client (RFC 9101, OpenID Connect Core 6.1).
 
-Once there is an object nothing beside it counts (RFC 9101 section 6.3): what a browser was made to add or to change has
-no effect. OpenID Connect Core 6.1 would take from outside what is missing inside; that is not done.
+Parameters outside a request object are ignored (RFC 9101 section 6.3), so that a browser can neither add nor change
+one. This differs from OpenID Connect Core 6.1, which falls back to them.
 
-The `jti` of an object is not used up: the address with the object in it may be loaded again, as any other, and leads to
-nothing but another login and another code for the same redirect URI. Who wants one use pushes the request (RFC 9126).
+The `jti` of a request object is not consumed: reloading its URL only leads to another login and another code for the
+same redirect URI. A client that needs single use pushes the request (RFC 9126).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from identity.call import Call, Document
 from identity.domain.authorization import client_authentication
-from identity.domain.authorization import request_objects as rules
+from identity.domain.authorization import request_objects as request_object_rules
 from identity.domain.authorization.authorization_request import SIGNED
 from identity.domain.clients import security_profiles
 from identity.errors import InvalidClient, InvalidRequestObject
@@ -28,49 +28,49 @@ from identity.tokens.jws import Rejection, UnverifiedJwt, VerifiedJwt
 
 PARAMETERS: Final = "oauth2/authorize.request.json"
 ROUTING: Final = ("client_id", "tenantId")
-"""What of an indirect request still counts outside: whose it is."""
+"""Parameters that are read outside a pushed or signed request, because they identify its client."""
 
 
 async def unpack(services: Services, call: Call, client: Client, given: Mapping[str, Any]) -> Document:
-    """The parameters that count: those of the request object, if there is one, marked as `SIGNED`; else `given`.
+    """Return the parameters of the request object, marked as `SIGNED`; without one the parameters given.
 
-    Client id, tenant, and what is no parameter of an authorization request remain. Of a client that has nothing to
-    sign with the object is left where it is: the checks refuse it as not supported. Raises InvalidRequestObject.
+    `client_id`, `tenantId` and parameters that are no authorization parameters are kept. For a client without keys the
+    object stays in place, and validation rejects it as not supported. Raises InvalidRequestObject.
     """
     text = given.get("request")
     if text is None or not _may_sign(client):
         return dict(given)
-    verified = await _verified(services, client, jws.parse(text))
+    verified = await _verify(services, client, jws.parse(text))
     declared = services.schemas[PARAMETERS].schema["properties"]
-    own = {name: value for name, value in given.items() if name in ROUTING or name not in declared}
+    kept = {name: value for name, value in given.items() if name in ROUTING or name not in declared}
     try:
-        inside = rules.parameters(verified.claims, [name for name in declared if name not in ROUTING])
+        inside = request_object_rules.parameters(verified.claims, [name for name in declared if name not in ROUTING])
     except ValueError as error:
-        raise _refused(str(error)) from error
-    found = {**own, **inside, SIGNED: text}
+        raise _invalid(str(error)) from error
+    found = {**kept, **inside, SIGNED: text}
     now = numeric_date(call.now)
-    # After that, because a failure goes to the redirect URI that the client signed.
+    # Last, because errors are redirected to the redirect URI that the client signed.
     is_strict = security_profiles.is_strict(client.application)
-    problem = rules.problem(
+    problem = request_object_rules.problem(
         verified.header, verified.claims, given, client.client_id, client.issuer, now, is_strict=is_strict
     )
     if problem is not None:
-        raise _refused(problem, found)
+        raise _invalid(problem, found)
     return found
 
 
-async def _verified(services: Services, client: Client, token: UnverifiedJwt | Rejection) -> VerifiedJwt:
+async def _verify(services: Services, client: Client, token: UnverifiedJwt | Rejection) -> VerifiedJwt:
     if isinstance(token, Rejection):
-        raise _refused("is not a signed JWT")
+        raise _invalid("is not a signed JWT")
     if client_assertions.is_signed_with_secret(token) and not _has_secret(client):
-        raise _refused("is signed with a secret, which this client does not do")
+        raise _invalid("is signed with a secret, which this client does not use")
     try:
         key = await client_assertions.signing_key(services, Signer.of(client), token)
     except InvalidClient as error:
         raise InvalidRequestObject(None, error.description) from error
     verified = await token.verified(key)
     if isinstance(verified, Rejection):
-        raise _refused("is not signed by the client")
+        raise _invalid("is not signed by the client")
     return verified
 
 
@@ -82,5 +82,5 @@ def _has_secret(client: Client) -> bool:
     return "client_secret_jwt" in client_authentication.methods(client.application)
 
 
-def _refused(problem: str, found: Mapping[str, Any] | None = None) -> InvalidRequestObject:
+def _invalid(problem: str, found: Mapping[str, Any] | None = None) -> InvalidRequestObject:
     return InvalidRequestObject(None, f"The request object {problem} (the request parameter).", signed=found)

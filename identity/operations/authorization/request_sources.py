@@ -1,12 +1,12 @@
-"""Where an authorization request comes from: its own parameters, those that the client pushed (RFC 9126), or signed.
+"""Sources of an authorization request: its own parameters, a pushed request (RFC 9126) or a request object (RFC 9101).
 
-request            is an object that the client signed, and nothing beside it counts (see `request_objects`)
-request_uri        names a pushed request; it can be shown again until a response is given (FAPI 2.0 section 5.3.2.2)
-opened request     one of these that a login page goes on with: kept for the tenant's login intent time under a
-                   request_uri of its own, which only the browser that opened it can use, and deleted by the response
+    request         a request object signed by the client; other parameters are ignored (see request_objects.py)
+    request_uri     a pushed request; usable until its response, for reloads of the page (FAPI 2.0 section 5.3.2.2)
+    opened request  a copy of one of these for the login pages of one browser, under its own request_uri, for the
+                    lifetime of login intents; the response deletes it
 
-Of all opened requests of one pushed request a single one gets a successful response: `ONE_USE` names what they share.
-`PUSHED`, `ONE_USE` and `SIGNED` mark such parameters in what `resolve` returns; no schema has them, so that no request
+Of all opened requests of one pushed request a single one gets a successful response: `ONE_USE` identifies the pushed
+request. `resolve` marks parameters with `PUSHED`, `ONE_USE` and `SIGNED`; no schema has these names, so that no request
 can contain them.
 """
 
@@ -29,14 +29,14 @@ from identity.services import Services
 from identity.store.rate_limits import Limit
 
 PREFIX: Final = "urn:ietf:params:oauth:request_uri:"
-"""What the request_uri of a pushed request begins with (RFC 9126 section 2.2)."""
+"""The prefix of the request_uri of a pushed request (RFC 9126 section 2.2)."""
 
 _OPENED: Final = f"{PREFIX}opened."
 _PURPOSE: Final = "pushed-request"
 _REMEMBERED_SECONDS: Final = 86_400
-"""How long a pushed request counts as used: longer than a login that began with it may take."""
-_OPENINGS: Final = 20
-"""How often a pushed request can be shown: each time it is kept for the pages of one browser."""
+"""How long the use of a pushed request is remembered: longer than any login with it."""
+_MAXIMUM_OPENED: Final = 20
+"""The maximum number of opened requests per pushed request, each stored for one browser."""
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -61,32 +61,32 @@ async def resolve(
         client = await clients.get_client(services, hints, given.get("client_id"))
         return await request_objects.unpack(services, call, client, given)
     client = await clients.get_client(services, hints, given.get("client_id"))
-    found = await _opened(services, client, uri, browser) if uri.startswith(_OPENED) else None
+    found = await _find_opened(services, client, uri, browser) if uri.startswith(_OPENED) else None
     if found is None:
-        found = await _pushed(services, client, uri)
+        found = await _get_pushed(services, client, uri)
     declared = services.schemas[PARAMETERS].schema["properties"]
-    own = {name: value for name, value in given.items() if name in ROUTING or name not in declared}
-    return {**own, **found}
+    kept = {name: value for name, value in given.items() if name in ROUTING or name not in declared}
+    return {**kept, **found}
 
 
 def must_reopen(given: Mapping[str, Any]) -> bool:
-    """Whether a page needs a name to go on with: the request_uri is used up, or a signed request would run out."""
+    """Whether a page has to reopen the request: its request_uri is used, or its request object would expire."""
     return given.get(PUSHED) == "" or (SIGNED in given and PUSHED not in given)
 
 
 async def reopen(
     services: Services, client: Client, given: Mapping[str, Any], browser: str, address: str
 ) -> dict[str, str]:
-    """Keep a pushed or signed request for the pages of this browser: the parameters by which it is found again.
+    """Store a pushed or signed request for the pages of this browser, and return the parameters that name it.
 
-    Raises InvalidRequest where the browser's `address` sent too many signed ones, and InvalidRequestUri where a pushed
-    one was shown too often.
+    Raises InvalidRequest if the browser's IP `address` sent too many signed requests, and InvalidRequestUri if a pushed
+    request was opened too often.
     """
     declared = services.schemas[PARAMETERS].schema["properties"]
     request = {name: given[name] for name in declared if name in given and name not in ROUTING}
     if ONE_USE in given:
         request[ONE_USE] = given[ONE_USE]
-        limit = Limit(_PURPOSE, f"{client.client_id} {given[ONE_USE]}", _OPENINGS, _REMEMBERED_SECONDS)
+        limit = Limit(_PURPOSE, f"{client.client_id} {given[ONE_USE]}", _MAXIMUM_OPENED, _REMEMBERED_SECONDS)
         if await services.rate_limits.consume(client.tenant_id, [limit]) is not None:
             raise _unknown()
     if SIGNED in given:
@@ -101,9 +101,9 @@ async def reopen(
 
 
 def form_parameters(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a form of ours has to carry of a request: of a pushed one its name, of a signed one the whole object.
+    """Return the parameters that our forms repeat: those that name a pushed request, or the signed request object.
 
-    So nobody can change it.
+    Neither can be modified in the form.
     """
     if PUSHED not in given and SIGNED not in given:
         return given
@@ -112,10 +112,7 @@ def form_parameters(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 async def consume(services: Services, client: Client, request: AuthorizationRequest) -> None:
-    """Use up the pushed or opened request that a successful response is about to be given to.
-
-    Raises InvalidRequestUri when it has been used up before.
-    """
+    """Consume the pushed or opened request of a successful response. Raises InvalidRequestUri if it was consumed."""
     if request.pushed and not await services.pushed_requests.consume(
         client.tenant_id, client.client_id, request.pushed
     ):
@@ -128,8 +125,8 @@ async def consume(services: Services, client: Client, request: AuthorizationRequ
     await services.pushed_requests.delete(client.tenant_id, client.client_id, request.one_use)
 
 
-async def _pushed(services: Services, client: Client, uri: str) -> Document:
-    """A pushed request. One with `prompt=none`, which never shows a page, is used up by this."""
+async def _get_pushed(services: Services, client: Client, uri: str) -> Document:
+    """Return a pushed request; with `prompt=none`, which shows no page, it is consumed. Raises InvalidRequestUri."""
     secret = uri.removeprefix(PREFIX)
     named, found = (client.tenant_id, client.client_id, secret), None
     if _SECRET.fullmatch(secret):
@@ -141,7 +138,7 @@ async def _pushed(services: Services, client: Client, uri: str) -> Document:
     return {**found, PUSHED: "", ONE_USE: fingerprint(secret)}
 
 
-async def _opened(services: Services, client: Client, uri: str, browser: str) -> Document | None:
+async def _find_opened(services: Services, client: Client, uri: str, browser: str) -> Document | None:
     name = _name(uri, browser)
     found = await services.pushed_requests.find(client.tenant_id, client.client_id, name)
     return None if found is None else {**found, "request_uri": uri, PUSHED: name}

@@ -1,7 +1,7 @@
-"""An SSO session out of an access token: for an application that has one and sends its user to another application.
+"""SSO bootstrap: create a session from an access token, when an application sends its user to another application.
 
-Off unless the tenant's `ssoConfiguration.allowAccessTokenBootstrap` is on. The session is as old as the login that the
-token came of, so that `max_age` and `auth_time` mean the same as before.
+Disabled unless the tenant sets `ssoConfiguration.allowAccessTokenBootstrap`. The session has the authentication time of
+the token, so that `max_age` and `auth_time` keep their meaning.
 """
 
 from __future__ import annotations
@@ -20,32 +20,34 @@ from identity.services import Services
 async def bootstrap(
     services: Services, call: Call, verified_client: VerifiedClient, browser: Browser, token: str | None
 ) -> Browser:
-    """The browser with the session of a token's user; as it was where it has that already, or may not have it.
+    """Return the browser with a session of the token's user; unchanged if it has one, or the request forces a login.
 
-    The user has to log in all the same where the request says so. Raises InvalidToken for a token that is not good, not
-    of this tenant, of a third party, or bound to a key, and OAuth2Error for a request that is not good.
+    Raises InvalidToken for a token that is invalid, of another tenant, of a third party, or bound to a key, and
+    OAuth2Error for an invalid request.
     """
     tenant = verified_client.client.tenant
-    is_on = tenant["ssoConfiguration"]["allowAccessTokenBootstrap"] and tenant["httpSessionMaxInactiveInterval"] > 0
-    if token is None or not is_on:
+    is_enabled = (
+        tenant["ssoConfiguration"]["allowAccessTokenBootstrap"] and tenant["httpSessionMaxInactiveInterval"] > 0
+    )
+    if token is None or not is_enabled:
         return browser
     request = authorization.validate(call, verified_client, browser.origin)
-    found = await bearer_tokens.verify(services, call, token)
-    if found.token.tenant["id"] != verified_client.client.tenant_id:
+    bearer = await bearer_tokens.verify(services, call, token)
+    if bearer.token.tenant["id"] != verified_client.client.tenant_id:
         raise InvalidToken("access_token_invalid", "The access token is of another tenant.")
-    found.require_usable_for()
-    auth_instant = found.auth_instant
+    bearer.require_usable_for()
+    auth_instant = bearer.auth_instant
     if request.forces_login or (request.max_age is not None and call.now - auth_instant > request.max_age * 1000):
         return browser
     session = await sso_sessions.find(services, tenant, browser.sso_secret)
-    if session is not None and session.user_id == found.user["id"]:
+    if session is not None and session.user_id == bearer.user["id"]:
         return browser
     secret, _ = await sso_sessions.begin(
         services,
         call,
         tenant,
-        NewLogin(found.user, found.authentication_type, auth_instant=auth_instant),
-        client_id=found.token.application["id"],
+        NewLogin(bearer.user, bearer.authentication_type, auth_instant=auth_instant),
+        client_id=bearer.token.application["id"],
         replacing=browser.sso_secret,
     )
     return dataclasses.replace(browser, sso_secret=secret)

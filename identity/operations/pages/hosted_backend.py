@@ -102,7 +102,7 @@ async def begin_login(
         "client_id": client.client_id,
         "code_challenge": pkce.challenge(verifier),
         "code_challenge_method": pkce.METHOD,
-        "redirect_uri": hosted_backend_callback.address(call, client),
+        "redirect_uri": hosted_backend_callback.redirect_uri(call, client),
         "response_type": "code",
         "scope": given.get("scope", rules.DEFAULT_SCOPE),
         "state": state,
@@ -130,7 +130,7 @@ async def complete_login(services: Services, call: Call, given: Mapping[str, str
         "grant_type": "authorization_code",
         "code": given.get("code"),
         "code_verifier": detour["codeVerifier"],
-        "redirect_uri": hosted_backend_callback.address(call, client),
+        "redirect_uri": hosted_backend_callback.redirect_uri(call, client),
     }
     tokens = await _exchanged(services, call, client, form)
     return LoginResult(redirect_uris.with_query(target, back), tokens)

@@ -1,4 +1,4 @@
-"""`/oauth2/start-idp-link`: somebody whom a provider knows says who they are here, and both accounts are linked."""
+"""`/oauth2/start-idp-link`: log in to link a provider account to a local account."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ _FORM: Final = "oauth2/start-idp-link.form.json"
 
 
 class StartIdPLinkHandler(LoginFlowHandler):
-    """The page of a pending link; which one, only the browser that made it can say."""
+    """The page of a pending link, which is bound to the browser."""
 
     advice = "Please go back to the application and sign in again."
 
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
-        """Show the page on which an account at a provider is linked."""
-        return await self.link_page(LinkPage(await self.wanted(call, self.parameters(_REQUEST))))
+        """Show the page."""
+        return await self.link_page(LinkPage(await self.account_link(call, self.parameters(_REQUEST))))
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document) -> Reply:
-        """Log in and link, unless the form is not one that we showed to this browser."""
-        wanted, login_id = await self.wanted(call, form), form.get("loginId", "")
+        """Log in and link the account; a form without a valid CSRF token shows the page again."""
+        account_link, login_id = await self.account_link(call, form), form.get("loginId", "")
         if not csrf.has_valid_token(self, form):
-            return await self.link_page(LinkPage(wanted, login_id), message=csrf.INVALID_TOKEN)
-        self.verified_client = wanted.verified_client
+            return await self.link_page(LinkPage(account_link, login_id), message=csrf.INVALID_TOKEN)
+        self.verified_client = account_link.verified_client
         browser = self.browser()
         credentials = Credentials(login_id, form.get("password", ""), trust_id=browser.trust_id)
-        step = await account_linking.log_in(self.services, call, wanted, browser, credentials)
+        step = await account_linking.log_in(self.services, call, account_link, browser, credentials)
         if isinstance(step, LinkPage):
             return await self.link_page(step)
-        return await self.shown(step, wanted.verified_client.given)
+        return await self.shown(step, account_link.verified_client.given)
 
-    async def wanted(self, call: Call, given: Document) -> AccountLink:
-        """The link that the page is about."""
+    async def account_link(self, call: Call, given: Document) -> AccountLink:
+        """Return the pending link of a request."""
         return await account_linking.get_account_link(self.services, call, given.get("link", ""), self.browser())
 
     async def link_page(self, page: LinkPage, *, message: str = "") -> Reply:
-        """The page, with what was wrong with the last attempt."""
-        client, given = page.wanted.verified_client.client, page.wanted.verified_client.given
+        """Render the page with the failure of the last attempt."""
+        client, given = page.account_link.verified_client.client, page.account_link.verified_client.given
         look = await page_theme.load(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
         shown = render.LinkForm(
             application_name=client.application["name"],
-            provider_name=page.wanted.provider_name,
-            account=page.wanted.account,
+            provider_name=page.account_link.provider_name,
+            account=page.account_link.account,
             action=authorization_redirect.LINK_PATH,
-            hidden=(("link", page.wanted.link), (csrf.FIELD, token)),
+            hidden=(("link", page.account_link.link), (csrf.FIELD, token)),
             redirect_uri=given["redirect_uri"],
             login_id=page.login_id,
             message=look[message] if message else login.message_of(page.problem, look),
