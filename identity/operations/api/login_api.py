@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import ApiKeyCaller, Call, Document
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.domain.users import users as user_rules
 from identity.errors import NotFound, Unauthorized
 from identity.ids import TenantId
@@ -87,9 +87,11 @@ async def ping(services: Services, call: Call, body: Document) -> LoginResponse:
         raise NotFound
     application = None if client is None else client.application
     wishes = dataclasses.replace(LoginOptions.from_request(request), no_refresh_token=True)
-    halt = steps.find_halt(steps.Authenticated(tenant, application, user, call.now, is_federated=True))
-    result: steps.LoginResult
-    if isinstance(halt, steps.Barred):
+    halt = login_outcomes.find_halt(
+        login_outcomes.Authenticated(tenant, application, user, call.now, is_federated=True)
+    )
+    result: login_outcomes.LoginResult
+    if isinstance(halt, login_outcomes.Barred):
         result = halt
     else:
         result = await password_login.complete_login(
@@ -110,7 +112,7 @@ async def _log_in_once(
     """The response for a one-time password, with the state of the change that it comes from."""
     found = await one_time_passwords.redeem(services, TenantId(tenant["id"]), value)
     application = None if client is None else client.application
-    proven = steps.Authenticated(
+    proven = login_outcomes.Authenticated(
         tenant, application, found.user, call.now, has_second_factor=found.details.satisfies_second_factor(application)
     )
     proven = await two_factor_policy.apply_device_trust(services, call, proven, trust_id)

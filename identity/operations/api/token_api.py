@@ -5,7 +5,7 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.domain.clients import security_profiles
 from identity.domain.clients.refresh_tokens import RefreshToken
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.domain.login.login_outcomes import Authenticated
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users
@@ -100,7 +100,7 @@ def _require_no_halt(call: Call, shown: Bearer, client: Client) -> None:
     """
     tenant, user = client.tenant, shown.user
     was_challenged = two_factor.is_challenged(tenant, shown.token.application, user, is_trusted=False)
-    halt = steps.find_halt(
+    halt = login_outcomes.find_halt(
         Authenticated(tenant, client.application, user, call.now, is_federated=True, has_second_factor=was_challenged)
     )
     if halt is not None:

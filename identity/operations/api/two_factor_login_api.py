@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Call, Document
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.domain.login.login_outcomes import LoginResult
 from identity.domain.users.users import LOGIN_ID_TYPES
 from identity.errors import Invalid, NotFound
@@ -119,7 +119,7 @@ async def _with_trust(
     trust_id: str | None,
 ) -> TwoFactorLoginResponse:
     """The answer with what the second factor is good for beside the login, unless the user may not log in at all."""
-    if answer.body is None or isinstance(result, steps.Barred):
+    if answer.body is None or isinstance(result, login_outcomes.Barred):
         return TwoFactorLoginResponse(answer)
     tenant, about = verified.challenge.tenant, verified.challenge.login_state
     token = await two_factor_trust.issue_trust_token(services, tenant, verified.user, about.get("trustChallenge"))

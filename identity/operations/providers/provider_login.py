@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from identity.call import Call, Document
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.domain.providers import identity_providers as rules
 from identity.domain.providers.external_identities import ExternalIdentity
 from identity.domain.users import identity_provider_links as link_rules
@@ -58,7 +58,7 @@ class PendingLink:
     pending_id: str = dataclasses.field(repr=False)
 
 
-ProviderLoginResult = steps.LoggedIn | steps.Halt | PendingLink
+ProviderLoginResult = login_outcomes.LoggedIn | login_outcomes.Halt | PendingLink
 """What comes of a login that the provider said yes to."""
 
 
@@ -90,7 +90,7 @@ class _LoginChange:
     person: ResolvedUser
     link: Document
     is_new_link: bool
-    halt: steps.Halt | None
+    halt: login_outcomes.Halt | None
     judgement: ThreatAssessment
     claim: AccountClaim | None = None
 
@@ -225,7 +225,7 @@ async def _reconciled(services: Services, call: Call, attempt: _ProviderLogin) -
     async def once() -> Document:
         change = await _change(services, call, attempt)
         outcome.append(change)
-        if change is None or isinstance(change.halt, steps.Barred):
+        if change is None or isinstance(change.halt, login_outcomes.Barred):
             return {}
         if change.halt is None:
             await _require_valid(services, call, attempt, change.person)
@@ -265,7 +265,7 @@ async def _change(services: Services, call: Call, attempt: _ProviderLogin) -> _L
     stored, user = user, account_takeover_prevention.without_credentials(user, call) if is_claim else user
     person = ResolvedUser(user, None if is_new else stored, _new_registration(call, attempt, user))
     early = await _halt(services, call, attempt, user)
-    if not isinstance(early, steps.Barred):
+    if not isinstance(early, login_outcomes.Barred):
         person = await user_resolution.apply_claims(
             services, call, provider, client.application, person, identity, attempt.trace
         )
@@ -306,11 +306,13 @@ def _new_registration(call: Call, attempt: _ProviderLogin, user: Document) -> Do
     )
 
 
-async def _halt(services: Services, call: Call, attempt: _ProviderLogin, user: Document) -> steps.Halt | None:
+async def _halt(services: Services, call: Call, attempt: _ProviderLogin, user: Document) -> login_outcomes.Halt | None:
     client = attempt.client
-    proven = steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=True)
-    halt = steps.find_halt(await two_factor_policy.apply_device_trust(services, call, proven, attempt.trust_id))
-    if not isinstance(halt, steps.SecondFactorRequired):
+    proven = login_outcomes.Authenticated(client.tenant, client.application, user, call.now, is_federated=True)
+    halt = login_outcomes.find_halt(
+        await two_factor_policy.apply_device_trust(services, call, proven, attempt.trust_id)
+    )
+    if not isinstance(halt, login_outcomes.SecondFactorRequired):
         return halt
     return dataclasses.replace(
         halt, authentication_type=attempt.authentication_type, event_members=_told(attempt.provider)
@@ -439,9 +441,9 @@ async def _pending(services: Services, attempt: _ProviderLogin) -> PendingLink:
     return PendingLink(pending_id)
 
 
-def _logged_in(user: Document, client: Client, judgement: ThreatAssessment) -> steps.LoggedIn:
+def _logged_in(user: Document, client: Client, judgement: ThreatAssessment) -> login_outcomes.LoggedIn:
     registration = user_rules.find_registration(user, client.application["id"])
-    return steps.LoggedIn(user, registration, threats=judgement.threats)
+    return login_outcomes.LoggedIn(user, registration, threats=judgement.threats)
 
 
 def _invalid(path: str, message: str) -> Invalid:

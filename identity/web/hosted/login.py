@@ -6,7 +6,7 @@ import urllib.parse
 from collections.abc import Collection, Iterable, Mapping
 from http.cookies import Morsel
 
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.domain.users import self_registration as rules
 from identity.operations.authorization import passwordless, request_sources
 from identity.operations.clients.clients import Client
@@ -25,16 +25,16 @@ REMEMBER_COOKIE = "fusionauth.remember-device"
 _REMEMBER_SECONDS = 31_536_000
 
 _MESSAGES: Mapping[type[Problem], str] = {
-    steps.WrongCredentials: "[InvalidLogin]",
-    steps.TooManyAttempts: "[RateLimitedException]",
-    steps.Deactivated: "[UserLockedException]",
-    steps.AccountLocked: "[LoginPreventedException]",
-    steps.ActionPrevents: "[LoginPreventedException]",
-    steps.Expired: "[UserExpiredException]",
-    steps.SecondFactorRequired: "[TwoFactorRequired]",
-    steps.PasswordChangeRequired: "[PasswordChangeRequired]",
-    steps.EmailNotVerified: "[EmailNotVerified]",
-    steps.RegistrationNotVerified: "[RegistrationNotVerified]",
+    login_outcomes.WrongCredentials: "[InvalidLogin]",
+    login_outcomes.TooManyAttempts: "[RateLimitedException]",
+    login_outcomes.Deactivated: "[UserLockedException]",
+    login_outcomes.AccountLocked: "[LoginPreventedException]",
+    login_outcomes.ActionPrevents: "[LoginPreventedException]",
+    login_outcomes.Expired: "[UserExpiredException]",
+    login_outcomes.SecondFactorRequired: "[TwoFactorRequired]",
+    login_outcomes.PasswordChangeRequired: "[PasswordChangeRequired]",
+    login_outcomes.EmailNotVerified: "[EmailNotVerified]",
+    login_outcomes.RegistrationNotVerified: "[RegistrationNotVerified]",
     outcomes.NotRegistered: "[UserAuthorizedNotRegisteredException]",
     outcomes.UnknownProvider: "[InvalidIdentityProviderId]",
     outcomes.RejectedByWebhook: "[WebhookTransactionException]",
@@ -102,7 +102,7 @@ def message_of(problem: Problem | None, look: page_theme.PageTheme) -> str:
 
 def is_credential_error(problem: Problem | None) -> bool:
     """Whether what was typed in is what is wrong."""
-    return isinstance(problem, steps.WrongCredentials)
+    return isinstance(problem, login_outcomes.WrongCredentials)
 
 
 def authorize_path(handler: OAuth2Handler) -> str:

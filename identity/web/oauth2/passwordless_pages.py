@@ -7,7 +7,7 @@ import secrets
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.errors import Unavailable
 from identity.ids import fingerprint, same_secret
 from identity.operations.authorization import authorization, passwordless, request_sources
@@ -123,7 +123,7 @@ class PasswordlessHandler(_Family):
             self.mark(self.cookie(csrf.COOKIE)),
             is_persistent=is_persistent,
         )
-        if isinstance(step, steps.TooManyAttempts):
+        if isinstance(step, login_outcomes.TooManyAttempts):
             return await self.asked(verified_client, form, message="[RateLimitedException]")
         if not isinstance(step, MessageSent):
             return await self.shown(step, form)
@@ -207,7 +207,7 @@ class LinkHandler(_Family):
             try:
                 login_id = await passwordless_pages.login_id_of(self.services, call, verified_client, code)
             except Unavailable:
-                return await self.page(LoginPage(client, problem=steps.TooManyAttempts(0)), given)
+                return await self.page(LoginPage(client, problem=login_outcomes.TooManyAttempts(0)), given)
         if login_id is None:
             return await self.page(LoginPage(client, problem=StepFailed("passwordless.over")), given)
         look = await page_theme.load(self, client.tenant, client.application, given)

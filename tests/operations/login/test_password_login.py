@@ -11,7 +11,7 @@ import pytest
 
 from identity import app
 from identity.call import AnonymousCaller, Call, Origin
-from identity.domain.login import login_outcomes as outcomes
+from identity.domain.login import login_outcomes
 from identity.domain.login.login_outcomes import LoginResult
 from identity.errors import Unavailable, WebhookTransactionFailed
 from identity.ids import TenantId, new_id
@@ -87,7 +87,7 @@ async def test_the_right_password_logs_in_and_is_noted(desk: Desk) -> None:
     await desk.register()
     assert desk.application is not None
     result = await desk.log_in(f" {desk.user['email'].upper()} ")
-    assert isinstance(result, outcomes.LoggedIn)
+    assert isinstance(result, login_outcomes.LoggedIn)
     assert result.registration is not None
     stored = await desk.stored()
     noted = stored["lastLoginInstant"]
@@ -107,12 +107,12 @@ async def test_a_user_without_a_registration_logs_in_without_one(desk: Desk) -> 
     assert desk.application is not None
     await desk.api.delete(f"/api/user/registration/{desk.user['id']}/{desk.application['id']}")
     result = await desk.log_in("ann")
-    assert isinstance(result, outcomes.LoggedIn) and result.registration is None
+    assert isinstance(result, login_outcomes.LoggedIn) and result.registration is None
 
 
 @pytest.mark.parametrize("password", ["wrong", "", PASSWORD.upper(), PASSWORD + " ", "x" * 1_000_000, "\x00"])
 async def test_any_other_password_is_wrong(desk: Desk, password: str) -> None:
-    assert await desk.log_in(password=password) == outcomes.WrongCredentials()
+    assert await desk.log_in(password=password) == login_outcomes.WrongCredentials()
     assert "lastLoginInstant" not in await desk.stored()
 
 
@@ -120,34 +120,34 @@ async def test_any_other_password_is_wrong(desk: Desk, password: str) -> None:
 async def test_an_unknown_user_a_wrong_type_and_another_tenant_are_wrong_credentials(
     desk: Desk, service: app.Service, api: httpx.AsyncClient
 ) -> None:
-    assert await desk.log_in("nobody@example.com") == outcomes.WrongCredentials()
-    assert await desk.log_in("ann", types=("email",)) == outcomes.WrongCredentials()
+    assert await desk.log_in("nobody@example.com") == login_outcomes.WrongCredentials()
+    assert await desk.log_in("ann", types=("email",)) == login_outcomes.WrongCredentials()
     elsewhere = Desk(service, api)
-    assert await elsewhere.log_in(desk.user["email"]) == outcomes.WrongCredentials()
+    assert await elsewhere.log_in(desk.user["email"]) == login_outcomes.WrongCredentials()
     await desk.change_user(usernameStatus="PENDING")
-    assert await desk.log_in("ann") == outcomes.WrongCredentials()
-    assert isinstance(await desk.log_in(), outcomes.LoggedIn)
+    assert await desk.log_in("ann") == login_outcomes.WrongCredentials()
+    assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
 
 
 async def test_what_is_wrong_with_a_user_is_told_only_to_who_knows_the_password(desk: Desk, clock: Any) -> None:
     states: list[tuple[Any, dict[str, Any]]] = [
-        (outcomes.Expired, {"expiry": 1}),
-        (outcomes.PasswordChangeRequired, {"expiry": None, "passwordChangeRequired": True}),
+        (login_outcomes.Expired, {"expiry": 1}),
+        (login_outcomes.PasswordChangeRequired, {"expiry": None, "passwordChangeRequired": True}),
     ]
     for outcome, change in states:
         await desk.change_user(**change)
         assert isinstance(await desk.log_in(), outcome)
-        assert await desk.log_in(password="wrong") == outcomes.WrongCredentials()
+        assert await desk.log_in(password="wrong") == login_outcomes.WrongCredentials()
     await desk.api.delete(f"/api/user/{desk.user['id']}")
-    assert isinstance(await desk.log_in(), outcomes.Deactivated)
-    assert await desk.log_in(password="wrong") == outcomes.WrongCredentials()
+    assert isinstance(await desk.log_in(), login_outcomes.Deactivated)
+    assert await desk.log_in(password="wrong") == login_outcomes.WrongCredentials()
     assert "lastLoginInstant" not in await desk.stored()
 
 
 @pytest.mark.requirement("oauth-1.9-6")
 async def test_a_second_factor_is_never_skipped(desk: Desk) -> None:
     await desk.change_user(twoFactor={"methods": [{"method": "email", "email": "a@example.com"}]})
-    assert isinstance(await desk.log_in(), outcomes.SecondFactorRequired)
+    assert isinstance(await desk.log_in(), login_outcomes.SecondFactorRequired)
 
 
 @pytest.mark.requirement("oauth-1.9-6")
@@ -155,27 +155,27 @@ async def test_gates_for_unverified_users_and_registrations(desk: Desk) -> None:
     await desk.register(
         verifyRegistration=True, verificationEmailTemplateId=EMAIL_TEMPLATE, unverified={"behavior": "Gated"}
     )
-    assert isinstance(await desk.log_in(), outcomes.RegistrationNotVerified)
+    assert isinstance(await desk.log_in(), login_outcomes.RegistrationNotVerified)
     gate = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "unverified": {"behavior": "Gated"}}
     await desk.configure(emailConfiguration=gate)
-    assert isinstance(await desk.log_in(), outcomes.EmailNotVerified)
+    assert isinstance(await desk.log_in(), login_outcomes.EmailNotVerified)
 
 
 @pytest.mark.requirement("oauth-1.9-6")
 async def test_an_old_password_has_to_be_changed_where_the_tenant_says_so(desk: Desk, clock: Any) -> None:
     await desk.configure(maximumPasswordAge={"enabled": True, "days": 3})
-    assert isinstance(await desk.log_in(), outcomes.LoggedIn)
+    assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
     clock.advance(seconds=3 * 86_400 + 1)
     result = await desk.log_in()
-    assert isinstance(result, outcomes.PasswordChangeRequired) and result.reason == "Expired"
+    assert isinstance(result, login_outcomes.PasswordChangeRequired) and result.reason == "Expired"
 
 
 async def test_a_password_below_new_rules_has_to_be_changed(desk: Desk) -> None:
     await desk.configure(passwordValidationRules={"requireNumber": True})
-    assert isinstance(await desk.log_in(), outcomes.LoggedIn)
+    assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
     await desk.configure(passwordValidationRules={"validateOnLogin": True})
     result = await desk.log_in()
-    assert isinstance(result, outcomes.PasswordChangeRequired) and result.reason == "Validation"
+    assert isinstance(result, login_outcomes.PasswordChangeRequired) and result.reason == "Validation"
 
 
 @pytest.mark.requirement("design-state-9")
@@ -185,10 +185,10 @@ async def test_a_good_login_moves_the_password_to_the_tenants_scheme(desk: Desk)
     await desk.log_in()
     assert (await desk.stored())["private"]["password"]["scheme"] == "argon2id"
     await desk.configure(passwordEncryptionConfiguration={"modifyEncryptionSchemeOnLogin": True})
-    assert await desk.log_in(password="wrong") == outcomes.WrongCredentials()
+    assert await desk.log_in(password="wrong") == login_outcomes.WrongCredentials()
     assert (await desk.stored())["private"]["password"]["scheme"] == "argon2id"
     for _ in range(2):
-        assert isinstance(await desk.log_in(), outcomes.LoggedIn)
+        assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
         password = (await desk.stored())["private"]["password"]
         assert (password["scheme"], password["factor"]) == ("salted-pbkdf2-hmac-sha256", 1000)
 
@@ -197,7 +197,7 @@ async def test_a_password_moves_to_the_tenants_scheme_before_the_second_factor_i
     scheme = {"encryptionScheme": "salted-pbkdf2-hmac-sha256", "encryptionSchemeFactor": 1000}
     await desk.configure(passwordEncryptionConfiguration={**scheme, "modifyEncryptionSchemeOnLogin": True})
     await desk.change_user(twoFactor={"methods": [{"method": "email", "email": "a@example.com"}]})
-    assert isinstance(await desk.log_in(), outcomes.SecondFactorRequired)
+    assert isinstance(await desk.log_in(), login_outcomes.SecondFactorRequired)
     assert (await desk.stored())["private"]["password"]["scheme"] == "salted-pbkdf2-hmac-sha256"
 
 
@@ -207,19 +207,19 @@ async def test_an_account_is_closed_after_too_many_failures_whoever_asks_and_how
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 3, "timePeriodInSeconds": 60}}
     )
     for name in (desk.user["email"], "ann", "ANN"):
-        assert await desk.log_in(name, "wrong") == outcomes.WrongCredentials()
+        assert await desk.log_in(name, "wrong") == login_outcomes.WrongCredentials()
     result = await desk.log_in()
-    assert isinstance(result, outcomes.TooManyAttempts) and 0 < result.wait_seconds <= 60
+    assert isinstance(result, login_outcomes.TooManyAttempts) and 0 < result.wait_seconds <= 60
     await desk.add_user(username="bob")
-    assert isinstance(await desk.log_in(), outcomes.LoggedIn)
+    assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
 
 
 async def test_unknown_users_are_counted_like_known_ones(desk: Desk) -> None:
     await desk.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
     )
-    assert await desk.log_in("nobody", "wrong") == outcomes.WrongCredentials()
-    assert isinstance(await desk.log_in("NOBODY", "wrong"), outcomes.TooManyAttempts)
+    assert await desk.log_in("nobody", "wrong") == login_outcomes.WrongCredentials()
+    assert isinstance(await desk.log_in("NOBODY", "wrong"), login_outcomes.TooManyAttempts)
 
 
 @pytest.mark.requirement("attack-48")
@@ -227,11 +227,11 @@ async def test_success_neither_counts_nor_resets_what_failed(desk: Desk) -> None
     await desk.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}}
     )
-    assert await desk.log_in(password="wrong") == outcomes.WrongCredentials()
+    assert await desk.log_in(password="wrong") == login_outcomes.WrongCredentials()
     for _ in range(4):
-        assert isinstance(await desk.log_in(), outcomes.LoggedIn)
-    assert await desk.log_in(password="wrong") == outcomes.WrongCredentials()
-    assert isinstance(await desk.log_in(), outcomes.TooManyAttempts)
+        assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
+    assert await desk.log_in(password="wrong") == login_outcomes.WrongCredentials()
+    assert isinstance(await desk.log_in(), login_outcomes.TooManyAttempts)
 
 
 async def test_an_attempt_that_could_not_be_judged_is_not_counted(desk: Desk) -> None:
@@ -249,7 +249,7 @@ async def test_an_attempt_that_could_not_be_judged_is_not_counted(desk: Desk) ->
         with pytest.raises(Unavailable):
             await desk.log_in()
     desk.services = services
-    assert isinstance(await desk.log_in(), outcomes.LoggedIn)
+    assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
 
 
 @pytest.mark.requirement("attack-48")
@@ -258,7 +258,7 @@ async def test_many_guesses_at_once_are_no_way_around_the_limit(desk: Desk) -> N
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 3, "timePeriodInSeconds": 60}}
     )
     results = await asyncio.gather(*(desk.log_in(password=f"guess {n}") for n in range(24)))
-    assert sum(result == outcomes.WrongCredentials() for result in results) == 3
+    assert sum(result == login_outcomes.WrongCredentials() for result in results) == 3
 
 
 @pytest.mark.requirement("attack-48")
@@ -267,9 +267,9 @@ async def test_an_address_that_fails_for_everybody_is_refused_for_everybody(
 ) -> None:
     monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 3)
     for n in range(3):
-        assert await desk.log_in(f"user-{n}", "wrong", address="2001:db8::1") == outcomes.WrongCredentials()
-    assert isinstance(await desk.log_in(address="2001:db8::2"), outcomes.TooManyAttempts)
-    assert isinstance(await desk.log_in(address="2001:db8:1::1"), outcomes.LoggedIn)
+        assert await desk.log_in(f"user-{n}", "wrong", address="2001:db8::1") == login_outcomes.WrongCredentials()
+    assert isinstance(await desk.log_in(address="2001:db8::2"), login_outcomes.TooManyAttempts)
+    assert isinstance(await desk.log_in(address="2001:db8:1::1"), login_outcomes.LoggedIn)
 
 
 def watch(desk: Desk) -> list[str]:
@@ -294,9 +294,9 @@ def watch(desk: Desk) -> list[str]:
 async def test_attack_44_wrong_password_of_a_cheaper_scheme_costs_what_nobody_costs(desk: Desk) -> None:
     await desk.add_user(username=new_id(), encryptionScheme="salted-md5", factor=1)
     calls = watch(desk)
-    assert await desk.log_in(desk.user["email"], "wrong") == outcomes.WrongCredentials()
+    assert await desk.log_in(desk.user["email"], "wrong") == login_outcomes.WrongCredentials()
     assert calls == ["verify", "verify_decoy"]
-    assert isinstance(await desk.log_in(desk.user["email"]), outcomes.LoggedIn)
+    assert isinstance(await desk.log_in(desk.user["email"]), login_outcomes.LoggedIn)
     assert calls == ["verify", "verify_decoy", "verify"]
 
 
@@ -348,5 +348,5 @@ async def test_a_veto_stops_a_login_and_leaves_no_trace_but_changes_nothing_abou
         with pytest.raises(WebhookTransactionFailed):
             await desk.log_in()
         assert await desk.stored() == before
-        assert await desk.log_in(password="wrong") == outcomes.WrongCredentials()
+        assert await desk.log_in(password="wrong") == login_outcomes.WrongCredentials()
         await until(lambda: len(receiver.requests) >= 2)

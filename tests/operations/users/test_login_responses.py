@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from identity.call import AnonymousCaller, Call, Origin
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.errors import NotFound, Unavailable
 from identity.operations.clients import clients
 from identity.operations.clients.clients import TenantHints
@@ -37,7 +37,7 @@ async def answer(service, api) -> Any:
 
 
 async def test_a_change_of_password_is_203_with_its_reason_and_an_id(answer):
-    found = await answer(lambda user: steps.PasswordChangeRequired(user, "Expired"))
+    found = await answer(lambda user: login_outcomes.PasswordChangeRequired(user, "Expired"))
     assert found.status == 203
     assert len(found.body.pop("changePasswordId")) == 43
     assert found.body == {"changePasswordReason": "Expired"}
@@ -45,14 +45,14 @@ async def test_a_change_of_password_is_203_with_its_reason_and_an_id(answer):
 
 async def test_wrong_credentials_are_not_found(answer):
     with pytest.raises(NotFound):
-        await answer(lambda user: steps.WrongCredentials())
+        await answer(lambda user: login_outcomes.WrongCredentials())
 
 
 async def test_too_many_attempts_have_to_wait(answer):
     with pytest.raises(Unavailable, match="in 42 seconds"):
-        await answer(lambda user: steps.TooManyAttempts(42))
+        await answer(lambda user: login_outcomes.TooManyAttempts(42))
 
 
 async def test_a_login_without_tokens_is_just_the_user(answer):
-    found = await answer(lambda user: steps.LoggedIn(user, user["registrations"][0]))
+    found = await answer(lambda user: login_outcomes.LoggedIn(user, user["registrations"][0]))
     assert (found.status, set(found.body)) == (200, {"user"})
