@@ -374,7 +374,7 @@ async def _is_one_time_code_correct(services: Services, stored: OneTimeToken, on
     await code_attempt_limits.count_attempt(services, stored.tenant_id, _KIND, stored.owner)
     if not same_secret(expected, fingerprint(one_time_code)):
         return False
-    await code_attempt_limits.give_back(services, stored.tenant_id, _KIND, stored.owner)
+    await code_attempt_limits.refund_attempt(services, stored.tenant_id, _KIND, stored.owner)
     return True
 
 

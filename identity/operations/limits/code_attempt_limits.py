@@ -26,7 +26,7 @@ async def count_attempt(services: Services, tenant_id: TenantId, kind: str, owne
         raise Unavailable(f"Too many incorrect codes. Try again in {wait_seconds} seconds.")
 
 
-async def give_back(services: Services, tenant_id: TenantId, kind: str, owner: str) -> None:
+async def refund_attempt(services: Services, tenant_id: TenantId, kind: str, owner: str) -> None:
     """Refund an attempt with a correct code."""
     await services.rate_limits.refund(tenant_id, _limits(kind, owner))
 

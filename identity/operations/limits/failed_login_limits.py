@@ -61,7 +61,7 @@ async def count_attempt(
     return CountedAttempt((*counted, *others))
 
 
-async def give_back(services: Services, tenant: Document, attempt: CountedAttempt) -> None:
+async def refund_attempt(services: Services, tenant: Document, attempt: CountedAttempt) -> None:
     """Refund an attempt that succeeded, or whose credentials were not compared."""
     await services.rate_limits.refund(TenantId(tenant["id"]), attempt.limits)
 

@@ -85,7 +85,7 @@ async def authenticate(
         is_correct = is_token or await user_passwords.is_correct(services, tenant, user, credentials.password)
     except Unavailable:
         # Nothing was verified: retrying against a busy service must not lock the account.
-        await failed_login_limits.give_back(services, tenant, limited)
+        await failed_login_limits.refund_attempt(services, tenant, limited)
         await failed_login_lockout.refund_attempt(services, lockout)
         raise
     if lockout is not None and lockout.is_locked:
@@ -98,7 +98,7 @@ async def authenticate(
         await failed_login_lockout.record_failure(services, call.within(tenant_id), lockout)
         return WrongCredentials()
     await failed_login_lockout.clear_failures(services, lockout)
-    await failed_login_limits.give_back(services, tenant, limited)
+    await failed_login_limits.refund_attempt(services, tenant, limited)
     password = None if is_token else credentials.password
     authenticated, side_effects = await _check_breach(
         services, call, Authenticated(tenant, application, user, call.now, password)

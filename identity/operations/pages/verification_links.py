@@ -20,11 +20,11 @@ from identity.operations.limits import message_limits
 from identity.operations.sessions import sso_sessions
 from identity.operations.verification import email_verifications, registration_verifications, verification_api
 from identity.operations.verification.verification_api import VerificationRequest
-from identity.operations.verification.verification_codes import Kind
+from identity.operations.verification.verification_codes import VerificationKind
 from identity.services import Services
 
-EMAIL: Final[Kind] = email_verifications.KIND
-REGISTRATION: Final[Kind] = registration_verifications.KIND
+EMAIL: Final[VerificationKind] = email_verifications.KIND
+REGISTRATION: Final[VerificationKind] = registration_verifications.KIND
 
 _DONE: Final = {EMAIL: "email-verified", REGISTRATION: "registration-verified"}
 
@@ -46,7 +46,7 @@ class VerificationLink:
 
 
 async def find(
-    services: Services, tenant_id: TenantId | None, kind: Kind, verification_id: str
+    services: Services, tenant_id: TenantId | None, kind: VerificationKind, verification_id: str
 ) -> VerificationLink | None:
     """What a link stands for; nothing is used up. None for one that is unknown, over, or another tenant's."""
     ticket = await services.one_time_tokens.find(tenant_id, kind, verification_id)
@@ -64,7 +64,7 @@ async def find(
 
 
 async def sought(
-    services: Services, call: Call, tenant_id: TenantId | None, kind: Kind, verification_id: str
+    services: Services, call: Call, tenant_id: TenantId | None, kind: VerificationKind, verification_id: str
 ) -> VerificationLink | None:
     """As `find`, for a stranger: an address that finds nothing too often is stopped. Raises Unavailable."""
     try:
@@ -84,7 +84,7 @@ async def is_own(services: Services, link: VerificationLink, sso_secret: str) ->
 
 
 async def follow(
-    services: Services, call: Call, kind: Kind, link: VerificationLink, verification_id: str, code: str
+    services: Services, call: Call, kind: VerificationKind, link: VerificationLink, verification_id: str, code: str
 ) -> None:
     """Verify what a link is about, once.
 
@@ -100,7 +100,7 @@ async def follow(
 
 
 async def send_again(
-    services: Services, call: Call, tenant: Document, kind: Kind, application: Document | None, email: str
+    services: Services, call: Call, tenant: Document, kind: VerificationKind, application: Document | None, email: str
 ) -> bool:
     """Send another link, if somebody waits for one at the address; nobody learns whether.
 
@@ -118,14 +118,14 @@ async def send_again(
     return True
 
 
-def may_send(tenant: Document, kind: Kind, application: Document | None) -> bool:
+def may_send(tenant: Document, kind: VerificationKind, application: Document | None) -> bool:
     """Whether links of this kind are sent at all."""
     if kind == EMAIL:
         return bool(tenant["emailConfiguration"]["verifyEmail"])
     return application is not None and bool(application["verifyRegistration"])
 
 
-async def _remember(services: Services, kind: Kind, link: VerificationLink, verification_id: str) -> None:
+async def _remember(services: Services, kind: VerificationKind, link: VerificationLink, verification_id: str) -> None:
     ttl_seconds = int(link.tenant["externalIdentifierConfiguration"][f"{kind}IdTimeToLiveInSeconds"])
     about = {"userId": link.user_id, "applicationId": link.application_id}
     await services.one_time_tokens.issue(

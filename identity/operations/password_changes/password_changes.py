@@ -312,7 +312,7 @@ async def require_current_password(
         raise failed_login_limits.too_many_attempts(attempt.wait_seconds)
     if not await user_passwords.is_correct(services, tenant, user, password):
         raise wrong_current_password()
-    await failed_login_limits.give_back(services, tenant, attempt)
+    await failed_login_limits.refund_attempt(services, tenant, attempt)
 
 
 def wrong_current_password() -> Invalid:

@@ -45,7 +45,7 @@ async def trust_device(
     for this application.
     """
     tenant_id, user_id = TenantId(tenant["id"]), UserId(user["id"])
-    seconds = _lifetime(tenant, application)
+    seconds = _lifetime_seconds(tenant, application)
     application_id = None if application is None else ApplicationId(application["id"])
     expires = later(call.now, seconds=seconds)
     known = None
@@ -86,7 +86,7 @@ def trust_token_use(services: Services, user: Document, token: str) -> OneTimeTo
     return services.one_time_tokens.use(TenantId(user["tenantId"]), _KIND, token)
 
 
-def _lifetime(tenant: Document, application: Document | None) -> int:
+def _lifetime_seconds(tenant: Document, application: Document | None) -> int:
     name = "twoFactorTrustIdTimeToLiveInSeconds"
     own = {} if application is None else application["externalIdentifierConfiguration"]
     return int(own.get(name) or tenant["externalIdentifierConfiguration"][name])

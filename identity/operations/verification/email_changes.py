@@ -20,21 +20,21 @@ from identity.operations.objects import crud
 from identity.operations.passwords import change_password_ids
 from identity.operations.sessions import session_termination
 from identity.operations.verification import verification_codes, verified_users
-from identity.operations.verification.verification_codes import Kind, OpenVerification
+from identity.operations.verification.verification_codes import OpenVerification, VerificationKind
 from identity.operations.verification.verified_users import UserVerification
 from identity.services import Services
 from identity.store.one_time_tokens import OneTimeToken, OneTimeTokenUse
 
-KIND: Final[Kind] = "emailVerification"
+KIND: Final[VerificationKind] = "emailVerification"
 REVOCATION: Final = "email-change-revocation"
 REVOCATION_SECONDS: Final = 72 * 3600
-"""How long the previous address can revoke a change."""
+"""The time in which the previous address can revoke a change."""
 
 _PASSWORDLESS: Final = "passwordless"
 
 
 def owner_of(user_id: str) -> str:
-    """The owner of the verification that completes a user's pending change."""
+    """Return the owner of the verification that completes a user's pending change."""
     return f"change {user_id}"
 
 
@@ -44,15 +44,15 @@ def is_change(token: OneTimeToken) -> bool:
 
 
 async def start(services: Services, tenant: Document, user: Document, email: str) -> OpenVerification:
-    """Hold a change of address as pending, in place of any earlier one. Raises Unavailable."""
-    about = {
+    """Store a pending change of address, replacing any earlier one. Raises Unavailable."""
+    details = {
         "userId": user["id"],
         "email": email,
         "previousEmail": user.get("email", ""),
         "revocations": _revocations(user),
     }
     strategy = tenant["emailConfiguration"]["verificationStrategy"]
-    return await verification_codes.start(services, tenant, KIND, owner_of(user["id"]), about, strategy)
+    return await verification_codes.start(services, tenant, KIND, owner_of(user["id"]), details, strategy)
 
 
 async def find_open(services: Services, user: Document) -> tuple[OpenVerification, str] | None:
@@ -79,7 +79,7 @@ async def complete(services: Services, call: Call, token: OneTimeToken, use: One
     except Duplicate as duplicate:
         await _report_duplicate(services, call, {**before, "email": email})
         raise NotFound(log_detail="another user has the new address") from duplicate
-    await _settle(services, call, before, user)
+    await _revoke_and_notify(services, call, before, user)
     return user
 
 
@@ -97,13 +97,13 @@ def _apply(call: Call, token: OneTimeToken, stored: Document) -> UserVerificatio
 async def issue_revocation(services: Services, user: Document) -> Secret:
     """Issue the token with which the user's present address can revoke a change of it."""
     verification = {name: user[name] for name in ("verified", "verifiedInstant") if name in user}
-    about = {
+    details = {
         "email": user["email"],
         "verification": verification,
         "verifiedReason": user["private"].get("verifiedReason"),
     }
     tenant_id = TenantId(user["tenantId"])
-    token = await services.one_time_tokens.issue(tenant_id, REVOCATION, user["id"], about, REVOCATION_SECONDS)
+    token = await services.one_time_tokens.issue(tenant_id, REVOCATION, user["id"], details, REVOCATION_SECONDS)
     assert token is not None
     return token
 
@@ -126,7 +126,7 @@ async def revoke(services: Services, call: Call, tenant_id: TenantId, token: str
     except Duplicate as duplicate:
         raise NotFound(log_detail="another user has the previous address") from duplicate
     await services.one_time_tokens.revoke_all(revocation.tenant_id, REVOCATION, revocation.owner)
-    await _settle(services, call, before, user)
+    await _revoke_and_notify(services, call, before, user)
 
 
 async def _restore(services: Services, call: Call, revocation: OneTimeToken, use: OneTimeTokenUse) -> Document:
@@ -152,26 +152,26 @@ async def _restore(services: Services, call: Call, revocation: OneTimeToken, use
 
 
 def _revocations(user: Document) -> int:
-    """How many changes of address were revoked so far."""
+    """Return the number of changes of address that were revoked."""
     return int(user["private"].get("emailChangeRevocations", 0))
 
 
 def _with_verified_email(stored: Document, email: str, call: Call) -> Document:
-    """The user with a verified address that inherits nothing from the previous one."""
+    """Return the user with a verified address that inherits nothing from the previous one."""
     user = {name: value for name, value in stored.items() if name != "verifiedInstant"}
     return user_rules.with_verified_reason({**user, "email": email}, "Completed", call.now)
 
 
-def _restored(stored: Document, about: Document) -> Document:
+def _restored(stored: Document, details: Document) -> Document:
     user = {name: value for name, value in stored.items() if name not in {"verified", "verifiedInstant"}}
     private = {name: value for name, value in stored["private"].items() if name != "verifiedReason"}
-    if about["verifiedReason"] is not None:
-        private["verifiedReason"] = about["verifiedReason"]
-    return {**user, **about["verification"], "email": about["email"], "private": private}
+    if details["verifiedReason"] is not None:
+        private["verifiedReason"] = details["verifiedReason"]
+    return {**user, **details["verification"], "email": details["email"], "private": private}
 
 
-async def _settle(services: Services, call: Call, before: Document, user: Document) -> None:
-    """After the commit: invalidate what was sent to the replaced address and send the configured notices."""
+async def _revoke_and_notify(services: Services, call: Call, before: Document, user: Document) -> None:
+    """After the commit: revoke what was sent to the replaced address, and send the configured notifications."""
     tenant_id, user_id = TenantId(user["tenantId"]), str(user["id"])
     for owner in (user_id, owner_of(user_id)):
         await verification_codes.revoke(services, tenant_id, KIND, owner)

@@ -23,7 +23,7 @@ from identity.operations.verification import (
     verification_codes,
     verified_login_ids,
 )
-from identity.operations.verification.verification_codes import Kind, OpenVerification
+from identity.operations.verification.verification_codes import OpenVerification, VerificationKind
 from identity.schemas import is_email
 from identity.services import Services
 from identity.store.mongo import Session
@@ -34,7 +34,7 @@ _START: Final = "api/identity-verify-start.request.json"
 _SEND: Final = "api/identity-verify-send.request.json"
 _COMPLETE: Final = "api/identity-verify-complete.request.json"
 
-_KINDS: Final[dict[str, Kind]] = {"email": "emailVerification", "phoneNumber": "phoneVerification"}
+_KINDS: Final[dict[str, VerificationKind]] = {"email": "emailVerification", "phoneNumber": "phoneVerification"}
 _MUST_EXIST: Final = "mustExist"
 
 
@@ -43,7 +43,7 @@ class OpenIdentityVerification:
     """An open verification: the token of its id, and the user, if there is one."""
 
     token: OneTimeToken
-    kind: Kind
+    kind: VerificationKind
     login_id_type: str
     user: Document | None
 

@@ -19,10 +19,10 @@ from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.one_time_tokens import OneTimeToken, OneTimeTokenUse
 
-Kind = Literal["emailVerification", "phoneVerification", "registrationVerification"]
+VerificationKind = Literal["emailVerification", "phoneVerification", "registrationVerification"]
 
 FORM_FIELD: Final = "FormField"
-_TRIES: Final = 5
+_MAXIMUM_ATTEMPTS: Final = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class OpenVerification:
 
 
 async def start(
-    services: Services, tenant: Document, kind: Kind, owner: str, document: Document, strategy: str
+    services: Services, tenant: Document, kind: VerificationKind, owner: str, document: Document, strategy: str
 ) -> OpenVerification:
     """Start a verification, replacing any other of this kind. Raises Unavailable when every id is in use."""
     settings, tenant_id = tenant["externalIdentifierConfiguration"], TenantId(tenant["id"])
@@ -65,7 +65,7 @@ async def start(
 
 
 async def reuse_or_start(
-    services: Services, tenant: Document, kind: Kind, owner: str, document: Document, strategy: str
+    services: Services, tenant: Document, kind: VerificationKind, owner: str, document: Document, strategy: str
 ) -> OpenVerification:
     """Return the open verification with an extended lifetime, or start a new one. Raises as `start` does.
 
@@ -84,7 +84,9 @@ async def reuse_or_start(
     return await start(services, tenant, kind, owner, document, strategy)
 
 
-async def find_open(services: Services, tenant_id: TenantId, kind: Kind, owner: str) -> OpenVerification | None:
+async def find_open(
+    services: Services, tenant_id: TenantId, kind: VerificationKind, owner: str
+) -> OpenVerification | None:
     """Return the verification that the owner can complete now, or None."""
     verification = await services.open_verifications.find(tenant_id, kind, owner)
     if verification is None or await services.one_time_tokens.find(tenant_id, kind, verification["id"]) is None:
@@ -95,7 +97,11 @@ async def find_open(services: Services, tenant_id: TenantId, kind: Kind, owner: 
 
 
 async def verify_code(
-    services: Services, tenant_id: TenantId | None, kind: Kind, verification_id: str, one_time_code: str | None
+    services: Services,
+    tenant_id: TenantId | None,
+    kind: VerificationKind,
+    verification_id: str,
+    one_time_code: str | None,
 ) -> OneTimeToken:
     """Verify an id and its code, if it has one; return its token. Only an attempt is consumed.
 
@@ -109,14 +115,17 @@ async def verify_code(
         return token
     if one_time_code is None:
         raise Invalid.field("missing", "oneTimeCode", "You must specify the [oneTimeCode] property.")
-    if await services.one_time_tokens.find_counting_attempt(tenant_id, kind, verification_id, _TRIES) is None:
+    if (
+        await services.one_time_tokens.find_counting_attempt(tenant_id, kind, verification_id, _MAXIMUM_ATTEMPTS)
+        is None
+    ):
         raise NotFound(log_detail=f"too many codes for a {kind}")
     await code_attempt_limits.count_attempt(services, token.tenant_id, kind, token.owner)
     # Generated codes have no lower-case letters, but users may enter them.
     candidates = [fingerprint(form) for form in (one_time_code, one_time_code.upper())]
     if not any(same_secret(one, token.document["code"]) for one in candidates):
         raise Invalid.field("invalid", "oneTimeCode", "The [oneTimeCode] is not the one that was sent.")
-    await code_attempt_limits.give_back(services, token.tenant_id, kind, token.owner)
+    await code_attempt_limits.refund_attempt(services, token.tenant_id, kind, token.owner)
     return token
 
 
@@ -134,7 +143,7 @@ async def consume_and_replace(
     await services.users.replace(TenantId(stored["tenantId"]), user, stored["lastUpdateInstant"], session)
 
 
-async def revoke(services: Services, tenant_id: TenantId, kind: Kind, owner: str) -> None:
+async def revoke(services: Services, tenant_id: TenantId, kind: VerificationKind, owner: str) -> None:
     """Revoke the owner's verification of this kind, because it was completed or no longer applies."""
     await services.one_time_tokens.revoke_all(tenant_id, kind, owner)
     await services.open_verifications.delete(tenant_id, kind, owner)

@@ -10,7 +10,7 @@ from identity.errors import FieldError, Invalid, InvalidRequest, NotFound, Webho
 from identity.operations.pages import verification_links
 from identity.operations.pages.verification_links import VerificationLink
 from identity.operations.sessions import sso_sessions
-from identity.operations.verification.verification_codes import Kind
+from identity.operations.verification.verification_codes import VerificationKind
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import csrf
@@ -26,7 +26,7 @@ _VETOED: Final = "verify.vetoed"
 class _Verify(SelfServiceHandler):
     """What the pages of both kinds share."""
 
-    kind: Kind
+    kind: VerificationKind
     room: str
     """The first part of the paths."""
     words: str
