@@ -33,7 +33,7 @@ from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
 from identity.web import application as web
 from identity.web import http_server
-from identity.web.body_limits import LargeBodies
+from identity.web.body_limits import LargeBodyLimit
 from identity.workers import kickstart
 
 _log = structlog.get_logger(__name__)
@@ -77,7 +77,7 @@ class Service:
         for worker in self._parts.workers:
             await worker.start()
         if sockets:
-            self._server = http_server.serving(application, settings, LargeBodies(self.services))
+            self._server = http_server.serving(application, settings, LargeBodyLimit(self.services))
             self._server.add_sockets(sockets)
             # After the port is open, in a thread: it takes longer than the rest of a start with the stores outside.
             self._compiling = asyncio.create_task(asyncio.to_thread(self.services.schemas.compile_all))
@@ -109,7 +109,7 @@ class Service:
         await bootstrap.ensure(self.services, wiring.own_call(self.services.clock, self.base_url))
         if self._source is None:
             return
-        local = http_server.serving(application, self.services.config.server, LargeBodies(self.services))
+        local = http_server.serving(application, self.services.config.server, LargeBodyLimit(self.services))
         sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
         local.add_sockets(sockets)
         try:

@@ -53,7 +53,7 @@ from identity.web.api import (
     webhooks,
 )
 from identity.web.base_handlers import BaseHandler, Route, UnknownPathHandler
-from identity.web.client_address import AddressBook
+from identity.web.client_address import ClientAddresses
 from identity.web.hosted import landing_page
 from identity.web.in_flight import InFlight
 from identity.web.oauth2 import (
@@ -103,10 +103,10 @@ _PROTOCOL = (
     device_pages,
     hosted_backend,
 )
-"""What is asked for most comes first: routes are tried in order."""
+"""Ordered by traffic: routes are matched in order."""
 
-_BEFORE_THE_TABLE = (webhooks, webhook_event_logs)
-"""What has a path that a declared resource's pattern would match as well."""
+_BEFORE_RESOURCES = (webhooks, webhook_event_logs)
+"""Modules with paths that the pattern of a declared resource matches as well."""
 
 _API = (
     identity_provider_links,
@@ -161,10 +161,10 @@ _PAGES = (
 
 
 def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
-    """Every route of the service, in the order in which they are tried."""
+    """Return every route of the service, in the order in which they are matched."""
     found = [
         *_of(_PROTOCOL),
-        *_of(_BEFORE_THE_TABLE),
+        *_of(_BEFORE_RESOURCES),
         *crud.routes(*resources.RESOURCES),
         *_of(_API),
         *system.routes(registry),
@@ -181,9 +181,9 @@ def _of(modules: Sequence[ModuleType]) -> Iterator[Route]:
 def application(
     services: Services, registry: prometheus_client.CollectorRegistry, in_flight: InFlight
 ) -> tornado.web.Application:
-    """The application that answers for these services."""
+    """Return the Tornado application over the services."""
     settings = services.config.server
-    addresses = AddressBook(settings.trusted_proxies, settings.base_url)
+    addresses = ClientAddresses(settings.trusted_proxies, settings.base_url)
     common = {"services": services, "addresses": addresses, "in_flight": in_flight}
     rules = [
         (route.pattern, route.handler, {**common, "template": route.template, **route.arguments})
@@ -198,8 +198,8 @@ def application(
     )
 
 
-_NO_FAULT = frozenset({501, 508})
-"""What anybody can bring about by what they send."""
+_CLIENT_FAULTS = frozenset({501, 508})
+"""Server errors that clients cause by what they send."""
 
 
 class _RequestLog:
@@ -222,8 +222,8 @@ class _RequestLog:
         count, times = self._metrics(template, method, status)
         count.inc()
         times.observe(seconds)
-        is_fault = status >= 500 and status not in _NO_FAULT
-        # Most lines are not wanted, and making one costs as much as counting and timing the request.
+        is_fault = status >= 500 and status not in _CLIENT_FAULTS
+        # Formatting a line costs as much as counting and timing the request.
         if is_fault or _is_debugging(logging.DEBUG):
             log = _log.error if is_fault else _log.debug
             ms, request_id = round(seconds * 1000, 1), getattr(handler, "request_id", None)

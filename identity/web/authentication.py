@@ -1,4 +1,4 @@
-"""From a request's Authorization header to its caller, and from caller and header to the tenant."""
+"""Authenticate the caller of a request by its Authorization header, and resolve the tenant of the call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OTHER_SCHEMES = frozenset({"basic", "bearer", "dpop", "jwt"})
 _BASIC_ENDPOINTS = frozenset({"/api/prometheus/metrics", "/api/status"})
 
 
-async def caller(
+async def authenticate(
     services: Services,
     authorization: str,
     origin: Origin,
@@ -35,11 +35,14 @@ async def caller(
     key_manager: bool,
     optional: bool,
 ) -> Caller:
-    """The API key behind a request. Raises Unauthorized unless it is valid here, from this address, for this call.
+    """Return the caller of a request.
 
-    After too many different unknown keys from a network, Unavailable is raised for further unknown keys and for
-    guessable keys that were not used from there before. Keys with enough entropy are never refused for that: no number
-    of guesses finds them. With `optional` a request without credentials is Nobody's; a bad key is still refused.
+    With `optional` a request without credentials has an anonymous caller; an invalid key is still refused.
+
+    Raises:
+        Unauthorized: the API key is missing, unknown, expired, or not valid for this address or call.
+        Unavailable: too many different unknown keys came from the network, and the key is unknown, or is guessable and
+            was not used from there before. Keys with enough entropy are exempt, because they cannot be guessed.
     """
     text = _presented_key(authorization, endpoint)
     if not text:
@@ -60,25 +63,27 @@ async def caller(
     return ApiKeyCaller(api_key)
 
 
-async def recognized(
+async def find_caller(
     services: Services, authorization: str, origin: Origin, now: Instant, endpoint: str, method: str, header: str | None
 ) -> Caller:
-    """The API key behind a request to a public route; Nobody unless it is valid for this call.
+    """Return the caller of a public route: an API key that is valid for the call, or else an anonymous caller.
 
-    Such a route never required a key, and clients may send anything in the Authorization header.
+    The route requires no key, so that clients may send anything in the Authorization header.
     """
     if authorization.strip().partition(" ")[0].lower() in _OTHER_SCHEMES:
         return AnonymousCaller()
     try:
-        found = await caller(services, authorization, origin, now, endpoint, method, key_manager=False, optional=True)
-        await named_tenant(services, found, header)
+        found = await authenticate(
+            services, authorization, origin, now, endpoint, method, key_manager=False, optional=True
+        )
+        await find_named_tenant_id(services, found, header)
     except (Unauthorized, Unavailable, Invalid):
         return AnonymousCaller()
     return found
 
 
 async def may_call(services: Services, authorization: str, now: Instant, endpoint: str, method: str) -> bool:
-    """Whether a request comes with an API key that is good for this call, as far as its head tells: not from where."""
+    """Return whether the API key of a request may make the call; its address is not checked."""
     api_key = await services.api_keys.find_by_key(authorization.strip()) if authorization.strip() else None
     try:
         if api_key is not None:
@@ -89,20 +94,20 @@ async def may_call(services: Services, authorization: str, now: Instant, endpoin
     return api_key is not None
 
 
-async def tenant(services: Services, caller: Caller, header: str | None) -> TenantId | None:
-    """The tenant of a call: as named, else the only one there is, else None. Raises as `named_tenant` does."""
-    named = await named_tenant(services, caller, header)
+async def find_tenant_id(services: Services, caller: Caller, header: str | None) -> TenantId | None:
+    """Return the tenant that a call names, or else the only one there is. Raises as `find_named_tenant_id`."""
+    named = await find_named_tenant_id(services, caller, header)
     if named is not None:
         return named
     every = [one for one in await services.tenants.list_cached(None, "all", {}) if one["state"] != DELETED]
     return TenantId(every[0]["id"]) if len(every) == 1 else None
 
 
-async def named_tenant(services: Services, caller: Caller, header: str | None) -> TenantId | None:
-    """The tenant that a call names: the key's, else the header's, else None.
+async def find_named_tenant_id(services: Services, caller: Caller, header: str | None) -> TenantId | None:
+    """Return the tenant of the API key, or else that of the header.
 
-    Raises Unauthorized when the header names another tenant than the key's, Invalid when it names none that exists.
-    A tenant that is being deleted exists no more.
+    Raises Unauthorized if the header differs from the tenant of the key, and Invalid if it names no existing tenant.
+    A tenant that is being deleted counts as missing.
     """
     named = parse_id(header.strip()) if header else None
     if caller.tenant_id is not None:
@@ -135,7 +140,7 @@ def _presented_key(authorization: str, endpoint: str) -> str:
 
 
 async def _count_unknown(services: Services, text: str, origin: Origin) -> None:
-    """Count an unknown key against its network. Raises Unavailable after too many; not counted while Redis is away."""
+    """Count an unknown key of a network, unless Redis is unavailable. Raises Unavailable after too many."""
     try:
         wait_seconds = await services.failed_api_keys.add(_network(origin), services.api_keys.fingerprint(text))
     except OUTAGES as error:
@@ -163,7 +168,7 @@ def _require_live(api_key: Document, now: Instant) -> None:
 def _require_permission(api_key: Document, endpoint: str, method: str, *, key_manager: bool) -> None:
     if key_manager:
         if not api_key["keyManager"]:
-            raise Unauthorized(log_detail=f"the API key {api_key['id']} is no key manager")
+            raise Unauthorized(log_detail=f"the API key {api_key['id']} is not a key manager")
         return
     if api_key.get("tenantId") is not None and permissions.is_global_only(endpoint, method):
         raise Unauthorized(

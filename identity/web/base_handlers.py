@@ -1,4 +1,4 @@
-"""The handler families: authenticate, find the tenant, parse, validate, call, render.
+"""Base handlers: authenticate, resolve the tenant, parse, validate, call the operation, render the response.
 
 A route is a path template and a handler class, whose methods are declared by `@endpoint`.
 """
@@ -23,7 +23,7 @@ from identity.permissions import endpoint_of
 from identity.services import Services
 from identity.store.outages import OUTAGES
 from identity.web import authentication, cross_origin, method_override
-from identity.web.client_address import AddressBook
+from identity.web.client_address import ClientAddresses
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Endpoint, Method, Parameters, Reply, Tenancy
 from identity.web.error_bodies import errors_body
@@ -43,12 +43,12 @@ _OTHER_SCHEMES: Mapping[Access, Collection[str]] = {
     Access.CLIENT_OR_KEY: {"basic"},
     Access.KEY_OR_BEARER: {"bearer", "jwt"},
 }
-"""Where an Authorization header may be something else than an API key: by which schemes it is."""
+"""The schemes of an Authorization header that is not an API key."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Route:
-    """A path template such as `/api/webhook/{webhookId}`, its handler class, and what the handler is given."""
+    """A path template such as `/api/webhook/{webhookId}`, its handler class, and the arguments of the handler."""
 
     template: str
     handler: type[BaseHandler]
@@ -56,24 +56,24 @@ class Route:
 
     @property
     def pattern(self) -> str:
-        """The regular expression of the template; a trailing slash is let through."""
+        """The regular expression of the template; it allows a trailing slash."""
         return re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.template) + "/?"
 
 
 class BaseHandler(RequestReader, ResponseWriter):
-    """What every handler shares; the families differ in how they read bodies and render errors."""
+    """Shared by all handlers; subclasses differ in how they read bodies and render errors."""
 
     services: Services
     caller: Caller
     cross_origin: ClassVar[CrossOriginAccess] = CrossOriginAccess.CONFIGURED
-    takes_proof: ClassVar[bool] = False
+    accepts_dpop_proof: ClassVar[bool] = False
 
     def initialize(
-        self, *, services: Services, addresses: AddressBook, in_flight: InFlight, template: str, **arguments: Any
+        self, *, services: Services, addresses: ClientAddresses, in_flight: InFlight, template: str, **arguments: Any
     ) -> None:
-        """Take what the application hands to every handler."""
+        """Store the arguments of the application and of the route."""
         self.services, self.addresses, self.in_flight, self.template = services, addresses, in_flight, template
-        # Names a request in the logs and nothing else: it may be guessed, and must not cost a system call.
+        # Identifies a request in the logs only, so that it may be guessable and needs no system call.
         self.request_id = f"{random.getrandbits(128):032x}"
         self.event_info: Document = {}
         self.caller = AnonymousCaller()
@@ -89,42 +89,39 @@ class BaseHandler(RequestReader, ResponseWriter):
         return "GET" if self.request.method == "HEAD" else self.request.method or ""
 
     async def head(self, **path: str) -> None:
-        """Answer as GET does; Tornado sends the headers alone."""
+        """Handle as GET; Tornado sends the headers alone."""
         answer = self.get(**path)
         if answer is not None:
             await answer
 
     def prepare(self) -> Awaitable[None] | None:
-        """Judge a request that a page of another site may have made; others pass without a pause.
-
-        One that a delivery of ours has brought about is refused: its events would be delivered, and so on for ever.
-        """
+        """Refuse requests of an endless loop of webhook deliveries, and check cross-origin requests."""
         if self.request_context.is_endless(self.request_id):
             error = LoopDetected("The request was brought about by deliveries of events that would have no end.")
             self.send(Reply(errors_body(error), error.status))
             return None
-        if "Origin" not in self.request.headers or self.cross_origin in cross_origin.SELF_JUDGED:
+        if "Origin" not in self.request.headers or self.cross_origin in cross_origin.CHECKED_BY_ROUTE:
             return None
-        return self.judge_origin()
+        return self.check_origin()
 
-    async def judge_origin(self) -> None:
-        """Refuse the request, answer it if it is a preflight, or let it go on with the headers for its answer."""
-        verdict = await cross_origin.judge(
+    async def check_origin(self) -> None:
+        """Refuse a cross-origin request, respond to a preflight, or continue with the CORS headers."""
+        decision = await cross_origin.decide(
             self.services, self.cross_origin, self.request, self.addresses.base_url(self.request), self.origin
         )
-        self.cross_origin_headers = verdict.headers
-        for name, value in verdict.headers.items():
+        self.cross_origin_headers = decision.headers
+        for name, value in decision.headers.items():
             self.set_header(name, value)
-        if verdict.status is not None:
-            self.send(Reply(status=verdict.status, reason=verdict.reason))
+        if decision.status is not None:
+            self.send(Reply(status=decision.status, reason=decision.reason))
 
     async def run(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
-        """One request from its headers to its reply, with every failure rendered by the family."""
+        """Handle one request, and render its reply or its failure."""
         with self.in_flight:
             await self.run_counted(declared, method, path)
 
     async def run_counted(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
-        """As `run`, inside the count of requests in flight."""
+        """Handle a request that is counted as in flight."""
         try:
             reply = await self.answer(declared, method, path)
         except ServiceError as error:
@@ -133,9 +130,11 @@ class BaseHandler(RequestReader, ResponseWriter):
         except tornado.web.HTTPError:
             raise
         except OUTAGES as error:
-            _log.warning("a store is away", request_id=self.request_id, route=self.template, error=type(error).__name__)
+            _log.warning(
+                "a store is unavailable", request_id=self.request_id, route=self.template, error=type(error).__name__
+            )
             self.refuse(Unavailable("The service cannot answer this request now. Try again."))
-        except Exception:  # noqa: BLE001 (logged whole, and answered with nothing of it)
+        except Exception:  # noqa: BLE001 (logged in full; the response has no details)
             _log.exception("request failed", request_id=self.request_id, route=self.template)
             self.fail()
         else:
@@ -145,30 +144,30 @@ class BaseHandler(RequestReader, ResponseWriter):
                 await self.send_pieces(reply.pieces, reply.headers)
 
     async def answer(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> Reply:
-        """Authenticate, find the tenant, read the body, call."""
+        """Authenticate, resolve the tenant, read the body, and call the method."""
         self.declared = declared
         call = await self.open_call(declared)
         self.caller = call.caller
         features.require(self.services, self.feature(declared))
         reply = await method(call, **self.path_ids(path), **self.read_body(declared))
-        await self.performed(call, reply)
+        await self.audit(call, reply)
         return reply
 
     def read_body(self, declared: Endpoint) -> dict[str, Any]:
-        """What the method is handed of the body. Raises Invalid."""
+        """Return the body argument of the method, if it has one. Raises Invalid."""
         if declared.raw_body:
             return {"body": self.json_object()}
         if declared.body is not None:
             return {"body": self.services.schemas[declared.body].read(self.json_object())}
         if self.request.method == "DELETE":
-            self.optional_body()  # not all look at it, but what there is must be JSON, and may tell of the origin
+            self.optional_body()  # for its `eventInfo`; a body that is present must be JSON
         return {}
 
-    async def performed(self, call: Call, reply: Reply) -> None:
-        """What a family does after a call that was not refused."""
+    async def audit(self, call: Call, reply: Reply) -> None:
+        """Record a successful call in the audit log, if the subclass does so."""
 
     async def open_call(self, declared: Endpoint) -> Call:
-        """The call, with its caller and tenant. Raises Unauthorized, and Invalid for an unknown tenant."""
+        """Return the call with its caller and tenant. Raises Unauthorized, and Invalid for an unknown tenant."""
         now = self.services.clock.now()
         if not self.services.system.is_fresh:
             await self.services.system.refresh()
@@ -177,26 +176,30 @@ class BaseHandler(RequestReader, ResponseWriter):
         authorization = self.request.headers.get("Authorization", "")
         header = self.request.headers.get("X-FusionAuth-TenantId")
         if declared.access in _KEYED or _is_key(declared.access, authorization):
-            self.caller = await authentication.caller(
+            self.caller = await authentication.authenticate(
                 self.services, authorization, origin, now, endpoint_of(self.template), method,
                 key_manager=declared.access is Access.KEY_MANAGER, optional=declared.access is Access.OPTIONAL_KEY,
             )  # fmt: skip
         elif declared.access is Access.RECOGNIZED_KEY:
-            self.caller = await authentication.recognized(
+            self.caller = await authentication.find_caller(
                 self.services, authorization, origin, now, endpoint_of(self.template), method, header
             )
         call = Call(None, self.caller, now, origin, self.event_info)
         if declared.tenancy is Tenancy.BY_OPERATION:
             return call
-        find = authentication.named_tenant if declared.tenancy is Tenancy.AS_NAMED else authentication.tenant
+        find = (
+            authentication.find_named_tenant_id
+            if declared.tenancy is Tenancy.AS_NAMED
+            else authentication.find_tenant_id
+        )
         return dataclasses.replace(call, tenant_id=await find(self.services, self.caller, header))
 
     def feature(self, declared: Endpoint) -> str | None:
-        """The feature of `license.features` that this method belongs to."""
+        """Return the feature of `license.features` that enables the method."""
         return declared.feature
 
     def origin(self) -> Origin:
-        """Where the request came from."""
+        """Return the origin of the request."""
         return Origin(
             self.addresses.client_address(self.request, self.services.system.settings.trusted_proxies),
             self.request.headers.get("User-Agent", "")[:512],
@@ -207,7 +210,7 @@ class BaseHandler(RequestReader, ResponseWriter):
         )
 
     def log_refusal(self, status: int, reason: str) -> None:
-        """Log why a request was refused without a body, at debug level for what is routinely not found."""
+        """Log the reason of a refusal without a body; 404 and 405 at debug level."""
         if status not in _REFUSALS:
             return
         log = _log.debug if status in _ROUTINE else _log.info
@@ -224,22 +227,22 @@ class BaseHandler(RequestReader, ResponseWriter):
         )
 
     def on_finish(self) -> None:
-        """The answer is out."""
+        """End the span of the request."""
         self.request_context.end(self.get_status(), self.request_id)
 
     def data_received(self, chunk: bytes) -> None:
-        """Bodies are read whole, within `server.max_body_bytes`."""
+        """Ignore chunks: bodies are read as a whole, up to `server.max_body_bytes`."""
 
 
 def refusal_reason(error: ServiceError | None) -> str:
-    """What the log says of a refusal; it holds no secret."""
+    """Return the log text of a refusal, which holds no secrets."""
     if error is None:
         return "unknown"
     return error.log_detail or error.message or type(error).__name__
 
 
 def _is_key(access: Access, authorization: str) -> bool:
-    """Whether a header that may hold the credentials of a client, or an access token, holds something else."""
+    """Return whether a header that may hold client credentials or an access token holds an API key."""
     scheme = authorization.strip().partition(" ")[0].lower()
     return bool(scheme) and scheme not in _OTHER_SCHEMES.get(access, {scheme})
 
@@ -256,53 +259,53 @@ class ApiHandler(BaseHandler):
         super().initialize(**arguments)
 
     def query(self) -> Parameters:
-        """The query parameters; `null`, which clients send for values that are not set, counts as absent."""
+        """Return the query parameters; `null`, which clients send for unset values, counts as absent."""
         query = super().query()
         for name in [name for name, value in query.items() if value == _NULL]:
             del query[name]
         return query
 
     def texts(self, name: str) -> list[str]:
-        """Every value of a repeatable query parameter but `null`."""
+        """Return every value of a repeatable query parameter except `null`."""
         return [text for text in super().texts(name) if text != _NULL]
 
-    async def performed(self, call: Call, reply: Reply) -> None:
-        """Write a row of the audit log, where the operator asks for that."""
+    async def audit(self, call: Call, reply: Reply) -> None:
+        """Write a row of the audit log, if `audit.api_writes` is on."""
         method = self.method
         if self.services.config.audit.api_writes and method != "GET" and isinstance(call.caller, ApiKeyCaller):
             endpoint = endpoint_of(self.template)
-            # An id that is no UUID is a secret, such as that of a change of password.
+            # An id that is not a UUID is a secret, such as a change password id.
             path = self.request.path if self.uuid_paths else self.named(self.template)
             flags = {name: value for name, value in self.query().items() if value in {"true", "false"}}
             write = audited_writes.ApiWrite(method, endpoint, path, flags, reply.status)
             await audited_writes.record(self.services, call, call.caller, write)
 
     def request_schema(self) -> str | None:
-        """The schema of the JSON body, by its name in schemas/; None where the endpoint declares none."""
+        """Return the name of the schema of the JSON body; None if the endpoint declares none."""
         name = self.declared.body or self.declared.takes
         name = None if name is None else name.format(**vars(self))
         return name if name is not None and name.startswith("api/") else None
 
     def ignored_members(self) -> list[request_members.Path]:
-        """The members of the JSON body that the schema does not name."""
+        """Return the members of the JSON body that its schema does not have."""
         name = None if self.json_request is None else self.request_schema()
         return [] if name is None else request_members.ignored(self.services.schemas[name].schema, self.json_request)
 
     def send(self, reply: Reply) -> None:
-        """Name the members of the request that had no effect."""
+        """Send a reply that names the members of the request that had no effect."""
         if ignored := self.ignored_members():
             self.set_header(request_members.HEADER, request_members.listed(ignored))
         super().send(reply)
 
     def refuse(self, error: ServiceError) -> None:
-        """The Errors JSON for 400, 413, 503, 504, 508 and 512; an empty body for the rest."""
+        """Send the Errors JSON for 400, 413, 503, 504, 508 and 512, and an empty body otherwise."""
         if isinstance(error, Invalid):
             error = request_members.with_suggestions(error, self.ignored_members())
         headers = {"Allow": self.allow()} if error.status == MethodNotAllowed.status else {}
         self.send(Reply(errors_body(error), error.status, headers))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """As elsewhere, but 400 always has an Errors body, because clients read one."""
+        """Render Tornado's own errors; 400 always has an Errors body, because clients read one."""
         if status_code != Invalid.status:
             super().write_error(status_code, **kwargs)
         elif self.content_type().startswith(("multipart/", "application/x-www-form-urlencoded")):
@@ -312,10 +315,10 @@ class ApiHandler(BaseHandler):
 
 
 class UnknownPathHandler(BaseHandler):
-    """What no route matches."""
+    """Handles requests that no route matches."""
 
     SUPPORTED_METHODS = ("GET", "HEAD", "POST", "DELETE", "PATCH", "PUT", "OPTIONS")
 
     async def prepare(self) -> None:
-        """404, empty, whatever the method."""
+        """Respond with 404 and an empty body, for every method."""
         self.send(Reply(status=NotFound.status, reason="no route has this path"))

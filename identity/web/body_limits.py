@@ -1,7 +1,7 @@
-"""Which requests may bring a larger body than others: imports, by API keys that may make one, one at a time.
+"""Limits of request bodies: imports may be larger, with an API key that may make them, and one at a time.
 
-Who has no key cannot make the service take in a hundred megabytes, and who has one waits for the others that do: the
-next body is not read before the last one was worked through.
+Callers without a key cannot make the service buffer a hundred megabytes, and the next large body is read only after
+the last one was processed.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from identity.web import authentication
 
 PATHS: Final = frozenset({"/api/user/import", "/api/user/refresh-token/import"})
 BODY_SECONDS: Final = 300
-"""How long a large body may take to come in."""
+"""The time in which a large body must arrive."""
 
 
-class LargeBodies:
-    """The limits of this process; what is within `ordinary_bytes` needs no leave."""
+class LargeBodyLimit:
+    """The limit of large bodies in this process; bodies up to `ordinary_bytes` are not concerned."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self.ordinary_bytes = services.config.server.max_body_bytes
         self.bytes = max(self.ordinary_bytes, services.config.server.max_import_bytes)
-        self._place = asyncio.Semaphore(1)
+        self._slot = asyncio.Semaphore(1)
 
-    def wants(self, start_line: RequestStartLine, headers: HTTPHeaders) -> bool:
-        """Whether a request is of a kind that may be large, and is, or does not say how large it is."""
+    def applies_to(self, start_line: RequestStartLine, headers: HTTPHeaders) -> bool:
+        """Return whether a request may have a large body, and has one or states no length."""
         if start_line.method != "POST" or start_line.path.partition("?")[0].rstrip("/") not in PATHS:
             return False
         length = headers.get("Content-Length", "")
         return not length.isdecimal() or self.ordinary_bytes < int(length[:19])
 
-    async def enter(self, start_line: RequestStartLine, headers: HTTPHeaders) -> Callable[[], None] | None:
-        """Wait for the place of a large body; answers what gives it back, or None for who may not have it."""
+    async def acquire(self, start_line: RequestStartLine, headers: HTTPHeaders) -> Callable[[], None] | None:
+        """Wait for the slot of a large body; return its release, or None for a caller without permission."""
         authorization, now = headers.get("Authorization", ""), self._services.clock.now()
         endpoint = start_line.path.partition("?")[0].rstrip("/")
         try:
@@ -46,13 +46,13 @@ class LargeBodies:
                 return None
         except OUTAGES:
             return None
-        await self._place.acquire()
-        is_left = False
+        await self._slot.acquire()
+        is_released = False
 
-        def leave() -> None:
-            nonlocal is_left
-            if not is_left:
-                is_left = True
-                self._place.release()
+        def release() -> None:
+            nonlocal is_released
+            if not is_released:
+                is_released = True
+                self._slot.release()
 
-        return leave
+        return release

@@ -1,4 +1,4 @@
-"""Who is really calling, and under which address they see us: forwarded headers count only from trusted proxies."""
+"""Client addresses and base URLs behind proxies: forwarded headers count only from trusted proxies."""
 
 from __future__ import annotations
 
@@ -11,30 +11,29 @@ from tornado.httputil import HTTPServerRequest
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_REMEMBERED = 4096
+_CACHE_SIZE = 4096
 _LONGEST = 80
-"""An IPv6 address with brackets, zone and port; what is longer is no address, and is not remembered."""
+"""An IPv6 address with brackets, zone and port; longer texts are no addresses and are not cached."""
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(:[0-9]{1,5})?")
 
 
-# Nobody's address: no trusted proxy has it, and no access list names it but by its default.
+# Matches no trusted proxy, and no entry of an access list except its default.
 _UNKNOWN = str(ipaddress.IPv4Address(0))
 
 
-class AddressBook:
+class ClientAddresses:
     """Resolves client addresses and base URLs under the configured proxies."""
 
     def __init__(self, trusted_proxies: Sequence[Network], base_url: str | None) -> None:
-        # The same few proxies and clients come again and again; what is remembered is bounded.
-        self._is_trusted = functools.lru_cache(_REMEMBERED)(functools.partial(_is_among, tuple(trusted_proxies)))
+        self._is_trusted = functools.lru_cache(_CACHE_SIZE)(functools.partial(_is_among, tuple(trusted_proxies)))
         self._base_url = base_url.rstrip("/") if base_url else None
 
     def client_address(self, request: HTTPServerRequest, listed: tuple[Network, ...] | None = None) -> str:
-        """The right-most address that is not one of our proxies (attack: a client may write any X-Forwarded-For).
+        """Return the right-most address that is not one of our proxies: clients can forge the others.
 
-        Where proxies are `listed`, a hop must be among them as well to be passed over. Who hands us the request is
-        judged by the deployment alone.
+        Where proxies are `listed`, a hop must be among them as well to be skipped; the peer of the connection is
+        checked against the configured proxies only.
         """
         peer = _canonical(request.remote_ip or "") or _UNKNOWN
         if not self._is_trusted(peer):
@@ -51,7 +50,7 @@ class AddressBook:
         return client
 
     def base_url(self, request: HTTPServerRequest) -> str:
-        """The configured base URL; without one, the scheme and host of the request, as a trusted proxy reports them."""
+        """Return the configured base URL, or else scheme and host of the request, as a trusted proxy reports them."""
         if self._base_url is not None:
             return self._base_url
         scheme, host = request.protocol, request.host
@@ -74,7 +73,7 @@ def _canonical(text: str) -> str | None:
     return _parsed(text) if len(text) <= _LONGEST else None
 
 
-@functools.lru_cache(_REMEMBERED)
+@functools.lru_cache(_CACHE_SIZE)
 def _parsed(text: str) -> str | None:
     text = text.strip().strip('"')
     if text.startswith("[") and "]" in text:

@@ -1,4 +1,4 @@
-"""Requests that a browser makes for a page of another site: who may make them, and what the browser is told."""
+"""Cross-origin requests of browsers: which are allowed, and the CORS headers of their responses."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from identity.operations.objects import event_logs
 from identity.services import Services
 
 OPEN_HEADERS: Mapping[str, str] = {"Access-Control-Allow-Origin": cors.ANY}
-"""For what is public anyway: scripts of other origins discover and verify, too."""
+"""For public resources, which scripts of any origin may read."""
 
 _OPEN_PREFLIGHT = {**OPEN_HEADERS, "Access-Control-Allow-Methods": "GET", "Access-Control-Max-Age": "1800"}
 
 
 class CrossOriginAccess(enum.Enum):
-    """What pages of other sites may do with a route.
+    """The access of other origins to a route.
 
-    CONFIGURED: what the system configuration says. OPEN: anybody may read it. BY_PAGE: it is a page, which answers
-    forms and links of other sites by rules of its own, and which no script of theirs may read. BY_APPLICATION: scripts
-    of the origins of an application, which the operation knows and checks.
+    CONFIGURED: as the system configuration allows. OPEN: scripts of any origin may read it. BY_PAGE: a page that checks
+    forms and links of other sites itself, and that their scripts may not read. BY_APPLICATION: scripts of the origins
+    of an application, which the operation checks.
     """
 
     CONFIGURED = "configured"
@@ -35,64 +35,68 @@ class CrossOriginAccess(enum.Enum):
     BY_APPLICATION = "by application"
 
 
-SELF_JUDGED = frozenset({CrossOriginAccess.BY_PAGE, CrossOriginAccess.BY_APPLICATION})
-"""Where the route itself judges cross-origin requests."""
+CHECKED_BY_ROUTE = frozenset({CrossOriginAccess.BY_PAGE, CrossOriginAccess.BY_APPLICATION})
+"""The routes that check cross-origin requests themselves."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
-    """What becomes of a request: `status` None lets it go on, another ends it here, for the `reason` in the log."""
+class CorsDecision:
+    """Whether a request continues (`status` None) or ends with a status, for the `reason` in the log."""
 
     headers: Mapping[str, str]
     status: int | None = None
     reason: str = ""
 
 
-_GO_ON = Verdict({})
+_CONTINUE = CorsDecision({})
 
 
-async def judge(
+async def decide(
     services: Services,
     access: CrossOriginAccess,
     request: HTTPServerRequest,
     base_url: str,
     origin: Callable[[], Origin],
-) -> Verdict:
-    """The verdict on a request with an Origin header. `origin` tells where it came from, if that is of interest."""
-    asked = _asked(request)
+) -> CorsDecision:
+    """Decide about a request with an Origin header; `origin` returns its origin for the event log."""
+    request_origin = _read(request)
     if access is CrossOriginAccess.OPEN:
-        return Verdict(_OPEN_PREFLIGHT, 200) if asked.is_preflight else _GO_ON
-    if cors.is_same_host(asked.origin, base_url, request.host):
-        return _GO_ON
+        return CorsDecision(_OPEN_PREFLIGHT, 200) if request_origin.is_preflight else _CONTINUE
+    if cors.is_same_host(request_origin.origin, base_url, request.host):
+        return _CONTINUE
     if not services.system.is_fresh:
         await services.system.refresh()
     rules = services.system.settings.cors
     if not rules.enabled:
-        return _GO_ON
-    return await _judged(services, rules, asked, request.path, origin)
+        return _CONTINUE
+    return await _decide_by_rules(services, rules, request_origin, request.path, origin)
 
 
-async def _judged(
-    services: Services, rules: Cors, asked: CrossOrigin, path: str, origin: Callable[[], Origin]
-) -> Verdict:
-    outcome = rules.judge(asked)
+async def _decide_by_rules(
+    services: Services, rules: Cors, request_origin: CrossOrigin, path: str, origin: Callable[[], Origin]
+) -> CorsDecision:
+    outcome = rules.judge(request_origin)
     if not isinstance(outcome, Refused):
-        return Verdict(outcome, 200 if asked.is_preflight else None)
+        return CorsDecision(outcome, 200 if request_origin.is_preflight else None)
     if rules.debug:
-        what = "A preflight for" if asked.is_preflight else "The request"
-        message = f"{what} {asked.method[:20]} {path[:300]} was refused by the CORS configuration: {outcome.reason}."
+        what = "A preflight for" if request_origin.is_preflight else "The request"
+        message = (
+            f"{what} {request_origin.method[:20]} {path[:300]} was refused by the CORS configuration: {outcome.reason}."
+        )
         call = Call(None, AnonymousCaller(), services.clock.now(), origin())
         await event_logs.debug(services, call, services.default_tenant_id, "cors", message)
-    return Verdict({"Vary": "Origin"}, Forbidden.status, f"CORS configuration: {outcome.reason}")
+    return CorsDecision({"Vary": "Origin"}, Forbidden.status, f"CORS configuration: {outcome.reason}")
 
 
-def _asked(request: HTTPServerRequest) -> CrossOrigin:
-    """What the browser says; an origin that cannot be one stays as it is, and matches nothing."""
+def _read(request: HTTPServerRequest) -> CrossOrigin:
+    """Return the origin and method of a request; a malformed origin is kept unchanged and matches nothing."""
     headers = request.headers
     text = headers["Origin"]
     origin = "null" if text == cors.ANY else cors.canonical_origin(text) or text
-    wanted = headers.get("Access-Control-Request-Method")
-    if request.method == "OPTIONS" and wanted is not None:
+    requested_method = headers.get("Access-Control-Request-Method")
+    if request.method == "OPTIONS" and requested_method is not None:
         names = headers.get("Access-Control-Request-Headers", "").split(",")
-        return CrossOrigin(origin, wanted.strip(), tuple(name.strip() for name in names if name.strip()), True)
+        return CrossOrigin(
+            origin, requested_method.strip(), tuple(name.strip() for name in names if name.strip()), True
+        )
     return CrossOrigin(origin, request.method or "")

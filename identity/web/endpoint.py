@@ -1,4 +1,4 @@
-"""`@endpoint`: what a handler method declares of itself, and what it may ask for and return.
+"""`@endpoint`: the declaration of handler methods, and their replies.
 
 A handler method is decorated with `@endpoint(access=...)`, takes the Call, its path ids and its body, and returns a
 Reply. There is no handler without a declared access.
@@ -16,12 +16,12 @@ from typing import Any, Literal, Protocol
 
 
 class Access(enum.Enum):
-    """Who may call a route. PUBLIC has to be written out; CLIENT and BEARER are judged by the operation.
+    """The authentication that a route requires; the operation checks that of CLIENT and BEARER.
 
-    CLIENT_OR_KEY: an Authorization header that is not that of a client (Basic) has to be an API key. KEY_OR_BEARER: one
-    that does not hold an access token (Bearer, or JWT as older clients say) has to be an API key; without the header
-    the operation judges what else there is. RECOGNIZED_KEY: public, but a valid API key identifies the caller, who may
-    then state the user's address; any other Authorization header is ignored.
+    CLIENT_OR_KEY: an Authorization header without client credentials (Basic) must be an API key. KEY_OR_BEARER: one
+    without an access token (Bearer, or JWT in older clients) must be an API key; without the header the operation
+    checks other credentials. RECOGNIZED_KEY: public, but a valid API key identifies the caller, who may then state the
+    user's address; any other Authorization header is ignored.
     """
 
     API_KEY = "api-key"
@@ -37,10 +37,9 @@ class Access(enum.Enum):
 
 
 class Tenancy(enum.Enum):
-    """Whether the tenant of a call is worked out from key and header, or by the operation itself.
+    """How the tenant of a call is resolved: from API key and header, or by the operation.
 
-    AS_NAMED is key and header, too, but of one that is not named there is none, even if only one tenant exists: for
-    what belongs to a tenant or to the instance.
+    AS_NAMED uses key and header as well, but never the only tenant: for objects of a tenant or the instance.
     """
 
     BY_KEY_AND_HEADER = "key-and-header"
@@ -50,9 +49,9 @@ class Tenancy(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply:
-    """What a handler answers: a JSON object, prepared bytes, pieces of either, or nothing.
+    """A response: a JSON object, prepared bytes, a stream of pieces, or an empty body.
 
-    `reason` explains a refusal without a body, for the log alone.
+    `reason` explains a refusal without a body, in the log only.
     """
 
     body: Mapping[str, Any] | bytes | None = None
@@ -64,21 +63,21 @@ class Reply:
 
 
 Query = Mapping[str, Literal["text", "texts", "uuid", "uuids", "boolean", "integer", "instant"]]
-"""The query parameters of a method: name -> what it holds (`texts` and `uuids`: may be repeated)."""
+"""The query parameters of a method by name, with their types (`texts` and `uuids` may be repeated)."""
 
 Answers = str | Mapping[int, str | None] | None
-"""What a method answers with when all goes well, for the OpenAPI document.
+"""The successful responses of a method, for the OpenAPI document.
 
-The name of a schema, such as `api/version.response.json`, or `api/api-key.json#apiKey` for an object with just that
-member of a schema; a media type for what is no JSON; None for an empty body. Names are formatted with the arguments of
-the route. A mapping gives it by status; an empty mapping is for a method that only ever refuses. A name with a `?` at
-the end is of a body that is not always there.
+The name of a schema, such as `api/version.response.json`, or `api/api-key.json#apiKey` for an object with only that
+member of a schema; a media type other than JSON; None for an empty body. Names are formatted with the arguments of the
+route. A mapping gives them by status; an empty mapping is for a method that always refuses. A name that ends with `?`
+is of a body that may be absent.
 """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What `@endpoint` declares about one method."""
+    """The declaration of one method by `@endpoint`."""
 
     access: Access
     body: str | None = None
@@ -93,14 +92,14 @@ class Endpoint:
 
 Method = Callable[..., Awaitable[Reply]]
 Answer = Callable[..., Awaitable[None]]
-"""A decorated method, as Tornado calls it."""
+"""A decorated method, which Tornado calls."""
 
 
 class Runs(Protocol):
-    """What a decorated method is a method of."""
+    """The class of a decorated method."""
 
     async def run(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
-        """One request from its headers to its reply."""
+        """Handle one request."""
 
 
 def endpoint(  # noqa: PLR0913 (the columns of a table, each by its name)
@@ -117,11 +116,11 @@ def endpoint(  # noqa: PLR0913 (the columns of a table, each by its name)
 ) -> Callable[[Method], Answer]:
     """Declare a handler method.
 
-    `body` names the schema of its JSON body, `form` that of its form; `raw_body` hands over the parsed JSON object
-    unjudged, for operations that judge it themselves (create and update of declared resources); `takes` names the
-    schema of a body that the method reads, or hands over, by itself. `query` are its query parameters, and no others
-    can be read; a text names a schema that has them. `answer`, `takes` and `query` make the OpenAPI document. `feature`
-    is the one of `license.features` without which callers, once they are known, are told [NotLicensed].
+    `body` names the schema of its JSON body, `form` that of its form; `raw_body` passes the parsed JSON object without
+    validation, for operations that validate it themselves; `takes` names the schema of such a body, or of one that the
+    method reads itself. `query` are its query parameters, the only ones that can be read; a text names a schema that
+    has them. The OpenAPI document is made of `answer`, `takes` and `query`. Without the feature `feature` of
+    `license.features`, authenticated callers get [NotLicensed].
     """
     declared = Endpoint(access, body, raw_body, form, answer, query or {}, tenancy, feature, takes)
 
@@ -143,14 +142,14 @@ def _decorated(declared: Endpoint, method: Method) -> Answer:
 
 
 class Parameters(dict[str, str]):
-    """The query parameters of a request: what nobody declared is there, but cannot be asked for."""
+    """The query parameters of a request; reading one that the endpoint does not declare is a programming error."""
 
     def __init__(self, given: Mapping[str, str], declared: Collection[str]) -> None:
         super().__init__(given)
         self._declared = declared
 
     def get(self, name: str, default: Any = None) -> Any:
-        """As of a dict. Raises LookupError for a parameter that the endpoint does not declare: a programming error."""
+        """As of a dict. Raises LookupError for a parameter that the endpoint does not declare."""
         require_declared(name, self._declared)
         return super().get(name, default)
 
@@ -160,6 +159,6 @@ class Parameters(dict[str, str]):
 
 
 def require_declared(name: str, declared: Collection[str]) -> None:
-    """Raise LookupError for a query parameter that is not declared, and so not in the OpenAPI document."""
+    """Raise LookupError for a query parameter that is not declared and thus missing in the OpenAPI document."""
     if name not in declared:
         raise LookupError(f"the endpoint does not declare the query parameter {name}")

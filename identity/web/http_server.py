@@ -1,7 +1,7 @@
-"""The HTTP server under the application: what it refuses before any handler sees the request.
+"""The HTTP server below the application: the checks before a handler receives the request.
 
-Beside Tornado's own strictness (both lengths at once, odd lengths, folded headers, several hosts) it refuses heads
-with bare line feeds, which proxies read differently from one another, and answers what is too large in words.
+Beyond Tornado's own checks (both lengths at once, malformed lengths, folded headers, several hosts) it refuses heads
+with bare line feeds, which proxies interpret differently, and responds to requests that are too large with a body.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tornado.iostream import IOStream, StreamClosedError
 
 from identity.config import Server as Settings
 from identity.errors import TooLarge
-from identity.web.body_limits import BODY_SECONDS, LargeBodies
+from identity.web.body_limits import BODY_SECONDS, LargeBodyLimit
 from identity.web.error_bodies import errors_body
 
-# A body that is too large is still read this far, without being kept: closing while the client sends would reset the
-# connection, and the client would never see the answer.
+# A body that is too large is read and discarded up to this size: closing while the client sends would reset the
+# connection, and the client would not receive the response.
 _DRAINED_BYTES = 8 * 2**20
 
 _HEAD_TOO_LARGE = (
@@ -41,16 +41,16 @@ _HEAD_TOO_LARGE = (
     b"X-Content-Type-Options: nosniff\r\n\r\n"
 )
 
-# Proxies differ in which of several lengths they use, also where they are equal (RFC 9112 section 6.3).
+# Proxies differ in which of several lengths they use, even if they are equal (RFC 9112 section 6.3).
 _LENGTHS = re.compile(rb"\r\ncontent-length[ \t]*:", re.IGNORECASE)
 _LENGTH_LIST = re.compile(rb"\r\ncontent-length[ \t]*:[^\r\n]*,", re.IGNORECASE)
 
 ReadHead = Callable[..., Awaitable[bytes]]
 
 
-def serving(application: tornado.web.Application, settings: Settings, large: LargeBodies) -> Server:
-    """A server for the application, with the configured limits. Forwarded headers are ours to read: xheaders is off."""
-    # Nothing here takes files; what is not parsed cannot be parsed wrongly.
+def serving(application: tornado.web.Application, settings: Settings, large: LargeBodyLimit) -> Server:
+    """Return a server with the configured limits; `client_address` reads forwarded headers, so xheaders is off."""
+    # No endpoint accepts files.
     set_parse_body_config(ParseBodyConfig(multipart=ParseMultipartConfig(enabled=False)))
     server = Server(
         application,
@@ -64,9 +64,9 @@ def serving(application: tornado.web.Application, settings: Settings, large: Lar
 
 
 class Server(tornado.httpserver.HTTPServer):
-    """Tornado's server, stricter about heads and with words for what is too large."""
+    """Tornado's server with stricter checks of request heads, and error bodies for requests that are too large."""
 
-    large: LargeBodies
+    large: LargeBodyLimit
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         """Read every head of this connection through `_read_head`."""
@@ -76,12 +76,12 @@ class Server(tornado.httpserver.HTTPServer):
         super().handle_stream(stream, address)
 
     def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
-        """Count the body of this request while it comes in."""
+        """Limit the body of this request while it arrives."""
         return _Bounded(super().start_request(server_conn, request_conn), request_conn, self.large)
 
 
 async def _read_head(stream: IOStream, read: ReadHead, regex: bytes, max_bytes: int) -> bytes:
-    """The head of a request; one that is too large is answered with 431 where its end is in sight."""
+    """Return the head of a request; one of up to twice the maximum is refused with 431."""
     head = await read(regex, max_bytes=2 * max_bytes)
     if len(head) > max_bytes:
         await stream.write(_HEAD_TOO_LARGE)
@@ -95,49 +95,49 @@ async def _read_head(stream: IOStream, read: ReadHead, regex: bytes, max_bytes: 
 
 
 class _Bounded(HTTPMessageDelegate):
-    """Hands a request on unless its body is too large, and then answers 413 itself."""
+    """Passes a request on, or responds with 413 if its body is too large."""
 
-    def __init__(self, inner: HTTPMessageDelegate, connection: HTTP1Connection, large: LargeBodies) -> None:
+    def __init__(self, inner: HTTPMessageDelegate, connection: HTTP1Connection, large: LargeBodyLimit) -> None:
         self._inner = inner
         self._connection = connection
         self._large = large
         self._max_bytes = large.ordinary_bytes
-        self._leave: Callable[[], None] | None = None
+        self._release: Callable[[], None] | None = None
         self._is_closed = False
         self._size = 0
-        self._is_answered = False
+        self._is_refused = False
 
     def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> Awaitable[None] | None:
         self._connection.set_max_body_size(2**62)
-        if isinstance(start_line, RequestStartLine) and self._large.wants(start_line, headers):
-            return self._enter(start_line, headers)
+        if isinstance(start_line, RequestStartLine) and self._large.applies_to(start_line, headers):
+            return self._acquire(start_line, headers)
         return self._begin(start_line, headers)
 
-    async def _enter(self, start_line: RequestStartLine, headers: HTTPHeaders) -> None:
-        """Go on when there is a place for a large body, which is kept until the answer is written."""
-        leave = await self._large.enter(start_line, headers)
-        if leave is not None:
-            self._leave = leave
+    async def _acquire(self, start_line: RequestStartLine, headers: HTTPHeaders) -> None:
+        """Continue when a large body may be read; its slot is released after the response."""
+        release = await self._large.acquire(start_line, headers)
+        if release is not None:
+            self._release = release
             self._max_bytes = self._large.bytes
             self._connection.set_body_timeout(BODY_SECONDS)
             finish = self._connection.finish
 
             def finished() -> None:
-                leave()
+                release()
                 finish()
 
             self._connection.finish = finished  # type: ignore[method-assign]
             if self._is_closed:
-                leave()
+                release()
         await (self._begin(start_line, headers) or _nothing())
 
     def _begin(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> Awaitable[None] | None:
-        # What is no length at all is refused when the connection goes on to read the body.
+        # Tornado refuses malformed lengths when it reads the body.
         length = headers.get("Content-Length", "")
         if length.isdecimal() and int(length[:19]) > self._farthest:
-            self._answer({"Connection": "close"})
+            self._refuse({"Connection": "close"})
             return None
         return self._inner.headers_received(start_line, headers)
 
@@ -145,28 +145,28 @@ class _Bounded(HTTPMessageDelegate):
         self._size += len(chunk)
         if self._size <= self._max_bytes:
             return self._inner.data_received(chunk)
-        if self._size > self._farthest and not self._is_answered:
-            self._answer({"Connection": "close"})
+        if self._size > self._farthest and not self._is_refused:
+            self._refuse({"Connection": "close"})
         return None
 
     def finish(self) -> None:
         if self._size > self._max_bytes:
-            self._answer({})
+            self._refuse({})
         else:
             self._inner.finish()
 
     def on_connection_close(self) -> None:
         self._is_closed = True
-        if self._leave is not None:
-            self._leave()
+        if self._release is not None:
+            self._release()
         self._inner.on_connection_close()
 
     @property
     def _farthest(self) -> int:
         return self._max_bytes + _DRAINED_BYTES
 
-    def _answer(self, more: dict[str, str]) -> None:
-        self._is_answered = True
+    def _refuse(self, more: dict[str, str]) -> None:
+        self._is_refused = True
         body = orjson.dumps(errors_body(TooLarge(f"The request body is larger than {self._max_bytes} bytes.")))
         headers = HTTPHeaders(
             {
@@ -183,4 +183,4 @@ class _Bounded(HTTPMessageDelegate):
 
 
 async def _nothing() -> None:
-    """What there is to wait for where the next one needs no time."""
+    """Return an awaitable for a delegate that needs none."""

@@ -1,4 +1,4 @@
-"""The requests being answered right now, for a stop that cuts none of them off."""
+"""Requests in flight, for a graceful shutdown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class InFlight:
-    """Counts requests; `is_draining` makes every further answer close its connection."""
+    """Counts requests; `is_draining` makes every further response close its connection."""
 
     def __init__(self) -> None:
         self.is_draining = False
@@ -15,7 +15,7 @@ class InFlight:
         self._idle.set()
 
     def __enter__(self) -> None:
-        """Count one request while it is being answered."""
+        """Count one request until it is handled."""
         self._count += 1
         self._idle.clear()
 
@@ -25,10 +25,10 @@ class InFlight:
             self._idle.set()
 
     async def drained(self, quiet_seconds: float) -> None:
-        """Wait until no request has been in flight for a while.
+        """Wait until no request has been in flight for `quiet_seconds`.
 
-        A connection that a proxy keeps open may bring one more request, which is answered and closes it; closing
-        an idle connection under a proxy that is about to use it would fail that request.
+        A proxy may send one more request over an idle connection, whose response closes it; closing the connection
+        before would fail that request.
         """
         self.is_draining = True
         while True:

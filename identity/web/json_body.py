@@ -1,4 +1,4 @@
-"""Reading JSON from a request, strictly: what passes here can be stored and shown again without surprises."""
+"""Strict parsing of JSON bodies: every accepted value can be stored and returned unchanged."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from identity.errors import Invalid
 MAXIMUM_DEPTH = 40
 _MAXIMUM_INTEGER = 2**63 - 1
 
-# Possessive, and content with a text that never ends: no body makes it look twice at a byte.
+# Possessive, and matches a text without an end as well, so that no body makes it backtrack.
 _TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"{}[]")
 
 
 class RefusedError(ValueError):
-    """JSON that is well-formed and is not taken; its text says why."""
+    """Raised for well-formed JSON that is not accepted, with the reason."""
 
 
 def parse(body: bytes) -> Any:
-    """The value of a JSON text in UTF-8.
+    """Return the value of a JSON text in UTF-8.
 
     Raises Invalid with `[missing]` for an empty body, and `[invalidJSON]` for malformed JSON, repeated or unstorable
     names, NaN, numbers beyond 64 bits, lone surrogates and nesting deeper than 40.
@@ -42,30 +42,30 @@ def parse(body: bytes) -> Any:
 
 @functools.cache
 def decoder() -> json.JSONDecoder:
-    """What reads JSON strictly; it raises JSONDecodeError, and RefusedError for JSON that is not taken."""
+    """Return the strict decoder; it raises JSONDecodeError, and RefusedError for JSON that is not accepted."""
     return json.JSONDecoder(
         object_pairs_hook=unrepeated, parse_int=_integer, parse_float=_float, parse_constant=_constant
     )
 
 
 def require_shallow(text: bytes) -> None:
-    """Raise Invalid for a JSON text that is nested too deep."""
+    """Raise Invalid for a JSON text that is nested too deeply."""
     if _deepest(text) > MAXIMUM_DEPTH:
         raise too_deep()
 
 
 def too_deep() -> Invalid:
-    """The error of a body that is nested too deep."""
+    """Return the error of a body that is nested too deeply."""
     return invalid(f"it is nested deeper than {MAXIMUM_DEPTH} levels")
 
 
 def missing() -> Invalid:
-    """The error of a body that is empty."""
+    """Return the error of an empty body."""
     return Invalid.whole("[missing]", "The request body is missing.")
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
-    """As `parse`, for bodies that must be an object."""
+    """Return the value of a JSON text that must be an object. Raises Invalid."""
     value = parse(body)
     if not isinstance(value, dict):
         raise invalid("a JSON object is expected")
@@ -73,12 +73,12 @@ def parse_object(body: bytes) -> dict[str, Any]:
 
 
 def invalid(cause: str) -> Invalid:
-    """The error of a body that is no JSON, or none that is taken."""
+    """Return the error of a body that is not valid or not acceptable JSON."""
     return Invalid.whole("[invalidJSON]", f"The request body is not valid JSON: {cause}.")
 
 
 def _deepest(body: bytes) -> int:
-    """How deep the brackets outside of texts go; counting stops where it is too deep."""
+    """Return the depth of the brackets outside of strings, up to the first one that is too deep."""
     deepest = depth = 0
     for bracket in _TEXTS.sub(b"", body).translate(None, _NO_BRACKETS):
         if bracket in b"{[":
@@ -92,7 +92,7 @@ def _deepest(body: bytes) -> int:
 
 
 def unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of these members. Raises RefusedError for a name that occurs twice, or cannot be stored."""
+    """Return an object of these members. Raises RefusedError for a repeated or unstorable name."""
     value = dict(pairs)
     if len(value) != len(pairs):
         raise RefusedError("a name occurs twice in one object")

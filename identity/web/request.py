@@ -1,4 +1,4 @@
-"""What a request says: its path, its query and its body, read as far as the endpoint declares them."""
+"""Reading requests: path, query and body, as the endpoint declares them."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from identity.web.endpoint import Endpoint, Parameters, Query, require_declared
 
 
 class RequestReader(tornado.web.RequestHandler):
-    """The part of every handler that reads."""
+    """The methods of a handler that read the request."""
 
     declared: Endpoint
     event_info: Document
     json_request: Any = None
-    """The parsed JSON body, once a method has read it."""
+    """The parsed JSON body, after it was read."""
     caller: Caller
     uuid_paths: ClassVar[bool] = True
 
     def path_ids(self, path: Mapping[str, str]) -> dict[str, Any]:
-        """The ids in the path, in canonical form. Raises Invalid for one that is no UUID."""
+        """Return the ids in the path, in canonical form. Raises Invalid for one that is not a UUID."""
         ids: dict[str, Any] = {}
         for name, text in path.items():
             value = parse_id(text) if self.uuid_paths else text
             if value is None:
-                called = self.path_name(name)
-                raise Invalid.field("couldNotConvert", called, f"The [{called}] in the path must be a UUID.")
+                id_name = self.path_name(name)
+                raise Invalid.field("couldNotConvert", id_name, f"The [{id_name}] in the path must be a UUID.")
             ids[name] = value
         return ids
 
     def path_name(self, name: str) -> str:
-        """How an id in the path is called in errors and in the OpenAPI document: `user_id` is `userId`."""
+        """Return the published name of an id in the path: `userId` for `user_id`."""
         return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
     def named(self, template: str) -> str:
-        """A template with its ids under the names that the API gives them: `/api/webhook/{webhookId}`."""
+        """Return a template with the published names of its ids: `/api/webhook/{webhookId}`."""
         return re.sub(r"\{(\w+)\}", lambda match: f"{{{self.path_name(match[1])}}}", template)
 
     def json_object(self) -> Document:
-        """The JSON body. Raises Invalid."""
+        """Return the JSON body. Raises Invalid."""
         kind = self.content_type()
         if kind not in {"application/json", ""} and self.request.body:
             raise self.unsupported(kind)
@@ -56,11 +56,11 @@ class RequestReader(tornado.web.RequestHandler):
         return body
 
     def content_type(self) -> str:
-        """The media type of the body, without parameters, lower-cased."""
+        """Return the media type of the body, without parameters, in lower case."""
         return self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
     def patch_body(self) -> tuple[str, Any]:
-        """The kind of patch and its JSON. Raises Invalid for a Content-Type that is no kind of patch."""
+        """Return the media type and the JSON of a patch. Raises Invalid for another Content-Type."""
         kind = self.content_type() or patches.MERGE
         if kind not in patches.CONTENT_TYPES:
             raise self.unsupported(kind)
@@ -69,13 +69,13 @@ class RequestReader(tornado.web.RequestHandler):
         return kind, body
 
     def unsupported(self, kind: str) -> Invalid:
-        """The error of a body of a media type that is not read here."""
+        """Return the error of a body with an unsupported media type."""
         return Invalid.whole("[UnsupportedContentType]", f"The Content-Type [{kind[:100]}] is not supported here.")
 
     def note_event_info(self, body: Any) -> None:
-        """Keep a body that was read, and merge its `eventInfo` into that of the call.
+        """Store a parsed body, and merge its `eventInfo` into that of the call.
 
-        Raises Invalid for an `eventInfo.ipAddress` that is no IP address, from a caller with an API key.
+        Raises Invalid for an `eventInfo.ipAddress` that is not an IP address, from a caller with an API key.
         """
         self.json_request = body
         info = body.get("eventInfo") if isinstance(body, dict) else None
@@ -83,34 +83,34 @@ class RequestReader(tornado.web.RequestHandler):
             self.event_info.update(event_info.validated(info) if isinstance(self.caller, ApiKeyCaller) else info)
 
     def query_of(self, declared: Endpoint) -> Query:
-        """The query parameters of a method; some follow from what the handler serves."""
+        """Return the query parameters of a method, including those of the resource that the handler serves."""
         return {} if isinstance(declared.query, str) else declared.query
 
     def optional_body(self) -> Document:
-        """The JSON object of a request that may also have no body."""
+        """Return the JSON object of a request whose body is optional."""
         return self.json_object() if self.request.body else {}
 
     def query(self) -> Parameters:
-        """The query parameters, the last of a repeated name."""
+        """Return the query parameters, the last of a repeated name."""
         arguments = self.request.query_arguments.items()
         given = {name: values[-1].decode("utf-8", "replace") for name, values in arguments}
         return Parameters(given, self.query_of(self.declared))
 
     def texts(self, name: str) -> list[str]:
-        """Every value of a query parameter that may be repeated."""
+        """Return every value of a query parameter that may be repeated."""
         require_declared(name, self.query_of(self.declared))
         return self.get_query_arguments(name)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """A boolean query parameter.
+        """Return a boolean query parameter.
 
-        Raises Invalid for what is neither true nor false: `dryRun=yes` must not be taken for a deletion in earnest.
+        Raises Invalid for a value other than true and false, so that `dryRun=yes` never deletes.
         """
         text = str(self.query().get(name, "")).strip().lower()
         if text not in {"", "true", "false"}:
             raise Invalid.field("couldNotConvert", name, f"The [{name}] parameter must be true or false.")
         return text == "true" if text else default
 
-    def is_asked(self, name: str, body: Document) -> bool:
-        """A flag that may stand in the query or in a body that was read. Raises Invalid as `flag` does."""
+    def is_flag_set(self, name: str, body: Document) -> bool:
+        """Return whether a flag is set in the query or in the body. Raises Invalid as `flag`."""
         return self.flag(name) or body.get(name, False) is True

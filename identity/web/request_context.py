@@ -1,4 +1,4 @@
-"""What a request comes from: the trace that it belongs to, and the services whose deliveries brought it about."""
+"""The context of a request: its trace, and the services whose webhook deliveries caused it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OTHER_METHOD = "_OTHER"
 
 
 class RequestContext:
-    """Of one request, with its span where a collector is named."""
+    """The context of one request, with its span if a collector is configured."""
 
     __slots__ = ("_method", "_services", "_span", "_template", "trace", "via")
 
@@ -28,14 +28,14 @@ class RequestContext:
             self.trace = self._span.context
 
     def is_endless(self, request_id: str) -> bool:
-        """Whether the request belongs to deliveries that go round in circles. If so, that is noted."""
+        """Return whether the request belongs to a loop of deliveries, and record the loop."""
         if not self.via or not delivery_loop_detection.is_loop(self.via, self._services.service_id):
             return False
         self._services.deliverer.report_loop(self._template, self.via, request_id)
         return True
 
     def end(self, status: int, request_id: str) -> None:
-        """End the span: only the route is told, because paths and queries name people and hold codes."""
+        """End the span. It has the route only: paths and queries hold personal data and codes."""
         if self._span is not None:
             attributes: dict[str, str | int | bool] = {
                 "http.request.method": self._method or _OTHER_METHOD,
@@ -47,7 +47,7 @@ class RequestContext:
 
 
 def _trace(headers: HTTPHeaders) -> TraceContext | None:
-    """Asked for every request, of which nearly all have none."""
+    """Return the trace of a request that belongs to one."""
     if trace_context.PARENT_HEADER not in headers:
         return None
     return trace_context.read(headers[trace_context.PARENT_HEADER], headers.get(trace_context.STATE_HEADER))

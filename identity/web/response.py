@@ -1,4 +1,4 @@
-"""How a reply, a refusal and a failure leave the service, with the headers that all answers have."""
+"""Writing responses: replies, refusals and failures, with the headers that all of them have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tornado.web
 from tornado.iostream import StreamClosedError
 
 from identity.errors import MethodNotAllowed, ServiceError
-from identity.web.client_address import AddressBook
+from identity.web.client_address import ClientAddresses
 from identity.web.endpoint import Reply
 from identity.web.in_flight import InFlight
 
@@ -21,16 +21,16 @@ _log = structlog.get_logger(__name__)
 
 _HOST_PREFIX = "__Host-"
 _HOST_BOUND = ("app.pkce_v", "federated.", "fusionauth.")
-"""Cookies of our own pages. Others have published names that callers rely on, such as `access_token`."""
+"""Cookies of our own pages; other cookies have published names that callers rely on, such as `access_token`."""
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 
 
 class ResponseWriter(tornado.web.RequestHandler):
-    """The part of every handler that answers."""
+    """The methods of a handler that write the response."""
 
-    addresses: AddressBook
+    addresses: ClientAddresses
     in_flight: InFlight
     template: str
     request_id: str
@@ -41,33 +41,34 @@ class ResponseWriter(tornado.web.RequestHandler):
     json_options: ClassVar[int] = 0
 
     def require_secure_transport(self, hsts_seconds: int) -> None:
-        """Take note of whether the client came by https, and tell it to come by nothing else from now on (RFC 6797).
+        """Set `is_secure`, and the HSTS header for https (RFC 6797).
 
-        `hsts_seconds` 0 leaves that to the proxy. A policy for localhost would apply to every port of the machine.
+        `hsts_seconds` 0 leaves the header to the proxy. It is never sent for localhost, where it would apply to every
+        port of the machine.
         """
-        scheme, _, place = self.addresses.base_url(self.request).partition("://")
+        scheme, _, host = self.addresses.base_url(self.request).partition("://")
         self.is_secure = scheme == "https"
-        is_local = place.rpartition(":")[0] in _LOCAL_NAMES or place in _LOCAL_NAMES
+        is_local = host.rpartition(":")[0] in _LOCAL_NAMES or host in _LOCAL_NAMES
         if self.is_secure and hsts_seconds and not is_local:
             self.transport_headers = {"Strict-Transport-Security": f"max-age={hsts_seconds}"}
             for name, value in self.transport_headers.items():
                 self.set_header(name, value)
 
     def cookie_name(self, name: str) -> str:
-        """The name that a cookie of our own pages has in the browser.
+        """Return the name of a cookie in the browser.
 
-        On https it has the prefix `__Host-`: browsers then refuse it from other hosts of the domain, from plain http
-        and with another path, so that no neighbour can plant a session (RFC 6265bis section 4.1.3.2). A cookie without
-        the prefix is not accepted in its place, because it is the one that a neighbour could plant.
+        On https cookies of our own pages have the prefix `__Host-`: browsers reject them from other hosts of a domain,
+        from plain http and with another path, which prevents session fixation by sibling hosts (RFC 6265bis section
+        4.1.3.2). The cookie without the prefix is not accepted instead, because a sibling host could set it.
         """
         return f"{_HOST_PREFIX}{name}" if self.is_secure and name.startswith(_HOST_BOUND) else name
 
     def received_cookie(self, name: str) -> str | None:
-        """The value of a cookie, by its name without a prefix."""
+        """Return the value of a cookie, by its name without a prefix."""
         return self.get_cookie(self.cookie_name(name))
 
     def new_cookie(self, name: str, value: str, max_age_seconds: int | None = None) -> Morsel[str]:
-        """A cookie for this host alone, out of reach of scripts; without an age it ends with the browser."""
+        """Return an HttpOnly cookie for this host alone; without an age it is a session cookie."""
         full_name = self.cookie_name(name)
         morsel: Morsel[str] = SimpleCookie({full_name: value})[full_name]
         flags: dict[str, Any] = {"path": "/", "httponly": True, "samesite": "Lax"}
@@ -79,7 +80,7 @@ class ResponseWriter(tornado.web.RequestHandler):
         return morsel
 
     def send(self, reply: Reply) -> None:
-        """Write a reply."""
+        """Send a reply."""
         self.set_status(reply.status)
         if self.in_flight.is_draining:
             self.set_header("Connection", "close")
@@ -101,9 +102,9 @@ class ResponseWriter(tornado.web.RequestHandler):
         self.finish(orjson.dumps(reply.body, option=self.json_options))
 
     async def send_pieces(self, pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str]) -> None:
-        """Write JSON, or what the headers say, each piece when the one before has left.
+        """Stream JSON, or the content type of the headers, piece by piece.
 
-        What fails on the way is cut off.
+        A failure after the first piece closes the connection.
         """
         for name, value in {"Content-Type": "application/json", **headers}.items():
             self.set_header(name, value)
@@ -116,26 +117,26 @@ class ResponseWriter(tornado.web.RequestHandler):
                     await self.flush()
             except StreamClosedError:
                 return
-            except Exception:  # noqa: BLE001 (it is too late for another status)
-                _log.exception("answer broke off", request_id=self.request_id, route=self.template)
+            except Exception:  # noqa: BLE001 (the status was sent already)
+                _log.exception("response aborted", request_id=self.request_id, route=self.template)
                 self.detach().close()
                 self.on_finish()
                 return
         self.finish()
 
     def log_refusal(self, status: int, reason: str) -> None:
-        """Explain a refusal without a body in the log, because the caller receives no reason."""
+        """Log the reason of a refusal without a body."""
 
     def refuse(self, error: ServiceError) -> None:
-        """Render what a caller may be told: the status alone, where a family has no shape of its own."""
+        """Send an error: the status alone, unless a subclass renders more."""
         self.send(Reply(status=error.status))
 
     def fail(self) -> None:
-        """Render an unexpected failure: nothing of it leaves the service."""
+        """Send an unexpected failure, without details."""
         self.send(Reply(status=500))
 
     def set_default_headers(self) -> None:
-        """Headers of every answer, errors included."""
+        """Set the headers of every response, errors included."""
         self.set_header("Server", "identity")
         self.set_header("X-Content-Type-Options", "nosniff")
         self.set_header("Cache-Control", "no-store")
@@ -144,7 +145,7 @@ class ResponseWriter(tornado.web.RequestHandler):
             self.set_header(name, value)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Tornado's own refusals: 405 or, for a method that HTTP does not have, 501, empty; a malformed request."""
+        """Render Tornado's own errors with an empty body: 405, 501 for an unknown method, malformed requests."""
         self.clear_header("Content-Type")
         self.log_refusal(status_code, "the request cannot be routed")
         if status_code == MethodNotAllowed.status:
@@ -154,19 +155,19 @@ class ResponseWriter(tornado.web.RequestHandler):
         self.finish()
 
     def allow(self) -> str:
-        """The value of the Allow header (RFC 9110 section 10.2.1): HEAD is answered wherever GET is."""
+        """Return the value of the Allow header (RFC 9110 section 10.2.1): HEAD is allowed wherever GET is."""
         names = self.allowed().split(", ")
         return ", ".join(name for each in names for name in ((each, "HEAD") if each == "GET" else (each,)))
 
     def allowed(self) -> str:
-        """The methods of this path that are declared as endpoints."""
+        """Return the methods of this path that are declared as endpoints."""
         return ", ".join(name for name in self.SUPPORTED_METHODS if hasattr(getattr(self, name.lower()), "endpoint"))
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """Tornado's own refusals are not worth a log line; the rest is logged in `run`."""
+        """Log errors outside of `run`, except Tornado's own HTTP errors."""
         if not isinstance(value, tornado.web.HTTPError):
             _log.error("request failed", request_id=self.request_id, exc_info=(typ, value, tb))
 
     def compute_etag(self) -> str | None:
-        """No automatic ETag: prepared answers bring their own."""
+        """Return None: Tornado adds no ETag, prepared responses have their own."""
         return None

@@ -1,6 +1,7 @@
-"""Bodies of which one member is a long list: read in steps, so that nobody has to wait for the end of a hundred MB.
+"""Incremental parsing of JSON bodies with one long list, such as imports of a hundred megabytes.
 
-The items are handed over one by one and are not kept here. An item may be as large as an ordinary body.
+The items are passed on one by one, and the parser yields to other requests. An item may be as large as an ordinary
+body.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from identity.call import Document
 from identity.web import json_body
 
 LARGEST_ITEM: Final = 2**20
-"""How many bytes one item, or one member beside the list, may have."""
+"""The maximum size in bytes of one item, or of one member other than the list."""
 
 _TOO_LONG = f"one of its items has more than {LARGEST_ITEM} bytes"
 _PIECE = 64 * 2**10
 _BLANKS = re.compile(r"[ \t\n\r]*+")
 
 Take = Callable[[Any], None]
-"""Is handed each item; what it raises ends the reading."""
+"""Receives each item; an exception ends the parsing."""
 
 
 async def read(body: bytes, name: str, take: Take) -> Document:
-    """Hand every item of the list under `name` to `take`; answers the other members, with a `name` that holds no item.
+    """Pass every item of the list `name` to `take`; return the other members, and `name` if it is not such a list.
 
     Raises Invalid as `json_body.parse_object` does.
     """
@@ -43,7 +44,7 @@ async def read(body: bytes, name: str, take: Take) -> Document:
 
 
 class _Reader:
-    """A place in a JSON text; `_text` is the piece of it that is decoded, from `_offset` bytes on."""
+    """A position in a JSON text; `_text` is the decoded part, which starts at `_offset` bytes."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -78,7 +79,7 @@ class _Reader:
         return json_body.unrepeated(pairs)
 
     async def _items(self, take: Take) -> int:
-        """Hand over every item of the list that begins here; answers how many there are."""
+        """Pass on every item of the list that begins here; return their number."""
         self._at += 1
         count = 0
         while self._next() != "]":
@@ -101,7 +102,7 @@ class _Reader:
         self._at += 1
 
     def _value(self) -> Any:
-        """The value that begins here; more of the text is decoded until it is there as a whole."""
+        """Return the value that begins here; decode more of the text until it is complete."""
         self._next()
         while True:
             try:
@@ -111,7 +112,7 @@ class _Reader:
                     self._at = error.pos
                     self._fail(error.msg)
             else:
-                # A number at the very end of what is decoded may go on.
+                # A number at the end of the decoded part may be incomplete.
                 if end < len(self._text) or self._is_at_end:
                     raw = self._text[self._at : end].encode()
                     if len(raw) > LARGEST_ITEM:
@@ -130,7 +131,7 @@ class _Reader:
         return self._read - self._offset > LARGEST_ITEM
 
     def _next(self) -> str:
-        """The next character that is no blank, or nothing at the end; it is not passed."""
+        """Return the next character that is not blank without consuming it, or an empty text at the end."""
         blanks = 0
         while True:
             at = _blanks_end(self._text, self._at)
@@ -147,7 +148,7 @@ class _Reader:
         return len(self._text[: self._at].encode())
 
     def _more(self) -> None:
-        """Let go of what is passed, and decode as much again as is left; a piece at least."""
+        """Drop the consumed text, and decode as much as is left of it, at least one piece."""
         self._offset += self._bytes_before()
         self._text, self._at = self._text[self._at :], 0
         piece = self._body[self._read : self._read + max(_PIECE, len(self._text))]

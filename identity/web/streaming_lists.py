@@ -1,6 +1,6 @@
-"""Lists of everything there is: written while they are read, so that ten thousand objects need no more memory than ten.
+"""Streamed lists: objects are sent while they are read, so that ten thousand need no more memory than ten.
 
-A short list is an answer like any other. Of a long one the next piece is made when the one before has left.
+A short list is sent as an ordinary response.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from identity.call import Document
 from identity.web.endpoint import Reply
 
 PIECE = 50
-"""How many objects are read and shown at a time: other requests wait that long."""
+"""The number of objects that are read and rendered at a time, while other requests wait."""
 
 ToResponse = Callable[[Document], Awaitable[Document]]
 
 
 async def reply(name: str, documents: AsyncIterator[Document], to_response: ToResponse) -> Reply:
-    """All documents as `{name: [...]}`."""
+    """Return the reply `{name: [...]}` with all documents."""
     first = await _next_piece(documents, to_response)
     if len(first) < PIECE:
         return Reply({name: first})

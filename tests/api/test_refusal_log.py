@@ -38,7 +38,7 @@ async def refusal(client, method: str, path: str, **arguments: Any) -> dict[str,
         ("/api/tenant", {"Authorization": WRONG}, "no API key has this value"),
         ("/api/jwt/validate", {}, "An access token is required."),
         ("/api/jwt/validate", {"Authorization": f"Bearer {WRONG}"}, "The access token is malformed."),
-        ("/api/api-key/" + NOBODY, {"Authorization": SUPER_KEY}, "is no key manager"),
+        ("/api/api-key/" + NOBODY, {"Authorization": SUPER_KEY}, "is not a key manager"),
     ],
 )
 async def test_401_without_a_body_says_why(http, path, headers, reason):

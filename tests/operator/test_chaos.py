@@ -40,7 +40,7 @@ CHAIN = [event(1, 0), event(2, 1), event(4, 2)]
 WHOLE = [event(number, original, type="group.update.complete") for number, original in ((1, 0), (2, 1), (4, 2))]
 
 
-def judged(events: list[dict[str, Any]], acknowledged: set[int]) -> verdict.Verdict:
+def judged(events: list[dict[str, Any]], acknowledged: set[int]) -> verdict.CorsDecision:
     receiver = Receiver(random.Random(0))
     receiver.events = {"/ordered": [*events, *WHOLE]}
     return verdict.judged(receiver, [Writer("group", 4, acknowledged)], {"group": 4})

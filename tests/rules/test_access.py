@@ -275,7 +275,7 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
         ids |= await add_family(api, ids)
     async with checking_client(service.base_url, headers={"Authorization": MANAGER_KEY}) as manager:
         key = await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenants[0]}})
-        ids["key_id"] = key.json()["apiKey"]["id"]
+        ids["apiKey"] = key.json()["apiKey"]["id"]
     return ids
 
 
@@ -321,7 +321,7 @@ async def add_entity(api: httpx.AsyncClient, user_id: str) -> dict[str, str]:
 
 def ids_for(route: Route, objects: dict[str, str]) -> dict[str, str]:
     resource = route.arguments.get("resource", getattr(route.handler, "resource", None))
-    ids = {name: objects[name] for name in ("application_id", "key_id", "token_id", "user_id")}
+    ids = {name: objects[name] for name in ("application_id", "token_id", "user_id")}
     ids |= {"member_id": objects["member"], "action_id": objects["action_id"]}
     ids |= {"family_id": objects["family"]}
     if isinstance(resource, Resource):

@@ -39,7 +39,7 @@ class ApplicationHandler(ObjectHandler):
     async def delete(self, call: Call, object_id: str) -> Reply:
         """Deactivate, or with `hardDelete` delete."""
         request = self.services.schemas[_HARD_DELETE].read(self.optional_body())
-        if self.is_asked("hardDelete", request):
+        if self.is_flag_set("hardDelete", request):
             await operations.delete(self.services, call, object_id)
         else:
             await operations.deactivate(self.services, call, object_id)

@@ -33,7 +33,7 @@ class TenantHandler(crud.ObjectHandler, tenancy=Tenancy.BY_OPERATION):
     async def delete(self, call: Call, object_id: str) -> Reply:
         """Remove the tenant and all that is its: at once, or with `async` after answering 202."""
         request = self.services.schemas[_DELETE].read(self.optional_body())
-        is_async = self.is_asked("async", request)
+        is_async = self.is_flag_set("async", request)
         await operations.delete(self.services, call, object_id)
         if is_async:
             return Reply(status=202)

@@ -132,7 +132,7 @@ class UserHandler(UserFamilyHandler):
     async def delete(self, call: Call, user_id: str) -> Reply:
         """Deactivate, or with `hardDelete` remove for good."""
         request = self.services.schemas[_HARD_DELETE].read(self.optional_body())
-        if self.is_asked("hardDelete", request):
+        if self.is_flag_set("hardDelete", request):
             await operations.delete(self.services, call, user_id)
         else:
             await operations.deactivate(self.services, call, user_id)

@@ -95,4 +95,4 @@ def password_hints(rules: Document, look: PageTheme) -> tuple[str, ...]:
         "passwordRules.breached": rules["breachDetection"]["enabled"],
     }
     length = look.fill("passwordRules.length", str(rules["minLength"]))
-    return (length, *(look[key] for key, is_asked in asked.items() if is_asked))
+    return (length, *(look[key] for key, is_flag_set in asked.items() if is_flag_set))

@@ -64,9 +64,9 @@ class UserCodeHandler(OAuth2Handler):
         """The tenant that the request names, else the key's, else the only one. Raises Unauthorized for another's."""
         named = await clients.find_named_tenant(self.services, self.tenant_hints(path, form))
         if named is None:
-            found = await authentication.tenant(self.services, key, None)
+            found = await authentication.find_tenant_id(self.services, key, None)
         else:
-            found = await authentication.named_tenant(self.services, key, named["id"])
+            found = await authentication.find_named_tenant_id(self.services, key, named["id"])
         if found is None:
             raise InvalidRequest("missing_tenant_id", "The request is missing a required parameter: tenantId.")
         return found

@@ -14,7 +14,7 @@ from identity.web.oauth2.oauth_handlers import OAuth2Handler
 class PushedRequestHandler(OAuth2Handler):
     """The pushed authorization request endpoint."""
 
-    takes_proof = True
+    accepts_dpop_proof = True
 
     @endpoint(
         access=Access.CLIENT,

@@ -15,7 +15,7 @@ from identity.web.oauth2.oauth_handlers import OAuth2Handler
 class TokenHandler(OAuth2Handler):
     """The token endpoint."""
 
-    takes_proof = True
+    accepts_dpop_proof = True
 
     @endpoint(
         access=Access.CLIENT,

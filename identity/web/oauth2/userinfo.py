@@ -18,7 +18,7 @@ _ANSWER = "oauth2/userinfo.response.json"
 class UserinfoHandler(OAuth2Handler):
     """The userinfo endpoint; a token in the query is ignored (RFC 9700 section 4.3.2)."""
 
-    takes_proof = True
+    accepts_dpop_proof = True
 
     @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, answer=_ANSWER)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:

@@ -147,7 +147,7 @@ class _Operation:
         takes_key = self._declared.access in _TENANTED
         if self._is_api and takes_key and self._declared.tenancy is not Tenancy.BY_OPERATION:
             yield {"$ref": "#/components/parameters/tenant"}
-        if self._handler.takes_proof:
+        if self._handler.accepts_dpop_proof:
             yield {"$ref": "#/components/parameters/proof"}
 
     def _body(self) -> Document:
