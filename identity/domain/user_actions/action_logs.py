@@ -1,8 +1,7 @@
-"""Actions on users: what is written of one, when it is active, and which logins it prevents.
+"""Rules of actions on users: their documents, states, events, and the logins they prevent.
 
-An action that is live has `private.endsAt`, the instant at which it ends by itself; one that was cancelled, that has
-ended or that lasts for no time has none. Those that prevent logins stand on their users too, under
-`private.preventions`, so that no login has to look for them.
+A live action has `private.endsAt`, the instant of its expiry; cancelled, ended and non-temporal actions have none.
+Actions that prevent logins are also stored on their users, under `private.preventions`, so that a login needs no query.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from identity.domain.objects import durations
 from identity.instants import Instant, as_datetime
 
 INDEFINITE: Final = 2**63 - 1
-"""The expiry of an action that does not end by itself."""
+"""The expiry of an action that lasts until it is cancelled."""
 
-_KEPT_STATES: Final = 1000
-"""How many former states a history holds: a document has its limits."""
+_MAXIMUM_HISTORY: Final = 1000
+"""How many former states a history holds; it bounds the size of the document."""
 
 _NAMES: Final = Part("name", "name", "localizedNames")
 _TEXTS: Final = Part("text", "text", "localizedTexts")
@@ -42,30 +41,30 @@ _CHANGED_BY_HAND: Final = ("actionerUserId", "comment", "expiry")
 
 
 def words(definition: Document, option: Document | None, reason: Document | None, languages: Iterable[str]) -> Document:
-    """Name, option and reason of an action, as they are and in the user's language."""
-    wanted = list(languages)
-    found: Document = {"name": definition["name"], "localizedName": _localized(definition, _NAMES, wanted)}
+    """Return name, option and reason of an action, also localized for the user."""
+    preferred = list(languages)
+    found: Document = {"name": definition["name"], "localizedName": _localized(definition, _NAMES, preferred)}
     if option is not None:
-        found |= {"option": option["name"], "localizedOption": _localized(option, _NAMES, wanted)}
+        found |= {"option": option["name"], "localizedOption": _localized(option, _NAMES, preferred)}
     if reason is not None:
-        found |= {"reason": reason["text"], "localizedReason": _localized(reason, _TEXTS, wanted)}
+        found |= {"reason": reason["text"], "localizedReason": _localized(reason, _TEXTS, preferred)}
         found["reasonCode"] = reason["code"]
     return found
 
 
 def is_live(log: Document, now: Instant) -> bool:
-    """Whether an action lasts for a time, which has neither passed nor been cut short."""
+    """Whether an action is temporal and has neither expired nor been cancelled."""
     return bool(log["private"].get("endsAt", 0) > now)
 
 
 def modified(log: Document, change: Document, now: Instant) -> Document:
-    """The action with what an actioner changed about it, its former state in the history."""
+    """Return the modified action, with its former state in the history."""
     private = {**log["private"], "endsAt": change["expiry"], "since": now}
     return _changed(log, {**change, "private": private}, now)
 
 
 def cancelled(log: Document, change: Document, now: Instant) -> Document:
-    """The action as cancelled: it ends now, and nothing is left to be done at its end."""
+    """Return the cancelled action: it expires now, and its end needs no further processing."""
     private = {name: value for name, value in log["private"].items() if name not in {"endsAt", "lockOutOf"}}
     return _changed(log, {**change, "expiry": now, "private": {**private, "since": now}}, now)
 
@@ -74,23 +73,23 @@ def _changed(log: Document, change: Document, now: Instant) -> Document:
     former: Document = {name: log[name] for name in _CHANGED_BY_HAND if name in log}
     former["createInstant"] = log["private"].get("since", log["insertInstant"])
     items = [*log["history"]["historyItems"], former]
-    kept = {name: value for name, value in log.items() if name not in {"actionerUserId", "comment"}}
-    moved = max(now, log["lastUpdateInstant"] + 1)
-    return {**kept, **change, "history": {"historyItems": items[-_KEPT_STATES:]}, "lastUpdateInstant": moved}
+    unchanged = {name: value for name, value in log.items() if name not in {"actionerUserId", "comment"}}
+    version = max(now, log["lastUpdateInstant"] + 1)
+    return {**unchanged, **change, "history": {"historyItems": items[-_MAXIMUM_HISTORY:]}, "lastUpdateInstant": version}
 
 
 def prevention(log: Document) -> Document:
-    """What stands on the user of an action that prevents logins."""
+    """Return what is stored on the user of an action that prevents logins."""
     shown: Document = {name: log[name] for name in _SUMMARY if name in log}
     is_lock_out = "lockOutOf" in log["private"]
     if is_lock_out:
-        # Nobody who tries names at random may learn from the language that a name is somebody's.
+        # A localized name would reveal to someone guessing login ids that the account exists.
         shown["localizedName"] = shown["name"]
     return {"actionId": log["id"], **shown, "applicationIds": log["applicationIds"], "isLockOut": is_lock_out}
 
 
 def preventing(user: Document, application_id: str | None, now: Instant) -> tuple[Document, ...]:
-    """The actions that keep a user from logging in to an application, or to none: as `prevention` made them."""
+    """Return the preventions that apply to a login to an application, or to the tenant only."""
     return tuple(
         one
         for one in user["private"].get("preventions", ())
@@ -99,12 +98,12 @@ def preventing(user: Document, application_id: str | None, now: Instant) -> tupl
 
 
 def summaries(preventions: Iterable[Document]) -> list[Document]:
-    """What a refused login answers about the actions that prevent it."""
+    """Return the preventions in the form of the response to a prevented login."""
     return [{name: one[name] for name in ("actionId", *_SUMMARY) if one.get(name) is not None} for one in preventions]
 
 
 def event_payload(log: Document, phase: str, languages: Iterable[str], *, notify: bool) -> Document:
-    """What the event of a phase tells, but for the mail."""
+    """Return the event payload of a phase, without the mail."""
     names = ("actioneeUserId", "comment", "option", "localizedOption", "reason", "localizedReason", "reasonCode")
     payload = {name: log.get(name) for name in names}
     return {
@@ -122,7 +121,7 @@ def event_payload(log: Document, phase: str, languages: Iterable[str], *, notify
 
 
 def email_of(letter: Letter) -> Document:
-    """A mail as events carry it."""
+    """Return a mail as events contain it."""
     sender = _address(letter.sender)
     return {
         "attachments": [],
@@ -138,7 +137,7 @@ def email_of(letter: Letter) -> Document:
 
 
 def end_of_lock_out(now: Instant, duration: int, unit: str) -> int:
-    """When an action ends that lasts from now for so many MINUTES, HOURS, DAYS, WEEKS, MONTHS or YEARS."""
+    """Return the expiry of a lock that lasts this many MINUTES, HOURS, DAYS, WEEKS, MONTHS or YEARS."""
     seconds = {"MINUTES": 60, "HOURS": 3600, "DAYS": 86_400, "WEEKS": 604_800}
     if unit in seconds:
         return min(now + duration * seconds[unit] * 1000, INDEFINITE)
@@ -149,12 +148,12 @@ def end_of_lock_out(now: Instant, duration: int, unit: str) -> int:
 
 
 def _months_later(now: Instant, months: int) -> int:
-    """The same day so many months later, or the last one of a month that is shorter."""
+    """Return the same day this many months later, or the last day of a shorter month."""
     start = as_datetime(now)
     year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
     day = min(start.day, calendar.monthrange(year, month + 1)[1])
-    moved = start.replace(year=year, month=month + 1, day=day)
-    return now + (moved - start) // datetime.timedelta(milliseconds=1)
+    end = start.replace(year=year, month=month + 1, day=day)
+    return now + (end - start) // datetime.timedelta(milliseconds=1)
 
 
 def _duration(log: Document, languages: Iterable[str]) -> str | None:

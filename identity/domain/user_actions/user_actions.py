@@ -1,4 +1,4 @@
-"""User actions: what makes a valid one, and what one is good for."""
+"""Rules of user actions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ TEMPLATE_MEMBERS = tuple(f"{phase}EmailTemplateId" for phase in _PHASES)
 
 
 def problems(action: Document) -> list[FieldError]:
-    """What is wrong with a user action whatever else is stored."""
+    """Return the errors of a user action that do not depend on other objects."""
     errors = []
     if action["preventLogin"] and not action["temporal"]:
         path = "userAction.preventLogin"
-        errors.append(FieldError.of("invalid", path, f"The [{path}] needs an action that is temporal."))
+        errors.append(FieldError.of("invalid", path, f"The [{path}] requires an action that is temporal."))
     if action["temporal"] and action["userEmailingEnabled"]:
         paths = (f"userAction.{member}" for member in TEMPLATE_MEMBERS if member not in action)
         errors += [FieldError.of("missing", path, f"You must specify the [{path}] property.") for path in paths]
@@ -24,7 +24,7 @@ def problems(action: Document) -> list[FieldError]:
 
 
 def can_lock_out(action: Document) -> bool:
-    """Whether taking the action keeps a user from logging in for a time: what a tenant's lock-out needs."""
+    """Whether the action can lock an account for a time."""
     return bool(action["active"] and action["temporal"] and action["preventLogin"])
 
 

@@ -17,7 +17,7 @@ from identity.domain.users import users
 from identity.errors import Conflict, Duplicate, NotFound, WebhookTransactionFailed
 from identity.ids import TenantId, UserId
 from identity.operations.user_actions import action_expiry, action_phases, applied_actions
-from identity.operations.user_actions.action_phases import Phase
+from identity.operations.user_actions.action_phases import Notifications, Phase
 from identity.services import Services
 
 
@@ -126,11 +126,9 @@ async def cancel_lock_out(services: Services, call: Call, tenant: Document, user
         log = await services.action_logs.find_lock_out(tenant_id, UserId(user["id"]))
         if log is None or not action_log_rules.is_live(log, call.now):
             return
-        is_mailed, notify = log.get("emailUserOnEnd", False), log.get("notifyUserOnEnd", False)
+        notifications = Notifications(True, log.get("emailUserOnEnd", False), log.get("notifyUserOnEnd", False))
         try:
-            await applied_actions.cancel_live(
-                services, call, log, {}, is_told=True, is_mailed=is_mailed, notify=notify, can_be_vetoed=False
-            )
+            await applied_actions.cancel_live(services, call, log, {}, notifications, can_be_vetoed=False)
         except Conflict:
             continue
         return
@@ -153,10 +151,10 @@ async def _lock(services: Services, call: Call, attempt: LockOutAttempt, user: D
         notifyUserOnEnd=False,
     )
     log["private"]["lockOutOf"] = user["id"]
-    phase = Phase("start", definition, log, user, is_told=True, is_mailed=is_mailed)
+    phase = Phase("start", definition, log, user, Notifications(event=True, mail=is_mailed))
     for _ in range(_ATTEMPTS):
         try:
-            await action_phases.run(services, call, phase, applied_actions.start_writes(services, phase))
+            await action_phases.commit(services, call, phase, applied_actions.start_writes(services, phase))
         except Duplicate:
             former = await services.action_logs.find_lock_out(attempt.tenant_id, UserId(user["id"]))
             if former is not None and action_log_rules.is_live(former, call.now):

@@ -1,7 +1,6 @@
-"""The phases of an action on a user: start, modify, cancel, end. Each is written with its mail and its event, or not.
+"""The phases of an action on a user: start, modify, cancel, end.
 
-What is written, the mail and the event go into one transaction: none of them is there without the others, whatever is
-killed when.
+Each phase is committed in one transaction with its mail, its event and the revocation of the user's tokens.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from identity.call import Call, Document
-from identity.domain.user_actions import action_logs as rules
+from identity.domain.user_actions import action_logs as action_rules
 from identity.domain.webhooks.webhook_transactions import NONE
 from identity.events.changes import Change, Event, Write
 from identity.ids import ApplicationId, TenantId, UserId
@@ -24,86 +23,99 @@ from identity.services import Services
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Phase:
-    """One phase: the action as it is from now on, and who hears of it.
+class Notifications:
+    """Whether a phase emits an event and sends a mail, and whether the event asks its receiver to notify the user."""
 
-    `definition` is the user action, or None where it is gone. `is_told` and `is_mailed` say whether webhooks and user
-    shall hear of the phase, `notify` what the event says about notifying the user.
+    event: bool
+    mail: bool
+    notify_user: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase of an action: the action as it is from now on, its user, and whom to notify.
+
+    `definition` is the user action, or None if it was deleted.
     """
 
     name: str
     definition: Document | None
     log: Document
     user: Document
-    is_told: bool
-    is_mailed: bool
-    notify: bool = False
+    notifications: Notifications
 
     @property
     def tenant_id(self) -> TenantId:
-        """The tenant of both."""
+        """The tenant of the action and its user."""
         return TenantId(self.log["tenantId"])
 
     @property
     def prevents_login(self) -> bool:
-        """Whether the action keeps its user from logging in."""
+        """Whether the action prevents its user from logging in."""
         return bool(self.log["private"]["preventLogin"])
 
 
-async def run(services: Services, call: Call, phase: Phase, write: Write[None], *, can_be_vetoed: bool = True) -> None:
-    """Go through a phase: `write` writes the action. Raises WebhookTransactionFailed, and what `write` raises.
+async def commit(
+    services: Services, call: Call, phase: Phase, writes: Sequence[Write[Any]], *, can_be_vetoed: bool = True
+) -> None:
+    """Commit the writes of a phase with its mail and event.
 
-    At the start of an action that prevents logins the user's refresh tokens and sessions end, as the tenant wants it.
+    The start of an action that prevents logins also terminates the user's tokens and sessions, as the tenant
+    configures. Raises WebhookTransactionFailed, and what the writes raise.
     """
     call = call.within(phase.tenant_id)
-    draft = await _draft(services, call, phase)
-    ending = await _sign_outs(services, call, phase)
-    events = [_event(phase, draft)] if phase.is_told else []
-    signed_out = [event for one in ending for event in one.events]
-    jobs = [] if draft is None else [draft.mail]
-    writes: list[Write[Any]] = [write, functools.partial(services.mails.add, jobs, call.now)]
-    for one in ending:
-        writes += session_termination.writes(services, call, one)
-    offered, announced = (events + signed_out, []) if can_be_vetoed else (signed_out, events)
-    await services.bus.commit(call, Change(writes, offered, announced))
-    for one in ending:
-        await session_termination.finish(services, call, one)
+    draft = await _draft_mail(services, call, phase)
+    terminations = await _terminations(services, call, phase)
+    events = [_event(phase, draft)] if phase.notifications.event else []
+    revocations = [event for termination in terminations for event in termination.events]
+    change = Change(
+        writes=[
+            *writes,
+            functools.partial(services.mails.add, [] if draft is None else [draft.mail], call.now),
+            *(write for one in terminations for write in session_termination.writes(services, call, one)),
+        ],
+        before_commit=[*events, *revocations] if can_be_vetoed else revocations,
+        after_commit=[] if can_be_vetoed else events,
+    )
+    await services.bus.commit(call, change)
+    for termination in terminations:
+        await session_termination.finish(services, call, termination)
     if phase.name == "start" and phase.prevents_login and not phase.log["applicationIds"]:
-        # For sessions that the tenant's policy leaves alone, and for a login that was under way all the time.
+        # Ends sessions that the tenant's revocation policy keeps, and that of a login in progress.
         await sso_sessions.end_all(services, call, phase.tenant_id, UserId(phase.user["id"]))
 
 
-def payload(phase: Phase) -> Document:
-    """What the event of a phase tells, and its mail can say, but for the mail itself."""
+def _payload(phase: Phase) -> Document:
+    """Return the event payload of a phase without its mail; the template of the mail reads it too."""
     languages = phase.user.get("preferredLanguages", [])
-    return rules.event_payload(phase.log, phase.name, languages, notify=phase.notify)
+    return action_rules.event_payload(phase.log, phase.name, languages, notify=phase.notifications.notify_user)
 
 
 def _event(phase: Phase, draft: Draft | None) -> Event:
     definition = phase.definition or {}
-    told = {**payload(phase), "emailedUser": draft is not None}
+    payload = {**_payload(phase), "emailedUser": draft is not None}
     if draft is not None and definition.get("includeEmailInEventJSON"):
-        told["email"] = rules.email_of(draft.letter)
-    agreement = NONE if phase.name == "end" else definition.get("transactionType", NONE)
-    return Event("user.action", told, transaction_type=agreement)
+        payload["email"] = action_rules.email_of(draft.letter)
+    transaction_type = NONE if phase.name == "end" else definition.get("transactionType", NONE)
+    return Event("user.action", payload, transaction_type=transaction_type)
 
 
-async def _draft(services: Services, call: Call, phase: Phase) -> Draft | None:
-    """The mail of the phase, where there is to be one and it can be made."""
+async def _draft_mail(services: Services, call: Call, phase: Phase) -> Draft | None:
+    """Return the mail of the phase, or None if it has none or its template fails."""
     template_id = (phase.definition or {}).get(f"{phase.name}EmailTemplateId")
-    if not phase.is_mailed or template_id is None:
+    if not phase.notifications.mail or template_id is None:
         return None
-    data: Document = {"event": {name: value for name, value in payload(phase).items() if value is not None}}
-    made = await mail.draft(services, call, phase.tenant_id, template_id, phase.user, data)
-    return made if isinstance(made, Draft) else None
+    data: Document = {"event": {name: value for name, value in _payload(phase).items() if value is not None}}
+    draft = await mail.draft(services, call, phase.tenant_id, template_id, phase.user, data)
+    return draft if isinstance(draft, Draft) else None
 
 
-async def _sign_outs(services: Services, call: Call, phase: Phase) -> Sequence[SessionTermination]:
-    """The refresh tokens that end because their user may not log in any more."""
+async def _terminations(services: Services, call: Call, phase: Phase) -> Sequence[SessionTermination]:
+    """Return the terminations, one per application, that the start of an action causes by preventing logins."""
     if phase.name != "start" or not phase.prevents_login:
         return ()
     tenant = await services.tenants.get(None, phase.tenant_id)
     if not tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onLoginPrevented"]:
         return ()
-    geoip: Sequence[ApplicationId | None] = [ApplicationId(one) for one in phase.log["applicationIds"]] or [None]
-    return [await session_termination.prepare(services, call, phase.user, place) for place in geoip]
+    application_ids: Sequence[ApplicationId | None] = list(map(ApplicationId, phase.log["applicationIds"])) or [None]
+    return [await session_termination.prepare(services, call, phase.user, one) for one in application_ids]

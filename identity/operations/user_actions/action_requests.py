@@ -1,11 +1,11 @@
-"""What is asked for when an action is taken on a user, or changed: judged against everything that is stored."""
+"""Validation of requests to take, modify or cancel an action on a user."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from identity.call import Call, Document
-from identity.domain.user_actions import action_logs as rules
+from identity.domain.user_actions import action_logs as action_rules
 from identity.errors import FieldError, NotFound
 from identity.ids import TenantId
 from identity.operations.objects import crud, user_lookup
@@ -15,52 +15,52 @@ Problems = list[FieldError]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Judged:
-    """The user who is acted upon, the user action, and the reason, if one was given."""
+class NamedObjects:
+    """The objects that a request names: the user, the user action, and the optional reason."""
 
     user: Document
     definition: Document
     reason: Document | None
 
 
-async def validate(services: Services, call: Call, wanted: Document) -> Judged:
-    """What a request to take an action names. Raises Invalid with everything that is wrong with it."""
-    errors = [_missing(name) for name in ("actioneeUserId", "actionerUserId", "userActionId") if name not in wanted]
-    user = await _actionee(services, call, wanted, errors)
-    definition = await _definition(services, wanted, errors)
-    reason = await _reason(services, wanted, errors)
+async def validate(services: Services, call: Call, requested: Document) -> NamedObjects:
+    """Return the objects that a request to take an action names. Raises Invalid with all its errors."""
+    errors = [_missing(name) for name in ("actioneeUserId", "actionerUserId", "userActionId") if name not in requested]
+    user = await _find_actionee(services, call, requested, errors)
+    definition = await _find_definition(services, requested, errors)
+    reason = await _find_reason(services, requested, errors)
     if user is not None:
         tenant_id = TenantId(user["tenantId"])
-        errors += await actioner_problems(services, call, tenant_id, wanted)
-        errors += await _application_problems(services, tenant_id, wanted)
+        errors += await actioner_problems(services, call, tenant_id, requested)
+        errors += await _application_problems(services, tenant_id, requested)
     if definition is not None:
-        errors += _option_problems(definition, wanted) + _expiry_problems(definition, call, wanted)
+        errors += _option_problems(definition, requested) + _expiry_problems(definition, call, requested)
     crud.require_no_errors(errors)
-    assert user is not None, "a user who is not there is an error"
-    assert definition is not None, "a user action that is not there is an error"
-    return Judged(user, definition, reason)
+    assert user is not None, "a missing user is an error"
+    assert definition is not None, "a missing user action is an error"
+    return NamedObjects(user, definition, reason)
 
 
-async def problems_of_change(
-    services: Services, call: Call, wanted: Document, log: Document, *, is_cancelled: bool
+async def change_problems(
+    services: Services, call: Call, requested: Document, log: Document, *, is_cancelled: bool
 ) -> Problems:
-    """What is wrong with modifying or cancelling an action."""
+    """Return the errors of modifying or cancelling an action."""
     if not log["private"]["temporal"]:
         return [FieldError.of("invalid", "actionId", "An action that is not temporal cannot be changed.")]
-    if not rules.is_live(log, call.now):
-        return [FieldError.of("invalid", "actionId", "The action is over.")]
-    errors = [] if "actionerUserId" in wanted else [_missing("actionerUserId")]
-    errors += await actioner_problems(services, call, TenantId(log["tenantId"]), wanted)
-    if not is_cancelled and wanted.get("expiry", rules.INDEFINITE) <= call.now:
+    if not action_rules.is_live(log, call.now):
+        return [FieldError.of("invalid", "actionId", "The action has ended.")]
+    errors = [] if "actionerUserId" in requested else [_missing("actionerUserId")]
+    errors += await actioner_problems(services, call, TenantId(log["tenantId"]), requested)
+    if not is_cancelled and requested.get("expiry", action_rules.INDEFINITE) <= call.now:
         errors.append(_past())
     return errors
 
 
 async def actioner_problems(
-    services: Services, call: Call, tenant_id: TenantId, wanted: Document, path: str = "action.actionerUserId"
+    services: Services, call: Call, tenant_id: TenantId, requested: Document, path: str = "action.actionerUserId"
 ) -> Problems:
-    """Whoever acts is a user: of the same tenant, unless a key for all tenants is used."""
-    user_id = wanted.get(path.rpartition(".")[2])
+    """The actioner must be a user: of the same tenant, unless the API key covers all tenants."""
+    user_id = requested.get(path.rpartition(".")[2])
     if user_id is None:
         return []
     found = await services.users.find_cached_across_tenants(user_id)
@@ -69,8 +69,8 @@ async def actioner_problems(
     return [FieldError.of("invalid", path, f"The [{path}] must name an existing user.")]
 
 
-async def _actionee(services: Services, call: Call, wanted: Document, errors: Problems) -> Document | None:
-    user_id = wanted.get("actioneeUserId")
+async def _find_actionee(services: Services, call: Call, requested: Document, errors: Problems) -> Document | None:
+    user_id = requested.get("actioneeUserId")
     if user_id is None:
         return None
     try:
@@ -80,8 +80,8 @@ async def _actionee(services: Services, call: Call, wanted: Document, errors: Pr
         return None
 
 
-async def _definition(services: Services, wanted: Document, errors: Problems) -> Document | None:
-    action_id = wanted.get("userActionId")
+async def _find_definition(services: Services, requested: Document, errors: Problems) -> Document | None:
+    action_id = requested.get("userActionId")
     if action_id is None:
         return None
     found = await services.documents["user_actions"].find_cached(None, action_id)
@@ -91,8 +91,8 @@ async def _definition(services: Services, wanted: Document, errors: Problems) ->
     return found
 
 
-async def _reason(services: Services, wanted: Document, errors: Problems) -> Document | None:
-    reason_id = wanted.get("reasonId")
+async def _find_reason(services: Services, requested: Document, errors: Problems) -> Document | None:
+    reason_id = requested.get("reasonId")
     if reason_id is None:
         return None
     found = await services.documents["user_action_reasons"].find_cached(None, reason_id)
@@ -101,26 +101,26 @@ async def _reason(services: Services, wanted: Document, errors: Problems) -> Doc
     return found
 
 
-async def _application_problems(services: Services, tenant_id: TenantId, wanted: Document) -> Problems:
+async def _application_problems(services: Services, tenant_id: TenantId, requested: Document) -> Problems:
     return [
         _invalid(f"applicationIds[{at}]", "must name an application of the user's tenant")
-        for at, one in enumerate(wanted["applicationIds"])
+        for at, one in enumerate(requested["applicationIds"])
         if await services.applications.find_cached(tenant_id, one) is None
     ]
 
 
-def _option_problems(definition: Document, wanted: Document) -> Problems:
+def _option_problems(definition: Document, requested: Document) -> Problems:
     names = {one["name"] for one in definition["options"]}
-    is_known = "option" not in wanted or wanted["option"] in names
+    is_known = "option" not in requested or requested["option"] in names
     return [] if is_known else [_invalid("option", "must be one of the options of the user action")]
 
 
-def _expiry_problems(definition: Document, call: Call, wanted: Document) -> Problems:
+def _expiry_problems(definition: Document, call: Call, requested: Document) -> Problems:
     if not definition["temporal"]:
         return []
-    if "expiry" not in wanted:
+    if "expiry" not in requested:
         return [_missing("expiry")]
-    return [_past()] if wanted["expiry"] <= call.now else []
+    return [_past()] if requested["expiry"] <= call.now else []
 
 
 def _missing(member: str) -> FieldError:

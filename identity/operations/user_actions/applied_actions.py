@@ -1,73 +1,78 @@
-"""Taking user actions on users: take, modify, cancel, retrieve. The user actions themselves are another subject."""
+"""Actions taken on users: take, modify, cancel, retrieve. user_actions.py has the definitions of actions."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final
 
 from identity.call import Call, Document
-from identity.domain.user_actions import action_logs as rules
+from identity.domain.user_actions import action_logs as action_rules
 from identity.errors import NotFound
 from identity.events.changes import Write
 from identity.ids import TenantId, UserId, new_id
 from identity.instants import Instant
 from identity.operations.objects import crud, user_lookup
 from identity.operations.user_actions import action_phases, action_requests
-from identity.operations.user_actions.action_phases import Phase
+from identity.operations.user_actions.action_phases import Notifications, Phase
 from identity.services import Services
 from identity.store.mongo import Session
 
 _REQUEST: Final = "api/action.request.json"
-_ANSWER: Final = "api/action.response.json"
+_RESPONSE: Final = "api/action.response.json"
 
 
 async def take(services: Services, call: Call, body: Document) -> Document:
-    """Take an action on a user; answers it. Raises Invalid and WebhookTransactionFailed."""
+    """Take an action on a user; return it. Raises Invalid and WebhookTransactionFailed."""
     request = services.schemas[_REQUEST].read(body)
-    wanted = request["action"]
-    judged = await action_requests.validate(services, call, wanted)
-    definition, user = judged.definition, judged.user
-    option = next((one for one in definition["options"] if one["name"] == wanted.get("option")), None)
-    words = rules.words(definition, option, judged.reason, user.get("preferredLanguages", []))
-    is_mailed = wanted["emailUser"] and definition["userEmailingEnabled"]
-    notify = wanted["notifyUser"] and definition["userNotificationsEnabled"]
+    requested = request["action"]
+    named = await action_requests.validate(services, call, requested)
+    definition, user = named.definition, named.user
+    option = next((one for one in definition["options"] if one["name"] == requested.get("option")), None)
+    words = action_rules.words(definition, option, named.reason, user.get("preferredLanguages", []))
+    notifications = _notifications(request, definition)
+    is_temporal = definition["temporal"]
     log = build_log(
         definition,
         user,
         call.now,
         **words,
-        actionerUserId=wanted["actionerUserId"],
-        applicationIds=wanted["applicationIds"],
-        comment=wanted.get("comment"),
-        expiry=wanted["expiry"] if definition["temporal"] else None,
-        emailUserOnEnd=is_mailed if definition["temporal"] else None,
-        notifyUserOnEnd=notify if definition["temporal"] else None,
+        actionerUserId=requested["actionerUserId"],
+        applicationIds=requested["applicationIds"],
+        comment=requested.get("comment"),
+        expiry=requested["expiry"] if is_temporal else None,
+        emailUserOnEnd=notifications.mail if is_temporal else None,
+        notifyUserOnEnd=notifications.notify_user if is_temporal else None,
     )
-    phase = Phase("start", definition, log, user, request["broadcast"], is_mailed, notify)
-    await action_phases.run(services, call, phase, start_writes(services, phase))
+    phase = Phase("start", definition, log, user, notifications)
+    await action_phases.commit(services, call, phase, start_writes(services, phase))
     return to_response(services, log)
 
 
 async def modify(services: Services, call: Call, body: Document, action_id: str) -> Document:
-    """Change the end of a live action, or what is said of it; answers it. Raises NotFound, Invalid, and a veto."""
-    return await _change(services, call, body, action_id, "modify")
+    """Change expiry or comment of a live action; return it. Raises NotFound, Invalid and WebhookTransactionFailed."""
+    request = services.schemas[_REQUEST].read(body)
+    modified = await crud.retry_on_conflict(functools.partial(_modify, services, call, request, action_id))
+    return to_response(services, modified)
 
 
 async def cancel(services: Services, call: Call, body: Document, action_id: str) -> Document:
-    """End a live action before its time; answers it. Raises NotFound, Invalid, and WebhookTransactionFailed."""
-    return await _change(services, call, body, action_id, "cancel")
+    """End a live action before its expiry; return it. Raises NotFound, Invalid and WebhookTransactionFailed."""
+    request = services.schemas[_REQUEST].read(body)
+    cancelled = await crud.retry_on_conflict(functools.partial(_cancel, services, call, request, action_id))
+    return to_response(services, cancelled)
 
 
 async def retrieve(services: Services, call: Call, action_id: str) -> Document:
-    """One action. Raises NotFound."""
+    """Return an action. Raises NotFound."""
     return to_response(services, await _find(services, call, action_id))
 
 
 async def retrieve_of_user(
     services: Services, call: Call, user_id: str, *, active: bool | None, preventing_login: bool
 ) -> list[Document]:
-    """The actions on a user, the newest first: all, those that are live or not, or those that prevent logins.
+    """Return the actions on a user, newest first: all, the live or ended ones, or those that prevent logins.
 
-    Raises NotFound for a user who is not there.
+    Raises NotFound for a missing user.
     """
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     if await services.users.find_cached(tenant_id, user_id) is None:
@@ -82,7 +87,7 @@ async def retrieve_of_user(
 
 
 def build_log(definition: Document, user: Document, now: Instant, **members: Any) -> Document:
-    """A new action; members that are None are left out."""
+    """Build a new action without members that are None."""
     private: Document = {"preventLogin": definition["preventLogin"], "temporal": definition["temporal"], "since": now}
     if definition["temporal"]:
         private["endsAt"] = members["expiry"]
@@ -101,90 +106,99 @@ def build_log(definition: Document, user: Document, now: Instant, **members: Any
     }
 
 
-def start_writes(services: Services, phase: Phase) -> Write[None]:
-    """What writes a new action, on its user too if it prevents logins. The write raises NotFound and Duplicate."""
-
-    async def write(session: Session | None) -> None:
-        await services.action_logs.insert(phase.tenant_id, phase.log, session)
-        await _require_user(services, phase, session)
-
-    return write
+def start_writes(services: Services, phase: Phase) -> list[Write[Any]]:
+    """Return the writes of a new action. They raise Duplicate, and NotFound for a deleted user."""
+    return [
+        functools.partial(services.action_logs.insert, phase.tenant_id, phase.log),
+        functools.partial(_write_to_user, services, phase),
+    ]
 
 
 def to_response(services: Services, log: Document) -> Document:
-    """The action as the API shows it."""
-    answer: Document = services.schemas[_ANSWER].show({"action": log})["action"]
-    return answer
+    """Return the action in API form."""
+    response: Document = services.schemas[_RESPONSE].show({"action": log})["action"]
+    return response
 
 
 async def cancel_live(
-    services: Services, call: Call, log: Document, change: Document, *, is_told: bool, is_mailed: bool, notify: bool,
+    services: Services,
+    call: Call,
+    log: Document,
+    change: Document,
+    notifications: Notifications,
+    *,
     can_be_vetoed: bool = True,
-) -> Document:  # fmt: skip
-    """Cancel an action that is live. Raises Conflict when it changed meanwhile, and WebhookTransactionFailed."""
-    fresh = rules.cancelled(log, change, call.now)
-    phase = await _phase(services, "cancel", fresh, is_told=is_told, is_mailed=is_mailed, notify=notify)
-
-    async def write(session: Session | None) -> None:
-        await services.action_logs.replace(phase.tenant_id, fresh, log["lastUpdateInstant"], session)
-        await services.users.allow_logins(phase.tenant_id, UserId(phase.user["id"]), fresh["id"], session)
-
-    await action_phases.run(services, call, phase, write, can_be_vetoed=can_be_vetoed)
+) -> Document:
+    """Cancel a live action. Raises Conflict if it has changed since it was read, and WebhookTransactionFailed."""
+    cancelled = action_rules.cancelled(log, change, call.now)
+    phase = await _phase(services, "cancel", cancelled, notifications)
+    writes: list[Write[Any]] = [
+        functools.partial(services.action_logs.replace, phase.tenant_id, cancelled, log["lastUpdateInstant"]),
+        functools.partial(services.users.allow_logins, phase.tenant_id, UserId(phase.user["id"]), cancelled["id"]),
+    ]
+    await action_phases.commit(services, call, phase, writes, can_be_vetoed=can_be_vetoed)
     if "lockOutOf" in log["private"]:
         await services.lock_outs.clear(phase.tenant_id, phase.user["id"])
-    return fresh
+    return cancelled
 
 
-async def _change(services: Services, call: Call, body: Document, action_id: str, deed: str) -> Document:
-    request = services.schemas[_REQUEST].read(body)
-    wanted = request["action"]
-
-    async def attempt() -> Document:
-        log = await _find(services, call, action_id)
-        crud.require_no_errors(
-            await action_requests.problems_of_change(services, call, wanted, log, is_cancelled=deed == "cancel")
-        )
-        change = {name: wanted[name] for name in ("actionerUserId", "comment") if name in wanted}
-        definition = await _definition_of(services, log)
-        told = {"is_told": request["broadcast"]}
-        told["is_mailed"] = wanted["emailUser"] and definition.get("userEmailingEnabled", False)
-        told["notify"] = wanted["notifyUser"] and definition.get("userNotificationsEnabled", False)
-        if deed == "cancel":
-            return await cancel_live(services, call, log, change, **told)
-        return await _modify_live(services, call, log, change | {"expiry": wanted.get("expiry", log["expiry"])}, **told)
-
-    return to_response(services, await crud.retry_on_conflict(attempt))
+async def _modify(services: Services, call: Call, request: Document, action_id: str) -> Document:
+    log, change, notifications = await _validate_change(services, call, request, action_id, is_cancelled=False)
+    change["expiry"] = request["action"].get("expiry", log["expiry"])
+    change |= {"emailUserOnEnd": notifications.mail, "notifyUserOnEnd": notifications.notify_user}
+    modified = action_rules.modified(log, change, call.now)
+    phase = await _phase(services, "modify", modified, notifications)
+    writes: list[Write[Any]] = [
+        functools.partial(services.action_logs.replace, phase.tenant_id, modified, log["lastUpdateInstant"]),
+        functools.partial(_write_to_user, services, phase),
+    ]
+    await action_phases.commit(services, call, phase, writes)
+    return modified
 
 
-async def _modify_live(services: Services, call: Call, log: Document, change: Document, **told: bool) -> Document:
-    on_end = {"emailUserOnEnd": told["is_mailed"], "notifyUserOnEnd": told["notify"]}
-    fresh = rules.modified(log, {**change, **on_end}, call.now)
-    phase = await _phase(services, "modify", fresh, **told)
-
-    async def write(session: Session | None) -> None:
-        await services.action_logs.replace(phase.tenant_id, fresh, log["lastUpdateInstant"], session)
-        await _require_user(services, phase, session)
-
-    await action_phases.run(services, call, phase, write)
-    return fresh
+async def _cancel(services: Services, call: Call, request: Document, action_id: str) -> Document:
+    log, change, notifications = await _validate_change(services, call, request, action_id, is_cancelled=True)
+    return await cancel_live(services, call, log, change, notifications)
 
 
-async def _require_user(services: Services, phase: Phase, session: Session | None) -> None:
-    """Let an action that prevents logins stand on its user; any other one only needs the user to be there."""
+async def _validate_change(
+    services: Services, call: Call, request: Document, action_id: str, *, is_cancelled: bool
+) -> tuple[Document, Document, Notifications]:
+    """Return a live action, the members that a request changes, and whom to notify. Raises NotFound and Invalid."""
+    requested = request["action"]
+    log = await _find(services, call, action_id)
+    problems = await action_requests.change_problems(services, call, requested, log, is_cancelled=is_cancelled)
+    crud.require_no_errors(problems)
+    change = {name: requested[name] for name in ("actionerUserId", "comment") if name in requested}
+    return log, change, _notifications(request, await _find_definition(services, log))
+
+
+def _notifications(request: Document, definition: Document) -> Notifications:
+    """Return the requested notifications that the user action allows."""
+    requested = request["action"]
+    return Notifications(
+        event=request["broadcast"],
+        mail=requested["emailUser"] and definition.get("userEmailingEnabled", False),
+        notify_user=requested["notifyUser"] and definition.get("userNotificationsEnabled", False),
+    )
+
+
+async def _write_to_user(services: Services, phase: Phase, session: Session) -> None:
+    """Store on the user that the action prevents logins; otherwise only require, by a lock, that the user exists."""
     user_id = UserId(phase.user["id"])
     if phase.prevents_login:
-        found = await services.users.prevent_logins(phase.tenant_id, user_id, rules.prevention(phase.log), session)
+        prevention = action_rules.prevention(phase.log)
+        exists = await services.users.prevent_logins(phase.tenant_id, user_id, prevention, session)
     else:
-        assert session is not None, "the phases of an action are written in transactions"
-        found = await services.users.lock(phase.tenant_id, user_id, session)
-    if not found:
+        exists = await services.users.lock(phase.tenant_id, user_id, session)
+    if not exists:
         raise NotFound
 
 
-async def _phase(services: Services, name: str, log: Document, **told: bool) -> Phase:
-    definition = await _definition_of(services, log)
+async def _phase(services: Services, name: str, log: Document, notifications: Notifications) -> Phase:
+    definition = await _find_definition(services, log)
     user = await services.users.get(TenantId(log["tenantId"]), log["actioneeUserId"])
-    return Phase(name, definition or None, log, user, **told)
+    return Phase(name, definition or None, log, user, notifications)
 
 
 async def _find(services: Services, call: Call, action_id: str) -> Document:
@@ -198,6 +212,6 @@ async def _find(services: Services, call: Call, action_id: str) -> Document:
     return await logs.get(tenant_id, action_id)
 
 
-async def _definition_of(services: Services, log: Document) -> Document:
-    """The user action as it is now; nothing where it is gone."""
+async def _find_definition(services: Services, log: Document) -> Document:
+    """Return the current user action; empty if it was deleted."""
     return await services.documents["user_actions"].find_cached(None, log["userActionId"]) or {}

@@ -1,4 +1,4 @@
-"""User actions: create, change, deactivate, reactivate, delete. Taking one on a user is another subject."""
+"""User actions: validation, deactivation, reactivation. applied_actions.py takes them on users."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from identity.call import Call, Document
 from identity.domain.objects.resource_definition import CREATE_TO_SEARCH, Resource, Unique
-from identity.domain.user_actions import user_actions as rules
+from identity.domain.user_actions import user_actions as user_action_rules
 from identity.errors import FieldError
 from identity.operations.objects import crud, references
 from identity.services import Services
@@ -16,11 +16,11 @@ _REFERENCE = "failedAuthenticationConfiguration.userActionId"
 
 
 async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
-    """Keep what is not the caller's to change, and judge. Raises Invalid."""
+    """Validate a user action; `active` stays unchanged. Raises Invalid."""
     action = {**document, "active": True if stored is None else stored["active"]}
-    errors = rules.problems(action)
+    errors = user_action_rules.problems(action)
     errors += await references.problems(services, RESOURCE, action, stored, ("email_templates",))
-    if stored is not None and rules.can_lock_out(stored) and not rules.can_lock_out(action):
+    if stored is not None and user_action_rules.can_lock_out(stored) and not user_action_rules.can_lock_out(action):
         errors += await _lock_out_problems(services, action)
     crud.require_no_errors(errors)
     return action
@@ -41,27 +41,27 @@ RESOURCE = Resource(
 
 
 def retrieve_all(services: Services, call: Call, *, inactive: bool) -> AsyncIterator[Document]:
-    """The active user actions, or the inactive ones."""
+    """Return the active or the inactive user actions."""
     return crud.retrieve_all(services, call, RESOURCE, {"active": not inactive})
 
 
 async def deactivate(services: Services, call: Call, action_id: str) -> None:
-    """Switch an action off: nobody can take it any more. Raises NotFound, and Invalid with `[inUse]`."""
+    """Deactivate an action, which can no longer be taken. Raises NotFound, and Invalid with `[inUse]`."""
     await _set_active(services, call, action_id, active=False)
 
 
 async def reactivate(services: Services, call: Call, action_id: str) -> Document:
-    """Switch an action on again. Raises NotFound."""
+    """Reactivate an action. Raises NotFound."""
     return await _set_active(services, call, action_id, active=True)
 
 
 async def reference_problems(services: Services, tenant: Document) -> list[FieldError]:
-    """A field error when the action that locks users out of a tenant does not exist or does not do that."""
+    """Return an error if the action that locks accounts of a tenant does not exist or cannot do so."""
     action_id = tenant["failedAuthenticationConfiguration"].get("userActionId")
     if action_id is None:
         return []
     action = await services.documents[RESOURCE.collection].find_cached(None, action_id)
-    if action is not None and rules.can_lock_out(action):
+    if action is not None and user_action_rules.can_lock_out(action):
         return []
     path = f"tenant.{_REFERENCE}"
     return [FieldError.of("invalid", path, f"The [{path}] must name an active, temporal action that prevents login.")]
@@ -84,7 +84,7 @@ async def _replace_active(services: Services, call: Call, action_id: str, active
 
 
 async def _lock_out_problems(services: Services, action: Document) -> list[FieldError]:
-    """A tenant would be left without its lock-out by an action that is no lock-out any more."""
+    """Return an error if a tenant locks accounts with this action, which no longer could."""
     if not await services.tenants.count(None, {_REFERENCE: action["id"]}):
         return []
     member = "preventLogin" if action["temporal"] else "temporal"

@@ -1,6 +1,8 @@
-"""Comments about users: add, retrieve, search. Nobody changes one, and they go with their user."""
+"""Comments about users: add, retrieve, search. Comments are immutable and are deleted with their user."""
 
 from __future__ import annotations
+
+import functools
 
 from identity.call import Call, Document
 from identity.domain.objects.resource_definition import Resource, SearchRules
@@ -36,25 +38,24 @@ RESOURCE = Resource(
 
 
 async def add(services: Services, call: Call, body: Document) -> Document:
-    """Note something about a user; answers the comment. Raises Invalid."""
-    wanted = services.schemas[RESOURCE.schema].read(body)["userComment"]
-    tenant_id = await _tenant_of(services, call, wanted["userId"])
+    """Add a comment about a user; return it. Raises Invalid."""
+    requested = services.schemas[RESOURCE.schema].read(body)["userComment"]
+    tenant_id = await _tenant_of(services, call, requested["userId"])
     crud.require_no_errors(
-        await action_requests.actioner_problems(services, call, tenant_id, wanted, "userComment.commenterId")
+        await action_requests.actioner_problems(services, call, tenant_id, requested, "userComment.commenterId")
     )
-    comment = {**wanted, "id": new_id(), "insertInstant": call.now, "tenantId": tenant_id}
-
-    async def write(session: Session) -> None:
-        if not await services.users.lock(tenant_id, wanted["userId"], session):
-            raise NotFound
-        await services.documents[RESOURCE.collection].insert(tenant_id, comment, session)
-
-    await services.database.in_transaction(write)
+    comment = {**requested, "id": new_id(), "insertInstant": call.now, "tenantId": tenant_id}
+    await services.database.execute(
+        [
+            functools.partial(_lock_user, services, tenant_id, comment["userId"]),
+            functools.partial(services.documents[RESOURCE.collection].insert, tenant_id, comment),
+        ]
+    )
     return crud.to_response(services, RESOURCE, comment)
 
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
-    """The comments about a user, the newest first. Raises NotFound for a user who is not there."""
+    """Return the comments about a user, newest first. Raises NotFound for a missing user."""
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     if await services.users.find_cached(tenant_id, user_id) is None:
         raise NotFound
@@ -62,10 +63,15 @@ async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list
     return [crud.to_response(services, RESOURCE, comment) for comment in found]
 
 
+async def _lock_user(services: Services, tenant_id: TenantId, user_id: str, session: Session) -> None:
+    if not await services.users.lock(tenant_id, user_id, session):
+        raise NotFound
+
+
 async def _tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
     found = await services.users.find_cached_across_tenants(user_id)
     if found is None or call.tenant_id not in {None, found["tenantId"]}:
         path = "userComment.userId"
         crud.require_no_errors([FieldError.of("invalid", path, f"The [{path}] must name an existing user.")])
-    assert found is not None, "a user who is not there is an error"
+    assert found is not None, "a missing user is an error"
     return TenantId(found["tenantId"])

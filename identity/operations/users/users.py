@@ -131,9 +131,9 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     stored = expected or await services.users.get(tenant_id, user_id)
     termination = await session_termination.prepare(services, call, stored)
     version = None if expected is None else expected["lastUpdateInstant"]
-    remove = functools.partial(services.database.execute, _deletions(services, tenant_id, user_id, version))
+    deletions = _deletions(services, tenant_id, user_id, version)
     change = Change(
-        writes=[remove, *session_termination.writes(services, call, termination)],
+        writes=[*deletions, *session_termination.writes(services, call, termination)],
         before_commit=[user_events.about("user.delete", stored), *termination.events],
         after_commit=[user_events.about("user.delete.complete", stored)],
     )
