@@ -158,7 +158,7 @@ async def test_what_happened_to_a_webhook_that_is_gone_hurts_nobody(service, api
 async def test_one_of_many_processes_tells(service):
     health, webhook_id = WebhookHealth(service.services.database), WebhookId(new_id())
     now = service.services.clock.now()
-    await health.failed(None, webhook_id, now, 1, now, now)
+    await health.record_failure(None, webhook_id, now, 1, now, now)
     assert await health.claim_warning(None, webhook_id, 50)
     assert not await health.claim_warning(None, webhook_id, 50)
     assert await health.claim_warning(None, webhook_id, 70)
