@@ -1,1 +1,1 @@
-"""Loops beside the requests: deliver webhooks, run the kickstart, sweep what expired."""
+"""Background work: delivery of webhooks, mails, text messages and logout tokens; kickstart; sweeping."""

@@ -22,14 +22,14 @@ from identity.store.outages import OUTAGES
 _log = structlog.get_logger(__name__)
 
 _INTERVAL_SECONDS: Final = 5.0
-_PASSING: Final[tuple[type[Exception], ...]] = (InvalidRequest, *OUTAGES)
-"""A tenant was deleted in between, or MongoDB is away: the next round reads again."""
+_TRANSIENT_ERRORS: Final[tuple[type[Exception], ...]] = (InvalidRequest, *OUTAGES)
+"""A tenant was deleted meanwhile, or MongoDB is unavailable: the next round reads again."""
 MAXIMUM_TENANTS: Final = 1000
 """Tenants beyond these are in memory once a client has requested their metadata."""
 
 
 class DiscoveryPrefetch:
-    """Reads what discovery needs, again and again; what did not change costs no query."""
+    """Reads the inputs of discovery periodically; cached inputs cost no query."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -39,13 +39,13 @@ class DiscoveryPrefetch:
     async def start(self) -> None:
         """Read what belongs to no tenant or to the default one, and begin to read the rest."""
         await self._attempt(self._read_default)
-        self._tasks = [background_tasks.start("discovery-prefetch", self._read_for_ever)]
+        self._tasks = [background_tasks.start("discovery-prefetch", self._read_forever)]
 
     async def stop(self) -> None:
-        """End."""
+        """Stop the loop."""
         await background_tasks.end(self._tasks)
 
-    async def _read_for_ever(self) -> None:
+    async def _read_forever(self) -> None:
         while True:
             await self._attempt(self._read)
             await asyncio.sleep(_INTERVAL_SECONDS)
@@ -53,7 +53,7 @@ class DiscoveryPrefetch:
     async def _attempt(self, read: Callable[[], Awaitable[None]]) -> None:
         try:
             await read()
-        except _PASSING as error:
+        except _TRANSIENT_ERRORS as error:
             _log.debug("discovery not read", error=type(error).__name__)
 
     async def _read_default(self) -> None:

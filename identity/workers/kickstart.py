@@ -1,9 +1,10 @@
-"""Runs the kickstart once on an untouched instance: its API keys, then its requests, over the service's own HTTP."""
+"""Runs the kickstart file once on an untouched instance: creates its API keys, then sends its requests."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import ipaddress
 import urllib.parse
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from identity.coercion import coerce
 from identity.domain.objects import request_members
 from identity.domain.objects.kickstart import Kickstart, Request, Source
 from identity.errors import Invalid, StartupError
-from identity.events.changes import Event
+from identity.events.changes import Change, Event
 from identity.ids import new_id
 from identity.operations.configuration import api_keys, bootstrap
 from identity.outbound.http import HttpClient, OutboundError
@@ -29,37 +30,40 @@ _log = structlog.get_logger(__name__)
 _WAIT_SECONDS = 0.2
 _BOOLEAN = {"type": "boolean"}
 
-# The guard that keeps webhooks from the machine's own addresses must not keep the service from itself.
+# The HTTP client blocks loopback addresses by default; the kickstart requests go to this process.
 _LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of it; `announce` holds what the operator is shown once."""
+class KickstartResult:
+    """Whether this process ran the kickstart; `announce` holds the values that the operator is shown once."""
 
     ran: bool
     announce: Mapping[str, str]
 
 
 def read_source(file: Path, environ: Mapping[str, str]) -> Source:
-    """The kickstart file. Raises StartupError when it cannot be read or parsed."""
-
-    def read_beside(name: str) -> str:
-        return (file.parent / name).read_text("utf-8")
-
+    """The kickstart file. Raises StartupError when it cannot be read."""
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise StartupError(
             f"The kickstart file {file} cannot be read: {error}. Set kickstart.file to null for none."
         ) from error
-    return Source(text, read_beside, environ)
+    return Source(text, functools.partial(_read_included, file.parent), environ)
 
 
-async def run(services: Services, source: Source, base_url: str, local_url: str) -> Outcome:
-    """Run the kickstart if nobody did. Raises StartupError with the number of the request that failed, and why.
+def _read_included(folder: Path, name: str) -> str:
+    return (folder / name).read_text("utf-8")
 
-    `base_url` is what the instance will be known as, `local_url` where this process answers already.
+
+async def run(services: Services, source: Source, base_url: str, local_url: str) -> KickstartResult:
+    """Run the kickstart unless the instance is already set up.
+
+    `base_url` is the public URL of the instance, `local_url` the address on which this process serves requests.
+
+    Raises:
+        StartupError: the file is invalid, or a request failed; the message has its number and the response.
     """
     call = _own_call(services, base_url)
     owner = new_id()
@@ -68,14 +72,14 @@ async def run(services: Services, source: Source, base_url: str, local_url: str)
         await asyncio.sleep(_WAIT_SECONDS)
         state = await services.instance.claim_kickstart(owner, services.clock.now())
     if state == "failed":
-        _log.warning("an earlier kickstart failed; the instance stays as that left it")
+        _log.warning("an earlier kickstart failed; the instance is left as it is")
         await services.instance.finish_kickstart("failed")
-        return Outcome(ran=False, announce={})
+        return KickstartResult(ran=False, announce={})
     if state == "done":
-        return Outcome(ran=False, announce={})
+        return KickstartResult(ran=False, announce={})
     if not await bootstrap.is_untouched(services):
         await services.instance.finish_kickstart("done")
-        return Outcome(ran=False, announce={})
+        return KickstartResult(ran=False, announce={})
     kickstart = await _evaluated(services, source, base_url)
     try:
         await _perform(services, call, kickstart, owner, local_url)
@@ -83,11 +87,11 @@ async def run(services: Services, source: Source, base_url: str, local_url: str)
         await services.instance.finish_kickstart("failed")
         raise
     await _announce_success(services, call)
-    return Outcome(ran=True, announce=kickstart.announce)
+    return KickstartResult(ran=True, announce=kickstart.announce)
 
 
 async def _evaluated(services: Services, source: Source, base_url: str) -> Kickstart:
-    """Everything with its expressions evaluated; a file that is wrong has changed nothing, and may be mended."""
+    """Evaluate the expressions. An invalid file has changed nothing: the claim is released, so it can be corrected."""
     try:
         return source.evaluated(await bootstrap.predefined_variables(services, base_url))
     except StartupError:
@@ -112,15 +116,15 @@ async def _perform(services: Services, call: Call, kickstart: Kickstart, owner: 
 
 
 async def _add_key(services: Services, call: Call, given: Document) -> None:
-    wanted = {name: value for name, value in given.items() if name not in {"id", "description", "keyManager"}}
+    members = {name: value for name, value in given.items() if name not in {"id", "description", "keyManager"}}
     if given.get("description"):
-        wanted["metaData"] = {"attributes": {"description": given["description"]}}
+        members["metaData"] = {"attributes": {"description": given["description"]}}
     try:
         shape = services.schemas[api_keys.RESOURCE.schema]
         await api_keys.add(
             services,
             call,
-            shape.read({"apiKey": wanted})["apiKey"],
+            shape.read({"apiKey": members})["apiKey"],
             given.get("id"),
             caller=None,
             manager=coerce(_BOOLEAN, given.get("keyManager")) is True,
@@ -136,9 +140,9 @@ async def _send(client: HttpClient, kickstart: Kickstart, request: Request, loca
     headers["Host"] = urllib.parse.urlsplit(base_url).netloc
     if request.tenant_id is not None:
         headers["X-FusionAuth-TenantId"] = request.tenant_id
-    what = f"kickstart: request {request.number} ({request.method} {request.url})"
+    prefix = f"kickstart: request {request.number} ({request.method} {request.url})"
     try:
-        answer = await client.request(
+        response = await client.request(
             OutboundRequest(
                 method=request.method,
                 url=local_url + request.url,
@@ -149,18 +153,19 @@ async def _send(client: HttpClient, kickstart: Kickstart, request: Request, loca
             )
         )
     except OutboundError as error:
-        raise StartupError(f"{what} failed: {error}") from error
-    if not 200 <= answer.status < 300:
-        raise StartupError(f"{what} was answered with {answer.status}: {answer.body.decode('utf-8', 'replace')[:4000]}")
-    if ignored := answer.headers.get(request_members.HEADER.lower()):
+        raise StartupError(f"{prefix} failed: {error}") from error
+    if not 200 <= response.status < 300:
+        raise StartupError(
+            f"{prefix} was answered with {response.status}: {response.body.decode('utf-8', 'replace')[:4000]}"
+        )
+    if ignored := response.headers.get(request_members.HEADER.lower()):
         _log.warning("kickstart: ignored members", request=f"{request.method} {request.url}", members=ignored)
 
 
 async def _announce_success(services: Services, call: Call) -> None:
     event = Event("kickstart.success", {"instanceId": services.instance_id})
-    await services.bus.perform(
-        call, lambda session: services.instance.finish_kickstart("done", session), announced=lambda _done: [event]
-    )
+    finish = functools.partial(services.instance.finish_kickstart, "done")
+    await services.bus.commit(call, Change([finish], after_commit=[event]))
 
 
 def _own_call(services: Services, base_url: str) -> Call:

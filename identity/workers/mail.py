@@ -1,4 +1,4 @@
-"""The mail loop: what is due is handed to the tenant's mail server."""
+"""The mail worker: sends queued mails by the mail server of their tenant."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from identity.services import Services
 from identity.store.mails import Mail
 from identity.store.wakeups import Wakeups
 from identity.store.work_queue import JobLease, WorkQueue
-from identity.workers.queue_worker import Pace, QueueWorker
+from identity.workers.queue_worker import QueueLimits, QueueWorker
 
 _JITTER = 0.1
 
 
 class MailWorker(QueueWorker[Mail]):
-    """Takes mails and sends them."""
+    """Sends queued mails."""
 
     name = "mail"
     metric = ("identity_mail_attempts", "Conversations with mail servers by outcome")
@@ -33,7 +33,7 @@ class MailWorker(QueueWorker[Mail]):
         *,
         stop_seconds: float = 10.0,
     ) -> None:
-        """`stop_seconds` is how long conversations under way may go on at the end."""
+        """`stop_seconds` is the time that attempts in progress get to finish when the worker is stopped."""
         super().__init__(services, wakeups, registry, stop_seconds=stop_seconds)
         settings = services.config.email
         self._smtp = SmtpClient(
@@ -43,15 +43,15 @@ class MailWorker(QueueWorker[Mail]):
             plaintext_auth_hosts=settings.plaintext_auth_hosts,
         )
 
-    def _jobs(self) -> WorkQueue[Mail]:
-        """The mails."""
+    def _job_queue(self) -> WorkQueue[Mail]:
         return self._services.mails
 
-    def _own_pace(self) -> Pace:
-        """As the operator has it."""
+    def _queue_limits(self) -> QueueLimits:
         settings = self._services.config.email
         schedule = RetrySchedule(settings.schedule, _JITTER)
-        return Pace(settings.timeout_seconds, settings.max_concurrency, settings.concurrency_per_tenant, schedule)
+        return QueueLimits(
+            settings.timeout_seconds, settings.max_concurrency, settings.concurrency_per_tenant, schedule
+        )
 
     async def _attempt(self, lease: JobLease[Mail]) -> Mail | None:
         mail = lease.job
@@ -60,23 +60,23 @@ class MailWorker(QueueWorker[Mail]):
             return None
         configuration = tenant["emailConfiguration"]
         result = await self._smtp.send(MailServer.of(configuration), mail.sender, mail.recipients, mail.message)
-        await self._note(lease, configuration, result)
+        await self._log_attempt(lease, configuration, result)
         return None if result.is_complete else dataclasses.replace(mail, recipients=tuple(result.deferred))
 
-    async def _note(self, lease: JobLease[Mail], configuration: Document, result: SmtpResult) -> None:
-        """Tell the event log of what went wrong and, where the tenant wants it, of everything."""
+    async def _log_attempt(self, lease: JobLease[Mail], configuration: Document, result: SmtpResult) -> None:
+        """Write failures to the event log; every attempt if the tenant enables `debug`."""
         mail = lease.job
         outcome = "deferred" if result.deferred else "refused" if result.refused else "success"
         self._attempts.labels(outcome).inc()
         server = f"{configuration['host']}:{configuration['port']} ({configuration['security']})"
-        what = f"Mail [{mail.mail_id}] of the tenant [{mail.tenant_id}], attempt {lease.attempts + 1}"
+        prefix = f"Mail [{mail.mail_id}] of the tenant [{mail.tenant_id}], attempt {lease.attempts + 1}"
         call = self._call(mail.tenant_id)
         if configuration["debug"]:
-            text = f"{what}: from {mail.sender} to {', '.join(mail.recipients)} by {server}: {result.reply}"
+            text = f"{prefix}: from {mail.sender} to {', '.join(mail.recipients)} by {server}: {result.reply}"
             await event_logs.record(self._services, call, "Debug", text)
-        for address, said in result.refused.items():
-            text = f"{what}: {address} was refused for good by {server}: {said}"
+        for address, reply in result.refused.items():
+            text = f"{prefix}: {address} was refused for good by {server}: {reply}"
             await event_logs.record(self._services, call, "Error", text)
         if result.deferred:
-            text = f"{what}: {', '.join(result.deferred)} could not be reached by {server}: {result.reply}."
+            text = f"{prefix}: {', '.join(result.deferred)} could not be reached by {server}: {result.reply}."
             await self._note_failure(lease, text)

@@ -1,7 +1,6 @@
-"""The loop over a queue of jobs: lease what is due, do it, try again or give up.
+"""Worker of a job queue: lease due jobs, attempt them, and retry or give up.
 
-A job is forgotten only when it is done or nobody will try again: who is killed in between does it once more after the
-lease has run out.
+Jobs are processed at least once: the job of a process that dies is leased again after its lease expires.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
+import functools
 import random
 from typing import Generic, TypeVar
 
@@ -33,17 +33,17 @@ _log = structlog.get_logger(__name__)
 _POLL_SECONDS = 1.0
 _BACK_OFF_SECONDS = 1.0
 _MARGIN_SECONDS = 15
-"""How much longer than an attempt a lease lasts: room for writing what became of it."""
-_SILENCE_SECONDS = 300
-"""How long after an event log of a failed attempt none is written of another of the same lane."""
-_CHANCE = random.SystemRandom()
+"""How much longer than an attempt a lease lasts, to write the outcome."""
+_THROTTLE_SECONDS = 300
+"""The shortest time between two event log rows about failed attempts of the same lane."""
+_RANDOM = random.SystemRandom()
 
 J = TypeVar("J", bound=Job)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Pace:
-    """How long an attempt may take, how many are made at a time, in all and for each lane, and when the next follow."""
+class QueueLimits:
+    """The time limit of an attempt, concurrent attempts in all and per lane, and the schedule of retries."""
 
     timeout_seconds: float
     max_concurrency: int
@@ -52,13 +52,13 @@ class Pace:
 
 
 class QueueWorker(abc.ABC, Generic[J]):
-    """Takes jobs and does them, until it is told to stop."""
+    """Processes jobs until it is stopped. A lane, such as a tenant, has its own limit of concurrent attempts."""
 
     name: str
-    lane_word = "tenant"
-    """What a lane is, in the words of the event log."""
+    lane_name = "tenant"
+    """What a lane is, in event log messages."""
     metric: tuple[str, str]
-    """The counter of attempts by outcome: its name, and what it counts."""
+    """Name and help text of the counter of attempts by outcome."""
 
     def __init__(
         self,
@@ -68,135 +68,134 @@ class QueueWorker(abc.ABC, Generic[J]):
         *,
         stop_seconds: float = 10.0,
     ) -> None:
-        """`stop_seconds` is how long attempts under way may go on at the end."""
+        """`stop_seconds` is the time that attempts in progress get to finish when the worker is stopped."""
         self._services = services
-        self._queue = self._jobs()
+        self._queue = self._job_queue()
         self._wakeups = wakeups
-        self._pace = self._own_pace()
+        self._limits = self._queue_limits()
         self._attempts = prometheus_client.Counter(*self.metric, ["outcome"], registry=registry)
-        self._silences = LogThrottle(_SILENCE_SECONDS)
+        self._throttle = LogThrottle(_THROTTLE_SECONDS)
         self._stop_seconds = stop_seconds
         self._held: collections.Counter[str] = collections.Counter()
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
-        self._taking: background_tasks.ShieldedTask[list[JobLease[J]]] = background_tasks.ShieldedTask()
+        self._leasing: background_tasks.ShieldedTask[list[JobLease[J]]] = background_tasks.ShieldedTask()
 
     @abc.abstractmethod
-    def _jobs(self) -> WorkQueue[J]:
-        """Where the jobs are."""
+    def _job_queue(self) -> WorkQueue[J]:
+        """The queue to process."""
 
     @abc.abstractmethod
-    def _own_pace(self) -> Pace:
-        """How fast they are done, and when what failed is tried again."""
+    def _queue_limits(self) -> QueueLimits:
+        """The limits of this worker."""
 
     @abc.abstractmethod
     async def _attempt(self, lease: JobLease[J]) -> J | None:
-        """Do a job once, and tell what went wrong: what is left of it to be done, or None."""
+        """Attempt a job and log failures; return the job that remains to be retried, or None."""
 
     async def start(self) -> None:
-        """Begin."""
-        self._loops = [background_tasks.start(self.name, self._work_for_ever)]
+        """Start the loop."""
+        self._loops = [background_tasks.start(self.name, self._work_forever)]
 
     async def stop(self) -> None:
-        """Take nothing more, and let attempts under way end; what is cut off is handed back."""
+        """Stop leasing and let attempts in progress finish; the leases of cancelled ones are released."""
         await background_tasks.end(self._loops)
-        for leases in await self._taking.left(self._stop_seconds):
+        for leases in await self._leasing.left(self._stop_seconds):
             for lease in leases:
-                await self._hand_back(lease)
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=self._stop_seconds)
-        await background_tasks.end(list(self._under_way))
+                await self._release(lease)
+        if self._running:
+            await asyncio.wait(self._running, timeout=self._stop_seconds)
+        await background_tasks.end(list(self._running))
 
     def _count(self, *, is_success: bool) -> None:
         self._attempts.labels("success" if is_success else "failure").inc()
 
     async def _note_failure(self, lease: JobLease[J], text: str) -> None:
-        """Every job that is given up is told; of attempts that go on, only one in a while for each lane."""
+        """Log a failed attempt: always if the job is given up, throttled per lane if it will be retried."""
         call = self._call(lease.job.tenant_id)
-        if lease.attempts >= len(self._pace.schedule.delays_seconds):
+        if lease.attempts >= len(self._limits.schedule.delays_seconds):
             await event_logs.record(self._services, call, "Error", f"{text} It is given up.")
             return
-        kept_back = self._silences.kept_back(lease.job.lane, call.now)
-        if kept_back is not None:
-            more = f" {kept_back} earlier failures of this {self.lane_word} were not written." if kept_back else ""
+        suppressed = self._throttle.kept_back(lease.job.lane, call.now)
+        if suppressed is not None:
+            more = f" {suppressed} earlier failures of this {self.lane_name} were not written." if suppressed else ""
             await event_logs.record(self._services, call, "Error", f"{text} It will be tried again.{more}")
 
     def _call(self, tenant_id: TenantId) -> Call:
         return Call(tenant_id, AnonymousCaller(), self._services.clock.now(), Origin("127.0.0.1", "", "", ""))
 
-    async def _work_for_ever(self) -> None:
+    async def _work_forever(self) -> None:
         while True:
             self._wakeups.awake.clear()
             try:
-                leases = await self._taking.take(self._lease())
+                leases = await self._leasing.take(self._lease())
             except STORE_ERRORS as error:
-                _log.warning("jobs wait", queue=self.name, error=type(error).__name__)
+                _log.warning("job queue unavailable", queue=self.name, error=type(error).__name__)
                 await asyncio.sleep(_BACK_OFF_SECONDS)
                 continue
             for lease in leases:
-                self._take(lease)
+                self._start_job(lease)
             if not leases:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_POLL_SECONDS):
                         await self._wakeups.awake.wait()
 
     async def _lease(self) -> list[JobLease[J]]:
-        pace = self._pace
-        room = pace.max_concurrency - len(self._under_way)
+        limits = self._limits
+        room = limits.max_concurrency - len(self._running)
         if room <= 0:
             return []
-        lease_seconds = pace.timeout_seconds + _MARGIN_SECONDS
+        lease_seconds = limits.timeout_seconds + _MARGIN_SECONDS
         now = self._services.clock.now()
-        return await self._queue.lease(now, lease_seconds, self._held, pace.concurrency_per_lane, room)
+        return await self._queue.lease(now, lease_seconds, self._held, limits.concurrency_per_lane, room)
 
-    def _take(self, lease: JobLease[J]) -> None:
+    def _start_job(self, lease: JobLease[J]) -> None:
         self._held[lease.job.lane] += 1
-        task = asyncio.create_task(self._do(lease))
-        self._under_way.add(task)
+        task = asyncio.create_task(self._process(lease))
+        self._running.add(task)
+        task.add_done_callback(functools.partial(self._finished, lease))
 
-        def ended(task: asyncio.Task[None]) -> None:
-            self._under_way.discard(task)
-            self._held[lease.job.lane] -= 1
-            if self._held[lease.job.lane] <= 0:
-                del self._held[lease.job.lane]
-            self._wakeups.awake.set()  # there is room again
-            if not task.cancelled() and task.exception() is not None:
-                # Whatever it is, the job is tried again when its lease has run out.
-                _log.error("a job failed inside", queue=self.name, job=lease.job.job_id, exc_info=task.exception())
+    def _finished(self, lease: JobLease[J], task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._held[lease.job.lane] -= 1
+        if self._held[lease.job.lane] <= 0:
+            del self._held[lease.job.lane]
+        self._wakeups.awake.set()  # another job can be leased
+        if not task.cancelled() and task.exception() is not None:
+            # An unexpected error: the job is retried after its lease expires.
+            _log.error("a job failed inside", queue=self.name, job=lease.job.job_id, exc_info=task.exception())
 
-        task.add_done_callback(ended)
-
-    async def _do(self, lease: JobLease[J]) -> None:
+    async def _process(self, lease: JobLease[J]) -> None:
         try:
-            rest = await self._attempt(lease)
+            remaining = await self._attempt(lease)
         except asyncio.CancelledError:
-            await self._hand_back(lease)
+            await self._release(lease)
             raise
-        await self._settle(lease, rest)
+        await self._complete(lease, remaining)
 
-    async def _hand_back(self, lease: JobLease[J]) -> None:
+    async def _release(self, lease: JobLease[J]) -> None:
         with contextlib.suppress(*STORE_ERRORS):
             await self._queue.release(lease, self._services.clock.now())
 
-    async def _settle(self, lease: JobLease[J], rest: J | None) -> None:
-        """Write what became of it, as soon as MongoDB takes it.
+    async def _complete(self, lease: JobLease[J], remaining: J | None) -> None:
+        """Write the outcome, repeatedly while MongoDB is unavailable.
 
-        A job that was done is done twice if that cannot be written while the lease lasts, and never lost.
+        If the lease expires before, a completed job is processed a second time.
         """
         tries = _MARGIN_SECONDS // _BACK_OFF_SECONDS
         while True:
             try:
-                return await self._write(lease, rest)
+                return await self._write_outcome(lease, remaining)
             except STORE_ERRORS:
                 tries -= 1
                 if tries <= 0:
                     raise
                 await asyncio.sleep(_BACK_OFF_SECONDS)
 
-    async def _write(self, lease: JobLease[J], rest: J | None) -> None:
-        now, schedule = self._services.clock.now(), self._pace.schedule
-        due = None if rest is None else schedule.next_attempt(now, lease.attempts + 1, _CHANCE.random())
-        if rest is None or due is None:
+    async def _write_outcome(self, lease: JobLease[J], remaining: J | None) -> None:
+        now, schedule = self._services.clock.now(), self._limits.schedule
+        due = None if remaining is None else schedule.next_attempt(now, lease.attempts + 1, _RANDOM.random())
+        if remaining is None or due is None:
             await self._queue.complete(lease)
         else:
-            await self._queue.retry(lease, rest, due)
+            await self._queue.retry(lease, remaining, due)

@@ -1,4 +1,4 @@
-"""The sweeper: goes on with what was accepted and interrupted, such as the deletion of a tenant."""
+"""The sweeper: completes accepted work that was interrupted, such as the deletion of a tenant, and expires data."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _INTERVAL_SECONDS = 10.0
 
 
 class Sweeper:
-    """Looks for unfinished work every ten seconds; every process may, because all of it can be repeated."""
+    """Looks for unfinished work every ten seconds, in every process: all of it is idempotent."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Begin."""
-        self._tasks = [background_tasks.start("sweep", self._sweep_for_ever)]
+        """Start the loop."""
+        self._tasks = [background_tasks.start("sweep", self._sweep_forever)]
 
     async def stop(self) -> None:
-        """End; what is unfinished is found again."""
+        """Stop the loop; unfinished work is found again later."""
         await background_tasks.end(self._tasks)
 
-    async def _sweep_for_ever(self) -> None:
+    async def _sweep_forever(self) -> None:
         while True:
             try:
                 await tenants.finish_deletions(self._services)

@@ -107,7 +107,7 @@ async def test_notice_carries_on_what_the_end_of_the_session_has_come_through(
     ended = await api.delete(f"/api/user/{told['sub']}", headers=headers)
     assert ended.status_code == 200
     (request,) = await receiver.wait_for(1)
-    assert request.headers["webhook-via"] == f"0123456789abcdef, {service.services.mark}"
+    assert request.headers["webhook-via"] == f"0123456789abcdef, {service.services.service_id}"
     assert request.headers["traceparent"] == trace
 
 
