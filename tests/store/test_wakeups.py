@@ -71,7 +71,7 @@ async def test_who_says_it_is_not_woken_by_its_own_words(
     """It is at work already; else each look for work would be followed by one in vain."""
     one, other = pair
     monkeypatch.setattr("identity.store.wakeups._MAX_REMOTE_DELAY_SECONDS", 0.0)
-    words, heard = [one._own, one._own, other._own], 0
+    words, heard = [one._own_id, one._own_id, other._own_id], 0
 
     class Channel:
         """A subscription that brings these words and then nothing."""
@@ -83,7 +83,7 @@ async def test_who_says_it_is_not_woken_by_its_own_words(
             if not words:
                 await asyncio.Event().wait()
             await asyncio.sleep(0)
-            if words[0] == other._own:
+            if words[0] == other._own_id:
                 assert not one.awake.is_set()
             heard += 1
             return {"data": words.pop(0)}

@@ -157,12 +157,26 @@ async def _may_assign_key(
     if key_usage.only_verifies(collection, member, key):
         return True
     now = services.clock.now()
+    if old_usage == new_usage and await _is_published(services, tenant_id, key_id, now, session):
+        # Writing the key again would make every process read it again.
+        return True
     others = [other for other, usage in USAGES.items() if usage != new_usage]
     if old_usage not in {None, new_usage} and await is_key_referenced(services, key_id, now, others, session):
         return False
     change = {"private.usage": new_usage, "private.assignedInstant": now}
     await services.keys.update(None, {"_id": key_id}, {"$set": change}, session)
     return True
+
+
+async def _is_published(services: Services, tenant_id: str | None, key_id: str, now: Instant, session: Session) -> bool:
+    """Return whether the tenant, or one of its applications, refers to the key, which its key set holds then."""
+    owners = {"tenants": {"_id": tenant_id}, "applications": {"tenantId": tenant_id}}
+    for row in TABLE:
+        if row.target == "keys" and row.source in owners and tenant_id is not None:
+            where = {**_referring_to(row, key_id, now), **owners[row.source]}
+            if await _collection(services, row.source).count_across_tenants(where, 1, session):
+                return True
+    return False
 
 
 def _references_in(resource: Resource, document: Document) -> Iterator[tuple[Reference, str, str]]:

@@ -29,6 +29,12 @@ async def make_key(api) -> str:
     return str(answer.json()["key"]["id"])
 
 
+async def hold_and_write(services: Services, document: Document, write: Any) -> None:
+    """Write an application in the transaction that holds what it refers to."""
+    checks = references.checks(services, applications.RESOURCE, document, None, services.clock.now())
+    await services.database.execute([*checks, write])
+
+
 async def make_list(api) -> str:
     body = {"ipAccessControlList": {"name": new_id(), "entries": [{"startIPAddress": "*", "action": "Allow"}]}}
     return str((await api.post("/api/ip-acl", json=body)).json()["ipAccessControlList"]["id"])
@@ -67,7 +73,7 @@ async def test_what_was_deleted_after_it_was_looked_up_is_refused_when_it_is_wri
     document = {"id": new_id(), "tenantId": tenant["id"], "jwtConfiguration": {"idTokenKeyId": key_id}}
     assert (await api.delete(f"/api/key/{key_id}")).status_code == 200
     with pytest.raises(Invalid) as refused:
-        await references.keeping(service.services, applications.RESOURCE, document, None, _never)
+        await hold_and_write(service.services, document, _never)
     assert str(refused.value) == "[invalid]application.jwtConfiguration.idTokenKeyId"
 
 
@@ -85,7 +91,7 @@ async def test_who_wants_to_delete_what_another_transaction_holds_waits_for_its_
         held.set()
         await go_on.wait()
 
-    writing = asyncio.create_task(references.keeping(services, applications.RESOURCE, document, None, slow_insert))
+    writing = asyncio.create_task(hold_and_write(services, document, slow_insert))
     await held.wait()
     deleting = asyncio.create_task(api.delete(f"/api/key/{key_id}"))
     await asyncio.wait({deleting}, timeout=0.05)
@@ -145,7 +151,7 @@ async def test_names_are_found_in_members_lists_and_lists_of_objects_until_they_
 
         async def refused(key_id: str, now: Any) -> bool:
             try:
-                await references.removing(services, resource, key_id, now, _nothing)
+                await references.require_unreferenced(services, resource, key_id, now)
             except Invalid as error:
                 return str(error) == "[inUse]keyId"
             return False
@@ -163,7 +169,7 @@ async def test_names_are_found_in_members_lists_and_lists_of_objects_until_they_
 async def test_look_ups_are_served_by_an_index(service) -> None:
     """For every row of the table: with many documents a walk through all of them would hold the deletion up."""
     for row in references.TABLE:
-        where = references._naming(row, new_id(), service.services.clock.now())
+        where = references._referring_to(row, new_id(), service.services.clock.now())
         plan = await service.services.database.motor.command(
             {"explain": {"find": row.source, "filter": where}, "verbosity": "queryPlanner"}
         )
@@ -190,7 +196,3 @@ async def test_access_list_in_use_stays(api, tenant) -> None:
 
 async def _never(_session: Any) -> None:
     raise AssertionError("nothing may be written")
-
-
-async def _nothing(_session: Any) -> None:
-    pass
