@@ -1,4 +1,4 @@
-"""What one request is about: its tenant, caller, instant and origin."""
+"""The context of one request: its tenant, caller, instant and origin."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Document = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a request came from; `base_url` is the service's own address as that caller sees it, without a slash.
+    """The origin of a request; `base_url` is the URL of the service as the caller sees it, without a slash at the end.
 
-    `trace` is the trace that it belongs to, if any; `via` the services whose deliveries brought it about, as it says.
+    `trace` is its trace, if any; `via` are the services whose deliveries caused it, as the request states.
     """
 
     ip_address: str
@@ -31,18 +31,18 @@ class Origin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ApiKeyCaller:
-    """A caller who showed a valid API key that may use this route."""
+    """A caller with a valid API key that may use the route."""
 
     api_key: Document
 
     @property
     def tenant_id(self) -> TenantId | None:
-        """The tenant that the key is locked to, or None for a global key."""
+        """The tenant of the key, or None for a global key."""
         return self.api_key.get("tenantId")
 
     @property
     def name(self) -> str:
-        """How the key is spoken of in logs: its description or its id, never its value."""
+        """The name of the key in logs: its description or its id, never its value."""
         attributes = self.api_key.get("metaData", {}).get("attributes", {})
         return str(attributes.get("description") or self.api_key["id"])
 
@@ -60,11 +60,11 @@ Caller = ApiKeyCaller | AnonymousCaller
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """One request. `tenant_id` is None only where no tenant is meant: see `require_tenant`.
+    """One request. `tenant_id` is None where no tenant is concerned or named; see `crud.require_tenant`.
 
-    `event_info` is what the body tells of the request's origin, from when it is read. `devices` are the cookies by
-    which a browser at one of our pages is known to its users; None for every other caller. `is_client_authenticated`:
-    an OAuth client that presented valid credentials makes the call, a backend with many users.
+    `event_info` is the `eventInfo` of the body, once it is read. `devices` are the cookies that identify a browser on
+    our pages as a known device; None for other callers. `is_client_authenticated`: the caller is an OAuth client with
+    valid credentials, such as a backend with many users.
     """
 
     tenant_id: TenantId | None
@@ -82,7 +82,7 @@ class Call:
 
     @property
     def user_address(self) -> str | None:
-        """The user's address, for rate limits; None where a backend calls for its user and does not state it."""
+        """The user's address, for rate limits; None for a backend that does not state it."""
         if self.may_state_origin:
             stated = self.event_info.get("ipAddress")
             return stated if isinstance(stated, str) and stated else None
@@ -90,12 +90,12 @@ class Call:
 
     @property
     def via(self) -> tuple[str, ...]:
-        """The services whose deliveries brought the request about, which is believed of callers with an API key alone.
+        """The services whose deliveries caused the request; only callers with an API key may state them.
 
-        Anybody else could write a list with which the next service refuses to hear of what they did.
+        Other callers could state a list that makes the next service reject the events of the request.
         """
         return self.origin.via if isinstance(self.caller, ApiKeyCaller) else ()
 
     def within(self, tenant_id: TenantId) -> Call:
-        """The same call, inside a tenant that became known on the way."""
+        """Return the call with a tenant that was resolved later."""
         return dataclasses.replace(self, tenant_id=tenant_id)

@@ -1,4 +1,4 @@
-"""The table of declared resources: a row here is a whole API."""
+"""The table of declared resources: each row is a complete API."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WEBHOOK = Resource(
         Credential("headers.*", ("url",)),
         Credential("httpAuthenticationPassword", ("httpAuthenticationUsername", "url")),
     ),
-    # The published default, "name ASC", names no member: `name` is taken as an alias of the description.
+    # Webhooks have no member `name`, the published default order: it is an alias of `description`.
     search_rules=SearchRules(
         {"description": "text", "url": "text", "tenantId": "tenants"},
         {

@@ -1,10 +1,10 @@
-"""The collaborators that an operation may use, wired once by wiring.py."""
+"""The dependencies of operations, wired once by wiring.py."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import Generic, TypeVar, cast
 
 from identity.background_tasks import BackgroundWork
 from identity.config import Config
@@ -66,14 +66,26 @@ from identity.store.webhook_health import WebhookHealth
 from identity.tokens.client_jwks import ClientKeys
 from identity.tokens.issuer import TokenIssuer
 
+D = TypeVar("D", bound=Documents)
+
+
+class Collection(Generic[D]):
+    """An attribute of Services: the collection of its name."""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, services: Services, _owner: type) -> D:
+        return cast("D", services.documents[self._name])
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Collections:
-    """What operations use of MongoDB."""
+    """The collections of MongoDB that operations use."""
 
     database: Database
     documents: Mapping[str, Documents]
-    """The collections of declared resources and of tenants, applications and keys, by collection name."""
+    """The collections of declared resources, by collection name."""
     api_keys: ApiKeys
     users: Users
     mails: Mails
@@ -95,17 +107,17 @@ class Collections:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EphemeralStores:
-    """What operations use of Redis: state that ends by itself."""
+    """The stores of Redis that operations use: state that expires."""
 
     redis: Redis
     pending_links: PendingLinks
     pushed_requests: PushedRequests
     provider_logins: FederationStates
-    """Browsers that are at an identity provider."""
+    """Logins at an identity provider, by browser."""
     link_logins: FederationStates
-    """Browsers whose user has to say which account a pending link is for."""
+    """Logins whose user chooses the account of a pending link, by browser."""
     backend_logins: FederationStates
-    """Browsers that log in through the hosted backend."""
+    """Logins through the hosted backend, by browser."""
     authorization_codes: AuthorizationCodes
     device_grants: DeviceGrants
     sso_sessions: SsoSessions
@@ -120,7 +132,7 @@ class EphemeralStores:
 
     @classmethod
     def over(cls, redis: Redis, vault: Vault) -> EphemeralStores:
-        """Everything over one Redis and one vault."""
+        """Return the stores over one Redis and one vault."""
         return cls(
             redis=redis,
             pending_links=PendingLinks(redis, vault),
@@ -144,7 +156,7 @@ class EphemeralStores:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Services(Collections, EphemeralStores):
-    """Everything an operation may reach for."""
+    """The dependencies of operations."""
 
     config: Config
     clock: Clock
@@ -161,79 +173,43 @@ class Services(Collections, EphemeralStores):
     sandbox: Sandbox
     bus: Bus
     http: HttpClient
-    """For calls in the name of whoever configured a webhook."""
+    """The client for webhooks."""
     federation: FederationClient
-    """For calls to the identity providers of others, through a client of its own."""
+    """The client for identity providers."""
     breached_passwords: breached_passwords.BreachedPasswordSource
-    """Where passwords that became known are looked for."""
+    """The source of breached passwords."""
     client_keys: ClientKeys
-    """The public keys of applications, fetched through a client of its own, too."""
+    """The public keys of applications, with the client that fetches them."""
     deliverer: Deliverer
     tracer: Tracer
     service_id: str
     """The id of this service in the `webhook-via` header."""
     webhook_health: WebhookHealth
     background_work: BackgroundWork
-    """For work of which callers must not learn by how long it takes."""
+    """Work whose duration must not be observable by callers."""
     wake_workers: Callable[[], None]
-    """Says that there are deliveries to be made."""
+    """Notifies the workers of pending deliveries."""
 
-    @property
-    def tenants(self) -> Documents:
-        """Tenants: objects of the instance."""
-        return self.documents["tenants"]
-
-    @property
-    def applications(self) -> Documents:
-        """Applications, each of one tenant."""
-        return self.documents["applications"]
-
-    @property
-    def groups(self) -> Documents:
-        """Groups, each of one tenant."""
-        return self.documents["groups"]
-
-    @property
-    def identity_providers(self) -> IdentityProviders:
-        """Identity providers: objects of the instance, of one tenant or of all."""
-        return cast("IdentityProviders", self.documents["identity_providers"])
-
-    @property
-    def group_members(self) -> GroupMembers:
-        """Memberships of users in groups, each of one tenant."""
-        return cast("GroupMembers", self.documents["group_members"])
-
-    @property
-    def families(self) -> Families:
-        """Families, each of one tenant."""
-        return cast("Families", self.documents["families"])
-
-    @property
-    def keys(self) -> Documents:
-        """Signing and verification keys: objects of the instance."""
-        return self.documents["keys"]
-
-    @property
-    def webhooks(self) -> Documents:
-        """Webhooks: objects of the instance."""
-        return self.documents["webhooks"]
-
-    @property
-    def entity_types(self) -> Documents:
-        """Entity types: objects of the instance."""
-        return self.documents["entity_types"]
-
-    @property
-    def entities(self) -> Entities:
-        """Entities, each of one tenant."""
-        return cast("Entities", self.documents["entities"])
-
-    @property
-    def entity_grants(self) -> EntityGrants:
-        """Grants on entities, each of one tenant."""
-        return cast("EntityGrants", self.documents["entity_grants"])
-
-    @property
-    def ip_access_control_lists(self) -> Documents:
-        """IP access control lists: objects of the instance."""
-        return self.documents["ip_access_control_lists"]
+    # Collections of declared resources: of the instance, or with objects of one tenant each.
+    applications = Collection[Documents]()
+    consents = Collection[Documents]()
+    email_templates = Collection[Documents]()
+    entities = Collection[Entities]()
+    entity_grants = Collection[EntityGrants]()
+    entity_types = Collection[Documents]()
+    families = Collection[Families]()
+    group_members = Collection[GroupMembers]()
+    groups = Collection[Documents]()
+    identity_providers = Collection[IdentityProviders]()
+    ip_access_control_lists = Collection[Documents]()
+    keys = Collection[Documents]()
+    lambdas = Collection[Documents]()
+    message_templates = Collection[Documents]()
+    messengers = Collection[Documents]()
+    tenants = Collection[Documents]()
+    themes = Collection[Documents]()
+    user_action_reasons = Collection[Documents]()
+    user_actions = Collection[Documents]()
+    user_comments = Collection[Documents]()
+    user_consents = Collection[Documents]()
+    webhooks = Collection[Documents]()

@@ -47,7 +47,7 @@ class MessageWorker(QueueWorker[TextMessage]):
 
     async def _log_success(self, message: TextMessage, prefix: str) -> None:
         """Write a success to the event log if the messenger enables `debug`."""
-        messenger = await self._services.documents["messengers"].find_cached(None, message.messenger_id)
+        messenger = await self._services.messengers.find_cached(None, message.messenger_id)
         if messenger is not None and messenger["debug"]:
             text = f"{prefix}: {messenger['url']} has taken it."
             await event_logs.record(self._services, self._call(message.tenant_id), "Debug", text)

@@ -46,7 +46,7 @@ def _lambda_ids(instance_id: str) -> dict[str, str]:
 
 async def ensure(services: Services, call: Call) -> None:
     """Make what is missing. Safe to run in several processes at once, and at every start."""
-    if await services.documents["themes"].find_cached(None, theme_rules.DEFAULT_ID) is None:
+    if await services.themes.find_cached(None, theme_rules.DEFAULT_ID) is None:
         theme = {"theme": theme_rules.default()}
         await _unless_there(crud.create(services, call, themes.RESOURCE, theme, theme_rules.DEFAULT_ID))
     await _unless_there(keys.ensure_client_secret_keys(services, call))
@@ -76,7 +76,7 @@ async def ensure(services: Services, call: Call) -> None:
 async def _migrate(services: Services) -> None:
     """Bring what an earlier version stored into the form that this one expects."""
     await tenant_issuers.reserve_existing(services)
-    await _rename(services.documents["themes"], None, theme_rules.DEFAULT_ID, *_THEME_NAMES)
+    await _rename(services.themes, None, theme_rules.DEFAULT_ID, *_THEME_NAMES)
     await _rename(services.applications, services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID, *_APPLICATION_NAMES)
     await references.record_key_usage(services)
 

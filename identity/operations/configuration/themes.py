@@ -60,14 +60,14 @@ async def find_effective(services: Services, tenant: Document, application: Docu
     theme_id = (application or {}).get("themeId") or tenant.get("themeId")
     if theme_id in {None, rules.DEFAULT_ID}:
         return None
-    return await services.documents["themes"].find_cached(None, str(theme_id))
+    return await services.themes.find_cached(None, str(theme_id))
 
 
 async def _with_source(services: Services, body: Document) -> Document:
     source_id = body.get("sourceThemeId")
     if source_id is None:
         return body
-    source = await services.documents["themes"].find(None, str(source_id).lower())
+    source = await services.themes.find(None, str(source_id).lower())
     if source is None:
         raise Invalid.field("invalid", "sourceThemeId", "The [sourceThemeId] must name an existing theme.")
     given = body.get("theme")

@@ -60,7 +60,7 @@ async def add_defaults(services: Services, call: Call, ids: Mapping[str, str]) -
             **crud.creation_instants(call.now),
         }
         with contextlib.suppress(Duplicate):
-            await services.documents["lambdas"].insert(None, lambda_)
+            await services.lambdas.insert(None, lambda_)
 
     await asyncio.gather(*(add(kind, lambda_id) for kind, lambda_id in ids.items()))
 
@@ -70,7 +70,7 @@ async def retrieve_all(services: Services, kind: str | None) -> list[Document]:
     if kind and kind not in rules.FUNCTIONS:
         message = f"The [type] must be one of {', '.join(sorted(rules.FUNCTIONS))}."
         raise Invalid.field("couldNotConvert", "type", message)
-    return await services.documents["lambdas"].find_all(None, {"type": kind} if kind else None)
+    return await services.lambdas.find_all(None, {"type": kind} if kind else None)
 
 
 async def reference_problems(services: Services, resource: str, document: Document) -> list[FieldError]:
@@ -87,7 +87,7 @@ async def reference_problems(services: Services, resource: str, document: Docume
 
 async def is_of_type(services: Services, lambda_id: str, kind: str) -> bool:
     """Whether the lambda exists and is of the type."""
-    found = await services.documents["lambdas"].find_cached(None, lambda_id)
+    found = await services.lambdas.find_cached(None, lambda_id)
     return found is not None and found["type"] == kind
 
 
@@ -97,7 +97,7 @@ async def invoke(services: Services, call: Call, lambda_id: str, kind: str, *arg
     Each is still of its own kind: an object stays an object. Where there is no such lambda of the type, they are
     answered as they are. Raises LambdaFailed, after an event log was written; Unavailable when too many wait.
     """
-    lambda_ = await services.documents["lambdas"].find_cached(None, lambda_id)
+    lambda_ = await services.lambdas.find_cached(None, lambda_id)
     if lambda_ is None or lambda_["type"] != kind:
         return list(arguments)
     outcome = await services.sandbox.call(lambda_["body"], rules.FUNCTIONS[kind], orjson.dumps(arguments))
@@ -113,7 +113,7 @@ async def invoke(services: Services, call: Call, lambda_id: str, kind: str, *arg
 
 async def failed(services: Services, call: Call, lambda_id: str, reason: str) -> LambdaFailed:
     """As `failure`, for a caller that has the id alone."""
-    return await failure(services, call, await services.documents["lambdas"].get(None, lambda_id), reason)
+    return await failure(services, call, await services.lambdas.get(None, lambda_id), reason)
 
 
 async def failure(services: Services, call: Call, lambda_: Document, reason: str) -> LambdaFailed:

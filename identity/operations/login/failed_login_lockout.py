@@ -168,7 +168,7 @@ async def _lock(services: Services, call: Call, attempt: LockOutAttempt, user: D
 async def _find_definition(services: Services, attempt: LockOutAttempt) -> Document | None:
     """Return the user action that locks accounts, or None if the tenant has none that can."""
     action_id = attempt.settings.get("userActionId")
-    found = None if action_id is None else await services.documents["user_actions"].find_cached(None, action_id)
+    found = None if action_id is None else await services.user_actions.find_cached(None, action_id)
     return found if found is not None and user_actions.can_lock_out(found) else None
 
 

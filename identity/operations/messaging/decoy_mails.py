@@ -25,9 +25,7 @@ async def render(
     application: Document | None = None,
 ) -> None:
     """Make the mail that a user with this address would get, and throw it away."""
-    template = (
-        None if template_id is None else await services.documents["email_templates"].find_cached(None, template_id)
-    )
+    template = None if template_id is None else await services.email_templates.find_cached(None, template_id)
     if template is None:
         return
     wanted = services.schemas[user_views.SCHEMA].read({"user": {"username": email}})["user"]

@@ -139,7 +139,7 @@ async def send_all(services: Services, call: Call, template_id: str, request: Do
 async def _template(services: Services, template_id: str | Document) -> tuple[Document | None, str]:
     """A template and its name in the event log."""
     if isinstance(template_id, str):
-        return await services.documents["email_templates"].find_cached(None, template_id), template_id
+        return await services.email_templates.find_cached(None, template_id), template_id
     return template_id, template_id["name"]
 
 

@@ -55,8 +55,8 @@ async def send_sms(  # noqa: PLR0913 (who, by what, to whom, and with which word
     The template reads `user`, `tenant` and `application` as the API shows them, and the members of `data`. Once this
     answers True the message is stored, and a worker hands it to the messenger, again and again if need be.
     """
-    template = await services.documents["message_templates"].find_cached(None, message_template_id)
-    messenger = await services.documents["messengers"].find_cached(None, messenger_id)
+    template = await services.message_templates.find_cached(None, message_template_id)
+    messenger = await services.messengers.find_cached(None, messenger_id)
     if template is None or messenger is None:
         which = "message template" if template is None else "messenger"
         return await _refused(services, call, message_template_id, messenger_id, f"There is no such {which}.")
@@ -77,7 +77,7 @@ async def send_sms(  # noqa: PLR0913 (who, by what, to whom, and with which word
 
 async def deliver(services: Services, message: TextMessage) -> Failure | None:
     """Hand a message to its messenger; None when it was taken, or the messenger is gone."""
-    messenger = await services.documents["messengers"].find_cached(None, message.messenger_id)
+    messenger = await services.messengers.find_cached(None, message.messenger_id)
     if messenger is None:
         return None
     try:

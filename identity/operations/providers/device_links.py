@@ -66,7 +66,7 @@ async def store_pending_link(services: Services, call: Call, client: Client, sco
 async def _provider(services: Services, client: Client, provider_id: str) -> Document:
     """The provider, if the application may use it and its tokens can be verified here. Raises InvalidScope."""
     named = parse_id(provider_id)
-    provider = None if named is None else await services.documents["identity_providers"].find_cached(None, named)
+    provider = None if named is None else await services.identity_providers.find_cached(None, named)
     if (
         provider is None
         or not rules.is_available_to(provider, client.tenant_id)

@@ -199,7 +199,7 @@ async def remove_tenant(services: Services, tenant_id: TenantId) -> None:
 
 
 def _documents(services: Services) -> Documents:
-    return services.documents[RESOURCE.collection]
+    return services.identity_providers
 
 
 def _is_visible(call: Call, provider: Document) -> bool:

@@ -170,7 +170,7 @@ async def start(services: Services, call: Call, body: Document) -> None:
 
 async def _provider(services: Services, client: Client, provider_id: str, only: str | None) -> Document:
     """The provider, if it is there for the client's users. Raises Invalid."""
-    provider = await services.documents["identity_providers"].find_cached(None, provider_id)
+    provider = await services.identity_providers.find_cached(None, provider_id)
     if (
         provider is None
         or not rules.is_available_to(provider, client.tenant_id)

@@ -33,7 +33,7 @@ async def end(services: Services, call: Call, log: Document) -> None:
     """End an expired action once, with its mail and its event."""
     tenant_id = TenantId(log["tenantId"])
     user = await services.users.find(tenant_id, log["actioneeUserId"])
-    definition = await services.documents["user_actions"].find_cached(None, log["userActionId"])
+    definition = await services.user_actions.find_cached(None, log["userActionId"])
     if user is None:
         await services.action_logs.end(tenant_id, log["id"], call.now, is_told=False)
         return

@@ -84,7 +84,7 @@ async def _find_definition(services: Services, requested: Document, errors: Prob
     action_id = requested.get("userActionId")
     if action_id is None:
         return None
-    found = await services.documents["user_actions"].find_cached(None, action_id)
+    found = await services.user_actions.find_cached(None, action_id)
     if found is None or not found["active"]:
         errors.append(_invalid("userActionId", "must name an existing user action that is active"))
         return None
@@ -95,7 +95,7 @@ async def _find_reason(services: Services, requested: Document, errors: Problems
     reason_id = requested.get("reasonId")
     if reason_id is None:
         return None
-    found = await services.documents["user_action_reasons"].find_cached(None, reason_id)
+    found = await services.user_action_reasons.find_cached(None, reason_id)
     if found is None:
         errors.append(_invalid("reasonId", "must name an existing user action reason"))
     return found

@@ -214,4 +214,4 @@ async def _find(services: Services, call: Call, action_id: str) -> Document:
 
 async def _find_definition(services: Services, log: Document) -> Document:
     """Return the current user action; empty if it was deleted."""
-    return await services.documents["user_actions"].find_cached(None, log["userActionId"]) or {}
+    return await services.user_actions.find_cached(None, log["userActionId"]) or {}

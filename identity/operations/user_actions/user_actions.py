@@ -60,7 +60,7 @@ async def reference_problems(services: Services, tenant: Document) -> list[Field
     action_id = tenant["failedAuthenticationConfiguration"].get("userActionId")
     if action_id is None:
         return []
-    action = await services.documents[RESOURCE.collection].find_cached(None, action_id)
+    action = await services.user_actions.find_cached(None, action_id)
     if action is not None and user_action_rules.can_lock_out(action):
         return []
     path = f"tenant.{_REFERENCE}"
@@ -72,7 +72,7 @@ async def _set_active(services: Services, call: Call, action_id: str, *, active:
 
 
 async def _replace_active(services: Services, call: Call, action_id: str, active: bool) -> Document:
-    actions = services.documents[RESOURCE.collection]
+    actions = services.user_actions
     action = await actions.get(None, action_id)
     version = action["lastUpdateInstant"]
     action |= {"active": active, **crud.update_instants(action, call.now)}

@@ -48,7 +48,7 @@ async def add(services: Services, call: Call, body: Document) -> Document:
     await services.database.execute(
         [
             functools.partial(_lock_user, services, tenant_id, comment["userId"]),
-            functools.partial(services.documents[RESOURCE.collection].insert, tenant_id, comment),
+            functools.partial(services.user_comments.insert, tenant_id, comment),
         ]
     )
     return crud.to_response(services, RESOURCE, comment)
@@ -59,7 +59,7 @@ async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     if await services.users.find_cached(tenant_id, user_id) is None:
         raise NotFound
-    found = await services.documents[RESOURCE.collection].find_all(tenant_id, {"userId": user_id})
+    found = await services.user_comments.find_all(tenant_id, {"userId": user_id})
     return [crud.to_response(services, RESOURCE, comment) for comment in found]
 
 

@@ -236,7 +236,7 @@ async def _provider(services: Services, tenant_id: str | None, provider_id: str 
 
 
 def _providers(services: Services) -> Documents:
-    return services.documents["identity_providers"]
+    return services.identity_providers
 
 
 async def _tenant(services: Services, call: Call, user_id: str | None) -> TenantId:

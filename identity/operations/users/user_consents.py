@@ -32,7 +32,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
         document |= {name: stored[name] for name in ("consentId", "giverUserId", "userId")}
     document.pop("consent", None)
     tenant_id = TenantId(document["tenantId"])
-    consent = await services.documents["consents"].find_cached(None, document.get("consentId", ""))
+    consent = await services.consents.find_cached(None, document.get("consentId", ""))
     users = {name: await _find_user(services, tenant_id, document.get(name)) for name in ("giverUserId", "userId")}
     errors = [_error("invalid", "consentId", "must name an existing consent")] if consent is None else []
     errors += [_error("invalid", name, "must name an existing user") for name, one in users.items() if one is None]
@@ -78,7 +78,7 @@ async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list
     """Return the consents of a user, newest first. Raises NotFound for a missing user."""
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     await services.users.get(tenant_id, user_id)
-    found = await services.documents[RESOURCE.collection].find_all(tenant_id, {"userId": user_id})
+    found = await services.user_consents.find_all(tenant_id, {"userId": user_id})
     return [await to_response(services, one) for one in found]
 
 
@@ -100,14 +100,14 @@ async def revoke(services: Services, call: Call, object_id: str) -> None:
 
 async def delete_of_consent(services: Services, consent_id: str) -> None:
     """Delete the user consents of a deleted consent in all tenants."""
-    await services.documents[RESOURCE.collection].delete_in_chunks_across_tenants({"consentId": consent_id})
+    await services.user_consents.delete_in_chunks_across_tenants({"consentId": consent_id})
 
 
 async def send_second_mails(services: Services) -> None:
     """Send the second mails that are due; a failed one is retried."""
     now = services.clock.now()
     call = Call(None, AnonymousCaller(), now, Origin("", "", "", ""))
-    documents = services.documents[RESOURCE.collection]
+    documents = services.user_consents
     for consent in await documents.find_all_across_tenants({_DUE: {"$lte": now}}):
         tenant_id, due = TenantId(consent["tenantId"]), consent["private"]["secondMailInstant"]
         own = {"_id": consent["id"], _DUE: due}
@@ -188,7 +188,7 @@ async def _in_tenant_of_user(services: Services, call: Call, body: Document) -> 
 
 
 async def _find_consent(services: Services, document: Document) -> Document | None:
-    found = await services.documents["consents"].find_cached(None, document["consentId"])
+    found = await services.consents.find_cached(None, document["consentId"])
     return None if found is None else {name: value for name, value in found.items() if name != "private"}
 
 
@@ -198,10 +198,10 @@ async def _find_user(services: Services, tenant_id: TenantId, user_id: str | Non
 
 async def _delete_if_orphaned(services: Services, document: Document) -> bool:
     """Delete a user consent whose user or consent was deleted while it was written; return whether it was."""
-    consent = await services.documents["consents"].find(None, document["consentId"])
+    consent = await services.consents.find(None, document["consentId"])
     user = await services.users.find(document["tenantId"], document["userId"])
     if consent is None or user is None:
-        await services.documents[RESOURCE.collection].delete(document["tenantId"], document["id"])
+        await services.user_consents.delete(document["tenantId"], document["id"])
         return True
     return False
 

@@ -180,12 +180,12 @@ def _deletions(services: Services, tenant_id: TenantId, user_id: str, version: i
         partial(services.group_members.delete_all, tenant_id, of_user),
         partial(services.identity_provider_links.delete_all, tenant_id, of_user),
         partial(services.scope_consents.delete_all, tenant_id, of_user),
-        partial(services.documents["user_consents"].delete_all, tenant_id, of_user),
+        partial(services.user_consents.delete_all, tenant_id, of_user),
         partial(services.families.remove_user, tenant_id, user_id, services.clock.now()),
         partial(services.two_factor_trusts.delete_all, tenant_id, of_user),
         partial(services.login_records.mark_for_erasure, tenant_id, UserId(user_id)),
         partial(services.action_logs.delete_all, tenant_id, {"actioneeUserId": user_id}),
-        partial(services.documents["user_comments"].delete_all, tenant_id, of_user),
+        partial(services.user_comments.delete_all, tenant_id, of_user),
     ]
 
 

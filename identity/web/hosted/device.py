@@ -99,9 +99,7 @@ async def reply_result(handler: OAuth2Handler, client: Client, given: Mapping[st
 async def _linked(handler: OAuth2Handler, client: Client, provider_id: str | None) -> str:
     """The name of the provider at which an account was linked, if the tenant has it."""
     named = parse_id(provider_id)
-    provider = (
-        None if named is None else await handler.services.documents["identity_providers"].find_cached(None, named)
-    )
+    provider = None if named is None else await handler.services.identity_providers.find_cached(None, named)
     is_known = provider is not None and provider_rules.is_available_to(provider, client.tenant_id)
     return str(provider["name"]) if provider is not None and is_known else ""
 

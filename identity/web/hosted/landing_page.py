@@ -49,7 +49,7 @@ class ThemeStylesheetHandler(PageHandler):
     @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
     async def get(self, call: Call, theme_id: str, name: str) -> Reply:
         """Serve the present stylesheet of the theme. Raises NotFound for any other."""
-        theme = await self.services.documents["themes"].find_cached(None, theme_id)
+        theme = await self.services.themes.find_cached(None, theme_id)
         if theme is None or page_theme.stylesheet_path(theme) != f"/theme/{theme_id}/{name}":
             raise NotFound
         headers = {"Content-Type": "text/css; charset=utf-8", "Cache-Control": _FOR_EVER}
