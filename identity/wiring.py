@@ -123,7 +123,7 @@ def wired(
         report_counts=ReportCounts(stores.database),
         geoip=delivery.geoip,
         dpop_nonces=DpopNonces(stores.vault),
-        tokens=TokenIssuer(ring, _second_looks(stores)),
+        tokens=TokenIssuer(ring, _refresh_throttle(stores)),
         passwords=PasswordPool(),
         sandbox=Sandbox(config.lambdas),
         bus=delivery.bus,
@@ -280,7 +280,7 @@ def _workers(
     return (*listeners, *prefetch, worker, *queues, Sweeper(services))
 
 
-def _second_looks(stores: Stores) -> KeyRefreshThrottle:
+def _refresh_throttle(stores: Stores) -> KeyRefreshThrottle:
     def forget(tenant_id: str, settings_id: str) -> None:
         stores.documents["tenants"].invalidate(tenant_id)
         stores.documents["applications"].invalidate(settings_id)

@@ -1,4 +1,4 @@
-"""Access tokens: what stands in one beside what it says of the user (spec: OAuth, JWT contents)."""
+"""Access tokens: their claims (spec: OAuth, JWT contents)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from identity.domain.clients import scopes
 from identity.instants import Instant, NumericDate, numeric_date
 
 TTY: Final = "at"
-"""The `tty` of an access token, by which it is refused wherever another kind of token is wanted."""
+"""The `tty` of an access token, which distinguishes it from other kinds of tokens."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TokenContext:
-    """What tokens are issued for: who logged in to what, when and how, and what was granted.
+    """What tokens are issued for: the user, the application, the authentication and what was granted.
 
     `grants` are the grant types in the order of their use (`gty`). `refresh_token_id` is the `sid` of the access token;
-    the ID token names the SSO session by which logouts are told, and the refresh token only where there is no session.
-    `authentication_methods` are how the user really authenticated (`amr`), also where a session or a refresh token made
-    it unnecessary this time. `confirmation` is the `cnf` of an access token that is bound to a key (RFC 7800).
+    that of the ID token is the SSO session, for logout, or else the refresh token. `authentication_methods` (`amr`) are
+    those of the actual authentication, also for a login by session or refresh token. `confirmation` is the `cnf` of an
+    access token that is bound to a key (RFC 7800).
     """
 
     tenant: Document
@@ -43,49 +43,50 @@ class TokenContext:
     confirmation: Document | None = None
 
 
-def claims(login: TokenContext, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
-    """The claims of an access token."""
-    answer: Document = {
-        **user_claims.access_token_claims(login.user, login.application),
-        **common_claims(login, token_id, now, ttl_seconds),
-        "authenticationType": login.authentication_type,
-        "tid": login.tenant["id"],
+def claims(context: TokenContext, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
+    """Return the claims of an access token."""
+    claims_: Document = {
+        **user_claims.access_token_claims(context.user, context.application),
+        **common_claims(context, token_id, now, ttl_seconds),
+        "authenticationType": context.authentication_type,
+        "tid": context.tenant["id"],
         "tty": TTY,
     }
-    if login.resources:
-        answer["aud"] = [login.application["id"], *login.resources]
-    if login.refresh_token_id is not None:
-        answer["sid"] = login.refresh_token_id
-    if login.confirmation is not None:
-        answer["cnf"] = login.confirmation
-    if login.claims_request.userinfo and scopes.OPENID in login.scopes:
-        answer[user_claims.USERINFO_CLAIMS] = claims_request.claims_to_document(login.claims_request.userinfo)
-    return answer
+    if context.resources:
+        claims_["aud"] = [context.application["id"], *context.resources]
+    if context.refresh_token_id is not None:
+        claims_["sid"] = context.refresh_token_id
+    if context.confirmation is not None:
+        claims_["cnf"] = context.confirmation
+    if context.claims_request.userinfo and scopes.OPENID in context.scopes:
+        claims_[user_claims.USERINFO_CLAIMS] = claims_request.claims_to_document(context.claims_request.userinfo)
+    return claims_
 
 
-def common_claims(login: TokenContext, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
-    """The claims that access and ID tokens share."""
-    answer: Document = {
-        "aud": login.application["id"],
-        "auth_time": numeric_date(login.auth_instant),
+def common_claims(context: TokenContext, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
+    """Return the claims that access and ID tokens share."""
+    claims_: Document = {
+        "aud": context.application["id"],
+        "auth_time": numeric_date(context.auth_instant),
         "exp": now + ttl_seconds,
-        "gty": list(login.grants),
+        "gty": list(context.grants),
         "iat": now,
-        "iss": login.tenant["issuer"],
+        "iss": context.tenant["issuer"],
         "jti": token_id,
-        "sub": login.user["id"],
+        "sub": context.user["id"],
     }
-    if login.scopes:
-        answer["scope"] = " ".join(login.scopes)
-    return answer
+    if context.scopes:
+        claims_["scope"] = " ".join(context.scopes)
+    return claims_
 
 
 def audience(claims_: Mapping[str, Any]) -> str | None:
-    """The client a token is for: its `aud`, or the first of several."""
+    """Return the client of a token: its `aud`, or the first of several."""
     return next(iter(audiences(claims_)), None)
 
 
 def audiences(claims_: Mapping[str, Any]) -> tuple[str, ...]:
-    """Everybody a token is for (RFC 7519 section 4.1.3)."""
-    named = claims_.get("aud", ())
-    return tuple(entry for entry in (named if isinstance(named, list | tuple) else [named]) if isinstance(entry, str))
+    """Return all audiences of a token (RFC 7519 section 4.1.3)."""
+    audience_ = claims_.get("aud", ())
+    entries = audience_ if isinstance(audience_, list | tuple) else [audience_]
+    return tuple(entry for entry in entries if isinstance(entry, str))

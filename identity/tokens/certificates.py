@@ -1,4 +1,4 @@
-"""X.509 certificates of keys: a self-signed one for a new key, and what the API tells about one."""
+"""X.509 certificates of keys: self-signed certificates for new keys, and the API's certificateInformation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from identity.ids import base64url
 from identity.instants import Instant, as_datetime
 
 VALID_DAYS = 3652
-"""Ten years: a verifier that looks at the certificate must not fail before the key is rotated."""
+"""Ten years: a verifier that checks the certificate must not fail before the key is rotated."""
 
 _COMMON_NAME_LENGTH = 64
 _HASHES: dict[str, hashes.SHA256 | hashes.SHA384 | hashes.SHA512] = {
@@ -29,7 +29,7 @@ _HASHES: dict[str, hashes.SHA256 | hashes.SHA384 | hashes.SHA512] = {
 def self_signed(
     private: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, algorithm: str, issuer: str, now: Instant
 ) -> x509.Certificate:
-    """A certificate whose subject and issuer are CN=issuer, from `now` on for ten years."""
+    """Return a certificate with the subject and issuer CN=issuer, valid for ten years from `now`."""
     # A common name has at most 64 characters (RFC 5280 appendix A.1).
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer[:_COMMON_NAME_LENGTH])])
     start = as_datetime(now)
@@ -46,17 +46,17 @@ def self_signed(
 
 
 def thumbprint(certificate: x509.Certificate) -> str:
-    """The `x5t` of a certificate: base64url of the SHA-1 of its DER form (RFC 7515 section 4.1.7)."""
+    """Return the `x5t` of a certificate: base64url of the SHA-1 of its DER form (RFC 7515 section 4.1.7)."""
     return base64url(_sha1(certificate.public_bytes(Encoding.DER)))
 
 
 def thumbprint_sha256(certificate: x509.Certificate) -> str:
-    """The `x5t#S256` of a certificate (RFC 7515 section 4.1.8)."""
+    """Return the `x5t#S256` of a certificate (RFC 7515 section 4.1.8)."""
     return base64url(hashlib.sha256(certificate.public_bytes(Encoding.DER)).digest())
 
 
 def certificate_information(certificate: x509.Certificate) -> Document:
-    """The API's certificateInformation; instants are milliseconds."""
+    """Return the API's certificateInformation; instants are milliseconds."""
     der = certificate.public_bytes(Encoding.DER)
     return {
         "issuer": certificate.issuer.rfc4514_string(),
@@ -73,7 +73,7 @@ def certificate_information(certificate: x509.Certificate) -> Document:
 
 
 def pem(certificate: x509.Certificate) -> str:
-    """The PEM form, lines ended by a line feed."""
+    """Return the PEM form, with line feeds."""
     return certificate.public_bytes(Encoding.PEM).decode().strip()
 
 
@@ -82,7 +82,7 @@ def _instant(moment: datetime.datetime) -> int:
 
 
 def _sha1(raw: bytes) -> bytes:
-    # An identifier of the certificate, prescribed by RFC 7515; nothing relies on its strength.
+    # An identifier required by RFC 7515; security does not depend on it.
     return hashlib.sha1(raw, usedforsecurity=False).digest()
 
 

@@ -1,4 +1,4 @@
-"""The public keys of clients: those in an application's `jwks`, or those it publishes at its `jwksURI`."""
+"""The public keys of clients: an application's `jwks`, or the key set at its `jwksURI`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAXIMUM_SETS: Final = 1000
 
 
 class ClientKeys:
-    """Finds the key that a client signed with; key sets are parsed once, and those used last are kept."""
+    """Finds the key that a client signed with; parsed key sets are cached, least recently used evicted first."""
 
     def __init__(self, published: ClientKeyFetcher) -> None:
         self._published = published
@@ -27,32 +27,32 @@ class ClientKeys:
     async def find(
         self, tenant_id: TenantId, application: Document, header: Mapping[str, Any], now: Instant
     ) -> SigningKey | None:
-        """The application's key that may have signed a token with this header, or None.
+        """Return the application's key for a token with this header, or None.
 
-        A kid that the published key set does not have is looked for again there, at most once a minute. Raises
-        ClientKeysError when the key set cannot be had.
+        An unknown kid fetches the published key set again, at most once a minute. Raises ClientKeysError if the key set
+        cannot be fetched.
         """
         oauth = application["oauthConfiguration"]
         algorithm = header.get("alg")
         if algorithm not in CLIENT_ALGORITHMS or not security_profiles.is_algorithm_allowed(oauth, algorithm):
             return None
         if "jwks" in oauth:
-            return self._in(application["id"], oauth["jwks"], header)
+            return self._find_in(application["id"], oauth["jwks"], header)
         if "jwksURI" not in oauth:
             return None
         url = oauth["jwksURI"]
-        key = self._in(application["id"], await self._published.get(tenant_id, url, now), header)
+        key = self._find_in(application["id"], await self._published.get(tenant_id, url, now), header)
         if key is None:
-            key = self._in(application["id"], await self._published.get(tenant_id, url, now, refetch=True), header)
+            key = self._find_in(application["id"], await self._published.get(tenant_id, url, now, refetch=True), header)
         return key
 
     async def close(self) -> None:
         """Close every connection."""
         await self._published.close()
 
-    def _in(self, application_id: str, jwks: Document, header: Mapping[str, Any]) -> SigningKey | None:
+    def _find_in(self, application_id: str, jwks: Document, header: Mapping[str, Any]) -> SigningKey | None:
         known = self._sets.get(application_id)
-        # What is kept is one document until it changes, here and in the caches where it comes from.
+        # The caches return the same document object until the key set changes.
         if known is None or known[0] is not jwks:
             known = (jwks, KeySet(jwks))
             self._sets[application_id] = known

@@ -1,4 +1,4 @@
-"""DPoP proofs as JWS: signed by the key that they bring along, which is the point of them (RFC 9449 section 4.2)."""
+"""DPoP proofs as JWS, signed by the public key in their header (RFC 9449 section 4.2)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from identity.tokens.jws import Rejection
 from identity.tokens.signing_keys import SigningKey
 
 ALGORITHMS: Final = external_keys.CLIENT_ALGORITHMS
-"""What a proof may be signed with: asymmetric, so that it shows more than what it says."""
+"""The signature algorithms of proofs, all asymmetric."""
 
 _TYPE: Final = "dpop+jwt"
 _MAXIMUM_LENGTH: Final = 8192
 _MAXIMUM_SIGNATURE_BYTES: Final = 512
-"""That of RSA with 4096 bits: whoever asks brings the key, and each verification is work for us."""
+"""That of RSA with 4096 bits: the caller chooses the key, and larger ones are expensive to verify."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DpopProof:
-    """A proof with a signature that holds; nothing is said yet of what it claims."""
+    """A proof with a valid signature; its claims are not validated yet."""
 
     claims: Document
     algorithm: str
@@ -30,16 +30,16 @@ class DpopProof:
 
 
 async def verify(text: str) -> DpopProof | None:
-    """The proof, if it is one: of the right type, and signed by the public key in its header."""
+    """Return the proof if its type is dpop+jwt and its signature is valid, else None."""
     if len(text) > _MAXIMUM_LENGTH:
         return None
-    verified = await jws.verify_external(text, _brought_along)
+    verified = await jws.verify_external(text, _embedded_key)
     if isinstance(verified, Rejection) or verified.header.get("typ") != _TYPE:
         return None
     return DpopProof(verified.claims, verified.header["alg"], jwks.thumbprint(verified.header["jwk"]))
 
 
-async def _brought_along(header: Mapping[str, Any]) -> SigningKey | None:
+async def _embedded_key(header: Mapping[str, Any]) -> SigningKey | None:
     jwk, algorithm = header.get("jwk"), header.get("alg")
     if not isinstance(jwk, dict) or external_keys.PRIVATE_MEMBERS & jwk.keys() or algorithm not in ALGORITHMS:
         return None

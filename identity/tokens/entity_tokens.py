@@ -1,4 +1,4 @@
-"""Access tokens of entities, from the client credentials grant: what stands in one (spec: OAuth, JWT contents)."""
+"""Access tokens of entities, from the client credentials grant: their claims (spec: OAuth, JWT contents)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from identity.instants import NumericDate
 from identity.tokens import access_tokens
 
 GRANTS: Final = ["client_credentials"]
-"""The `gty` of such a token, and of no other: by it a token of an entity is never taken for one of a user."""
+"""The `gty` that only tokens of entities have, so that none is accepted as a token of a user."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EntityTokenContext:
-    """What a token is issued for: which entity asked, and what it may do with each of its targets.
+    """What a token is issued for: the entity, and its permissions on each target.
 
     `confirmation` is the `cnf` of a token that is bound to a key (RFC 7800).
     """
@@ -29,27 +29,27 @@ class EntityTokenContext:
     confirmation: Document | None = None
 
 
-def claims(login: EntityTokenContext, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
-    """The claims of an entity's access token: without targets it is for nobody in particular."""
-    answer: Document = {
+def claims(context: EntityTokenContext, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
+    """Return the claims of an entity's access token; without targets it has no audience."""
+    claims_: Document = {
         "exp": now + ttl_seconds,
         "gty": list(GRANTS),
         "iat": now,
-        "iss": login.tenant["issuer"],
+        "iss": context.tenant["issuer"],
         "jti": token_id,
-        "sub": login.entity["id"],
-        "tid": login.tenant["id"],
+        "sub": context.entity["id"],
+        "tid": context.tenant["id"],
         "tty": access_tokens.TTY,
     }
-    if login.scope is not None:
-        answer["scope"] = login.scope
-    if login.confirmation is not None:
-        answer["cnf"] = login.confirmation
-    if login.permissions:
-        targets = list(login.permissions)
-        answer["aud"] = targets[0] if len(targets) == 1 else targets
-        answer["permissions"] = {target: list(granted) for target, granted in login.permissions.items()}
-    return answer
+    if context.scope is not None:
+        claims_["scope"] = context.scope
+    if context.confirmation is not None:
+        claims_["cnf"] = context.confirmation
+    if context.permissions:
+        targets = list(context.permissions)
+        claims_["aud"] = targets[0] if len(targets) == 1 else targets
+        claims_["permissions"] = {target: list(granted) for target, granted in context.permissions.items()}
+    return claims_
 
 
 def is_entity_token(claims_: Mapping[str, Any]) -> bool:

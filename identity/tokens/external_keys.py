@@ -1,7 +1,7 @@
-"""Public keys of others: from a JWK Set that a provider publishes, or from a PEM that an administrator pasted.
+"""External public keys: from the JWK Set of a provider or client, or from a PEM that an administrator configured.
 
-Only asymmetric keys come out of here, so that nobody can pass a public key off as the secret of an HMAC (RFC 8725
-section 2.1). The key's own kind leaves a choice of algorithms, and a token's header may choose among those alone.
+Only asymmetric keys are returned, so that a public key cannot be used as an HMAC secret (RFC 8725 section 2.1). The key
+type determines the allowed algorithms, among which the header of a token may choose.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from identity.tokens.signing_keys import PublicKey, SigningKey, from_public_key
 
 _MAXIMUM_KEYS: Final = 100
 _RSA_BITS: Final = range(2048, 8193)
-_LARGEST_EXPONENT: Final = 2**32
+_MAXIMUM_EXPONENT: Final = 2**32
 _CURVES: Final[Mapping[str, tuple[ec.EllipticCurve, str]]] = {
     "P-256": (ec.SECP256R1(), "ES256"),
     "P-384": (ec.SECP384R1(), "ES384"),
@@ -29,16 +29,16 @@ _CURVES: Final[Mapping[str, tuple[ec.EllipticCurve, str]]] = {
 _ALGORITHM_OF_CURVE: Final = {curve.name: algorithm for curve, algorithm in _CURVES.values()}
 _OF_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 PRIVATE_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
-"""The members of a JWK that nobody else may know (RFC 7518 section 6)."""
+"""The private members of a JWK (RFC 7518 section 6)."""
 
 PROVIDER_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-"""What identity providers sign with."""
+"""The signature algorithms of identity providers."""
 CLIENT_ALGORITHMS: Final = (*_OF_RSA, "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-"""What clients may sign with."""
+"""The signature algorithms of clients."""
 
 
 class KeySet:
-    """The keys of a JWK Set (RFC 7517 section 5), each of them parsed when it is first asked for, and kept."""
+    """The keys of a JWK Set (RFC 7517 section 5), parsed on first use."""
 
     def __init__(self, jwks: Document) -> None:
         entries = jwks.get("keys")
@@ -47,16 +47,16 @@ class KeySet:
         self._parsed: dict[tuple[int, str], SigningKey | None] = {}
 
     def find(self, header: Mapping[str, Any], algorithms: Collection[str] = PROVIDER_ALGORITHMS) -> SigningKey | None:
-        """The key that may have signed a token with this header, by one of these algorithms, or None.
+        """Return the key for a token with this header and one of these algorithms, or None.
 
-        A header without `kid` is enough where only one key fits.
+        A header without `kid` matches if exactly one key fits.
         """
         algorithm, kid = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in algorithms:
             return None
-        # Compared one by one: what should be a text may be anything, and not everything can be looked up.
-        wanted = [index for index, entry in enumerate(self._entries) if kid in (None, entry.get("kid"))]
-        found = [key for index in wanted if (key := self._key(index, algorithm)) is not None]
+        # Compared one by one: members may have any JSON type, and not all are hashable.
+        indexes = [index for index, entry in enumerate(self._entries) if kid in (None, entry.get("kid"))]
+        found = [key for index in indexes if (key := self._key(index, algorithm)) is not None]
         return found[0] if len(found) == 1 else None
 
     def _key(self, index: int, algorithm: str) -> SigningKey | None:
@@ -66,12 +66,12 @@ class KeySet:
 
 
 def from_jwk_set(jwks: Document, header: Mapping[str, Any]) -> SigningKey | None:
-    """The key of a JWK Set that may have signed a token with this header, or None."""
+    """Return the key of a JWK Set for a token with this header, or None."""
     return KeySet(jwks).find(header)
 
 
 def jwk_problem(entry: Document) -> str | None:
-    """Why a JWK is not the public key of somebody whose signatures can be verified here, or None when it is."""
+    """Return why a JWK is not a usable public signature key, or None."""
     if private := sorted(PRIVATE_MEMBERS.intersection(entry)):
         return f"it holds what must stay secret ({', '.join(private)}); register the public key alone"
     if entry.get("use", "sig") != "sig":
@@ -81,14 +81,14 @@ def jwk_problem(entry: Document) -> str | None:
     except (KeyError, TypeError, ValueError):
         return "it is not the JWK of a public RSA, EC (P-256, P-384, P-521) or Ed25519 key"
     if not fitting:
-        return "it is too weak, or larger than can be verified"
+        return "it is too weak, or too large"
     if entry.get("alg", fitting[0]) not in fitting:
         return f"its alg must be one of {', '.join(fitting)}"
     return None
 
 
 def from_pem(pem: str, kid: str, algorithm: object) -> SigningKey | None:
-    """The key of a PEM, for the algorithm that a token names, or None where the key is not one for that."""
+    """Return the key of a PEM for the algorithm of a token, or None if it does not fit."""
     try:
         public = _loaded(pem)
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -101,7 +101,7 @@ def from_pem(pem: str, kid: str, algorithm: object) -> SigningKey | None:
 
 
 def is_public_pem(pem: str) -> bool:
-    """Whether a text is the PEM of a public key or of a certificate that can be used here."""
+    """Whether a text is the PEM of a usable public key or certificate."""
     try:
         return bool(_algorithms(_loaded(pem)))
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -121,7 +121,7 @@ def _loaded(pem: str) -> PublicKey:
 
 
 def from_jwk(entry: Document, algorithm: str) -> SigningKey | None:
-    """The key of a JWK, for the algorithm that a token names, or None where the key is not one for that."""
+    """Return the key of a JWK for the algorithm of a token, or None if it does not fit."""
     if entry.get("use", "sig") != "sig" or entry.get("alg", algorithm) != algorithm:
         return None
     try:
@@ -154,9 +154,9 @@ def _number(text: str) -> int:
 
 
 def _algorithms(public: PublicKey) -> tuple[str, ...]:
-    """What a key may have signed with; nothing for one that is too weak or too costly to ask."""
+    """Return the algorithms of a key; none for one that is too weak or too expensive."""
     if isinstance(public, rsa.RSAPublicKey):
-        is_usable = public.key_size in _RSA_BITS and public.public_numbers().e < _LARGEST_EXPONENT
+        is_usable = public.key_size in _RSA_BITS and public.public_numbers().e < _MAXIMUM_EXPONENT
         return _OF_RSA if is_usable else ()
     if isinstance(public, ed25519.Ed25519PublicKey):
         return ("EdDSA", "Ed25519")

@@ -1,4 +1,4 @@
-"""ID tokens: what stands in one, and the hashes that tie it to what it came with (OpenID Connect Core 2 and 3)."""
+"""ID tokens: their claims, and the hashes that bind them to code and access token (OpenID Connect Core 2 and 3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from identity.instants import NumericDate
 from identity.tokens.access_tokens import TokenContext, common_claims
 
 TTY: Final = "id"
-"""The `tty` of an ID token, by which it is refused wherever an access token is wanted."""
+"""The `tty` of an ID token, which distinguishes it from an access token."""
 
 _NOT_MINIMAL: Final = frozenset({"gty", "scope", "tty"})
 
@@ -20,7 +20,7 @@ _DIGESTS: Final = {"256": hashlib.sha256, "384": hashlib.sha384, "512": hashlib.
 
 
 def claims(
-    login: TokenContext,
+    context: TokenContext,
     token_id: str,
     now: NumericDate,
     ttl_seconds: int,
@@ -29,37 +29,37 @@ def claims(
     access_token: str | None = None,
     code: str | None = None,
 ) -> Document:
-    """The claims of an ID token that is signed with `algorithm`; `access_token` and `code` are what comes with it.
+    """Return the claims of an ID token, signed with `algorithm`, that is issued with `access_token` and `code`.
 
     A minimal one has no `gty`, `scope` and `tty`.
     """
-    # A code gives an access token too, later, which userinfo can be asked with.
-    wishes = login.claims_request
+    # With a code the client can get the remaining claims from userinfo later.
+    requested = context.claims_request
     is_alone = access_token is None and code is None
-    answer = {
-        **user_claims.id_token_claims(login.user, login.application, login.scopes, alone=is_alone),
-        **user_claims.requested_claims(login.user, login.application, login.scopes, wishes.id_token),
-        **common_claims(login, token_id, now, ttl_seconds),
-        "authenticationType": login.authentication_type,
-        "tid": login.tenant["id"],
+    claims_ = {
+        **user_claims.id_token_claims(context.user, context.application, context.scopes, alone=is_alone),
+        **user_claims.requested_claims(context.user, context.application, context.scopes, requested.id_token),
+        **common_claims(context, token_id, now, ttl_seconds),
+        "authenticationType": context.authentication_type,
+        "tid": context.tenant["id"],
         "tty": TTY,
     }
-    if user_claims.has_minimal_id_token(login.application):
-        answer = {name: value for name, value in answer.items() if name not in _NOT_MINIMAL}
-    oauth = login.application["oauthConfiguration"]
+    if user_claims.has_minimal_id_token(context.application):
+        claims_ = {name: value for name, value in claims_.items() if name not in _NOT_MINIMAL}
+    oauth = context.application["oauthConfiguration"]
     bound = {
-        "acr": None if wishes.acr is None else oauth.get("authenticationContextClass"),
-        "amr": list(login.authentication_methods) if oauth.get("authenticationMethodsEnabled") else None,
-        "nonce": login.nonce,
-        "sid": login.sso_session_id or login.refresh_token_id,
+        "acr": None if requested.acr is None else oauth.get("authenticationContextClass"),
+        "amr": list(context.authentication_methods) if oauth.get("authenticationMethodsEnabled") else None,
+        "nonce": context.nonce,
+        "sid": context.sso_session_id or context.refresh_token_id,
         "at_hash": None if access_token is None else half_hash(access_token, algorithm),
         "c_hash": None if code is None else half_hash(code, algorithm),
     }
-    return answer | {name: value for name, value in bound.items() if value not in (None, [])}
+    return claims_ | {name: value for name, value in bound.items() if value not in (None, [])}
 
 
 def half_hash(text: str, algorithm: str) -> str:
-    """`at_hash` or `c_hash`: base64url of the left half of the algorithm's digest (Core 3.1.3.6 and 3.3.2.11)."""
-    # Ed25519 has SHA-512 inside (RFC 8032).
+    """Return `at_hash` or `c_hash`: base64url of the left half of the digest (Core 3.1.3.6 and 3.3.2.11)."""
+    # Ed25519 uses SHA-512 (RFC 8032).
     digest = _DIGESTS.get(algorithm[2:], hashlib.sha512)(text.encode("ascii")).digest()
     return base64url(digest[: len(digest) // 2])

@@ -1,8 +1,9 @@
-"""Issues access and ID tokens with the keys of tenant and application, and verifies them when they come back."""
+"""Issue and verify access, ID and logout tokens with the keys of their tenant and application."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -19,23 +20,23 @@ from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, SigningKey, from_client_secret
 
 FindClient = Callable[[str], Awaitable[tuple[Document, Document] | None]]
-"""client_id -> (tenant, application) of a client that may be spoken for."""
+"""client_id -> (tenant, application) of an active client."""
 
 FindEntity = Callable[[str], Awaitable[tuple[Document, Document, Document] | None]]
-"""entity id -> (tenant, entity, entity type) of an entity that may be spoken for."""
+"""entity id -> (tenant, entity, entity type) of an active entity."""
 
 Populate = Callable[[Document], Awaitable[Document]]
-"""claims -> the claims that a token shall have instead."""
+"""claims -> the claims that replace them in the token."""
 
 _KEY_MEMBERS: Final = {access_tokens.TTY: "accessTokenKeyId", id_tokens.TTY: "idTokenKeyId"}
 
 _VENDED: Final = "vended"
-"""Marks, in the header, what was signed for a caller who chose the claims."""
+"""The header member that marks a token whose claims were chosen by an API caller."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A fresh token: its wire string, its `jti`, and the seconds it lives; `others` are issued along with it."""
+    """A new token: its wire string, its `jti` and its lifetime in seconds; `others` are issued with it."""
 
     token: str = dataclasses.field(repr=False)
     token_id: str
@@ -50,7 +51,7 @@ class IssuedToken:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """A token of ours that holds: signed by a key of its client, by its tenant's issuer, and still alive."""
+    """A verified token: signed by a key of its client, issued by its tenant, not expired."""
 
     claims: Document
     tenant: Document
@@ -58,7 +59,7 @@ class VerifiedToken:
 
     @property
     def kind(self) -> str:
-        """The `tty` of the token, which a minimal ID token does not have as a claim."""
+        """The `tty` of the token; a minimal ID token has no such claim."""
         return str(self.claims.get("tty", id_tokens.TTY))
 
     @property
@@ -68,13 +69,13 @@ class VerifiedToken:
 
     @property
     def revocable_ids(self) -> tuple[str, ...]:
-        """The ids under which this token may have been revoked: its own, and that of its refresh token or session."""
+        """The ids by which this token can be revoked: its own, and that of its refresh token or session."""
         return tuple(self.claims[name] for name in ("jti", "sid") if name in self.claims)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerifiedEntityToken:
-    """A token of an entity that holds, as far as `VerifiedToken` does."""
+    """A verified token of an entity."""
 
     claims: Document
     tenant: Document
@@ -83,18 +84,18 @@ class VerifiedEntityToken:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The entities that it is for."""
+        """The target entities."""
         return access_tokens.audiences(self.claims)
 
     @property
     def revocable_ids(self) -> tuple[str, ...]:
-        """The ids under which this token may have been revoked."""
+        """The ids by which this token can be revoked."""
         return (self.claims["jti"],)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Owner:
-    """Whose keys a token may be signed with: the tenant's, and those of its application or entity type."""
+    """The owner of a token, whose keys may sign it: a tenant, and the settings of its application or entity type."""
 
     tenant: Document
     settings: Document
@@ -102,82 +103,74 @@ class _Owner:
 
 
 _Locate = Callable[[Mapping[str, Any]], Awaitable[_Owner | None]]
-"""claims that nobody has verified yet -> whose token this would be."""
+"""unverified claims -> the owner of the token, if it is valid."""
 
 
 class TokenIssuer:
-    """Signs and verifies for all tenants, with the parsed keys of a ring."""
+    """Signs and verifies the tokens of all tenants, with the parsed keys of a key ring."""
 
-    def __init__(self, ring: KeyRing, second_looks: KeyRefreshThrottle) -> None:
+    def __init__(self, ring: KeyRing, refresh_throttle: KeyRefreshThrottle) -> None:
         self._ring = ring
-        self._second_looks = second_looks
+        self._refresh_throttle = refresh_throttle
 
     async def access_token(
-        self, login: TokenContext, now: Instant, *, ttl: int | None = None, populate: Populate | None = None
+        self, context: TokenContext, now: Instant, *, ttl: int | None = None, populate: Populate | None = None
     ) -> IssuedToken:
-        """A new access token, which lives `ttl` seconds where that is given.
+        """Issue an access token, with a lifetime of `ttl` seconds if given.
 
-        Raises LookupError when its key is gone, ValueError when that cannot sign; and what `populate` raises.
+        Raises LookupError if its key does not exist, ValueError if the key cannot sign, and what `populate` raises.
         """
-        key = await self._key(login, access_tokens.TTY, now)
-        ttl, token_id = ttl or ttl_seconds(login.tenant, login.application), new_id()
-        claims = access_tokens.claims(login, token_id, numeric_date(now), ttl)
+        key = await self._key(context, access_tokens.TTY, now)
+        ttl, token_id = ttl or ttl_seconds(context.tenant, context.application), new_id()
+        claims = access_tokens.claims(context, token_id, numeric_date(now), ttl)
         return await _signed(key, claims, ttl, populate)
 
     async def id_token(
         self,
-        login: TokenContext,
+        context: TokenContext,
         now: Instant,
         *,
         access_token: str | None = None,
         code: str | None = None,
         populate: Populate | None = None,
     ) -> IssuedToken:
-        """A new ID token; `access_token` and `code` are what it comes with. Raises as `access_token` does."""
-        key = await self._key(login, id_tokens.TTY, now)
-        ttl, token_id = ttl_seconds(login.tenant, login.application), new_id()
+        """Issue an ID token together with `access_token` and `code`. Raises as `access_token` does."""
+        key = await self._key(context, id_tokens.TTY, now)
+        ttl, token_id = ttl_seconds(context.tenant, context.application), new_id()
         claims = id_tokens.claims(
-            login, token_id, numeric_date(now), ttl, key.algorithm, access_token=access_token, code=code
+            context, token_id, numeric_date(now), ttl, key.algorithm, access_token=access_token, code=code
         )
         return await _signed(key, claims, ttl, populate)
 
     async def entity_token(
-        self, login: EntityTokenContext, now: Instant, populate: Populate | None = None
+        self, context: EntityTokenContext, now: Instant, populate: Populate | None = None
     ) -> IssuedToken:
-        """A new access token of an entity. Raises as `access_token` does."""
-        key_id, ttl = entity_key(login.tenant, login.entity_type, now)
-        claims = entity_tokens.claims(login, new_id(), numeric_date(now), ttl)
-        return await _signed(await self._get(key_id, login.tenant), claims, ttl, populate)
+        """Issue an access token of an entity. Raises as `access_token` does."""
+        key_id, ttl = entity_key(context.tenant, context.entity_type, now)
+        claims = entity_tokens.claims(context, new_id(), numeric_date(now), ttl)
+        return await _signed(await self._get(key_id, context.tenant), claims, ttl, populate)
 
     async def logout_token(
         self, tenant: Document, application: Document, user_id: str, session_id: str | None, now: Instant
     ) -> str:
-        """A logout token for an application, signed as its ID tokens are (Back-Channel Logout 1.0 section 2.4).
+        """Issue a logout token for an application, signed like its ID tokens (Back-Channel Logout 1.0 section 2.4).
 
-        Raises LookupError when the key is gone, ValueError when it cannot sign.
+        Raises LookupError if the key does not exist, ValueError if it cannot sign.
         """
         key = await self._signing_key(tenant, application, id_tokens.TTY, now)
         claims = logout_tokens.claims(tenant["issuer"], application["id"], user_id, session_id, numeric_date(now))
         return await jws.sign(key, claims, typ=logout_tokens.TYPE)
 
     async def verify_access_token(self, token: str, find_client: FindClient, now: Instant) -> VerifiedToken | Rejection:
-        """A user's access token of ours, of a client that `find_client` knows; whether it is revoked is not asked."""
-        verified = await self._verify(token, access_tokens.TTY, _by_audience(find_client), now)
+        """Verify a user's access token; revocation is not checked."""
+        verified = await self._verify(token, access_tokens.TTY, functools.partial(_user_token_owner, find_client), now)
         return verified if isinstance(verified, Rejection) else _of_client(*verified)
 
     async def verify_any_access_token(
         self, token: str, find_client: FindClient, find_entity: FindEntity, now: Instant
     ) -> VerifiedToken | VerifiedEntityToken | Rejection:
-        """As `verify_access_token`, but the token may also be an entity's."""
-        by_audience = _by_audience(find_client)
-
-        async def locate(unverified: Mapping[str, Any]) -> _Owner | None:
-            if not entity_tokens.is_entity_token(unverified):
-                return await by_audience(unverified)
-            subject = unverified.get("sub")
-            found = await find_entity(subject) if isinstance(subject, str) else None
-            return None if found is None else _Owner(tenant=found[0], settings=found[2], entity=found[1])
-
+        """Verify an access token of a user or an entity; revocation is not checked."""
+        locate = functools.partial(_user_or_entity_owner, find_client, find_entity)
         verified = await self._verify(token, access_tokens.TTY, locate, now)
         if isinstance(verified, Rejection):
             return verified
@@ -187,89 +180,55 @@ class TokenIssuer:
         )
 
     async def verify_id_token(self, token: str, find_client: FindClient, now: Instant) -> VerifiedToken | Rejection:
-        """An ID token of ours, still alive."""
-        verified = await self._verify(token, id_tokens.TTY, _by_audience(find_client), now)
+        """Verify an ID token."""
+        verified = await self._verify(token, id_tokens.TTY, functools.partial(_user_token_owner, find_client), now)
         return verified if isinstance(verified, Rejection) else _of_client(*verified)
 
     async def verify_id_token_hint(self, token: str, find_client: FindClient) -> VerifiedToken | Rejection:
-        """An ID token of ours, alive or not, and even if its key has been retired (RP-Initiated Logout 2)."""
-        verified = await self._verify(token, id_tokens.TTY, _by_audience(find_client), None)
+        """Verify an ID token that may have expired, and whose key may have been retired (RP-Initiated Logout 2)."""
+        verified = await self._verify(token, id_tokens.TTY, functools.partial(_user_token_owner, find_client), None)
         return verified if isinstance(verified, Rejection) else _of_client(*verified)
 
     async def key(self, key_id: str) -> SigningKey | None:
-        """One of our keys, by its id."""
+        """Return a key by its id."""
         return await self._ring.get(key_id)
 
     async def sign(self, key_id: str, claims: Document, tenant: Document) -> str:
-        """A JWS of the tenant over any claims.
+        """Sign any claims with a key that the tenant may use.
 
-        Raises LookupError for a key that does not exist or belongs to others, ValueError when it has no private half.
+        Raises LookupError for a key that does not exist or belongs to another tenant, ValueError without a private key.
         """
         return await jws.sign(await self._get(key_id, tenant), claims)
 
     async def vend(self, key_id: str, claims: Document, tenant: Document) -> str:
-        """As `sign`, for claims that a caller chose: a header marks the token, and our endpoints do not accept it."""
+        """Sign claims that an API caller chose; a header member marks the token, which our endpoints reject."""
         return await jws.sign(await self._get(key_id, tenant), claims, {_VENDED: True})
 
     async def _verify(
         self, token: str, kind: str, locate: _Locate, now: Instant | None
     ) -> tuple[Document, _Owner] | Rejection:
-        """The owner comes from the unverified claims, and only its own keys are asked (RFC 8725 section 3.1).
+        """Verify a token with the keys of the owner that its unverified claims name (RFC 8725 section 3.1).
 
-        Without `now` times are not judged, and keys that were retired count.
+        Without `now` its lifetime is not checked, and retired keys are accepted.
         """
-        owner: _Owner | None = None
-
-        async def trusted(unverified: Mapping[str, Any]) -> Iterable[str]:
-            nonlocal owner
-            owner = await locate(unverified)
-            return () if owner is None else trusted_keys(owner.tenant, owner.settings, _KEY_MEMBERS[kind], now)
-
-        async def find(kid: str, unverified: Mapping[str, Any]) -> SigningKey | None:
-            key = await self._among(await trusted(unverified), kid)
-            if key is None and owner is not None and await self._is_news(owner, kid, now):
-                key = await self._among(await trusted(unverified), kid)
-            return key
-
-        async def find_secret(algorithm: str, unverified: Mapping[str, Any]) -> SigningKey | None:
-            allowed = [key_id for key_id in await trusted(unverified) if CLIENT_SECRET_KEYS.get(key_id) == algorithm]
-            if owner is None or not allowed:
-                return None
-            return from_client_secret(allowed[0], owner.settings["oauthConfiguration"]["clientSecret"])
-
-        verified = await jws.verify(token, find, find_secret)
+        keys = _OwnerKeys(self._ring, self._refresh_throttle, locate, kind, now)
+        verified = await jws.verify(token, keys.find, keys.find_secret)
         if isinstance(verified, Rejection):
             return verified
+        owner, claims = keys.owner, verified.claims
         assert owner is not None, "no key is found without an owner"
-        claims = verified.claims
         is_ours = (
             claims.get("iss") == owner.tenant["issuer"] and claims.get("tid", owner.tenant["id"]) == owner.tenant["id"]
         )
         is_vended = _VENDED in verified.header
-        has_all = all(name in claims for name in ("sub", "jti", "exp"))
-        if is_vended or not is_ours or _kind(verified) != kind or not has_all:
+        is_complete = all(name in claims for name in ("sub", "jti", "exp"))
+        if is_vended or not is_ours or _kind(verified) != kind or not is_complete:
             return Rejection.INVALID
         rejection = None if now is None else jws.check_times(claims, numeric_date(now))
         return rejection or (claims, owner)
 
-    async def _is_news(self, owner: _Owner, kid: str, now: Instant | None) -> bool:
-        """Whether a kid that is in none of the owner's keys may be in those that it has by now."""
-        every = {
-            key_id
-            for member in _KEY_MEMBERS.values()
-            for key_id in trusted_keys(owner.tenant, owner.settings, member, now)
-        }
-        return await self._among(every, kid) is None and self._second_looks.take(owner.tenant, owner.settings)
-
-    async def _among(self, key_ids: Iterable[str], kid: str) -> SigningKey | None:
-        for key_id in key_ids:
-            key = await self._ring.get(key_id)
-            if key is not None and key.kid == kid:
-                return key
-        return None
-
-    async def _key(self, login: TokenContext, kind: str, now: Instant) -> SigningKey:
-        return await self._signing_key(login.tenant, login.application, kind, now)
+    async def _key(self, context: TokenContext, kind: str, now: Instant) -> SigningKey:
+        return await self._signing_key(context.tenant, context.application, kind, now)
 
     async def _signing_key(self, tenant: Document, application: Document, kind: str, now: Instant) -> SigningKey:
         key_id = signing_key(tenant, application, _KEY_MEMBERS[kind], now)
@@ -278,21 +237,81 @@ class TokenIssuer:
         return await self._get(key_id, tenant)
 
     async def _get(self, key_id: str, tenant: Document) -> SigningKey:
-        key = await self._ring.get(key_id, lambda stored: key_usage.may_sign_tokens(stored, tenant["id"]))
+        key = await self._ring.get(key_id, functools.partial(key_usage.may_sign_tokens, tenant_id=tenant["id"]))
         if key is None:
             raise LookupError(f"there is no signing key {key_id} for the tenant {tenant['id']}")
         return key
 
 
-def _by_audience(find_client: FindClient) -> _Locate:
-    """Whose token of a user it would be: that of the client that it is for."""
+class _OwnerKeys:
+    """Finds the key that may have signed a token, among those of the owner that the token names."""
 
-    async def locate(unverified: Mapping[str, Any]) -> _Owner | None:
-        client_id = None if entity_tokens.is_entity_token(unverified) else access_tokens.audience(unverified)
-        client = None if client_id is None else await find_client(client_id)
-        return None if client is None else _Owner(*client)
+    def __init__(
+        self, ring: KeyRing, refresh_throttle: KeyRefreshThrottle, locate: _Locate, kind: str, now: Instant | None
+    ) -> None:
+        self._ring = ring
+        self._refresh_throttle = refresh_throttle
+        self._locate = locate
+        self._kind = kind
+        self._now = now
+        self.owner: _Owner | None = None
 
-    return locate
+    async def find(self, kid: str, unverified: Mapping[str, Any]) -> SigningKey | None:
+        """Return the owner's key with this kid; an unknown kid refreshes the owner's cached settings, throttled."""
+        key = await self._with_kid(await self._trusted_ids(unverified), kid)
+        if key is None and self.owner is not None and await self._may_be_new(self.owner, kid):
+            key = await self._with_kid(await self._trusted_ids(unverified), kid)
+        return key
+
+    async def find_secret(self, algorithm: str, unverified: Mapping[str, Any]) -> SigningKey | None:
+        """Return the owner's client secret as a key, if its settings sign with it."""
+        trusted_ids = await self._trusted_ids(unverified)
+        key_ids = [key_id for key_id in trusted_ids if CLIENT_SECRET_KEYS.get(key_id) == algorithm]
+        if self.owner is None or not key_ids:
+            return None
+        return from_client_secret(key_ids[0], self.owner.settings["oauthConfiguration"]["clientSecret"])
+
+    async def _trusted_ids(self, unverified: Mapping[str, Any]) -> Iterable[str]:
+        self.owner = await self._locate(unverified)
+        if self.owner is None:
+            return ()
+        return trusted_keys(self.owner.tenant, self.owner.settings, _KEY_MEMBERS[self._kind], self._now)
+
+    async def _may_be_new(self, owner: _Owner, kid: str) -> bool:
+        """Whether a kid is none of the owner's keys of any kind, and the cached settings may be refreshed."""
+        key_ids = {
+            key_id
+            for member in _KEY_MEMBERS.values()
+            for key_id in trusted_keys(owner.tenant, owner.settings, member, self._now)
+        }
+        if await self._with_kid(key_ids, kid) is not None:
+            return False
+        return self._refresh_throttle.take(owner.tenant, owner.settings)
+
+    async def _with_kid(self, key_ids: Iterable[str], kid: str) -> SigningKey | None:
+        for key_id in key_ids:
+            key = await self._ring.get(key_id)
+            if key is not None and key.kid == kid:
+                return key
+        return None
+
+
+async def _user_token_owner(find_client: FindClient, unverified: Mapping[str, Any]) -> _Owner | None:
+    """Return the owner of a user's token: the client of its audience."""
+    client_id = None if entity_tokens.is_entity_token(unverified) else access_tokens.audience(unverified)
+    client = None if client_id is None else await find_client(client_id)
+    return None if client is None else _Owner(*client)
+
+
+async def _user_or_entity_owner(
+    find_client: FindClient, find_entity: FindEntity, unverified: Mapping[str, Any]
+) -> _Owner | None:
+    """Return the owner of a token: the client of its audience, or the entity of its subject."""
+    if not entity_tokens.is_entity_token(unverified):
+        return await _user_token_owner(find_client, unverified)
+    subject = unverified.get("sub")
+    found = await find_entity(subject) if isinstance(subject, str) else None
+    return None if found is None else _Owner(tenant=found[0], settings=found[2], entity=found[1])
 
 
 def _of_client(claims: Document, owner: _Owner) -> VerifiedToken:
@@ -300,9 +319,9 @@ def _of_client(claims: Document, owner: _Owner) -> VerifiedToken:
 
 
 def _kind(verified: VerifiedJwt) -> object:
-    """The kind of a token of ours: its `tty`.
+    """Return the kind of one of our tokens: its `tty`.
 
-    A minimal ID token has neither `tty` nor `gty`, which all other tokens have, and another `typ` than a logout token.
+    A minimal ID token has neither `tty` nor `gty`, unlike all other tokens, and the `typ` JWT, unlike a logout token.
     """
     if "tty" in verified.claims or "gty" in verified.claims:
         return verified.claims.get("tty")
@@ -310,7 +329,7 @@ def _kind(verified: VerifiedJwt) -> object:
 
 
 async def _signed(key: SigningKey, claims: Document, ttl: int, populate: Populate | None) -> IssuedToken:
-    """The token; the `gty` of its header stays, whatever a lambda makes of the claims. A minimal ID token has none."""
+    """Sign a token. A lambda cannot change the `gty` of its header, which a minimal ID token does not have."""
     header = {"gty": claims["gty"]} if "gty" in claims else {}
     if populate is not None:
         claims = await populate(claims)
@@ -318,6 +337,6 @@ async def _signed(key: SigningKey, claims: Document, ttl: int, populate: Populat
 
 
 def ttl_seconds(tenant: Document, application: Document) -> int:
-    """How long access and ID tokens of an application live."""
+    """Return the lifetime of an application's access and ID tokens in seconds."""
     ttl: int = setting(tenant, application, "timeToLiveInSeconds")
     return ttl

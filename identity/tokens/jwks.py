@@ -15,21 +15,21 @@ from identity.call import Document
 from identity.ids import base64url
 from identity.tokens import certificates
 
-_OF_THUMBPRINT = {"EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x"), "RSA": ("e", "kty", "n")}
+_THUMBPRINT_MEMBERS = {"EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x"), "RSA": ("e", "kty", "n")}
 _CURVE_NAMES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 
 
 def to_jwk_set(documents: Iterable[Document]) -> Document:
-    """The JWK Set of all asymmetric keys; symmetric ones have nothing that may be shown."""
+    """Return the JWK Set of all asymmetric keys."""
     return {"keys": [to_jwk(document) for document in documents if "publicKey" in document]}
 
 
 def to_jwk(document: Document) -> Document:
-    """The JWK of an asymmetric key: public members only, whatever else the document holds."""
+    """Return the JWK of an asymmetric key, with public members only."""
     jwk = {"alg": document["algorithm"], "kid": document["kid"], "use": "sig", **_numbers(document["publicKey"])}
     if "certificate" in document:
         certificate = x509.load_pem_x509_certificate(document["certificate"].encode())
-        # x5c alone of all members is plain base64 (RFC 7517 section 4.7).
+        # Unlike all other members, x5c is plain base64 (RFC 7517 section 4.7).
         jwk["x5c"] = [base64.b64encode(certificate.public_bytes(Encoding.DER)).decode()]
         jwk["x5t"] = certificates.thumbprint(certificate)
         jwk["x5t#S256"] = certificates.thumbprint_sha256(certificate)
@@ -37,8 +37,8 @@ def to_jwk(document: Document) -> Document:
 
 
 def thumbprint(jwk: Document) -> str:
-    """The SHA-256 thumbprint of a public key (RFC 7638 section 3, RFC 8037 section 2)."""
-    members = {name: jwk[name] for name in _OF_THUMBPRINT[jwk["kty"]]}
+    """Return the SHA-256 thumbprint of a public key (RFC 7638 section 3, RFC 8037 section 2)."""
+    members = {name: jwk[name] for name in _THUMBPRINT_MEMBERS[jwk["kty"]]}
     return base64url(hashlib.sha256(orjson.dumps(members, option=orjson.OPT_SORT_KEYS)).digest())
 
 
@@ -52,7 +52,7 @@ def _numbers(pem: str) -> Document:
         size, point = (public.key_size + 7) // 8, public.public_numbers()
         x, y = (base64url(number.to_bytes(size, "big")) for number in (point.x, point.y))
         return {"kty": "EC", "crv": _CURVE_NAMES[public.curve.name], "x": x, "y": y}
-    assert isinstance(public, ed25519.Ed25519PublicKey), "import and generate let nothing else in"
+    assert isinstance(public, ed25519.Ed25519PublicKey), "import and generation accept no other keys"
     return {"kty": "OKP", "crv": "Ed25519", "x": base64url(public.public_bytes(Encoding.Raw, PublicFormat.Raw))}
 
 

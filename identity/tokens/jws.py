@@ -1,7 +1,7 @@
-"""Compact JWS (RFC 7515): signed and verified with keys that we already hold.
+"""Compact JWS (RFC 7515): signed and verified with known keys.
 
-A token never chooses: its `kid` is compared with those of our own keys, and the key found decides the algorithm.
-Size, encoding and shape are judged first, because they are cheap, then the signature, and what the claims say last.
+The key determines the algorithm, never the token: its `kid` only selects among our keys. Size, encoding and structure
+are checked first because they are cheap, then the signature, then the claims.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _NAMES: Final = ("iss", "sub", "jti", "sid", "tid", "tty")
 _LATEST: Final = 253_402_300_800
 """The first second of the year 10000."""
 
-# The closing quote is optional, so that a text without one is passed over once and not again at each of its quotes.
+# The closing quote is optional, so that an unterminated string is scanned once, not again from each of its quotes.
 _NESTING = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _MAXIMUM_KID = 191
 
-# More threads than cores would only make each signature later.
+# More threads than cores would only delay each signature.
 _threads = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="signing")
 
 
 class Rejection(enum.Enum):
-    """Why a token is not good."""
+    """Why a token is rejected."""
 
     MALFORMED = "malformed"
     INVALID = "invalid"
@@ -51,7 +51,7 @@ class Rejection(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerifiedJwt:
-    """A token whose signature is ours; `claims` have the right types, but nothing is said of their meaning."""
+    """A token with a verified signature; `claims` have the right types but are not validated."""
 
     header: Document
     claims: Document
@@ -59,25 +59,25 @@ class VerifiedJwt:
 
 
 FindKey = Callable[[str, Mapping[str, Any]], Awaitable[SigningKey | None]]
-"""(kid, claims that nobody has verified yet) -> the key of ours that may have signed them.
+"""(kid, unverified claims) -> the key of ours that may have signed them.
 
-Of a token without a kid the first is its algorithm, by which it may ask for a client secret and nothing else.
+For a token without a kid the first argument is its algorithm, and only client secrets are searched.
 """
 
 
 FindExternalKey = Callable[[Mapping[str, Any]], Awaitable[SigningKey | None]]
-"""Header of a token of somebody else -> the key, out of those that we were told of, that may have signed it."""
+"""Header of an external token -> the key that may have signed it."""
 
-_NAMES_OF: Final = {"EdDSA": "Ed25519"}
-"""Algorithms under older names, which others still write (RFC 9864 section 4)."""
+_CURRENT_NAMES: Final = {"EdDSA": "Ed25519"}
+"""Deprecated names of algorithms (RFC 9864 section 4)."""
 
 
 async def sign(
     key: SigningKey, claims: Mapping[str, Any], header: Mapping[str, Any] | None = None, *, typ: str = "JWT"
 ) -> str:
-    """A compact JWS over the claims; `alg` and `kid` come from the key, `header` adds to them and to `typ`.
+    """Sign claims as a compact JWS; `alg` and `kid` come from the key, `header` adds members.
 
-    RSA is done in a thread, because OpenSSL lets go of the GIL. Raises ValueError for a key without a private half.
+    RSA runs in a thread, where OpenSSL releases the GIL. Raises ValueError for a key without a private half.
     """
     if key.signer is None:
         raise ValueError(f"the key {key.id} has no private half")
@@ -94,12 +94,12 @@ async def sign(
 
 
 async def verify(token: str, find: FindKey, find_secret: FindKey | None = None) -> VerifiedJwt | Rejection:
-    """The token's claims, if one of our keys signed it. Times are not judged: see `check_times`.
+    """Verify the signature of one of our tokens. Its lifetime is not checked: see `check_times`.
 
-    Only client secrets have no name: a token without a kid is verified by what `find_secret` finds, or not at all.
+    Only client secrets have no kid: a token without one is verified with the key from `find_secret`, if given.
 
-    `jwk`, `jku`, `x5u` and `x5c` in the header are ignored; every `crit` is refused, because no extension is understood
-    here, and with it `b64` (RFC 7515 section 4.1.11, RFC 7797).
+    `jwk`, `jku`, `x5u` and `x5c` in the header are ignored; `crit` is rejected because no extension is supported, and
+    hence `b64` (RFC 7515 section 4.1.11, RFC 7797).
     """
     parts = _parts(token)
     if parts is None:
@@ -121,7 +121,7 @@ async def verify(token: str, find: FindKey, find_secret: FindKey | None = None) 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnverifiedJwt:
-    """A token of somebody else as it was read: nothing of it may be believed, only used to find out whose it may be."""
+    """A parsed external token; its header and claims may only be used to find the key that verifies it."""
 
     header: Document
     claims: Document
@@ -129,9 +129,9 @@ class UnverifiedJwt:
     signature: bytes = dataclasses.field(repr=False)
 
     async def verified(self, key: SigningKey | None) -> VerifiedJwt | Rejection:
-        """The token, if this key signed it; the mathematics of asymmetric keys is done in a thread."""
+        """Verify the signature with a key; asymmetric keys run in a thread."""
         algorithm = self.header.get("alg")
-        if key is None or not isinstance(algorithm, str) or _NAMES_OF.get(algorithm, algorithm) != key.algorithm:
+        if key is None or not isinstance(algorithm, str) or _CURRENT_NAMES.get(algorithm, algorithm) != key.algorithm:
             return Rejection.INVALID
         if key.is_secret:
             has_signed = key.has_signed(self.signing_input, self.signature)
@@ -142,7 +142,7 @@ class UnverifiedJwt:
 
 
 def parse(token: str) -> UnverifiedJwt | Rejection:
-    """A token of somebody else, before anybody knows whether it is good. Every `crit` is refused, and `b64`."""
+    """Parse an external token without verifying it. `crit` and `b64` are rejected."""
     parts = _parts(token)
     if parts is None:
         return Rejection.MALFORMED
@@ -153,18 +153,18 @@ def parse(token: str) -> UnverifiedJwt | Rejection:
 
 
 async def verify_external(token: str, find: FindExternalKey) -> VerifiedJwt | Rejection:
-    """The claims of a token of somebody else, if one of the keys that we know them by signed it.
+    """Verify an external token with the key that `find` returns for its header.
 
-    The rules are those of `verify`: the key decides the algorithm, and nothing in the header brings a key along.
+    As in `verify` the key determines the algorithm.
     """
-    found = parse(token)
-    return found if isinstance(found, Rejection) else await found.verified(await find(found.header))
+    unverified = parse(token)
+    return unverified if isinstance(unverified, Rejection) else await unverified.verified(await find(unverified.header))
 
 
 def check_times(claims: Mapping[str, Any], now: NumericDate) -> Rejection | None:
-    """Whether `exp` has passed or `nbf` is still to come (RFC 7519 sections 4.1.4 and 4.1.5); no leeway for our own.
+    """Reject a token after its `exp` or before its `nbf` (RFC 7519 sections 4.1.4 and 4.1.5), without leeway.
 
-    A token without `exp` has no life at all.
+    A token without `exp` is expired.
     """
     if claims.get("exp", 0) <= now:
         return Rejection.EXPIRED
@@ -174,7 +174,7 @@ def check_times(claims: Mapping[str, Any], now: NumericDate) -> Rejection | None
 
 
 def _parts(token: str) -> tuple[Document, Document, bytes, bytes] | None:
-    """Header, claims, signing input and signature, or None for what cannot be a token of ours."""
+    """Return header, claims, signing input and signature, or None for a malformed token."""
     if len(token) > MAXIMUM_LENGTH or not token.isascii() or token.count(".") != 2:
         return None
     header_text, claims_text, signature_text = token.split(".")
@@ -189,18 +189,18 @@ def _parts(token: str) -> tuple[Document, Document, bytes, bytes] | None:
 
 
 def _strict_object(raw: bytes) -> Document:
-    """A JSON object without repeated members, NaN, infinities and half characters, of bounded depth.
+    """Decode a JSON object of bounded depth, without duplicate members, NaN, infinities and lone surrogates.
 
     Raises ValueError.
     """
-    # An honest token has a handful of brackets: only one with many is worth walking through.
+    # The depth is measured only for a token with many brackets; a typical one has a handful.
     if raw.count(b"{") + raw.count(b"[") > MAXIMUM_DEPTH:
         _require_shallow(raw)
     value = _DECODER.decode(raw.decode("utf-8"))
     if not isinstance(value, dict):
-        raise ValueError("not an object")  # what was sent is wrong, not our types
+        raise ValueError("not an object")  # the input is invalid, not our types
     if b"\\u" in raw:
-        # Half of a surrogate pair can be escaped, and then it is in a text that nobody can write down or look up.
+        # A lone surrogate can be escaped in JSON, but the decoded text cannot be encoded as UTF-8.
         json.dumps(value, ensure_ascii=False).encode()
     return value
 
@@ -216,7 +216,7 @@ def _require_shallow(raw: bytes) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> Document:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ValueError("a member occurs twice")
+        raise ValueError("duplicate member")
     return value
 
 
@@ -235,7 +235,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_re
 
 
 def has_valid_claim_types(claims: Mapping[str, Any]) -> bool:
-    """Whether the registered claims are of the types that everybody who reads a token counts on."""
+    """Whether the registered claims have their specified types."""
     return (
         all(_is_time(claims[name]) for name in _TIMES if name in claims)
         and all(isinstance(claims[name], str) for name in _NAMES if name in claims)

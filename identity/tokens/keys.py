@@ -1,7 +1,7 @@
-"""Key material: generating and importing RSA, EC, Ed25519 and HMAC keys in the shape of the API's `key`.
+"""Key material: generate and import RSA, EC, Ed25519 and HMAC keys in the form of the API's `key`.
 
-Both answer the members that depend on the material: type, algorithm, length, kid, issuer, publicKey, certificate,
-certificateInformation, expirationInstant, hasPrivateKey, and `privateKey` or `secret`, which the store seals.
+Both return the members that depend on the material: type, algorithm, length, kid, issuer, publicKey, certificate,
+certificateInformation, expirationInstant, hasPrivateKey, and `privateKey` or `secret`, which the store encrypts.
 """
 
 from __future__ import annotations
@@ -41,56 +41,59 @@ _MATERIAL = ("certificate", "publicKey", "privateKey", "secret")
 T = TypeVar("T")
 
 
-async def generate(wanted: Document, issuer: str, now: Instant) -> Document:
-    """A new key as `wanted` (algorithm; length for RSA; kid). Raises Invalid.
+async def generate(request: Document, issuer: str, now: Instant) -> Document:
+    """Generate a key with the requested algorithm, kid, and length (RSA). Raises Invalid.
 
-    RSA keys take up to seconds to find, so all are made in a thread.
+    Keys are generated in a thread, because RSA takes up to seconds.
     """
-    require_generable(wanted)
-    algorithm, length = wanted["algorithm"], wanted.get("length")
-    return await asyncio.to_thread(_generate, algorithm, length, wanted.get("kid"), issuer, now)
+    require_generable(request)
+    algorithm, length = request["algorithm"], request.get("length")
+    return await asyncio.to_thread(_generate, algorithm, length, request.get("kid"), issuer, now)
 
 
-def require_generable(wanted: Document) -> None:
-    """Raise Invalid for a key that `generate` cannot make."""
-    algorithm = wanted.get("algorithm")
+def require_generable(request: Document) -> None:
+    """Raise Invalid for a key that `generate` does not support."""
+    algorithm = request.get("algorithm")
     if algorithm is None:
         raise Invalid.field("missing", "key.algorithm", "You must specify the [key.algorithm] property.")
     if algorithm not in TYPES:
         raise Invalid.field("invalid", "key.algorithm", "The [key.algorithm] is not one that keys are generated for.")
     kind = TYPES[algorithm]
-    if wanted.get("type", kind) != kind:
+    if request.get("type", kind) != kind:
         raise Invalid.field("invalid", "key.type", f"The [key.type] of an {algorithm} key is {kind}.")
     if kind == "RSA":
-        _require_length(wanted.get("length"))
+        _require_length(request.get("length"))
 
 
-async def import_material(wanted: Document) -> Document:
-    """A key from what a caller brings: a secret, a private key, a public key or a certificate. Raises Invalid.
+async def import_material(request: Document) -> Document:
+    """Import a secret, a private key, a public key or a certificate. Raises Invalid.
 
-    Proving that an RSA private key is sound takes up to a fifth of a second, so all is read in a thread.
+    Keys are imported in a thread, because validating an RSA private key takes up to 0.2 seconds.
     """
-    return await asyncio.to_thread(_import, wanted)
+    return await asyncio.to_thread(_import, request)
 
 
-def _import(wanted: Document) -> Document:
-    if wanted.get("type") == "Secret":
-        return _imported_text(wanted)
-    if wanted.get("type") == "HMAC" or wanted.get("secret"):
-        return _imported_secret(wanted)
-    if not any(wanted.get(name) for name in _MATERIAL):
-        raise Invalid([_nothing_to_import(wanted)])
-    if wanted.get("privateKey") and "type" not in wanted:
+def _import(request: Document) -> Document:
+    if request.get("type") == "Secret":
+        return _imported_text(request)
+    if request.get("type") == "HMAC" or request.get("secret"):
+        return _imported_secret(request)
+    if not any(request.get(name) for name in _MATERIAL):
+        raise Invalid([_nothing_to_import(request)])
+    if request.get("privateKey") and "type" not in request:
         raise Invalid.field("missing", "key.type", "You must specify the [key.type] property.")
-    private, stated = _load(wanted, "privateKey", _private), _load(wanted, "publicKey", _public)
-    certificate, certified = _load(wanted, "certificate", _certificate) or (None, None)
+    private, stated = _load(request, "privateKey", _private), _load(request, "publicKey", _public)
+    certificate, certified = _load(request, "certificate", _certificate) or (None, None)
     derived = private.public_key() if private is not None else None
     halves = {"privateKey": derived, "publicKey": stated, "certificate": certified}
     public = _require_one([(name, half) for name, half in halves.items() if half is not None])
-    algorithm = _algorithm_of(public, wanted)
+    algorithm = _algorithm_of(public, request)
     _require_strength(public, verify_only=private is None)
-    key = {**_described(algorithm, public, private, certificate), "kid": wanted.get("kid") or _kid(public, certificate)}
-    return {**key, "issuer": wanted["issuer"]} if wanted.get("issuer") else key
+    key = {
+        **_described(algorithm, public, private, certificate),
+        "kid": request.get("kid") or _kid(public, certificate),
+    }
+    return {**key, "issuer": request["issuer"]} if request.get("issuer") else key
 
 
 def _generate(algorithm: str, length: int | None, kid: str | None, issuer: str, now: Instant) -> Document:
@@ -110,12 +113,12 @@ def _generate(algorithm: str, length: int | None, kid: str | None, issuer: str, 
     return {**key, "kid": kid or certificates.thumbprint(certificate), "issuer": issuer}
 
 
-def _imported_secret(wanted: Document) -> Document:
+def _imported_secret(request: Document) -> Document:
     errors = []
-    algorithm, secret = wanted.get("algorithm"), wanted.get("secret") or ""
-    if "type" not in wanted:
+    algorithm, secret = request.get("algorithm"), request.get("secret") or ""
+    if "type" not in request:
         errors.append(FieldError.of("missing", "key.type", "You must specify the [key.type] property."))
-    elif wanted["type"] != "HMAC":
+    elif request["type"] != "HMAC":
         errors.append(FieldError.of("invalid", "key.type", "A [key.secret] belongs to keys of type HMAC."))
     if algorithm is None:
         errors.append(FieldError.of("missing", "key.algorithm", "You must specify the [key.algorithm] property."))
@@ -129,20 +132,20 @@ def _imported_secret(wanted: Document) -> Document:
         errors.append(FieldError.of("invalid", "key.secret", f"The [key.secret] {reason}."))
     if errors:
         raise Invalid(errors)
-    return _hmac(str(algorithm), secret, wanted.get("kid"))
+    return _hmac(str(algorithm), secret, request.get("kid"))
 
 
-def _imported_text(wanted: Document) -> Document:
+def _imported_text(request: Document) -> Document:
     """A secret that neither signs nor verifies: only kept, for whoever needs one to show to others."""
     errors = []
-    if wanted.get("algorithm", "None") != "None":
+    if request.get("algorithm", "None") != "None":
         errors.append(FieldError.of("invalid", "key.algorithm", "The [key.algorithm] of a Secret key is None."))
-    if not (wanted.get("secret") or "").strip():
+    if not (request.get("secret") or "").strip():
         errors.append(FieldError.of("blank", "key.secret", "You must specify the [key.secret] property."))
     if errors:
         raise Invalid(errors)
-    kid = wanted.get("kid") or secrets.token_hex(5)
-    return {"type": "Secret", "algorithm": "None", "kid": kid, "secret": wanted["secret"]}
+    kid = request.get("kid") or secrets.token_hex(5)
+    return {"type": "Secret", "algorithm": "None", "kid": kid, "secret": request["secret"]}
 
 
 def _secret_problem(secret: str, octets: int) -> str | None:
@@ -158,16 +161,16 @@ def _hmac(algorithm: str, secret: str, kid: str | None) -> Document:
     return {"type": "HMAC", "algorithm": algorithm, "kid": kid or secrets.token_hex(5), "secret": secret}
 
 
-def _nothing_to_import(wanted: Document) -> FieldError:
-    if "type" not in wanted:
+def _nothing_to_import(request: Document) -> FieldError:
+    if "type" not in request:
         return FieldError.of("missing", "key.type", "You must specify the [key.type] property.")
     return FieldError.of("blank", "key.publicKey", "You must specify the [key.publicKey] property.")
 
 
-def _load(wanted: Document, name: str, parse: Callable[[bytes], T]) -> T | None:
-    if not wanted.get(name):
+def _load(request: Document, name: str, parse: Callable[[bytes], T]) -> T | None:
+    if not request.get(name):
         return None
-    text = wanted[name].replace("\r\n", "\n").replace("\r", "\n").strip() + "\n"
+    text = request[name].replace("\r\n", "\n").replace("\r", "\n").strip() + "\n"
     try:
         return parse(text.encode())
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
@@ -198,7 +201,7 @@ def _usable(key: object) -> PublicKey:
 
 
 def _require_one(found: list[tuple[str, PublicKey]]) -> PublicKey:
-    """The public key on which everything that was sent agrees. Raises Invalid."""
+    """Return the public key that all given parts share. Raises Invalid."""
     for name, public in found[1:]:
         if public != found[0][1]:
             path = f"key.{name}"
@@ -206,16 +209,16 @@ def _require_one(found: list[tuple[str, PublicKey]]) -> PublicKey:
     return found[0][1]
 
 
-def _algorithm_of(public: PublicKey, wanted: Document) -> str:
-    """The algorithm of a public key, as far as it leaves a choice the caller's. Raises Invalid."""
+def _algorithm_of(public: PublicKey, request: Document) -> str:
+    """Return the algorithm of a public key: the requested one, if the key allows it. Raises Invalid."""
     fitting = _fitting(public)
     if not fitting:
         raise Invalid.field(
             "invalid", "key.publicKey", "The curve of the [key.publicKey] is none of P-256, P-384 and P-521."
         )
-    if wanted.get("type", TYPES[fitting[0]]) != TYPES[fitting[0]]:
+    if request.get("type", TYPES[fitting[0]]) != TYPES[fitting[0]]:
         raise Invalid.field("invalid", "key.type", f"The [key.type] of this material is {TYPES[fitting[0]]}.")
-    algorithm = wanted.get("algorithm", fitting[0])
+    algorithm = request.get("algorithm", fitting[0])
     if algorithm not in fitting:
         raise Invalid.field(
             "invalid", "key.algorithm", f"The [key.algorithm] of this material is {' or '.join(fitting)}."
@@ -270,7 +273,7 @@ def _described(
 
 
 def _kid(public: PublicKey, certificate: x509.Certificate | None) -> str:
-    """The certificate's thumbprint; without a certificate the same of the SubjectPublicKeyInfo (27 characters too)."""
+    """Return the certificate's thumbprint; without one, that of the SubjectPublicKeyInfo (also 27 characters)."""
     if certificate is not None:
         return certificates.thumbprint(certificate)
     spki = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)

@@ -1,4 +1,4 @@
-"""Logout tokens: what tells an application that a session has ended (OpenID Connect Back-Channel Logout 2.4)."""
+"""Logout tokens, which notify an application of a logout (OpenID Connect Back-Channel Logout 2.4)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from identity.ids import new_id
 from identity.instants import NumericDate
 
 TYPE: Final = "logout+jwt"
-"""The `typ` by which a logout token is nothing else; it has no `tty` either, without which no token of ours counts."""
+"""The `typ` that only logout tokens have. They have no `tty`, which our endpoints require of tokens."""
 
 EVENT: Final = "http://schemas.openid.net/event/backchannel-logout"
 TTL_SECONDS: Final = 120
-"""Section 2.4 recommends two minutes at the most: every attempt carries a fresh one."""
+"""Section 2.4 recommends at most two minutes; every delivery attempt has a new token."""
 
 
 def claims(issuer: str, client_id: str, user_id: str, session_id: str | None, now: NumericDate) -> Document:
-    """The claims, and no others; never a nonce, as ID tokens have. Without `sid` every session of the user is meant."""
-    answer: Document = {
+    """Return the claims, without a nonce, unlike ID tokens. Without `sid` all sessions of the user have ended."""
+    claims_: Document = {
         "aud": client_id,
         "events": {EVENT: {}},
         "exp": now + TTL_SECONDS,
@@ -27,4 +27,4 @@ def claims(issuer: str, client_id: str, user_id: str, session_id: str | None, no
         "jti": new_id(),
         "sub": user_id,
     }
-    return answer if session_id is None else answer | {"sid": session_id}
+    return claims_ if session_id is None else claims_ | {"sid": session_id}

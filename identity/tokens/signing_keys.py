@@ -1,6 +1,6 @@
-"""Keys in the form that signs and verifies: parsed once from their documents, and never a PEM again.
+"""Parsed keys that sign and verify.
 
-python-jose gets key objects only: given a PEM it would parse it at each call, and given text it would guess what it is.
+python-jose only receives key objects: it would parse a PEM on every call, and guess the type of a text.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ TYPES: Final = {
     **dict.fromkeys(("HS256", "HS384", "HS512"), "HMAC"),
     "Ed25519": "OKP",
 }
-"""Every algorithm that a key may have here, and the key type it needs (RFC 7518 section 3.1, RFC 9864)."""
+"""All algorithms of keys, and their key types (RFC 7518 section 3.1, RFC 9864)."""
 
 _PSS_HASHES: Final[Mapping[str, Callable[[], hashes.HashAlgorithm]]] = {
     "PS256": hashes.SHA256,
     "PS384": hashes.SHA384,
     "PS512": hashes.SHA512,
 }
-"""Algorithms that others may have signed with, and none of our own keys (RFC 7518 section 3.5)."""
+"""Algorithms of external signatures only, not of our own keys (RFC 7518 section 3.5)."""
 
 SECRET_ALGORITHMS: Final = ("HS256", "HS384", "HS512")
-"""The algorithms of HMAC."""
+"""The HMAC algorithms."""
 _SECRET_BYTES: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
 
 CLIENT_SECRET_KEYS: Final = {
@@ -45,26 +45,26 @@ CLIENT_SECRET_KEYS: Final = {
     "4b8f1c06-518e-45bd-9ac5-d549686ae02a": "HS384",
     "c753a44d-7f2e-48d3-bc4e-c2c16488a23b": "HS512",
 }
-"""Ids of the fixed keys that stand for "the application's client secret", and their algorithms."""
+"""The fixed key ids that mean "the application's client secret", with their algorithms."""
 
 _SIGNATURE_BYTES: Final = {"ES256": 64, "ES384": 96, "ES512": 132, "HS256": 32, "HS384": 48, "HS512": 64, "Ed25519": 64}
 
 
 class KeyOperations(Protocol):
-    """What signs or verifies octets."""
+    """Signs and verifies octets."""
 
     def sign(self, msg: bytes) -> bytes:
-        """The signature over these octets."""
+        """Return the signature of these octets."""
 
     def verify(self, msg: bytes, sig: bytes) -> bool:
-        """Whether this is the signature over these octets."""
+        """Whether this is a valid signature of these octets."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class SigningKey:
-    """A parsed key, which decides the algorithm (RFC 8725 section 3.1).
+    """A parsed key, which determines the algorithm (RFC 8725 section 3.1).
 
-    `signer` is None when there is only a public half; `kid` is None for client secrets.
+    `signer` is None for a public key; `kid` is None for client secrets.
     """
 
     id: str
@@ -76,21 +76,21 @@ class SigningKey:
 
     @property
     def is_slow(self) -> bool:
-        """Whether signing is worth a thread: RSA takes up to a millisecond, the others far less than the hop."""
+        """Whether signing runs in a thread: RSA takes up to a millisecond, other algorithms less than the switch."""
         return TYPES[self.algorithm] == "RSA"
 
     @property
     def is_secret(self) -> bool:
-        """Whether both sides hold the same secret (HMAC)."""
+        """Whether the key is symmetric (HMAC)."""
         return self.algorithm in _SECRET_BYTES
 
     def has_signed(self, message: bytes, signature: bytes) -> bool:
-        """Whether the signature is this key's; one of the wrong length never reaches the mathematics."""
+        """Whether the signature is valid; the length is checked first."""
         return len(signature) == self.signature_bytes and self.verifier.verify(message, signature)
 
 
 def parse(document: Document) -> SigningKey:
-    """The key of a key document whose sealed members are open."""
+    """Parse a key document with decrypted members."""
     algorithm = document["algorithm"]
     if TYPES[algorithm] == "HMAC":
         return _hmac(document["id"], document["kid"], algorithm, document["secret"])
@@ -98,27 +98,27 @@ def parse(document: Document) -> SigningKey:
     size = (public.key_size + 7) // 8 if isinstance(public, rsa.RSAPublicKey) else _SIGNATURE_BYTES[algorithm]
     signer = None
     if "privateKey" in document:
-        # Validated when it was made or imported, and sealed since: validating again costs tens of milliseconds.
+        # Validated when it was created and encrypted since; validating again costs tens of milliseconds.
         private = load_pem_private_key(document["privateKey"].encode(), None, unsafe_skip_rsa_key_validation=True)
-        signer = _half(algorithm, private)
-    return SigningKey(document["id"], document["kid"], algorithm, _half(algorithm, public), signer, size)
+        signer = _operations(algorithm, private)
+    return SigningKey(document["id"], document["kid"], algorithm, _operations(algorithm, public), signer, size)
 
 
 def from_public_key(public: PublicKey, kid: str, algorithm: str) -> SigningKey:
-    """The key of somebody else, which only verifies, and with this algorithm alone."""
+    """Return an external key, which only verifies, with this algorithm."""
     size = (public.key_size + 7) // 8 if isinstance(public, rsa.RSAPublicKey) else _SIGNATURE_BYTES[algorithm]
-    return SigningKey(kid, kid, algorithm, _half(algorithm, public), None, size)
+    return SigningKey(kid, kid, algorithm, _operations(algorithm, public), None, size)
 
 
 def from_client_secret(key_id: str, client_secret: str) -> SigningKey:
-    """The key that signs with an application's client secret (OpenID Connect Core 10.1), by the id of a fixed key."""
+    """Return an application's client secret as a key (OpenID Connect Core 10.1), by a fixed key id."""
     return _hmac(key_id, None, CLIENT_SECRET_KEYS[key_id], client_secret)
 
 
 def from_shared_secret(algorithm: str, secret: str) -> SigningKey | None:
-    """The key that a client signs with when it signs with its secret, or None where the secret is too short for that.
+    """Return the key of a client that signs with its secret; None for a secret shorter than the hash.
 
-    It must be as long as the hash (RFC 7518 section 3.2): a shorter one could be found by trying, from one token.
+    A shorter secret could be found by brute force from one token (RFC 7518 section 3.2).
     """
     if len(secret.encode()) < _SECRET_BYTES[algorithm]:
         return None
@@ -126,7 +126,7 @@ def from_shared_secret(algorithm: str, secret: str) -> SigningKey | None:
 
 
 class KeyRing:
-    """Parsed keys by id, parsed anew when their document changed; those used last are kept."""
+    """A cache of parsed keys by id; a changed document is parsed again, least recently used evicted first."""
 
     def __init__(self, find: Callable[[str], Awaitable[Document | None]], size: int = 1000) -> None:
         self._find = find
@@ -134,14 +134,14 @@ class KeyRing:
         self._parsed: collections.OrderedDict[str, tuple[int, SigningKey]] = collections.OrderedDict()
 
     async def get(self, key_id: str, is_allowed: Callable[[Document], bool] | None = None) -> SigningKey | None:
-        """The parsed key; None for a key that does not exist, has no algorithm to sign with, or is not allowed."""
+        """Return a parsed key; None if it does not exist, cannot sign, or is not allowed."""
         document = await self._find(key_id)
         if document is None or (is_allowed is not None and not is_allowed(document)):
             return None
         return self.parsed(document)
 
     def parsed(self, document: Document) -> SigningKey | None:
-        """The parsed form of a key document; None for one that neither signs nor verifies by itself."""
+        """Parse a key document; None for one that neither signs nor verifies."""
         key_id, version = document["id"], document["lastUpdateInstant"]
         known = self._parsed.get(key_id)
         if known is not None and known[0] == version:
@@ -157,21 +157,21 @@ class KeyRing:
 
 
 def _hmac(key_id: str, kid: str | None, algorithm: str, secret: str) -> SigningKey:
-    half = CryptographyHMACKey(secret.encode(), algorithm)
-    return SigningKey(key_id, kid, algorithm, half, half, _SIGNATURE_BYTES[algorithm])
+    operations = CryptographyHMACKey(secret.encode(), algorithm)
+    return SigningKey(key_id, kid, algorithm, operations, operations, _SIGNATURE_BYTES[algorithm])
 
 
-def _half(algorithm: str, key: Any) -> KeyOperations:
+def _operations(algorithm: str, key: Any) -> KeyOperations:
     if algorithm == "Ed25519":
-        return _EdwardsHalf(key)
+        return _Ed25519Operations(key)
     if algorithm in _PSS_HASHES:
-        return _PssHalf(key, _PSS_HASHES[algorithm]())
-    half: KeyOperations = (CryptographyRSAKey if TYPES[algorithm] == "RSA" else CryptographyECKey)(key, algorithm)
-    return half
+        return _PssOperations(key, _PSS_HASHES[algorithm]())
+    operations: KeyOperations = (CryptographyRSAKey if TYPES[algorithm] == "RSA" else CryptographyECKey)(key, algorithm)
+    return operations
 
 
-class _EdwardsHalf:
-    """Ed25519, which python-jose does not have (RFC 8037)."""
+class _Ed25519Operations:
+    """Ed25519 (RFC 8037), which python-jose does not support."""
 
     def __init__(self, key: Any) -> None:
         self._key = key
@@ -188,8 +188,8 @@ class _EdwardsHalf:
         return True
 
 
-class _PssHalf:
-    """RSASSA-PSS, which python-jose does not have; the salt is as long as the hash (RFC 7518 section 3.5)."""
+class _PssOperations:
+    """RSASSA-PSS (RFC 7518 section 3.5), which python-jose does not support; the salt is as long as the hash."""
 
     def __init__(self, key: Any, algorithm: hashes.HashAlgorithm) -> None:
         self._key = key

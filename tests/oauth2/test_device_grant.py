@@ -93,7 +93,7 @@ async def test_tenant_decides_the_lifetime_and_the_form_of_the_codes(rp, http):
 
 @pytest.mark.requirement("oauth-3-3")
 async def test_tenant_without_user_codes_left_says_so(rp, http, monkeypatch):
-    monkeypatch.setattr("identity.domain.clients.user_codes.new", lambda _generator: "BCDFGH")
+    monkeypatch.setattr("identity.domain.clients.user_codes.generate", lambda _generator: "BCDFGH")
     await Device.begin(rp, http)
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id})
     refused(answer, "server_error", "unknown", 503)
@@ -180,7 +180,7 @@ async def test_what_a_device_tells_of_itself_is_bounded(rp, http):
 
 @pytest.mark.requirement("oauth-3-10")
 async def test_address_begins_only_so_many_devices(rp, http, monkeypatch):
-    monkeypatch.setattr(device_authorization, "ADDRESS_DEVICES", 2)
+    monkeypatch.setattr(device_authorization, "MAXIMUM_PER_ADDRESS", 2)
     for _ in range(2):
         await Device.begin(rp, http)
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id})
@@ -330,7 +330,7 @@ async def test_user_who_is_gone_meanwhile_gives_a_device_nothing(rp, http, api):
 @pytest.mark.requirement("oauth-3-12")
 async def test_device_of_one_tenant_is_nothing_in_another(rp, http, api, monkeypatch):
     other = await device_client(api)
-    monkeypatch.setattr("identity.domain.clients.user_codes.new", lambda _generator: "BCDFGH")
+    monkeypatch.setattr("identity.domain.clients.user_codes.generate", lambda _generator: "BCDFGH")
     device, foreign = await Device.begin(rp, http), await Device.begin(other, http)
     assert device.user_code == foreign.user_code
     await device.approved(http)

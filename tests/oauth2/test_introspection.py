@@ -324,7 +324,7 @@ async def test_access_token_costs_one_question_to_redis_and_none_to_mongodb(rp, 
     await told(rp, http, token)
     questions: list[str] = []
     ids = (rp.tenant["id"], rp.client_id, rp.user["id"])
-    for store, name in ((Documents, "_load"), (Documents, "find_all"), (RefreshTokens, "present")):
+    for store, name in ((Documents, "_load"), (Documents, "find_all"), (RefreshTokens, "find_by_value")):
         monkeypatch.setattr(store, name, _noted(questions, name, getattr(store, name), ids))
     client = type(service.services.redis.client)
     monkeypatch.setattr(client, "execute_command", _noted(questions, "redis", client.execute_command, ids))

@@ -143,7 +143,7 @@ async def test_published_keys_sign_requests(rp, browser):
         assert response(await opened(rp, browser, request(rp, prompt="none")))["error"] == "login_required"
         site.behaviour = answers(500)
         await rp.configure(jwksURI=site.url + "other")
-        refused(await opened(rp, browser, request(rp), redirect_uri=REDIRECT_URI), "cannot be had")
+        refused(await opened(rp, browser, request(rp), redirect_uri=REDIRECT_URI), "cannot be fetched")
 
 
 @pytest.mark.requirement("oauth-1.1-11")
