@@ -18,7 +18,7 @@ from identity.errors import ServiceError
 from identity.events.catalogue import EVENTS, SECRET_MEMBERS
 from identity.events.delivery_failure_log import THROTTLE_SECONDS, DeliveryFailureLog
 from identity.events.metrics import EventMetrics
-from identity.events.webhook_requests import WebhookKeys, WebhookRequests
+from identity.events.webhook_requests import DeliveryKeys, WebhookRequests
 from identity.ids import EventId
 from identity.instants import Clock
 from identity.outbound.http import HttpClient, OutboundError, Response
@@ -83,7 +83,7 @@ class Deliverer:
         http: HttpClient,
         clock: Clock,
         version: str,
-        keys: WebhookKeys,
+        keys: DeliveryKeys,
         failures: DeliveryFailureLog,
         dependencies: DeliveryDependencies,
     ) -> None:

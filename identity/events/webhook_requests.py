@@ -24,7 +24,7 @@ _SIGNATURE_LIFETIME_SECONDS = 300
 _MAX_WARNED = 10_000
 
 
-class WebhookKeys(Protocol):
+class DeliveryKeys(Protocol):
     """The keys of the instance; each method raises ServiceError, LookupError or ValueError for an unusable key."""
 
     async def sign_jwt(self, key_id: str, claims: Mapping[str, Any]) -> str:
@@ -40,7 +40,7 @@ class WebhookKeys(Protocol):
 class WebhookRequests:
     """Builds the signed requests of a process."""
 
-    def __init__(self, clock: Clock, version: str, keys: WebhookKeys, failures: DeliveryFailureLog) -> None:
+    def __init__(self, clock: Clock, version: str, keys: DeliveryKeys, failures: DeliveryFailureLog) -> None:
         self._clock = clock
         self._user_agent = f"identity/{version}"
         self._keys = keys
@@ -50,7 +50,7 @@ class WebhookRequests:
     async def build(
         self, webhook: Document, event_id: EventId, body: bytes, forwarded_headers: Mapping[str, str]
     ) -> Request:
-        """The request that delivers `body` to a webhook. Raises what the methods of `WebhookKeys` raise."""
+        """The request that delivers `body` to a webhook. Raises what the methods of `DeliveryKeys` raise."""
         username = webhook.get("httpAuthenticationUsername")
         password = Secret(webhook.get("httpAuthenticationPassword") or "")
         key_id = webhook.get("sslCertificateKeyId")

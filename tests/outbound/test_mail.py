@@ -11,7 +11,7 @@ import pytest
 
 from identity.config.sections import AllowedNetworks
 from identity.domain.messaging import mail_messages
-from identity.domain.messaging.mail_messages import Address, Letter, Undeliverable
+from identity.domain.messaging.mail_messages import Address, MailContent, UndeliverableAddress
 from identity.ids import Secret
 from identity.instants import Instant
 from identity.outbound.mail import MailServer, SmtpClient
@@ -223,7 +223,9 @@ NOW = Instant(1_763_690_000_000)
 
 
 def composed(**members: object) -> bytes:
-    letter = Letter(**{"sender": Address("a@example.com"), "to": Address("b@example.com"), "subject": "s", **members})
+    letter = MailContent(
+        **{"sender": Address("a@example.com"), "to": Address("b@example.com"), "subject": "s", **members}
+    )
     return mail_messages.compose(letter, "<id@example.com>", NOW)
 
 
@@ -273,7 +275,7 @@ def test_additional_headers_do_not_replace_or_break_anything() -> None:
     ],
 )
 def test_addresses_mail_can_be_sent_to(address, ascii_form) -> None:
-    assert mail_messages.deliverable(address) == ascii_form
+    assert mail_messages.ascii_address(address) == ascii_form
 
 
 @pytest.mark.requirement("core-18-templates-16")
@@ -286,11 +288,11 @@ def test_addresses_mail_can_be_sent_to(address, ascii_form) -> None:
     ],
 )  # fmt: skip
 def test_addresses_no_mail_can_be_sent_to(address) -> None:
-    with pytest.raises(Undeliverable):
-        mail_messages.deliverable(address)
+    with pytest.raises(UndeliverableAddress):
+        mail_messages.ascii_address(address)
 
 
 def test_everybody_gets_a_mail_once() -> None:
     one, other = Address("a@example.com"), Address("b@example.com")
-    letter = Letter(one, one, "s", cc=[other, one], bcc=[other])
+    letter = MailContent(one, one, "s", cc=[other, one], bcc=[other])
     assert letter.recipients == ("a@example.com", "b@example.com")

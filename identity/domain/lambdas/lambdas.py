@@ -133,7 +133,7 @@ def errors_of(result: Document) -> tuple[list[FieldError], list[GeneralError]]:
     return fields[:_MAXIMUM_ERRORS], whole[:_MAXIMUM_ERRORS]
 
 
-def shown_errors(fields: Sequence[FieldError], general: Sequence[GeneralError]) -> Document:
+def errors_response(fields: Sequence[FieldError], general: Sequence[GeneralError]) -> Document:
     """The errors as events carry them."""
     by_field: dict[str, list[Document]] = {}
     for error in fields:

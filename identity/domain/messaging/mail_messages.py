@@ -41,7 +41,7 @@ class Address:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Letter:
+class MailContent:
     """What a mail says, to whom; the `bcc` readers are not named in it."""
 
     sender: Address
@@ -56,14 +56,14 @@ class Letter:
     @property
     def recipients(self) -> tuple[str, ...]:
         """Everybody who gets it, once, as mail servers are told."""
-        return tuple(dict.fromkeys(deliverable(one.address) for one in (self.to, *self.cc, *self.bcc)))
+        return tuple(dict.fromkeys(ascii_address(one.address) for one in (self.to, *self.cc, *self.bcc)))
 
 
-class Undeliverable(ValueError):  # noqa: N818 (named by what it says of an address)
+class UndeliverableAddress(ValueError):  # noqa: N818 (named by what it says of an address)
     """An address to which no mail can be sent."""
 
 
-def deliverable(address: str) -> str:
+def ascii_address(address: str) -> str:
     """The address in ASCII, its domain as registered (RFC 5891). Raises Undeliverable.
 
     A local part beyond ASCII needs an extension (RFC 6531) that most servers on the way do not have.
@@ -72,17 +72,17 @@ def deliverable(address: str) -> str:
     try:
         domain = domain.encode("idna").decode("ascii")
     except UnicodeError as error:
-        raise Undeliverable(f"[{address[:200]}] has no valid domain") from error
+        raise UndeliverableAddress(f"[{address[:200]}] has no valid domain") from error
     if not _DOT_ATOM.fullmatch(local) or len(local) > 64 or not _DOMAIN.fullmatch(domain):
-        raise Undeliverable(f"[{address[:200]}] is no address that mail can be sent to")
+        raise UndeliverableAddress(f"[{address[:200]}] is no address that mail can be sent to")
     return f"{local}@{domain}"
 
 
 def address_problems(address: str, path: str) -> list[FieldError]:
     """A field error when no mail can come from, or go to, the address."""
     try:
-        deliverable(address)
-    except Undeliverable as error:
+        ascii_address(address)
+    except UndeliverableAddress as error:
         return [FieldError.of("notEmail", path, f"The [{path}] cannot be used: {error}.")]
     return []
 
@@ -103,7 +103,7 @@ def is_additional(name: str, value: str) -> bool:
     return bool(_HEADER_NAME.fullmatch(name)) and name.lower() not in _OWN_HEADERS and _one_line(value) == value
 
 
-def compose(letter: Letter, message_id: str, now: Instant) -> bytes:
+def compose(letter: MailContent, message_id: str, now: Instant) -> bytes:
     """The mail in ASCII with CRLF line ends. Raises Undeliverable.
 
     Nothing that a template or a name holds can begin a header: every value is made one line first.
@@ -135,7 +135,7 @@ def compose(letter: Letter, message_id: str, now: Instant) -> bytes:
 def _mailbox(one: Address) -> object:
     from email.headerregistry import Address as Mailbox  # noqa: PLC0415
 
-    local, _, domain = deliverable(one.address).rpartition("@")
+    local, _, domain = ascii_address(one.address).rpartition("@")
     return Mailbox(_one_line(one.display), local, domain)
 
 

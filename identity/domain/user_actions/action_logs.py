@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.messaging import mail_templates
-from identity.domain.messaging.mail_messages import Address, Letter
+from identity.domain.messaging.mail_messages import Address, MailContent
 from identity.domain.messaging.mail_templates import Part
 from identity.domain.objects import durations
 from identity.instants import Instant, as_datetime
@@ -120,7 +120,7 @@ def event_payload(log: Document, phase: str, languages: Iterable[str], *, notify
     }
 
 
-def email_of(letter: Letter) -> Document:
+def email_of(letter: MailContent) -> Document:
     """Return a mail as events contain it."""
     sender = _address(letter.sender)
     return {

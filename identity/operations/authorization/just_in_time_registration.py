@@ -132,14 +132,14 @@ async def _write(services: Services, call: Call, client: Client, stored: Documen
     update_instant = max(call.now, int(stored["lastUpdateInstant"]) + 1)
     user = user_rules.with_derived_members({**changed, "lastUpdateInstant": update_instant})
     if changed != stored:
-        before_commit += user_events.of_update(stored, user)
+        before_commit += user_events.before_update(stored, user)
         after_commit += user_events.after_update(stored, user, new_password=False)
     if user_rules.find_registration(stored, client.client_id) is None:
         registration = registrations.default_registration(services, call, client.application)
         await _require_approved(services, call, client, user, registration)
         user = user_rules.with_derived_members(registration_rules.with_registration(user, registration))
-        before_commit.append(user_events.about_registration("user.registration.create", user, registration))
-        after_commit.append(user_events.about_registration("user.registration.create.complete", user, registration))
+        before_commit.append(user_events.registration_event("user.registration.create", user, registration))
+        after_commit.append(user_events.registration_event("user.registration.create.complete", user, registration))
     if before_commit:
         write = functools.partial(services.users.replace, client.tenant_id, user, stored["lastUpdateInstant"])
         await services.bus.commit(call, Change([write], before_commit, after_commit))

@@ -253,7 +253,7 @@ async def _redeem(services: Services, call: Call, code: str, one_time_code: str 
     else:
         side_effects = LoginSideEffects(
             functools.partial(_verify_email_and_consume, services, use, verified_user, user),
-            user_events.of_verified_email(verified_user),
+            user_events.email_verified(verified_user),
             on_commit=functools.partial(
                 email_verifications.finish_verification, services, call, client.tenant, verified_user
             ),

@@ -144,7 +144,7 @@ async def revoke_issued_tokens(services: Services, call: Call, client: Client, i
 
 def revocation_event(application_id: str, user: Document, record: Document, ttl: int) -> Event:
     """Return the event about a revoked refresh token; `ttl` is the lifetime of its access tokens in seconds."""
-    return user_events.about(
+    return user_events.user_event(
         "jwt.refresh-token.revoke",
         user,
         applicationId=application_id,

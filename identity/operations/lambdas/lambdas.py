@@ -111,7 +111,7 @@ async def invoke(services: Services, call: Call, lambda_id: str, kind: str, *arg
         raise await failure(services, call, lambda_, str(error)) from error
 
 
-async def failed(services: Services, call: Call, lambda_id: str, reason: str) -> LambdaFailed:
+async def log_failure(services: Services, call: Call, lambda_id: str, reason: str) -> LambdaFailed:
     """As `failure`, for a caller that has the id alone."""
     return await failure(services, call, await services.lambdas.get(None, lambda_id), reason)
 

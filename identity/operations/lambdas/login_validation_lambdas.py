@@ -61,7 +61,7 @@ async def _errors(
     try:
         return rules.errors_of(result)
     except rules.ReturnedError as error:
-        raise await lambdas.failed(services, call, lambda_id, str(error)) from error
+        raise await lambdas.log_failure(services, call, lambda_id, str(error)) from error
 
 
 def _context(call: Call, application: Document | None, **more: object) -> Document:

@@ -107,9 +107,11 @@ async def _populated(
     after, *_ = await lambdas.invoke(services, call, lambda_id, kind, claims, *given)
     populated = rules.populated(claims, after, reserved)
     if entity_tokens.is_entity_token(populated) and not entity_tokens.is_entity_token(claims):
-        raise await lambdas.failed(services, call, lambda_id, "the token of a user cannot say that it is an entity's")
+        raise await lambdas.log_failure(
+            services, call, lambda_id, "the token of a user cannot say that it is an entity's"
+        )
     if not jws.has_valid_claim_types(populated):
-        raise await lambdas.failed(services, call, lambda_id, "a registered claim has a value of the wrong type")
+        raise await lambdas.log_failure(services, call, lambda_id, "a registered claim has a value of the wrong type")
     return populated
 
 

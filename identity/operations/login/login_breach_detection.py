@@ -47,7 +47,7 @@ async def check_login(
     notifies = is_breached and is_news and on_login == "NotifyUser"
     side_effects = LoginSideEffects(
         functools.partial(_record_status, services, user, updated),
-        before_success=[user_events.about("user.password.breach", updated)] if is_breached else [],
+        before_success=[user_events.user_event("user.password.breach", updated)] if is_breached else [],
         on_commit=functools.partial(_send_mail, services, call, tenant, updated) if notifies else None,
     )
     return LoginBreachCheck(updated, side_effects)

@@ -272,7 +272,7 @@ def login_event(
 ) -> Event:
     """Return an event of a completed login; it names the application if the user is registered for it."""
     registration = _find_registration(user, application)
-    return user_events.about(
+    return user_events.user_event(
         event_type,
         user,
         applicationId=None if registration is None else registration["applicationId"],
@@ -300,7 +300,7 @@ async def run_validation_lambda(
     try:
         await login_validation_lambdas.require_login(services, call, tenant, user, application, authentication_type)
     except LoginPrevented as error:
-        result = lambda_rules.shown_errors(error.fields, error.general)
+        result = lambda_rules.errors_response(error.fields, error.general)
         reason: Document = {"code": "lambdaValidation", "lambdaId": error.lambda_id, "lambdaResult": result}
         known = user if is_known else None
         await _announce_failure(services, call, known, application, authentication_type, reason)
@@ -319,7 +319,7 @@ async def _announce_failure(
     if user is None:
         return
     registration = _find_registration(user, application)
-    event = user_events.about(
+    event = user_events.user_event(
         "user.login.failed",
         user,
         applicationId=None if registration is None else registration["applicationId"],

@@ -50,12 +50,12 @@ async def notify_user(
         return
     tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
     if assessment.is_new_device:
-        await user_notifications.tell(
+        await user_notifications.notify(
             services, call, tenant, user, "loginNewDeviceEmailTemplateId", application=application
         )
     if assessment.threats:
         data = {"threatsDetected": list(assessment.threats)}
-        await user_notifications.tell(
+        await user_notifications.notify(
             services, call, tenant, user, "loginSuspiciousEmailTemplateId", data, application=application
         )
 

@@ -170,7 +170,7 @@ async def issue_challenge(
     two_factor_id = await services.one_time_tokens.issue(tenant_id, KIND, user["id"], document, ttl_seconds)
     assert two_factor_id is not None
     application_id = _registered_application_id(user, application)
-    event = user_events.about("user.two-factor.challenge", user, applicationId=application_id)
+    event = user_events.user_event("user.two-factor.challenge", user, applicationId=application_id)
     await services.bus.announce(call.within(tenant_id), [event])
     await _log_debug(services, call, tenant, user, "a second factor is required")
     return two_factor_id
@@ -351,7 +351,7 @@ def _likely_method(challenge: Challenge, code: str) -> str:
 def _attempt_event(event_type: str, challenge: Challenge, method: str) -> Event:
     application_id = _registered_application_id(challenge.user, challenge.application)
     message_type = "SMS" if method == two_factor.SMS else None
-    return user_events.about(
+    return user_events.user_event(
         event_type, challenge.user, applicationId=application_id, method=method, messageType=message_type
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.messaging import mail_messages, mail_templates, template_language
-from identity.domain.messaging.mail_messages import Address, Letter, Undeliverable
+from identity.domain.messaging.mail_messages import Address, MailContent, UndeliverableAddress
 from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid
 from identity.ids import MailId, TenantId, new_id
@@ -34,7 +34,7 @@ class Extras:
 class Draft:
     """A mail that was made and not yet taken: what it says, and the job to store."""
 
-    letter: Letter
+    letter: MailContent
     mail: Mail
 
 
@@ -97,7 +97,7 @@ async def draft(
     letter = _letter(tenant, template, rendered, reader, extras)
     try:
         return Draft(letter, await asyncio.to_thread(_mail, tenant, letter, call))
-    except Undeliverable as error:
+    except UndeliverableAddress as error:
         return await _refused(services, call, template_id, {"renderErrors": {"to": str(error)}})
 
 
@@ -193,7 +193,7 @@ async def values(
         }
         found["application"] = shown
     if isinstance(to, dict):
-        found["user"] = await user_views.answer(services, to) | {"tenantId": tenant["id"]}
+        found["user"] = await user_views.to_response(services, to) | {"tenantId": tenant["id"]}
     return found
 
 
@@ -206,10 +206,10 @@ def _reader(to: Document | Address, extras: Extras) -> Address | None:
 
 def _letter(
     tenant: Document, template: Document, rendered: mail_templates.Rendered, reader: Address, extras: Extras
-) -> Letter:
+) -> MailContent:
     configuration = tenant["emailConfiguration"]
     name = rendered.parts.get("fromName") or configuration.get("defaultFromName", "")
-    return Letter(
+    return MailContent(
         Address(template.get("fromEmail") or configuration["defaultFromEmail"], name),
         reader,
         rendered.parts.get("subject", ""),
@@ -221,17 +221,19 @@ def _letter(
     )
 
 
-def _mail(tenant: Document, letter: Letter, call: Call) -> Mail:
+def _mail(tenant: Document, letter: MailContent, call: Call) -> Mail:
     """The mail as it goes out. Raises Undeliverable.
 
     Bounces go to the sender, or to the `mail.smtp.from` of the tenant's properties.
     """
     mail_id = new_id()
-    sender = mail_messages.deliverable(letter.sender.address)
+    sender = mail_messages.ascii_address(letter.sender.address)
     bounces = properties(tenant["emailConfiguration"]).get("mail.smtp.from", "") or sender
     message_id = f"<{mail_id}@{sender.rpartition('@')[2]}>"
     message = mail_messages.compose(letter, message_id, call.now)
-    return Mail(MailId(mail_id), TenantId(tenant["id"]), mail_messages.deliverable(bounces), letter.recipients, message)
+    return Mail(
+        MailId(mail_id), TenantId(tenant["id"]), mail_messages.ascii_address(bounces), letter.recipients, message
+    )
 
 
 async def _refused(services: Services, call: Call, template_id: str, errors: Document) -> Document:

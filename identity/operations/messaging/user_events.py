@@ -9,17 +9,17 @@ from identity.ids import TenantId
 from identity.services import Services
 
 
-def about(event_type: str, user: Document, **extra: object) -> Event:
+def user_event(event_type: str, user: Document, **extra: object) -> Event:
     """An event about a user; `extra` are the members that its type has beside `user`."""
     return Event(event_type, {"user": users.without_secrets(user), **extra})
 
 
-def of_update(original: Document, user: Document) -> list[Event]:
+def before_update(original: Document, user: Document) -> list[Event]:
     """What webhooks may veto about an update: the update, and each login id that changes its value."""
     return [
-        about("user.update", user, original=users.without_secrets(original)),
+        user_event("user.update", user, original=users.without_secrets(original)),
         *(
-            about("user.identity.update", user, loginIdType=kind, previousLoginId=before, newLoginId=after)
+            user_event("user.identity.update", user, loginIdType=kind, previousLoginId=before, newLoginId=after)
             for kind, before, after in users.changed_identities(original, user)
         ),
     ]
@@ -27,22 +27,22 @@ def of_update(original: Document, user: Document) -> list[Event]:
 
 def after_update(original: Document, user: Document, *, new_password: bool) -> list[Event]:
     """What is told after an update was committed."""
-    events = [about("user.update.complete", user, original=users.without_secrets(original))]
+    events = [user_event("user.update.complete", user, original=users.without_secrets(original))]
     if original.get("email") and original.get("email") != user.get("email"):
-        events.append(about("user.email.update", user, previousEmail=original["email"]))
+        events.append(user_event("user.email.update", user, previousEmail=original["email"]))
     if new_password:
-        events.append(about("user.password.update", user))
+        events.append(user_event("user.password.update", user))
     return events + two_factor_changes(original, user)
 
 
-def of_verified_email(user: Document) -> list[Event]:
+def email_verified(user: Document) -> list[Event]:
     """What webhooks may veto about an address that becomes verified; `user` is who it is then."""
-    return [about("user.email.verified", user), of_verified_identity(user, "email", user["email"])]
+    return [user_event("user.email.verified", user), identity_verified(user, "email", user["email"])]
 
 
-def of_verified_identity(user: Document, login_id_type: str, login_id: str) -> Event:
+def identity_verified(user: Document, login_id_type: str, login_id: str) -> Event:
     """What webhooks may veto about a login id that becomes verified."""
-    return about("user.identity.verified", user, loginId=login_id, loginIdType=login_id_type)
+    return user_event("user.identity.verified", user, loginId=login_id, loginIdType=login_id_type)
 
 
 def two_factor_changes(original: Document | None, user: Document) -> list[Event]:
@@ -50,12 +50,12 @@ def two_factor_changes(original: Document | None, user: Document) -> list[Event]
     before = {} if original is None else _methods(original)
     after = _methods(user)
     return [
-        *(about("user.two-factor.method.add", user, method=after[key]) for key in after if key not in before),
-        *(about("user.two-factor.method.remove", user, method=before[key]) for key in before if key not in after),
+        *(user_event("user.two-factor.method.add", user, method=after[key]) for key in after if key not in before),
+        *(user_event("user.two-factor.method.remove", user, method=before[key]) for key in before if key not in after),
     ]
 
 
-def about_registration(
+def registration_event(
     event_type: str, user: Document, registration: Document, original: Document | None = None
 ) -> Event:
     """An event about one registration, which travels beside its user."""
@@ -82,7 +82,7 @@ async def announce_duplicates(
 def _duplicate(event_type: str, user: Document, existing: Document) -> Event:
     shared = users.shared_login_ids(user, existing)
     names = {"email": "duplicateEmail", "phoneNumber": "duplicatePhoneNumber", "username": "duplicateUsername"}
-    return about(
+    return user_event(
         event_type,
         user,
         existing=users.without_secrets(existing),

@@ -54,7 +54,7 @@ def template_of(tenant: Document, application: Document | None, name: str) -> st
     return found
 
 
-async def tell(
+async def notify(
     services: Services,
     call: Call,
     tenant: Document,
@@ -84,20 +84,20 @@ async def tell(
     await mail.send(services, call, tenant_id, template_id, user, values, application=application, extras=extras)
 
 
-async def tell_changes(
+async def notify_update(
     services: Services, call: Call, tenant: Document, before: Document, user: Document, *, new_password: bool
 ) -> None:
     """Tell of an update: a new email, to the old address and the new one, and a new password."""
     previous = before.get("email")
     if previous and previous != user.get("email"):
         data = {"previousEmail": previous}
-        await tell(services, call, tenant, user, "emailUpdateEmailTemplateId", data, address=previous)
-        await tell(services, call, tenant, user, "emailUpdateEmailTemplateId", data)
+        await notify(services, call, tenant, user, "emailUpdateEmailTemplateId", data, address=previous)
+        await notify(services, call, tenant, user, "emailUpdateEmailTemplateId", data)
     if new_password:
-        await tell(services, call, tenant, user, "passwordUpdateEmailTemplateId")
+        await notify(services, call, tenant, user, "passwordUpdateEmailTemplateId")
 
 
-async def tell_in_use(
+async def notify_duplicate(
     services: Services,
     call: Call,
     tenant: Document,
@@ -117,4 +117,4 @@ async def tell_in_use(
     for other in others:
         limit = Limit("notice-in-use", str(other["id"]), _IN_USE_NOTICES, _IN_USE_SECONDS)
         if await services.rate_limits.consume(TenantId(tenant["id"]), [limit]) is None:
-            await tell(services, call, tenant, other, name)
+            await notify(services, call, tenant, other, name)

@@ -11,14 +11,14 @@ from identity.services import Services
 SCHEMA = "api/user.json"
 
 
-async def answer(services: Services, user: Document) -> Document:
+async def to_response(services: Services, user: Document) -> Document:
     """The user as the API shows it, with the roles of its groups."""
     effective = await group_roles.with_group_roles(services.documents, user)
     shown: Document = services.schemas[SCHEMA].show({"user": rules.without_private_members(effective)})["user"]
     return shown
 
 
-async def retrieved(services: Services, user: Document) -> Document:
+async def to_retrieve_response(services: Services, user: Document) -> Document:
     """As `answer`, with the scheme of the password, which only a retrieve tells."""
     password = password_hashing.stored_password(user)
-    return await answer(services, user) | ({} if password is None else {"encryptionScheme": password.scheme})
+    return await to_response(services, user) | ({} if password is None else {"encryptionScheme": password.scheme})

@@ -97,9 +97,9 @@ async def start_reset(
     )
     change_id = await change_password_ids.issue(services, tenant, user, details, requested_id=requested_id)
     call = call.within(TenantId(tenant["id"]))
-    await services.bus.announce(call, [user_events.about("user.password.reset.start", user)])
+    await services.bus.announce(call, [user_events.user_event("user.password.reset.start", user)])
     if send and await _send_mail(services, call, tenant, user, application, FORGOT_TEMPLATE, change_id, state):
-        await services.bus.announce(call, [user_events.about("user.password.reset.send", user)])
+        await services.bus.announce(call, [user_events.user_event("user.password.reset.send", user)])
     return change_id
 
 
@@ -265,7 +265,7 @@ async def change_password(
         tenant, change.application, "passwordResetSuccessEmailTemplateId"
     ):
         name = "passwordResetSuccessEmailTemplateId"
-    await user_notifications.tell(services, call, tenant, user, name, application=change.application)
+    await user_notifications.notify(services, call, tenant, user, name, application=change.application)
     return user
 
 
@@ -373,7 +373,7 @@ async def _commit(
             ],
             before_commit=[
                 *(termination.events if termination else ()),
-                *(user_events.of_verified_email(user) if verifies else ()),
+                *(user_events.email_verified(user) if verifies else ()),
             ],
             after_commit=_password_events(user, change),
         ),
@@ -394,7 +394,7 @@ async def _write(
 
 def _password_events(user: Document, change: PasswordChange) -> list[Event]:
     names = ["user.password.reset.success", "user.password.update"] if change.is_reset else ["user.password.update"]
-    return [user_events.about(name, user) for name in names]
+    return [user_events.user_event(name, user) for name in names]
 
 
 async def _send_mail(

@@ -37,7 +37,7 @@ class AccountClaim:
 
     def before_commit(self, user: Document) -> list[Event]:
         """What webhooks may veto."""
-        return [*self.sign_out.events, *user_events.of_verified_email(user)]
+        return [*self.sign_out.events, *user_events.email_verified(user)]
 
     def after_commit(self, user: Document) -> list[Event]:
         """What webhooks are notified of."""

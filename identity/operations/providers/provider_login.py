@@ -396,16 +396,19 @@ def _events(
     """What webhooks may veto, and what they are told afterwards. A login is told of when it is complete."""
     stored, registration = change.person.stored, change.person.registration
     if stored is None:
-        offered, announced = [user_events.about("user.create", user)], [user_events.about("user.create.complete", user)]
+        offered, announced = (
+            [user_events.user_event("user.create", user)],
+            [user_events.user_event("user.create.complete", user)],
+        )
     else:
-        offered = user_events.of_update(stored, user)
+        offered = user_events.before_update(stored, user)
         announced = user_events.after_update(stored, user, new_password=False)
     if change.claim is not None:
         offered += change.claim.before_commit(user)
         announced += change.claim.after_commit(user)
     if registration is not None:
-        offered.append(user_events.about_registration("user.registration.create", user, registration))
-        announced.append(user_events.about_registration("user.registration.create.complete", user, registration))
+        offered.append(user_events.registration_event("user.registration.create", user, registration))
+        announced.append(user_events.registration_event("user.registration.create.complete", user, registration))
     if change.is_new_link:
         announced.append(identity_provider_links.link_event("user.identity-provider.link", user, link))
     if change.halt is None:

@@ -56,7 +56,7 @@ async def prepare(
         "applicationTimeToLiveInSeconds": lifetimes,
         "applicationId": application_id,
     }
-    events = (user_events.about("jwt.refresh-token.revoke", user, **payload),) if records else ()
+    events = (user_events.user_event("jwt.refresh-token.revoke", user, **payload),) if records else ()
     record_ids = tuple(record["id"] for record in records)
     notices = () if application_id else await _notices(services, call, tenant_id, user_id)
     maximum_seconds = max(lifetimes.values(), default=0)

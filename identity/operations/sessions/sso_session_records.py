@@ -48,7 +48,7 @@ def from_session(tenant_id: str, session: SsoSession) -> Document:
 
 def revocation(record: Document, user: Document) -> Event:
     """Return the event of an ended session. Its lifetimes are empty, since access tokens stay valid."""
-    return user_events.about(
+    return user_events.user_event(
         REVOCATION_EVENT, user, applicationTimeToLiveInSeconds={}, refreshToken=record, userId=record["userId"]
     )
 

@@ -365,7 +365,7 @@ async def _notify_user(
     application: Document | None,
 ) -> None:
     data = {"method": two_factor.visible_method(method, is_masked=False)}
-    await user_notifications.tell(services, call, tenant, user, template, data, application=application)
+    await user_notifications.notify(services, call, tenant, user, template, data, application=application)
 
 
 def _token_id(user: Document, address: CodeAddress, purpose: CodePurpose) -> str:

@@ -90,7 +90,7 @@ async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list
 async def retrieve_pending_children(services: Services, call: Call, parent_email: str) -> list[Document]:
     """Return the children who name this parent and are not yet in the parent's family. Raises Invalid."""
     found = await _find_children(services, crud.require_tenant(call), parent_email)
-    return [await user_views.answer(services, user) for user in found]
+    return [await user_views.to_response(services, user) for user in found]
 
 
 async def send_family_request(services: Services, call: Call, body: Document) -> None:
@@ -116,7 +116,7 @@ async def send_parent_mail(
     template_id = tenant["familyConfiguration"].get(name)
     if template_id is None:
         return False
-    data = {"children": [await user_views.answer(services, child) for child in children], "parentEmail": email}
+    data = {"children": [await user_views.to_response(services, child) for child in children], "parentEmail": email}
     await mail.send(services, call, tenant_id, template_id, parent or Address(email), data)
     return True
 
@@ -155,7 +155,7 @@ async def _confirm_child(services: Services, call: Call, tenant: Document, famil
     await services.users.update(tenant_id, {"_id": user["id"], "parentEmail": email}, change)
     template_id = tenant["familyConfiguration"].get("confirmChildEmailTemplateId")
     if template_id is not None:
-        data = {"child": await user_views.answer(services, user), "parentEmail": email}
+        data = {"child": await user_views.to_response(services, user), "parentEmail": email}
         await mail.send(services, call.within(tenant_id), tenant_id, template_id, parent, data)
 
 

@@ -109,7 +109,7 @@ async def retrieve_pending(services: Services, call: Call, pending_id: str, user
     if user_id is not None:
         user = await user_lookup.retrieve(services, call.within(tenant_id), user_id)
         links = await services.identity_provider_links.find_of_user(tenant_id, user_id, provider["id"])
-        link["user"] = await user_views.answer(services, user)
+        link["user"] = await user_views.to_response(services, user)
     link["identityProviderLinks"] = [await to_response(services, each) for each in links]
     return {"linkCount": len(links), "pendingIdPLink": link}
 
@@ -126,7 +126,7 @@ async def get_free_slot(services: Services, tenant_id: TenantId, user_id: str, p
 
 def link_event(event_type: str, user: Document, link: Document) -> Event:
     """Return an event about a link."""
-    return user_events.about(event_type, user, identityProviderLink=link_rules.without_secrets(link))
+    return user_events.user_event(event_type, user, identityProviderLink=link_rules.without_secrets(link))
 
 
 async def to_response(services: Services, link: Document) -> Document:

@@ -154,7 +154,7 @@ async def _logged_in(
 ) -> LoginResponse:
     """Return 200 with tokens, or 202 for an unregistered user, whose token has no roles of the application."""
     status = 202 if result.registration is None else 200
-    body: Document = {"user": await user_views.answer(services, result.user)}
+    body: Document = {"user": await user_views.to_response(services, result.user)}
     if options.no_jwt or not security_profiles.allows_tokens_by_api(client.application):
         return LoginResponse(status, body)
     context = TokenContext(client.tenant, client.application, result.user, (), (), authentication_type, call.now)
@@ -178,7 +178,7 @@ async def _logged_in_to_tenant(
     services: Services, call: Call, result: LoggedIn, authentication_type: str, options: LoginOptions
 ) -> LoginResponse:
     """Return 200 with a token that names no application."""
-    body: Document = {"user": await user_views.answer(services, result.user)}
+    body: Document = {"user": await user_views.to_response(services, result.user)}
     if not options.no_jwt:
         tenant = await services.tenants.get(None, TenantId(result.user["tenantId"]))
         body |= await user_tokens.issue_tenant_token(services, call, tenant, result.user, authentication_type)

@@ -129,7 +129,7 @@ async def finish_draft(
 ) -> Document:
     """Return the user of a draft with its password hashed. Raises Invalid with the draft's and `further_errors`."""
     if draft.others:
-        await user_notifications.tell_in_use(services, call, draft.tenant, draft.user, draft.others, "create")
+        await user_notifications.notify_duplicate(services, call, draft.tenant, draft.user, draft.others, "create")
     crud.require_no_errors([*draft.errors, *further_errors], features.problems(services, "user", draft.user, None))
     assert draft.password is not None
     return await user_passwords.with_password(services, draft.tenant, draft.user, draft.password, call.now)
@@ -184,7 +184,7 @@ async def duplicate_error(
     others = await services.users.find_duplicates(user["tenantId"], user)
     if others:
         tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
-        await user_notifications.tell_in_use(services, call, tenant, user, others, operation)
+        await user_notifications.notify_duplicate(services, call, tenant, user, others, operation)
     errors = user_rules.duplicate_problems(user, others)
     field = f"user.{duplicate.index}"
     return Invalid(errors or [FieldError.of("duplicate", field, f"A User with this {duplicate.index} already exists.")])

@@ -169,8 +169,8 @@ async def _create_with_user(
         services,
         call,
         user,
-        before_commit=[user_events.about_registration("user.registration.create", user, registration)],
-        after_commit=[user_events.about_registration("user.registration.create.complete", user, registration)],
+        before_commit=[user_events.registration_event("user.registration.create", user, registration)],
+        after_commit=[user_events.registration_event("user.registration.create.complete", user, registration)],
         uses=draft.uses,
     )
     await new_users.send_first_mail(services, call, draft, user, application)
@@ -276,8 +276,8 @@ async def _commit(
         termination = await session_termination.prepare(services, call, user, application_id)
     replace = functools.partial(services.users.replace, tenant_id, user, stored["lastUpdateInstant"])
     event_type = f"user.registration.{operation}"
-    event = user_events.about_registration(event_type, user, registration, original)
-    complete = user_events.about_registration(f"{event_type}.complete", user, registration, original)
+    event = user_events.registration_event(event_type, user, registration, original)
+    complete = user_events.registration_event(f"{event_type}.complete", user, registration, original)
     change = Change(
         writes=[replace, *session_termination.writes(services, call, termination)],
         before_commit=[event, *(termination.events if termination else ())],

@@ -172,7 +172,7 @@ async def _send_mail(services: Services, call: Call, document: Document, kind: s
         user = await services.users.find(document["tenantId"], document["userId"])
         data: Document = {"consent": consent, "userConsent": await to_response(services, document)}
         if user is not None:
-            data["consentingUser"] = await user_views.answer(services, user)
+            data["consentingUser"] = await user_views.to_response(services, user)
         tenant_id = TenantId(document["tenantId"])
         await mail.send(services, call.within(tenant_id), tenant_id, template_id, giver, data)
 

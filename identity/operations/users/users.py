@@ -76,9 +76,9 @@ async def insert(
     tenant_id = TenantId(user["tenantId"])
     change = Change(
         writes=[functools.partial(_insert, services, tenant_id, user, uses)],
-        before_commit=[user_events.about("user.create", user), *before_commit],
+        before_commit=[user_events.user_event("user.create", user), *before_commit],
         after_commit=[
-            user_events.about("user.create.complete", user),
+            user_events.user_event("user.create.complete", user),
             *after_commit,
             *user_events.two_factor_changes(None, user),
         ],
@@ -95,7 +95,7 @@ async def retrieve_by_token(services: Services, call: Call, token: str | None) -
     """Return the user that an access token was issued to, in API form. Raises InvalidToken."""
     bearer = await bearer_tokens.verify(services, call, token)
     bearer.require_usable_for()
-    return await user_views.answer(services, bearer.user)
+    return await user_views.to_response(services, bearer.user)
 
 
 async def update(services: Services, call: Call, body: Document, user_id: str) -> Document:
@@ -134,8 +134,8 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     deletions = _deletions(services, tenant_id, user_id, version)
     change = Change(
         writes=[*deletions, *session_termination.writes(services, call, termination)],
-        before_commit=[user_events.about("user.delete", stored), *termination.events],
-        after_commit=[user_events.about("user.delete.complete", stored)],
+        before_commit=[user_events.user_event("user.delete", stored), *termination.events],
+        after_commit=[user_events.user_event("user.delete.complete", stored)],
     )
     await services.bus.commit(call.within(tenant_id), change)
     await session_termination.finish(services, call, termination)
@@ -150,7 +150,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
     """Return `users`, `total`, and `nextResults` when there are more. Raises Invalid."""
     total, found, more = await index_search.run(services.users, call, criteria, prefix)
-    return {"total": total, "users": [await user_views.answer(services, user) for user in found], **more}
+    return {"total": total, "users": [await user_views.to_response(services, user) for user in found], **more}
 
 
 def missing_id_error(verb: str) -> Invalid:
@@ -209,7 +209,7 @@ async def _deactivate(services: Services, call: Call, tenant_id: TenantId, user_
     replace = functools.partial(services.users.replace, tenant_id, user, stored["lastUpdateInstant"])
     change = Change(
         writes=[replace, *session_termination.writes(services, call, termination)],
-        before_commit=[user_events.about("user.deactivate", stored), *termination.events],
+        before_commit=[user_events.user_event("user.deactivate", stored), *termination.events],
     )
     await services.bus.commit(call.within(tenant_id), change)
     await session_termination.finish(services, call, termination)
@@ -222,7 +222,7 @@ async def _reactivate(services: Services, call: Call, tenant_id: TenantId, user_
     user = user_rules.next_version({**stored, "active": True}, call.now)
     change = Change(
         writes=[functools.partial(services.users.replace, tenant_id, user, stored["lastUpdateInstant"])],
-        before_commit=[user_events.about("user.reactivate", user)],
+        before_commit=[user_events.user_event("user.reactivate", user)],
     )
     await services.bus.commit(call.within(tenant_id), change)
     return user
@@ -283,7 +283,7 @@ async def _replacement(
         if not errors:
             errors += await user_passwords.change_problems(services, tenant, stored, password, call.now)
     if others:
-        await user_notifications.tell_in_use(services, call, tenant, user, others, "update")
+        await user_notifications.notify_duplicate(services, call, tenant, user, others, "update")
     crud.require_no_errors(errors, features.problems(services, "user", user, stored))
     if password is not None:
         user = await user_passwords.with_password(services, tenant, user, password, call.now)
@@ -299,7 +299,7 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
     replace = functools.partial(_replace_document, services, tenant_id, stored, user)
     change = Change(
         writes=[replace, *session_termination.writes(services, call, termination)],
-        before_commit=[*user_events.of_update(stored, user), *(termination.events if termination else ())],
+        before_commit=[*user_events.before_update(stored, user), *(termination.events if termination else ())],
         after_commit=user_events.after_update(stored, user, new_password=new_password),
     )
     try:
@@ -309,7 +309,7 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
     await session_termination.finish(services, call, termination)
     if new_password:
         await password_changes.revoke_outstanding(services, user)
-    await user_notifications.tell_changes(services, call, tenant, stored, user, new_password=new_password)
+    await user_notifications.notify_update(services, call, tenant, stored, user, new_password=new_password)
 
 
 async def _replace_document(

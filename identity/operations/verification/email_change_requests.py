@@ -63,7 +63,7 @@ async def require_usable(services: Services, call: Call, tenant: Document, user:
     errors = user_rules.blocked_domain_problems(changed, tenant["registrationConfiguration"]["blockedDomains"])
     others = await services.users.find_duplicates(TenantId(tenant["id"]), changed)
     if others:
-        await user_notifications.tell_in_use(services, call, tenant, changed, others, "update")
+        await user_notifications.notify_duplicate(services, call, tenant, changed, others, "update")
     crud.require_no_errors(errors + user_rules.duplicate_problems(changed, others))
 
 

@@ -90,7 +90,7 @@ def _apply(call: Call, token: OneTimeToken, stored: Document) -> UserVerificatio
     if _revocations(stored) != token.document["revocations"]:
         raise NotFound(log_detail="the change was revoked meanwhile")
     changed = user_rules.next_version(_with_verified_email(stored, token.document["email"], call), call.now)
-    before_commit = [*user_events.of_update(stored, changed), *user_events.of_verified_email(changed)]
+    before_commit = [*user_events.before_update(stored, changed), *user_events.email_verified(changed)]
     return UserVerification(changed, before_commit, user_events.after_update(stored, changed, new_password=False))
 
 
@@ -143,7 +143,7 @@ async def _restore(services: Services, call: Call, revocation: OneTimeToken, use
             functools.partial(verification_codes.consume_and_replace, services, stored, user, use),
             *session_termination.writes(services, call, termination),
         ],
-        before_commit=[*(user_events.of_update(stored, user) if is_replaced else ()), *termination.events],
+        before_commit=[*(user_events.before_update(stored, user) if is_replaced else ()), *termination.events],
         after_commit=user_events.after_update(stored, user, new_password=False) if is_replaced else (),
     )
     await services.bus.commit(call, change)
@@ -178,13 +178,13 @@ async def _revoke_and_notify(services: Services, call: Call, before: Document, u
     await change_password_ids.revoke_all(services, user)
     await services.one_time_tokens.revoke_all(tenant_id, _PASSWORDLESS, user_id)
     tenant = await services.tenants.get(None, tenant_id)
-    await user_notifications.tell_changes(services, call, tenant, before, user, new_password=False)
+    await user_notifications.notify_update(services, call, tenant, before, user, new_password=False)
 
 
 async def _report_duplicate(services: Services, call: Call, user: Document) -> None:
     tenant_id = TenantId(user["tenantId"])
     others = await services.users.find_duplicates(tenant_id, user)
     if others:
-        await user_notifications.tell_in_use(
+        await user_notifications.notify_duplicate(
             services, call, await services.tenants.get(None, tenant_id), user, others, "update"
         )

@@ -140,13 +140,13 @@ def _verify(call: Call, user: Document, reason: str, stored: Document) -> UserVe
     if "email" not in stored or stored["verified"]:
         return None
     changed = user_rules.with_verified_email(stored, reason, call.now)
-    return UserVerification(changed, user_events.of_verified_email(changed))
+    return UserVerification(changed, user_events.email_verified(changed))
 
 
 async def finish_verification(services: Services, call: Call, tenant: Document, user: Document) -> None:
     """After the commit of a verified address: revoke the open verification and notify the user."""
     await verification_codes.revoke(services, TenantId(tenant["id"]), KIND, user["id"])
-    await user_notifications.tell(services, call, tenant, user, "emailVerifiedEmailTemplateId")
+    await user_notifications.notify(services, call, tenant, user, "emailVerifiedEmailTemplateId")
 
 
 async def find_or_start(

@@ -69,7 +69,7 @@ def _verify(call: Call, user: Document, reason: str, stored: Document) -> UserVe
     if user_rules.has_verified_phone(stored):
         return None
     changed = user_rules.next_version(user_rules.with_verified_phone(stored, reason, call.now), call.now)
-    return UserVerification(changed, [user_events.of_verified_identity(changed, "phoneNumber", number)])
+    return UserVerification(changed, [user_events.identity_verified(changed, "phoneNumber", number)])
 
 
 def _settings(tenant: Document) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def _verify(call: Call, application_id: str, stored: Document) -> UserVerificati
         return None
     verified = registration_rules.mark_verified(registration, call.now)
     changed = user_rules.next_version(registration_rules.with_registration(stored, verified), call.now)
-    event = user_events.about_registration("user.registration.verified", changed, verified)
+    event = user_events.registration_event("user.registration.verified", changed, verified)
     return UserVerification(changed, [event])
 
 

@@ -53,7 +53,7 @@ async def for_gated_user(
 
     Raises Unavailable when a mail is required and the tenant's limit of mails is exceeded.
     """
-    body: Document = {"user": await user_views.answer(services, result.user)}
+    body: Document = {"user": await user_views.to_response(services, result.user)}
     tenant_id = TenantId(result.user["tenantId"])
     tenant = await services.tenants.get(None, tenant_id)
     if tenant["emailConfiguration"]["verificationStrategy"] == verification_codes.FORM_FIELD:
@@ -67,7 +67,7 @@ async def for_gated_registration(
     services: Services, call: Call, client: Client | None, result: login_outcomes.RegistrationNotVerified
 ) -> Document:
     """Return the body of a 213 response, like that of a 212. Raises as `for_gated_user` does."""
-    body: Document = {"user": await user_views.answer(services, result.user)}
+    body: Document = {"user": await user_views.to_response(services, result.user)}
     application = None if client is None else client.application
     if application is not None and application["verificationStrategy"] == verification_codes.FORM_FIELD:
         inside = call.within(TenantId(result.user["tenantId"]))

@@ -28,7 +28,7 @@ class RegistrationFamilyHandler(UserFamilyHandler):
             self.services, done.user, done.registration, is_new_user=done.is_new_user
         )
         if done.is_new_user:
-            answer["user"] = await user_views.answer(self.services, done.user)
+            answer["user"] = await user_views.to_response(self.services, done.user)
         return Reply(answer)
 
     async def replace(self, call: Call, user_id: str, application_id: str | None) -> Reply:

@@ -32,12 +32,12 @@ class UserFamilyHandler(ApiHandler):
     async def changed(self, user: Document, more: Document | None = None) -> Reply:
         """The user as it is now, and the verifications that it has open."""
         opened = await verification_responses.for_user(self.services, user, with_codes=True)
-        return Reply({"user": await user_views.answer(self.services, user), **opened, **(more or {})})
+        return Reply({"user": await user_views.to_response(self.services, user), **opened, **(more or {})})
 
     async def found(self, user: Document) -> Reply:
         """The user as it is retrieved."""
         opened = await verification_responses.for_user(self.services, user, with_codes=False)
-        return Reply({"user": await user_views.retrieved(self.services, user), **opened})
+        return Reply({"user": await user_views.to_retrieve_response(self.services, user), **opened})
 
 
 class UsersHandler(UserFamilyHandler, BearerHandler):

@@ -88,7 +88,7 @@ def test_errors_are_read_in_both_forms():
         GeneralError("[LoginPrevented]", "Closed."),
         GeneralError("[invalid]", "The request was refused."),
     ]
-    assert rules.shown_errors(fields[:1], general[:1]) == {
+    assert rules.errors_response(fields[:1], general[:1]) == {
         "fieldErrors": {"user.email": [{"code": "[invalid]user.email", "message": "No."}]},
         "generalErrors": [{"code": "[LoginPrevented]", "message": "Closed."}],
     }
