@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.requirement("webhooks-own-9")
 async def test_the_documented_webhook_is_received_looked_at_and_sent_once_more(build, tmp_path):
     """A first start with the kickstart that everybody has, the example receiver, and the commands in their order."""
-    readme = (ROOT / "README.md").read_text().partition("## A first webhook received\n")[2].partition("\n## ")[0]
+    readme = (ROOT / "README.md").read_text().partition("## Receive a webhook\n")[2].partition("\n## ")[0]
     (walk,) = shell.blocks_of(readme)
     start, commands = walk.split("\n", 1)
     assert start.startswith(".venv/bin/python examples/webhook/receiver.py")
