@@ -216,7 +216,7 @@ async def test_an_end_without_an_event_is_an_end_all_the_same(stage: Stage, cloc
 
 
 async def test_as_many_end_as_are_over(stage: Stage, clock, monkeypatch) -> None:
-    monkeypatch.setattr(action_expiry, "_AT_A_TIME", 2)
+    monkeypatch.setattr(action_expiry, "_BATCH", 2)
     definition = await stage.definition(temporal=True)
     taken = [await stage.take(definition, expiry=stage.now + 1000) for _ in range(5)]
     clock.advance(seconds=2)

@@ -1,9 +1,9 @@
-"""Entities and the grants on them: what is derived, what may be seen, what can be searched for.
+"""Rules of entities and of the grants on them.
 
-client id   what an entity calls itself as an OAuth client
-terms       the lower-cased texts that the one-term search finds an entity by
-target      the entity that a grant gives permissions on
-recipient   the user or the entity that a grant gives them to
+client id   identifies an entity as an OAuth client
+terms       the lower-case texts that the one-term search matches
+target      the entity on which a grant gives permissions
+recipient   the user or entity that has the permissions
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ FIELDS = Fields(
 
 
 def with_derived_members(entity: Document, stored: Document | None) -> Document:
-    """The entity as it is stored, with client id, secret and the terms of the search; of its type only the id.
+    """Return the entity to store, with client id, secret and search terms, and with only the id of its type.
 
-    A client id that is a UUID is written like every id: an application's client id is read that way too.
+    Client ids that are UUIDs are stored in canonical form, like those of applications.
     """
     client_id = entity.get("clientId") or entity["id"]
     secret = entity.get("clientSecret") or (new_secret() if stored is None else stored["clientSecret"])
@@ -53,34 +53,34 @@ def with_derived_members(entity: Document, stored: Document | None) -> Document:
 
 
 def with_type(entity: Document, entity_type: Document | None) -> Document:
-    """The entity with all of its type in place of the id."""
+    """Return the entity with its complete type in place of the type's id."""
     return entity if entity_type is None else {**entity, "type": entity_type}
 
 
 def without_secret(entity: Document) -> Document:
-    """The entity as those see it who need not speak for it: in events, and beside a grant."""
+    """Return the entity as events and grants contain it: without its client secret."""
     return {name: value for name, value in entity.items() if name != "clientSecret"}
 
 
 def for_lambda(entity: Document, entity_type: Document) -> Document:
-    """The entity as a lambda may see it: with its type, without its secret and what is ours alone."""
-    shown = {name: value for name, value in without_secret(entity).items() if name != "private"}
-    kind = {name: value for name, value in entity_type.items() if name != "private"}
-    return {**shown, "type": kind}
+    """Return the entity as lambdas receive it: with its type, without secret and private members."""
+    visible = {name: value for name, value in without_secret(entity).items() if name != "private"}
+    visible_type = {name: value for name, value in entity_type.items() if name != "private"}
+    return {**visible, "type": visible_type}
 
 
 def permission_names(entity_type: Document) -> frozenset[str]:
-    """The permissions that can be granted on entities of a type."""
+    """Return the permissions that can be granted on entities of a type."""
     return frozenset(permission["name"] for permission in entity_type["permissions"])
 
 
-def permissions_to_grant(entity_type: Document, wanted: Iterable[str]) -> list[str]:
-    """The permissions of a grant that names these: the default ones when it names none."""
-    return list(wanted) or [entry["name"] for entry in entity_type["permissions"] if entry["isDefault"]]
+def permissions_to_grant(entity_type: Document, requested: Iterable[str]) -> list[str]:
+    """Return the permissions of a grant: the requested ones, or the default ones if it requests none."""
+    return list(requested) or [entry["name"] for entry in entity_type["permissions"] if entry["isDefault"]]
 
 
 def grant_problems(grant: Document, entity_type: Document) -> list[FieldError]:
-    """What is wrong inside a grant on an entity of this type."""
+    """Return the errors of a grant on an entity of this type."""
     errors = []
     recipients = [name for name in RECIPIENTS if name in grant]
     if not recipients:

@@ -1,4 +1,4 @@
-"""Entities: create, change, search, delete with the grants that lead to them and from them."""
+"""Entities: validation, commits with their grants and client ids, and search."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from identity.call import Call, Caller, Document
-from identity.domain.entities import entities as rules
+from identity.domain.entities import entities as entity_rules
 from identity.domain.objects.resource_definition import Resource, Unique
 from identity.domain.objects.stored_credentials import Credential
 from identity.errors import FieldError
@@ -17,23 +17,23 @@ from identity.operations.objects import crud, index_search, object_events
 from identity.services import Services
 from identity.store.mongo import Session, Write
 
-_GOOD_PARENT = "must name another entity of the tenant that is not below this one"
+_VALID_PARENT = "must name another entity of the tenant that is not a descendant of this one"
 
 _MAXIMUM_DEPTH = 100
-"""How many entities may stand above one: each is looked at when one below is written."""
+"""How many ancestors an entity may have; writing an entity reads all of them."""
 
 
 async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
-    """The entity as it is stored. Raises Invalid."""
-    entity = rules.with_derived_members(document, stored)
+    """Return the entity to store. Raises Invalid."""
+    entity = entity_rules.with_derived_members(document, stored)
     errors = []
     type_id = entity["type"].get("id")
     if type_id is None:
         errors.append(FieldError.of("missing", "entity.type.id", "You must specify the [entity.type.id] property."))
     elif await services.entity_types.find_cached(None, type_id) is None:
         errors.append(_invalid("type.id", "must name an existing entity type"))
-    if not await _has_good_parents(services, entity):
-        errors.append(_invalid("parentId", _GOOD_PARENT))
+    if not await _has_valid_ancestors(services, entity):
+        errors.append(_invalid("parentId", _VALID_PARENT))
     errors += await client_ids.problems(services, entity, stored)
     crud.require_no_errors(errors)
     return entity
@@ -48,10 +48,10 @@ async def _commit(
         await crud.require_unique(services, RESOURCE, entity, stored)
         if client_ids.has_new_ids(entity, stored):
             writes.insert(0, functools.partial(client_ids.claim_for_entity, services, entity, stored))
-        if _is_moved(entity, stored):
-            writes.append(functools.partial(_require_no_circle, services, entity))
-    if _is_of_grants(entity, stored):
-        writes.append(functools.partial(_follow, services, entity, stored))
+        if _is_reparented(entity, stored):
+            writes.append(functools.partial(_require_no_cycle, services, entity))
+    if _affects_grants(entity, stored):
+        writes.append(functools.partial(_update_grants, services, entity, stored))
     after = None if entity is None else await for_events(services, entity)
     before = None if stored is None else await for_events(services, stored)
     tenant_id = TenantId((entity or stored or {})["tenantId"])
@@ -59,7 +59,7 @@ async def _commit(
 
 
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
-    """`entities`, `total`, and `nextResults` when there are more. Raises Invalid."""
+    """Return `entities`, `total`, and `nextResults` when there are more. Raises Invalid."""
     total, found, more = await index_search.run(services.entities, call, criteria, prefix)
     entities = [
         crud.to_caller_response(services, call.caller, RESOURCE, await with_full_type(services, entity))
@@ -74,8 +74,8 @@ async def to_response(services: Services, caller: Caller, entity: Document) -> D
 
 
 async def with_full_type(services: Services, entity: Document) -> Document:
-    """The entity with all of its type."""
-    return rules.with_type(entity, await services.entity_types.find_cached(None, entity["type"]["id"]))
+    """Return the entity with its complete type."""
+    return entity_rules.with_type(entity, await services.entity_types.find_cached(None, entity["type"]["id"]))
 
 
 RESOURCE = Resource(
@@ -86,7 +86,7 @@ RESOURCE = Resource(
     "entities",
     "Entity",
     verbs=frozenset({"create", "retrieve", "update", "patch", "delete"}),
-    # A client id alone has to tell which tenant a token request is for.
+    # A token request identifies the tenant by the client id alone.
     unique=(Unique("clientId", ("clientId",), "entity.clientId"),),
     sealed=("clientSecret",),
     credentials=(Credential("clientSecret"),),
@@ -98,36 +98,36 @@ RESOURCE = Resource(
 
 
 async def for_events(services: Services, entity: Document) -> Document:
-    """The entity as events and grants show it."""
-    return crud.to_response(services, RESOURCE, rules.without_secret(await with_full_type(services, entity)))
+    """Return the entity as events and grants contain it."""
+    return crud.to_response(services, RESOURCE, entity_rules.without_secret(await with_full_type(services, entity)))
 
 
-def _is_moved(document: Document | None, stored: Document | None) -> bool:
-    """Whether an entity comes to stand below another one; a new one has nothing below itself."""
+def _is_reparented(document: Document | None, stored: Document | None) -> bool:
+    """Whether a change gives an entity another parent; a new entity has no descendants and cannot form a cycle."""
     if document is None or stored is None or document.get("parentId") is None:
         return False
     return bool(document["parentId"] != stored.get("parentId"))
 
 
-async def _require_no_circle(services: Services, entity: Document, session: Session | None) -> None:
-    """Look once more while the parent is held: of two who put each other's entity below their own, one is late."""
+async def _require_no_cycle(services: Services, entity: Document, session: Session | None) -> None:
+    """Check the ancestors again inside the transaction, where one of two concurrent changes that form a cycle fails."""
     seen, parent_id = {entity["id"]}, entity["parentId"]
     while parent_id is not None:
         parent = await services.entities.find(TenantId(entity["tenantId"]), parent_id, session)
         if parent is None or parent_id in seen:
-            crud.require_no_errors([_invalid("parentId", _GOOD_PARENT)])
+            crud.require_no_errors([_invalid("parentId", _VALID_PARENT)])
         seen.add(parent_id)
         parent_id = None if parent is None else parent.get("parentId")
 
 
-def _is_of_grants(document: Document | None, stored: Document | None) -> bool:
-    """Whether a change means anything to grants."""
+def _affects_grants(document: Document | None, stored: Document | None) -> bool:
+    """Whether a change affects the grants on an entity."""
     return stored is not None and (
         document is None or (document["name"], document["type"]) != (stored["name"], stored["type"])
     )
 
 
-async def _follow(
+async def _update_grants(
     services: Services, document: Document | None, stored: Document | None, session: Session | None
 ) -> None:
     """Delete the grants on a deleted entity, and update those on a changed one."""
@@ -137,10 +137,10 @@ async def _follow(
         await services.entity_grants.delete_of_entity(tenant_id, stored["id"], session)
         return
     entity_type = await services.entity_types.get(None, document["type"]["id"])
-    await services.entity_grants.follow_target(tenant_id, document, rules.permission_names(entity_type), session)
+    await services.entity_grants.follow_target(tenant_id, document, entity_rules.permission_names(entity_type), session)
 
 
-async def _has_good_parents(services: Services, entity: Document) -> bool:
+async def _has_valid_ancestors(services: Services, entity: Document) -> bool:
     seen = [entity["id"]]
     parent_id = entity.get("parentId")
     while parent_id is not None:

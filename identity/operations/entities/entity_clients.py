@@ -1,4 +1,4 @@
-"""Entities as OAuth clients: found by their client id, and always asked for their secret (spec: OAuth, entities)."""
+"""Entities as OAuth clients: identified by client id and always authenticated with their secret."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from identity.operations.clients.clients import TenantHints
 from identity.operations.entities import entity_types
 from identity.operations.objects import features
 from identity.services import Services
-from identity.tokens.issuer import FindEntity
 
 _ASSERTIONS = ("client_secret_jwt",)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EntityClient:
-    """An entity of an active tenant, and its type; all are shared documents that nobody may change."""
+    """An entity of an active tenant, and its type. The documents are shared and must not be modified."""
 
     tenant: Document
     entity: Document
@@ -43,13 +42,13 @@ class EntityClient:
 async def identify(
     services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
 ) -> EntityClient | None:
-    """The entity that a request speaks for, authenticated; None when the client id is not that of an entity.
+    """Authenticate the entity of a request; return None when the client id is not that of an entity.
 
     Raises InvalidRequest and InvalidClient.
     """
     presented = client_authentication.read_credentials(authorization, form)
     named = await clients.find_named_tenant(services, hints)
-    entity = await _entity(services, presented.client_id)
+    entity = await _find_entity(services, presented.client_id)
     if entity is None:
         return None
     try:
@@ -63,15 +62,15 @@ async def identify(
             TenantId(tenant["id"]), tenant["issuer"], entity["clientId"], _ASSERTIONS, entity["clientSecret"]
         )
         await client_assertions.verify(services, signer, presented, base_url)
-    return EntityClient(tenant, entity, await _type(services, entity))
+    return EntityClient(tenant, entity, await _get_type(services, entity))
 
 
 async def identify_any(
     services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
 ) -> IdentifiedClient | EntityClient:
-    """The client of a request that applications and entities may make. Raises InvalidRequest and InvalidClient.
+    """Authenticate the application or entity of a request. Raises InvalidRequest and InvalidClient.
 
-    No client id is of both. Whichever is remembered is found without asking MongoDB for the other.
+    Client ids are unique across both. A cached application is found without a query for an entity.
     """
     presented = client_authentication.read_credentials(authorization, form)
     is_application = services.applications.peek(presented.client_id.lower()) is not None
@@ -82,29 +81,27 @@ async def identify_any(
     return await client_authentication.identify(services, authorization, form, hints, base_url)
 
 
-def entity_finder(services: Services, tenant_id: TenantId) -> FindEntity:
-    """Finds the entity that a token of ours was issued to, in one tenant: id -> tenant, entity and type, or None."""
-
-    async def find_entity(entity_id: str) -> tuple[Document, Document, Document] | None:
-        entity = await services.entities.find_cached(tenant_id, entity_id)
-        if entity is None:
-            return None
-        try:
-            tenant = await clients.get_tenant(services, None, entity_id, entity)
-        except InvalidRequest:
-            return None
-        return tenant, entity, await _type(services, entity)
-
-    return find_entity
+async def find_with_tenant_and_type(
+    services: Services, tenant_id: TenantId, entity_id: str
+) -> tuple[Document, Document, Document] | None:
+    """Return tenant, entity and type of the entity that a token was issued to, or None."""
+    entity = await services.entities.find_cached(tenant_id, entity_id)
+    if entity is None:
+        return None
+    try:
+        tenant = await clients.get_tenant(services, None, entity_id, entity)
+    except InvalidRequest:
+        return None
+    return tenant, entity, await _get_type(services, entity)
 
 
-async def _entity(services: Services, client_id: str) -> Document | None:
-    # A client id that is a UUID is kept, and so looked for, as every id.
+async def _find_entity(services: Services, client_id: str) -> Document | None:
+    # Client ids that are UUIDs are stored in canonical form, as all ids.
     return await services.entities.find_cached_where_across_tenants({"clientId": parse_id(client_id) or client_id})
 
 
-async def _type(services: Services, entity: Document) -> Document:
-    """Its type, which cannot be deleted while it is there."""
+async def _get_type(services: Services, entity: Document) -> Document:
+    """Return the type of an entity, which cannot be deleted while the entity exists."""
     found = await services.entity_types.find_cached(None, entity["type"]["id"])
     if found is None:
         raise LookupError(f"the entity {entity['id']} has no type")

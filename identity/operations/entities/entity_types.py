@@ -1,4 +1,4 @@
-"""Entity types: what entities can be, and the permissions that can be granted on them."""
+"""Entity types and the permissions that can be granted on their entities."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _JWT = "entityType.jwtConfiguration"
 
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
-    """The type as it is stored: a change leaves its permissions alone. Raises Invalid."""
+    """Return the type to store; an update leaves its permissions unchanged. Raises Invalid."""
     if stored is None:
         document["permissions"] = [PERMISSION.fresh(document, entry, call.now) for entry in document["permissions"]]
     else:
         document["permissions"] = stored["permissions"]
-    document = _counted(document)
+    document = _with_permission_count(document)
     errors = subresources.repeated(document["permissions"], "entityType.permissions")
     errors += _token_problems(document["jwtConfiguration"])
     errors += await key_references.problems(services, call, document["jwtConfiguration"], stored, _JWT)
@@ -44,11 +44,11 @@ async def _commit(
 
 
 async def create(services: Services, call: Call, body: Document, type_id: str | None) -> Document:
-    """A new entity type. Raises Invalid."""
-    made = await crud.create(services, call, RESOURCE, body, type_id)
-    if made["jwtConfiguration"]["enabled"]:
-        await key_references.published_keys(services, made["jwtConfiguration"]["accessTokenKeyId"])
-    return made
+    """Create an entity type. Raises Invalid."""
+    entity_type = await crud.create(services, call, RESOURCE, body, type_id)
+    if entity_type["jwtConfiguration"]["enabled"]:
+        await key_references.published_keys(services, entity_type["jwtConfiguration"]["accessTokenKeyId"])
+    return entity_type
 
 
 RESOURCE = Resource(
@@ -78,14 +78,14 @@ RESOURCE = Resource(
 
 
 async def _rename_in_grants(services: Services, owner: Document, before: Document, after: Document | None) -> None:
-    """Grants follow a permission that gets another name, and lose one that is gone."""
+    """Rename a permission in all grants, or remove a deleted one from them."""
     name = None if after is None else after["name"]
     if name != before["name"]:
         await services.entity_grants.rename_permission_across_tenants(owner["id"], before["name"], name)
 
 
-def _counted(owner: Document) -> Document:
-    """The number of permissions stands beside them, for the search to sort by."""
+def _with_permission_count(owner: Document) -> Document:
+    """Return the type with its number of permissions, by which searches sort."""
     return {**owner, "private": {**owner.get("private", {}), "permissionsCount": len(owner["permissions"])}}
 
 
@@ -94,13 +94,13 @@ PERMISSION = Subresource(
     "permissions",
     RESOURCE,
     "api/entity-type-permission.json",
-    complete=_counted,
+    complete=_with_permission_count,
     propagate=_rename_in_grants,
 )
 
 
 def _token_problems(jwt_configuration: Document) -> list[FieldError]:
-    """Own tokens need a key and a lifetime."""
+    """Require a key and a lifetime if the type configures its own tokens."""
     if not jwt_configuration["enabled"]:
         return []
     return [

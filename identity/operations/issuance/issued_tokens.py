@@ -30,7 +30,7 @@ async def find_jwt(
     The token of an entity also belongs to its target entities. Raises InvalidClient for a token of other clients.
     """
     find_client = functools.partial(_find_client_of_tenant, client.tenant_id, clients.client_finder(services))
-    find_entity = entity_clients.entity_finder(services, client.tenant_id)
+    find_entity = functools.partial(entity_clients.find_with_tenant_and_type, services, client.tenant_id)
     found = await services.tokens.verify_any_access_token(token, find_client, find_entity, call.now)
     if found is Rejection.INVALID:
         found = await services.tokens.verify_id_token(token, find_client, call.now)
