@@ -14,7 +14,7 @@ from identity.operations.clients.clients import Client
 from identity.operations.login import one_time_passwords, password_login
 from identity.operations.login.password_login import Credentials
 from identity.operations.objects import crud, user_lookup
-from identity.operations.two_factor import two_factor_policy
+from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import login_responses
 from identity.operations.users.login_responses import LoginOptions, LoginResponse
 from identity.services import Services
@@ -115,7 +115,7 @@ async def _log_in_once(
     proven = login_outcomes.Authenticated(
         tenant, application, found.user, call.now, has_second_factor=found.details.satisfies_second_factor(application)
     )
-    proven = await two_factor_policy.apply_device_trust(services, call, proven, trust_id)
+    proven = await two_factor_trust.apply_device_trust(services, call, proven, trust_id)
     kind = one_time_passwords.AUTHENTICATION_TYPE
     result = await password_login.continue_login(
         services, call, proven, kind, is_new_device=wishes.is_new_device, side_effects=found.side_effects

@@ -7,7 +7,7 @@ from identity.domain.two_factor import two_factor
 from identity.errors import Invalid
 from identity.operations.clients import clients
 from identity.operations.objects import user_lookup
-from identity.operations.two_factor import two_factor_policy, two_factor_trust
+from identity.operations.two_factor import two_factor_trust
 from identity.operations.users.login_responses import LoginResponse
 from identity.services import Services
 
@@ -32,7 +32,7 @@ async def retrieve(services: Services, call: Call, body: Document) -> LoginRespo
     trusts = await two_factor_trust.find_valid_trusts(services, call, user, application, trust_id)
     body = {"trusts": list(trusts), "twoFactorTrustId": trust_id} if trusts else {}
     if request["action"] == "login":
-        is_wanted = two_factor_policy.is_challenged(tenant, application, user, trusts)
+        is_wanted = two_factor.is_challenged(tenant, application, user, is_trusted=bool(trusts))
     else:
         has_methods = bool(user["twoFactor"]["methods"])
         is_wanted = has_methods and two_factor.login_policy(tenant, application) != "Disabled"

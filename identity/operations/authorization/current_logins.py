@@ -14,7 +14,7 @@ from identity.operations.clients.clients import Client
 from identity.operations.login_transactions.authorization_steps import Browser, CurrentLogin
 from identity.operations.login_transactions.login_transactions import AuthenticatedLogin
 from identity.operations.sessions import sso_sessions
-from identity.operations.two_factor import two_factor_policy
+from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
 from identity.store.sso_sessions import SsoSession
 from identity.tokens.jws import Rejection
@@ -87,7 +87,7 @@ async def _current_login(
     """Return a session's login, with a second factor if the session had one or the trusted device needs none."""
     had_second_factor = bool(session.second_factor)
     known = Authenticated(client.tenant, client.application, user, call.now, has_second_factor=had_second_factor)
-    authenticated = await two_factor_policy.apply_device_trust(services, call, known, browser.trust_id)
+    authenticated = await two_factor_trust.apply_device_trust(services, call, known, browser.trust_id)
     return CurrentLogin(session, user, browser.sso_secret, has_second_factor=authenticated.has_second_factor)
 
 

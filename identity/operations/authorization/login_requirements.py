@@ -15,7 +15,7 @@ from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import LoginPage, SsoCookie, Step, VerifiedClient
 from identity.operations.login_transactions.login_transactions import InterruptedLogin
 from identity.operations.password_changes import password_changes
-from identity.operations.two_factor import two_factor_policy
+from identity.operations.two_factor import two_factor_trust
 from identity.operations.verification import email_verifications, registration_verifications
 from identity.operations.verification.verification_codes import OpenVerification
 from identity.services import Services
@@ -85,7 +85,7 @@ async def _challenge(
     """Start a two-factor challenge; the code of a single method is sent at once."""
     client, page = verified_client.client, login_transactions.TWO_FACTOR
     authenticated = login_outcomes.Authenticated(client.tenant, client.application, requirement.user, call.now)
-    if (await two_factor_policy.apply_device_trust(services, call, authenticated, trust_id)).has_second_factor:
+    if (await two_factor_trust.apply_device_trust(services, call, authenticated, trust_id)).has_second_factor:
         # On a trusted device the page continues without a challenge.
         return await login_transactions.store_interrupted(services, verified_client, login, page, cookie)
     requirement = dataclasses.replace(

@@ -34,7 +34,7 @@ from identity.operations.login_transactions.login_transactions import (
     InterruptedTransaction,
     TransactionClaim,
 )
-from identity.operations.two_factor import two_factor_policy
+from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -188,7 +188,7 @@ async def _authenticated(
         has_second_factor=bool(login.second_factor),
         reason_to_change=login.reason_to_change,
     )
-    return await two_factor_policy.apply_device_trust(services, call, authenticated, browser.trust_id)
+    return await two_factor_trust.apply_device_trust(services, call, authenticated, browser.trust_id)
 
 
 def _with_claim(claim: TransactionClaim, side_effects: LoginSideEffects | None) -> LoginSideEffects:

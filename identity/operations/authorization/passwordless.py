@@ -27,7 +27,7 @@ from identity.operations.limits import code_attempt_limits, failed_login_limits,
 from identity.operations.login import password_login
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import mail, user_events
-from identity.operations.two_factor import two_factor_policy
+from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import login_responses
 from identity.operations.users.login_responses import LoginOptions, LoginResponse
 from identity.operations.verification import email_verifications
@@ -129,7 +129,7 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     result = await password_login.continue_login(
         services,
         call,
-        await two_factor_policy.apply_device_trust(services, call, redeemed.authenticated, trust_id),
+        await two_factor_trust.apply_device_trust(services, call, redeemed.authenticated, trust_id),
         AUTHENTICATION_TYPE,
         is_new_device=options.is_new_device,
         side_effects=redeemed.side_effects,

@@ -33,7 +33,7 @@ from identity.operations.login.threat_detection import ThreatAssessment
 from identity.operations.messaging import user_events
 from identity.operations.objects import crud
 from identity.operations.passwords import user_passwords
-from identity.operations.two_factor import two_factor_policy
+from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -103,7 +103,7 @@ async def authenticate(
     authenticated, side_effects = await _check_breach(
         services, call, Authenticated(tenant, application, user, call.now, password)
     )
-    authenticated = await two_factor_policy.apply_device_trust(services, call, authenticated, credentials.trust_id)
+    authenticated = await two_factor_trust.apply_device_trust(services, call, authenticated, credentials.trust_id)
     return await continue_login(
         services,
         call,

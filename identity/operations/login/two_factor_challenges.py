@@ -216,10 +216,7 @@ async def verify_code(services: Services, call: Call, two_factor_id: str, code: 
     )
     challenge = await _load_challenge(services, two_factor_id, token)
     tenant_id = challenge.token.tenant_id
-    limits = [
-        *two_factor_limits.account_limits(challenge.user["id"]),
-        *failed_login_limits.address_limits(call),
-    ]
+    limits = [*two_factor_limits.account_limits(challenge.user["id"]), *failed_login_limits.address_limits(call)]
     await two_factor_limits.count_attempt(services, tenant_id, limits)
     verified = _match_code(services, call, challenge, code)
     if verified is None or (verified.code_use is not None and await verified.code_use.is_used()):

@@ -40,7 +40,7 @@ from identity.operations.providers import account_takeover_prevention, external_
 from identity.operations.providers.account_takeover_prevention import AccountClaim
 from identity.operations.providers.login_trace import LoginTrace
 from identity.operations.providers.user_resolution import ResolvedUser
-from identity.operations.two_factor import two_factor_policy
+from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import identity_provider_links, login_responses
 from identity.operations.verification import registration_verifications
 from identity.services import Services
@@ -309,9 +309,7 @@ def _new_registration(call: Call, attempt: _ProviderLogin, user: Document) -> Do
 async def _halt(services: Services, call: Call, attempt: _ProviderLogin, user: Document) -> login_outcomes.Halt | None:
     client = attempt.client
     proven = login_outcomes.Authenticated(client.tenant, client.application, user, call.now, is_federated=True)
-    halt = login_outcomes.find_halt(
-        await two_factor_policy.apply_device_trust(services, call, proven, attempt.trust_id)
-    )
+    halt = login_outcomes.find_halt(await two_factor_trust.apply_device_trust(services, call, proven, attempt.trust_id))
     if not isinstance(halt, login_outcomes.SecondFactorRequired):
         return halt
     return dataclasses.replace(

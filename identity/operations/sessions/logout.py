@@ -81,12 +81,7 @@ class _LogoutRequest:
 
 
 async def logout(
-    services: Services,
-    call: Call,
-    parameters: Mapping[str, str],
-    hints: TenantHints,
-    sso_secret: str,
-    origin: Origin,
+    services: Services, call: Call, parameters: Mapping[str, str], hints: TenantHints, sso_secret: str, origin: Origin
 ) -> ConfirmationRequired | LoggedOut:
     """End the browser's session and return where to redirect it, or require the user's confirmation first.
 

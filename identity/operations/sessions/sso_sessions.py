@@ -25,13 +25,7 @@ async def find(services: Services, tenant: Document, secret: str) -> SsoSession 
 
 
 async def begin(
-    services: Services,
-    call: Call,
-    tenant: Document,
-    login: NewLogin,
-    *,
-    client_id: str,
-    replacing: str,
+    services: Services, call: Call, tenant: Document, login: NewLogin, *, client_id: str, replacing: str
 ) -> tuple[str, SsoSession]:
     """Start a session after a login and return its secret; the browser's earlier session ends.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.login.login_outcomes import Authenticated
 from identity.domain.two_factor import two_factor
 from identity.ids import ApplicationId, Secret, TenantId, UserId, new_secret
 from identity.instants import later
@@ -28,6 +30,21 @@ async def find_valid_trusts(
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
     found = await services.two_factor_trusts.find_live(tenant_id, user_id, secret, call.now)
     return [] if found is None else two_factor.valid_trusts(found["trusts"], application, call.now)
+
+
+async def apply_device_trust(services: Services, call: Call, login: Authenticated, secret: str | None) -> Authenticated:
+    """Return the login, with the second factor satisfied if the device is trusted.
+
+    The device is looked up only if the login requires a second factor.
+    """
+    if not secret or login.has_second_factor:
+        return login
+    if not two_factor.is_challenged(login.tenant, login.application, login.user, is_trusted=False):
+        return login
+    is_trusted = bool(await find_valid_trusts(services, call, login.user, login.application, secret))
+    if two_factor.is_challenged(login.tenant, login.application, login.user, is_trusted=is_trusted):
+        return login
+    return dataclasses.replace(login, has_second_factor=True)
 
 
 async def trust_device(

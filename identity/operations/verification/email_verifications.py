@@ -112,12 +112,7 @@ async def complete(
 
 
 async def mark_verified(
-    services: Services,
-    call: Call,
-    user: Document,
-    reason: str,
-    *,
-    use: OneTimeTokenUse | None = None,
+    services: Services, call: Call, user: Document, reason: str, *, use: OneTimeTokenUse | None = None
 ) -> Document:
     """Mark the address of a stored user as verified, with a `verifiedReason`; return the user.
 
