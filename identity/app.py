@@ -1,4 +1,4 @@
-"""The composition root: from a configuration to a running service. Only run.py and the tests import it."""
+"""The composition root: builds a service from its configuration. Only run.py and the tests import it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CHECK_GRACE_SECONDS = 1.0
 
 
 class Service:
-    """A built service: started, drained and stopped by whoever built it."""
+    """A built service, which its creator starts, drains and stops."""
 
     def __init__(self, services: Services, role: str, parts: wiring.Parts, source: Source | None) -> None:
         self.services = services
@@ -59,9 +59,9 @@ class Service:
         self.announcement: Mapping[str, str] = {}
 
     async def start(self) -> None:
-        """Listen and work. The port opens last, when everything behind it is there.
+        """Prepare the instance, start the workers and open the port, in this order.
 
-        Raises OSError when the address cannot be had, StartupError when the kickstart fails.
+        Raises OSError if the address is not available, and StartupError if the kickstart fails.
         """
         settings = self.services.config.server
         sockets = [] if self._role == "worker" else tornado.netutil.bind_sockets(settings.port, settings.address)
@@ -79,11 +79,11 @@ class Service:
         if sockets:
             self._server = http_server.serving(application, settings, LargeBodyLimit(self.services))
             self._server.add_sockets(sockets)
-            # After the port is open, in a thread: it takes longer than the rest of a start with the stores outside.
+            # After the port is open, in a thread: it takes longer than the rest of a start with external stores.
             self._compiling = asyncio.create_task(asyncio.to_thread(self.services.schemas.compile_all))
 
     async def drain(self, deadline_seconds: float) -> None:
-        """Take no new connection, and let the requests in flight finish, for at most this long."""
+        """Refuse new connections, and let requests in flight finish within `deadline_seconds`."""
         if self._server is None:
             return
         self._server.stop()
@@ -94,7 +94,7 @@ class Service:
         await self._server.close_all_connections()
 
     async def stop(self) -> None:
-        """Hand back what workers hold, and close every connection."""
+        """Stop the workers, which release their leases, and close every connection."""
         if self._server is not None:
             self._server.stop()
         if self._compiling is not None:
@@ -105,7 +105,7 @@ class Service:
             await close()
 
     async def _prepare(self, application: tornado.web.Application) -> None:
-        """Make what every instance has, and run the kickstart on a server of our own that nobody else knows."""
+        """Create the objects of every instance, and run the kickstart against a private server on localhost."""
         await bootstrap.ensure(self.services, wiring.own_call(self.services.clock, self.base_url))
         if self._source is None:
             return
@@ -124,9 +124,9 @@ class Service:
 
 
 async def build(config: Config, *, role: str = "all", clock: Clock | None = None) -> Service:
-    """Connect to the stores and wire everything; nothing listens or works yet.
+    """Connect to the stores and wire the service; nothing listens or runs yet.
 
-    `config` holds the real addresses of the stores. Raises StartupError when a store does not do.
+    `config` has the actual addresses of the stores. Raises StartupError for a store that cannot be used.
     """
     clock = clock or SystemClock()
     vault = Vault.of_file(config.master_key_file)
@@ -155,9 +155,9 @@ async def _built(config: Config, role: str, clock: Clock, vault: Vault, database
 
 
 async def _checked(*checks: Coroutine[Any, Any, None]) -> None:
-    """Run the checks at once and raise the first failure, when none of the others goes on and complains on its own.
+    """Run checks concurrently and raise the first failure.
 
-    The others get a moment to end by themselves: a TLS handshake that is cut short complains on the loop.
+    The others get a moment to finish, because cancelling a TLS handshake logs an error.
     """
     running = [asyncio.create_task(check) for check in checks]
     try:
@@ -170,13 +170,13 @@ async def _checked(*checks: Coroutine[Any, Any, None]) -> None:
 
 
 def rotate_master_key(config: Config) -> None:
-    """Put a new key at the head of the master key file. Raises StartupError."""
+    """Add a new key as the first of the master key file. Raises StartupError."""
     ensure_master_keys(config.master_key_file)
     add_master_key(config.master_key_file)
 
 
 async def reencrypt(config: Config) -> int:
-    """Seal everything again that was sealed under an older master key; answers how many documents that were."""
+    """Encrypt again what older master keys encrypted; return the number of changed documents."""
     vault = Vault(read_master_keys(config.master_key_file))
     database = Database(config.mongodb.uri, config.mongodb.database)
     try:
@@ -190,7 +190,7 @@ async def reencrypt(config: Config) -> int:
 
 
 async def store_faults(config: Config) -> list[str]:
-    """Why the stores that the configuration names by address cannot be used; embedded ones are not looked at."""
+    """Return why the stores with configured addresses cannot be used; embedded ones are not checked."""
     found = []
     if config.mongodb.uri != EMBEDDED:
         database = Database(config.mongodb.uri, config.mongodb.database)
@@ -212,7 +212,7 @@ async def _fault(check: Awaitable[None]) -> list[str]:
 
 
 async def profiles_of_applications(config: Config) -> list[Document]:
-    """What each active application lacks of the profile strict, read from MongoDB. Raises StartupError."""
+    """Return what each active application lacks for the profile strict, read from MongoDB. Raises StartupError."""
     database = Database(config.mongodb.uri, config.mongodb.database)
     try:
         await database.check()
@@ -224,7 +224,7 @@ async def profiles_of_applications(config: Config) -> list[Document]:
 
 
 async def duplicate_issuers(config: Config) -> list[Document]:
-    """The issuers that several tenants share, read from MongoDB. Raises StartupError."""
+    """Return the issuers that several tenants share, read from MongoDB. Raises StartupError."""
     database = Database(config.mongodb.uri, config.mongodb.database)
     try:
         await database.check()
@@ -239,7 +239,7 @@ def _kickstart_source(config: Config) -> Source | None:
 
 
 async def _default_tenant_id(instance: InstanceStore, source: Source | None) -> TenantId:
-    """The default tenant's id: the instance's; for a new instance the kickstart's, else a random one."""
+    """Return the id of the default tenant: of a new instance that of the kickstart, or else a random one."""
     known = await instance.default_tenant_id()
     if known is not None:
         return known
@@ -248,6 +248,6 @@ async def _default_tenant_id(instance: InstanceStore, source: Source | None) -> 
 
 
 def _keep_announcement(config: Config, announcement: Mapping[str, str]) -> None:
-    """Write what the operator is shown once into a file that only this user can read."""
+    """Write the announcement of the kickstart to a file that only this user can read."""
     text = "".join(f"{name}: {value}\n" for name, value in announcement.items())
     data_dir.write_private(config.data_dir / SECRETS_FILE, text.encode())

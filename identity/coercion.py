@@ -1,7 +1,7 @@
-"""JSON values of another type than the schema names, read as published clients and kickstart files mean them.
+"""Type coercion of JSON values that do not have the type of the schema, as in published clients and kickstart files.
 
-The published API deserializes with Jackson, which converts between scalar types: `"true"` for a boolean, digits for a
-number, a number for a string. What cannot be converted stays as it is, and the schema refuses it.
+The published API deserializes with Jackson, which converts between scalar types: `"true"` to a boolean, digits to a
+number, a number to a string. Values that cannot be converted are unchanged, and the schema rejects them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INTEGER_LIMIT = 2**63
 
 
 def coerce(node: Mapping[str, Any], value: Any) -> Any:
-    """The value converted to the type of a schema node, if it can be; None where it counts as absent."""
+    """Return the value converted to the type of a schema node, if possible; None if it counts as absent."""
     if isinstance(value, str):
         value = _from_text(node, value)
     elif node.get("type") == "string" and isinstance(value, int | float) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The collections of MongoDB: which there are, and what each of them needs. Only app.py and wiring.py import it."""
+"""The collections of MongoDB with their settings. Only app.py and wiring.py import it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _CLASSES: Mapping[str, type[Documents]] = {
     "group_members": GroupMembers,
     "identity_providers": IdentityProviders,
 }
-"""The collections that can do more than the others."""
+"""The collections with a class of their own."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -140,12 +140,12 @@ class Stores(Collections):
 
     @property
     def cached(self) -> Mapping[str, Documents]:
-        """Every collection that is read through a cache, by its name in MongoDB."""
+        """The collections that are read through a cache, by name."""
         return {**self.documents, self.api_keys.name: self.api_keys, self.users.name: self.users}
 
     async def ensure_indexes(self) -> None:
-        """Create what is missing, all collections at once."""
-        with time_limit(0):  # an index over many documents takes its time
+        """Create missing indexes, of all collections concurrently."""
+        with time_limit(0):  # creating an index over many documents takes long
             await asyncio.gather(*(documents.ensure_indexes() for documents in self.cached.values()))
             await self.refresh_tokens.ensure_indexes()
             await self.outbox.ensure_indexes()
@@ -167,7 +167,7 @@ class Stores(Collections):
             await self.documents[messengers.RESOURCE.collection].seal_plaintext()
 
     async def reseal(self) -> int:
-        """Seal again what was sealed under an older master key; answers how many documents changed."""
+        """Encrypt again what older master keys encrypted; return the number of changed documents."""
         changed = 0
         for store in (self.refresh_tokens, self.outbox, self.mails, self.text_messages, self.logout_notices):
             changed += await store.reseal()

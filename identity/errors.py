@@ -1,7 +1,6 @@
-"""What can go wrong: one class for each thing a caller can be told.
+"""Errors, one class for each that a caller can receive.
 
-Rooms below web raise these; only the handler families of web render them. `log_detail` is for the
-log and never leaves the service.
+Layers below web raise them; only the base handlers of web render them. `log_detail` is for the log and is never sent.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ from collections.abc import Iterable, Mapping
 
 
 def with_article(noun: str) -> str:
-    """The noun with its indefinite article, at the start of a sentence: `An Application`, `A User`."""
+    """Return the noun with its indefinite article, capitalized: `An Application`, `A User`."""
     is_vowel = noun[:1].lower() in "aeio" or noun[:2].lower() in {"un", "up"}
     return f"An {noun}" if is_vowel and not noun.lower().startswith("uni") else f"A {noun}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldError:
-    """One entry of the Errors JSON: `path` is where, `code` is `[kind]path`, `message` an English sentence."""
+    """One entry of the Errors JSON: `path` of the field, `code` (`[kind]path`) and an English message."""
 
     path: str
     code: str
@@ -26,20 +25,20 @@ class FieldError:
 
     @classmethod
     def of(cls, kind: str, path: str, message: str) -> FieldError:
-        """The usual form, with the code made of kind and path; `invalidJSON` alone stands without the path."""
+        """Return an error with the usual code of kind and path; that of `invalidJSON` has no path."""
         return cls(path, f"[{kind}]" if kind == "invalidJSON" else f"[{kind}]{path}", message)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GeneralError:
-    """An error that belongs to no field; `code` is a bare `[Name]`."""
+    """An error without a field; `code` is `[Name]`."""
 
     code: str
     message: str
 
 
 class ServiceError(Exception):
-    """Base of everything that a caller may be told."""
+    """Base class of the errors that are sent to callers."""
 
     status = 500
 
@@ -50,7 +49,7 @@ class ServiceError(Exception):
 
 
 class Invalid(ServiceError):
-    """The request is well-formed but not acceptable; carries every error found, not just the first."""
+    """The request is invalid: 400 with every error that was found."""
 
     status = 400
 
@@ -65,17 +64,17 @@ class Invalid(ServiceError):
 
     @classmethod
     def field(cls, kind: str, path: str, message: str) -> Invalid:
-        """One field error."""
+        """Return the error of one field."""
         return cls([FieldError.of(kind, path, message)])
 
     @classmethod
     def whole(cls, code: str, message: str) -> Invalid:
-        """One general error."""
+        """Return one error without a field."""
         return cls(general=[GeneralError(code, message)])
 
 
 class NotLicensed(Invalid):
-    """A feature that the operator switched off: 400 with `[NotLicensed]`, at OAuth endpoints `not_licensed`."""
+    """The feature is disabled: 400 with `[NotLicensed]`, at OAuth endpoints `not_licensed`."""
 
     def __init__(self, message: str) -> None:
         super().__init__(general=[GeneralError("[NotLicensed]", message)])
@@ -83,7 +82,7 @@ class NotLicensed(Invalid):
 
 
 class LoginPrevented(Invalid):
-    """A lambda refused a login that lacks nothing else; the errors are the lambda's, which `lambda_id` names."""
+    """A lambda rejected an otherwise valid login; `lambda_id` is the lambda that returned the errors."""
 
     def __init__(self, lambda_id: str, fields: Iterable[FieldError], general: Iterable[GeneralError]) -> None:
         super().__init__(fields, general)
@@ -91,30 +90,30 @@ class LoginPrevented(Invalid):
 
     @property
     def messages(self) -> list[str]:
-        """What the lambda says to whoever wanted to log in."""
+        """The message of the lambda for the user."""
         return [error.message for error in self.general] + [error.message for error in self.fields]
 
 
 class Unauthorized(ServiceError):
-    """No credentials, wrong ones, or not enough authority: 401 with an empty body."""
+    """Missing, invalid or insufficient credentials: 401 with an empty body."""
 
     status = 401
 
 
 class Forbidden(ServiceError):
-    """A feature that an administrator switched off, or a blocked origin: 403 with an empty body."""
+    """A feature that an administrator disabled, or a blocked origin: 403 with an empty body."""
 
     status = 403
 
 
 class NotFound(ServiceError):
-    """The object does not exist, or not for this caller: 404 with an empty body."""
+    """The object does not exist, or is not visible to the caller: 404 with an empty body."""
 
     status = 404
 
 
 class MethodNotAllowed(ServiceError):
-    """The path exists but not with this method: 405 with an empty body."""
+    """The path does not support the method: 405 with an empty body."""
 
     status = 405
 
@@ -126,55 +125,55 @@ class AlreadyLinked(ServiceError):
 
 
 class TooLarge(ServiceError):
-    """The body is larger than this endpoint reads: 413 with an Errors body."""
+    """The body exceeds the limit of the endpoint: 413 with an Errors body."""
 
     status = 413
 
 
 class WrongCode(ServiceError):
-    """The code of a second factor is wrong, or was used before: 421 with an empty body."""
+    """The code of a second factor is incorrect or was used before: 421 with an empty body."""
 
     status = 421
 
 
 class Unaddressable(ServiceError):
-    """A message was to go to a user who has no address: 422 with an empty body."""
+    """The user has no address for the message: 422 with an empty body."""
 
     status = 422
 
 
 class Unavailable(ServiceError):
-    """The service, or a store it stands on, cannot answer now: 503 with an Errors body."""
+    """The service or one of its stores is unavailable: 503 with an Errors body."""
 
     status = 503
 
 
 class WebhookTransactionFailed(ServiceError):
-    """A transactional webhook vetoed the change, which was not made: 504 with an Errors body."""
+    """Too few transactional webhooks approved the change, which was not made: 504 with an Errors body."""
 
     status = 504
 
 
 class LoopDetected(ServiceError):
-    """A delivery of events has come back to where it began, or through very many services: 508 with an Errors body."""
+    """The request belongs to a loop of webhook deliveries: 508 with an Errors body."""
 
     status = 508
 
 
 class LambdaFailed(ServiceError):
-    """A lambda threw, took too much, or left nonsense behind: 512 with an Errors body, and a row in the event log."""
+    """A lambda threw, exceeded a limit, or returned an invalid result: 512 with an Errors body, and an event log."""
 
     status = 512
 
 
 class NotImported(ServiceError):
-    """A value that has to be unique is taken, in a call that did not ask to be told which: nothing was done."""
+    """A unique value is taken, in a call whose response does not state which: nothing was changed."""
 
     status = 500
 
 
 class Duplicate(Exception):
-    """A unique index refused a write; `index` names it. Operations turn it into an `Invalid`."""
+    """A unique index rejected a write; operations turn it into `Invalid`."""
 
     def __init__(self, index: str) -> None:
         super().__init__(index)
@@ -182,14 +181,14 @@ class Duplicate(Exception):
 
 
 class Conflict(Exception):
-    """The document changed between being read and being replaced; read it again and retry."""
+    """The document changed between its read and its replacement; read it again and retry."""
 
 
 class OAuth2Error(ServiceError):
     """An error of the OAuth endpoints (RFC 6749 sections 4.1.2.1 and 5.2).
 
-    `reason` is the error_reason of the API, or None where it has none; `extra` are further members
-    of the JSON, such as change_password_id.
+    `reason` is the `error_reason` of the API, if any; `extra` are further members of the JSON, such as
+    `change_password_id`.
     """
 
     status = 400
@@ -216,19 +215,19 @@ class InvalidClient(OAuth2Error):
 
 
 class InvalidGrant(OAuth2Error):
-    """The code, refresh token or credentials are unknown, expired, spent or another client's."""
+    """The code, refresh token or credentials are unknown, expired, used or another client's."""
 
     error = "invalid_grant"
 
 
 class ChangePasswordRequired(OAuth2Error):
-    """The password is right, and has to be changed before it gives tokens."""
+    """The password is correct, but must be changed before tokens are issued."""
 
     error = "change_password_required"
 
 
 class TwoFactorRequired(OAuth2Error):
-    """The password is right, and not enough."""
+    """The password is correct, but a second factor is required."""
 
     error = "two_factor_required"
 
@@ -240,19 +239,19 @@ class UnauthorizedClient(OAuth2Error):
 
 
 class UnsupportedGrantType(OAuth2Error):
-    """No such grant_type here."""
+    """The grant_type is not supported."""
 
     error = "unsupported_grant_type"
 
 
 class UnsupportedResponseType(OAuth2Error):
-    """No such response_type here."""
+    """The response_type is not supported."""
 
     error = "unsupported_response_type"
 
 
 class UnsupportedTokenType(OAuth2Error):
-    """No such kind of token here, or not for this deed (RFC 7009 section 2.2.1)."""
+    """The type of token is not supported, or not for this operation (RFC 7009 section 2.2.1)."""
 
     error = "unsupported_token_type"
 
@@ -264,7 +263,7 @@ class InvalidScope(OAuth2Error):
 
 
 class InvalidTarget(OAuth2Error):
-    """A resource is malformed, or not one that this client may have tokens for (RFC 8707 section 2)."""
+    """A resource is malformed, or the client may not have tokens for it (RFC 8707 section 2)."""
 
     error = "invalid_target"
 
@@ -277,19 +276,19 @@ class InvalidToken(OAuth2Error):
 
 
 class InvalidDpopProof(OAuth2Error):
-    """The DPoP proof is missing, malformed, not about this request, or was used before (RFC 9449 section 5)."""
+    """The DPoP proof is missing, malformed, not for this request, or was used before (RFC 9449 section 5)."""
 
     error = "invalid_dpop_proof"
 
 
 class InvalidDpopProofAtResource(InvalidDpopProof):
-    """As InvalidDpopProof, at a protected resource (RFC 9449 section 7.1)."""
+    """InvalidDpopProof at a protected resource (RFC 9449 section 7.1)."""
 
     status = 401
 
 
 class UseDpopNonce(InvalidDpopProof):
-    """The DPoP proof lacks a fresh nonce of ours: this one will do (RFC 9449 section 8)."""
+    """The DPoP proof lacks a fresh nonce, which the response has (RFC 9449 section 8)."""
 
     error = "use_dpop_nonce"
 
@@ -299,53 +298,53 @@ class UseDpopNonce(InvalidDpopProof):
 
 
 class UseDpopNonceAtResource(UseDpopNonce, InvalidDpopProofAtResource):
-    """As UseDpopNonce, at a protected resource (RFC 9449 section 9)."""
+    """UseDpopNonce at a protected resource (RFC 9449 section 9)."""
 
 
 class AccessDenied(OAuth2Error):
-    """The resource owner said no."""
+    """The resource owner denied the request."""
 
     error = "access_denied"
 
 
 class AuthorizationPending(OAuth2Error):
-    """The user has not decided yet about a device (RFC 8628 section 3.5)."""
+    """The user has not yet approved or denied the device (RFC 8628 section 3.5)."""
 
     error = "authorization_pending"
 
 
 class SlowDown(OAuth2Error):
-    """As AuthorizationPending, and the device asks too often: it has to wait five seconds longer from now on."""
+    """The device polls too often, and must wait five seconds longer between requests (RFC 8628 section 3.5)."""
 
     error = "slow_down"
 
 
 class ExpiredToken(OAuth2Error):
-    """The device code has come to its end (RFC 8628 section 3.5)."""
+    """The device code has expired (RFC 8628 section 3.5)."""
 
     error = "expired_token"
 
 
 class LoginRequired(OAuth2Error):
-    """prompt=none, but the user has to log in (OpenID Connect Core 3.1.2.6)."""
+    """prompt=none, but a login is required (OpenID Connect Core 3.1.2.6)."""
 
     error = "login_required"
 
 
 class ConsentRequired(OAuth2Error):
-    """The user has to be asked first (OpenID Connect Core 3.1.2.6)."""
+    """The consent of the user is required (OpenID Connect Core 3.1.2.6)."""
 
     error = "consent_required"
 
 
 class InteractionRequired(OAuth2Error):
-    """prompt=none, but a page other than login or consent has to be shown (OpenID Connect Core 3.1.2.6)."""
+    """prompt=none, but another page than login or consent is required (OpenID Connect Core 3.1.2.6)."""
 
     error = "interaction_required"
 
 
 class UnmetAuthenticationRequirements(OAuth2Error):
-    """The user cannot authenticate as the request has to have it (Unmet Authentication Requirements 1.0, section 2)."""
+    """The user cannot meet the requirements of the request (Unmet Authentication Requirements 1.0, section 2)."""
 
     error = "unmet_authentication_requirements"
 
@@ -363,15 +362,15 @@ class RequestUriNotSupported(OAuth2Error):
 
 
 class InvalidRequestUri(OAuth2Error):
-    """The `request_uri` names nothing that can be used (OpenID Connect Core 3.1.2.6, RFC 9126 section 4)."""
+    """The `request_uri` is unknown or invalid (OpenID Connect Core 3.1.2.6, RFC 9126 section 4)."""
 
     error = "invalid_request_uri"
 
 
 class InvalidRequestObject(OAuth2Error):
-    """The `request` is not a request of the client (OpenID Connect Core 3.1.2.6, RFC 9101 section 7).
+    """The `request` object is invalid (OpenID Connect Core 3.1.2.6, RFC 9101 section 7).
 
-    `signed` are the parameters in it, where at least the signature is the client's.
+    `signed` are its parameters, if its signature is valid.
     """
 
     error = "invalid_request_object"
@@ -388,17 +387,17 @@ class RegistrationNotSupported(OAuth2Error):
 
 
 class FeatureOff(OAuth2Error):
-    """As NotLicensed, in the words of the OAuth endpoints."""
+    """NotLicensed at the OAuth endpoints."""
 
     error = "not_licensed"
 
 
 class ServerError(OAuth2Error):
-    """Something failed inside; the description says nothing about it."""
+    """An unexpected failure, without details."""
 
     status = 500
     error = "server_error"
 
 
 class StartupError(Exception):
-    """The service cannot start or go on: the message tells an operator what is wrong and what to do."""
+    """The service cannot start or continue; the message states the cause and the remedy for an operator."""

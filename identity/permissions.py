@@ -1,7 +1,7 @@
-"""What an API key may do: the endpoints that can be granted, and whether a key's permissions allow a call.
+"""Permissions of API keys: the endpoints that can be granted, and whether a key may make a call.
 
-An endpoint is the path of a route without its id segments; `/api/api-key` is never grantable, because it is
-governed by `keyManager` alone.
+An endpoint is the path of a route without its ids; `/api/api-key` cannot be granted, because `keyManager` alone governs
+it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _TENANT_SCOPED: Final[Mapping[str, str]] = {
 }
 
 # The permission table calls the webhook rows tenant scoped, the webhook sheet asks for a global key for every one of
-# them. A webhook hears of other tenants' users, so the stricter reading is the safe one.
+# them. A webhook receives events about users of other tenants, so the stricter rule applies.
 _GLOBAL: Final[Mapping[str, str]] = {
     "/api/connector": _ALL,
     "/api/consent/search": _SEARCH,
@@ -141,43 +141,43 @@ _GLOBAL: Final[Mapping[str, str]] = {
     "/api/webhook/search": _SEARCH,
 }
 
-# The permission table keeps tenant-scoped keys from lambdas; the contract, which counts for more, lets them read.
+# The permission table denies lambdas to tenant-scoped keys; the API reference, which takes precedence, allows reads.
 _SHARED: Final = frozenset({"/api/consent", "/api/lambda"})
-"""Objects that all tenants share, though tenant-scoped keys are let in: those read them and no more."""
+"""Objects shared by all tenants, which tenant-scoped keys may only read."""
 
 ENDPOINTS: Final[Mapping[str, frozenset[str]]] = {
     endpoint: frozenset(methods.split()) for endpoint, methods in {**_TENANT_SCOPED, **_GLOBAL}.items()
 }
-"""Every endpoint that a key can be granted, with its methods."""
+"""The endpoints that can be granted, with their methods."""
 
 KEY_MANAGER_ENDPOINT: Final = "/api/api-key"
 
 Granted = Mapping[str, Collection[str]]
-"""`permissions.endpoints` of a key; empty means everything."""
+"""`permissions.endpoints` of a key; an empty one grants everything."""
 
 
 def is_global_only(endpoint: str, method: str) -> bool:
-    """Whether only a key without a tenant may use this method of this endpoint."""
+    """Return whether the method of the endpoint requires a key without a tenant."""
     return endpoint in _GLOBAL or (endpoint in _SHARED and method != "GET")
 
 
 def endpoint_of(path: str) -> str:
-    """The endpoint that a route's path template (`/api/entity/{entityId}/grant`) is checked as."""
+    """Return the endpoint of a route's path template, such as `/api/entity/{entityId}/grant`."""
     return "/" + "/".join(segment for segment in path.split("/") if segment and not segment.startswith("{"))
 
 
 def may_call(granted: Granted, endpoint: str, method: str) -> bool:
-    """Whether a key with these permissions may use this method of this endpoint."""
+    """Return whether a key with these permissions may use the method of the endpoint."""
     return not granted or method in granted.get(endpoint, ())
 
 
 def may_change(granted: Granted, endpoint: str) -> bool:
-    """Whether a key with these permissions may create or change objects at this endpoint."""
+    """Return whether a key with these permissions may create or change objects of the endpoint."""
     return any(may_call(granted, endpoint, method) for method in ("PATCH", "POST", "PUT"))
 
 
 def covers(granted: Granted, wanted: Granted) -> bool:
-    """Whether `granted` is equal or greater authority than `wanted`."""
+    """Return whether the permissions `granted` include those of `wanted`."""
     if not granted:
         return True
     if not wanted:
@@ -186,7 +186,7 @@ def covers(granted: Granted, wanted: Granted) -> bool:
 
 
 def unknown_entries(wanted: Granted) -> list[str]:
-    """The endpoints and methods of `wanted` that do not exist, as readable texts."""
+    """Return the endpoints and methods of `wanted` that do not exist, as readable texts."""
     unknown = [endpoint for endpoint in wanted if endpoint not in ENDPOINTS]
     for endpoint, methods in wanted.items():
         unknown += [f"{method} {endpoint}" for method in methods if method not in ENDPOINTS.get(endpoint, METHODS)]

@@ -1,18 +1,18 @@
-"""The files of schemas/, compiled: what a JSON body must look like, and what it looks like when shown.
+"""The compiled files of schemas/: validation of JSON bodies, and filtering of responses.
 
-Beside JSON Schema 2020-12 the files use these annotations of ours, on a property:
+Beyond JSON Schema 2020-12 the files use annotations of our own on properties:
 
     x-text          "verbatim": not trimmed; "lower": trimmed and lower-cased (default: trimmed)
     x-blank-is-null true: a blank text counts as absent
     x-shown-unless  the value with which the member is left out of responses
     x-errors        keyword -> kind of the error code, where the default of `_KINDS` does not fit
-    x-errors-here   kind: every error inside this property is reported at it, once, with this kind
+    x-errors-here   kind: every error inside this property is reported for it, once, with this kind
     x-zero-is-null  true: the number 0 counts as absent
-    x-from-text     name: a text stands for an object with this one member
-    x-single-item   true: a value that is not an array stands for an array of it
+    x-from-text     name: a text is read as an object with this one member
+    x-single-item   true: a value that is not an array is read as an array of it
 
-`readOnly` members are ignored on the way in, `writeOnly` ones left out on the way out. An object whose
-schema lists `properties` and says nothing of `additionalProperties` forgets unknown members.
+`readOnly` members are ignored in requests, `writeOnly` ones left out of responses. Unknown members of an object are
+dropped if its schema lists `properties` and has no `additionalProperties`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _KINDS = {
 }
 _FORMAT_KINDS = {"uuid": "couldNotConvert", "date": "couldNotConvert", "email": "notEmail"}
 
-# A body of a megabyte can hold a million wrong items: nobody reads that many errors, and each costs time.
+# A body of a megabyte can hold a million invalid items, and each error costs time.
 _MAXIMUM_ERRORS = 100
 
 _formats = jsonschema.FormatChecker(formats=())
@@ -73,7 +73,7 @@ def _is_uuid(value: object) -> bool:
 
 
 def is_email(text: str) -> bool:
-    """Whether a text may be an email address."""
+    """Return whether a text may be an email address."""
     return re.fullmatch(r"[^\s@\x00-\x1f\"<>]{1,64}@[^\s@\x00-\x1f\"<>]{1,190}", text) is not None
 
 
@@ -113,7 +113,7 @@ class Shape:
         self._validator = _Validator(_compiled(schema), format_checker=_formats)
 
     def read(self, document: Any) -> Any:
-        """The document as it is meant: tidied, defaults filled in, checked.
+        """Return the document, normalized, with defaults, validated.
 
         Raises Invalid with every field error of the document.
         """
@@ -123,12 +123,12 @@ class Shape:
         return tidy
 
     def examine(self, document: Any) -> tuple[Any, list[FieldError]]:
-        """As `read`, with the field errors as a value, for callers who look further when there are some."""
+        """Return the document as `read` does, together with its field errors."""
         tidy = fill(self.schema, _tidied(self.schema, document))
         return tidy, list(itertools.islice(self.errors(tidy), _MAXIMUM_ERRORS))
 
     def errors(self, document: Any) -> Iterator[FieldError]:
-        """Every field error of a tidied document, each path and kind once."""
+        """Yield every field error of a normalized document, each path and kind once."""
         seen = set()
         for error in itertools.islice(self._validator.iter_errors(document), 10 * _MAXIMUM_ERRORS):
             for field_error in _field_errors(self.schema, error):
@@ -138,36 +138,36 @@ class Shape:
                     yield field_error
 
     def show(self, document: Any) -> Any:
-        """The document as a caller may see it: no write-only members, no nulls, nothing undeclared."""
+        """Return the document for a response: without write-only members, nulls and undeclared members."""
         return _shown(self.schema, document)
 
     def is_valid(self, document: Any) -> bool:
-        """Whether the document fits as it stands."""
+        """Return whether the document is valid as it is."""
         return bool(self._validator.is_valid(document))
 
 
 class Schemas:
-    """All files of schemas/, each compiled when first asked for and kept."""
+    """The files of schemas/, each compiled on first use."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._folder = folder
         self._shapes: dict[str, Shape] = {}
 
     def __getitem__(self, name: str) -> Shape:
-        """The shape of a file, named relative to schemas/, such as `api/webhook.json`."""
+        """Return the compiled schema of a file, by its name in schemas/, such as `api/webhook.json`."""
         if name not in self._shapes:
             self._shapes[name] = Shape(load(name, self._folder))
         return self._shapes[name]
 
     def compile_all(self) -> None:
-        """Compile what requests are judged by now, so that none of them pays for it."""
+        """Compile the schemas of requests in advance."""
         for file in sorted(self._folder.glob("*/*.json")):
             if file.parent.name in {"api", "oauth2"} and not file.name.endswith(".response.json"):
                 self[file.relative_to(self._folder).as_posix()]
 
 
 def load(name: str, folder: Path = FOLDER) -> dict[str, Any]:
-    """The schema in a file, with every `$ref` to another file (or `#/$defs/...`) put in place."""
+    """Return the schema of a file, with every `$ref` to another file (or `#/$defs/...`) resolved."""
     schema = json.loads((folder / name).read_text())
     inlined: dict[str, Any] = _inlined(schema, schema, folder)
     return inlined
@@ -190,7 +190,7 @@ def _inlined(node: Any, root: Any, folder: Path) -> Any:
 
 
 def fill(node: _Node, value: Any) -> Any:
-    """Put in the defaults of the schema where members are absent."""
+    """Set the defaults of absent members."""
     if isinstance(value, dict):
         for name, child in node.get("properties", {}).items():
             if name not in value and "default" in child:
@@ -230,7 +230,7 @@ def _tidied(node: _Node, value: Any) -> Any:
 
 
 def _unique(items: list[Any]) -> list[Any]:
-    """The items without repetitions, told apart as JSON tells them apart: `1`, `true` and `"1"` differ."""
+    """Return the items without duplicates, compared as JSON: `1`, `true` and `"1"` differ."""
     first: dict[str, Any] = {}
     for item in items:
         first.setdefault(json.dumps(item, sort_keys=True), item)
@@ -278,7 +278,7 @@ def _is_shown(node: _Node, name: str, value: Any) -> bool:
 
 
 def _compiled(node: Any) -> Any:
-    """The schema for the validator: lists have lost their repetitions already, and a second look is quadratic."""
+    """Return the schema for the validator, without `uniqueItems`: duplicates are removed, its check is quadratic."""
     if isinstance(node, dict):
         return {key: _compiled(value) for key, value in node.items() if key != "uniqueItems"}
     return [_compiled(item) for item in node] if isinstance(node, list) else node
@@ -314,7 +314,7 @@ def _message_here(error: jsonschema.ValidationError, steps: _Steps) -> str:
 
 
 def _unknown_name(error: jsonschema.ValidationError, steps: _Steps) -> str:
-    """The message for a member whose name is none of those that the schema lists."""
+    """Return the message for a member whose name is not among those of the schema."""
     name, known = str(error.instance)[:100], [str(one) for one in _names(error)]
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
     hint = f" Did you mean [{near[0]}]?" if near else ""
@@ -383,7 +383,7 @@ def _field_error(kind: str, steps: _Steps, message: str) -> FieldError:
 
 
 def dotted(steps: Iterable[str | int]) -> str:
-    """The path of a field as the Errors JSON writes it: `user.twoFactor.methods[0].secret`."""
+    """Return the path of a field as in the Errors JSON: `user.twoFactor.methods[0].secret`."""
     path = ""
     for step in steps:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step

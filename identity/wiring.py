@@ -1,4 +1,4 @@
-"""What the composition root wires: collaborators, workers, and what is closed at the end. Only app.py imports it."""
+"""Wiring of the composition root: dependencies, workers, and what is closed at the end. Only app.py imports it."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ _USER_AGENT = f"identity/{__version__}"
 
 
 class Worker(Protocol):
-    """A loop beside the requests."""
+    """A background loop."""
 
     async def start(self) -> None:
-        """Begin."""
+        """Start the loop."""
 
     async def stop(self) -> None:
-        """End, and hand back what is held."""
+        """Stop the loop and release its leases."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """What a service runs and closes beside its Services; `closers` in the order of opening."""
+    """The parts of a service that operations do not use; `closers` are in the order of opening."""
 
     registry: prometheus_client.CollectorRegistry
     in_flight: InFlight
@@ -80,7 +80,7 @@ class Parts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Delivery:
-    """What brings events to webhooks, mails to readers, logouts to applications: the bus, and the workers' parts."""
+    """The parts that deliver events, mails, text messages and logout notices: the bus, and those of the workers."""
 
     http: HttpClient
     deliverer: Deliverer
@@ -102,7 +102,7 @@ def wired(
     instance_id: str,
     tenant_id: TenantId,
 ) -> tuple[Services, Parts]:
-    """Give everything what it needs; nothing listens or works yet."""
+    """Create the dependencies and workers; nothing listens or runs yet."""
     ring = _ring(stores)
     registry = prometheus_client.CollectorRegistry()
     tracer = tracing.create_tracer(config.tracing, registry, __version__, instance_id)
@@ -143,12 +143,12 @@ def wired(
 
 
 def own_call(clock: Clock, base_url: str = "") -> Call:
-    """What the service does by itself, in no tenant."""
+    """Return a call of the service itself, without a tenant."""
     return Call(None, AnonymousCaller(), clock.now(), Origin("127.0.0.1", "", new_id(), base_url))
 
 
 def schedule(config: Config) -> RetrySchedule:
-    """When an event is delivered again."""
+    """Return the schedule of delivery retries."""
     return RetrySchedule(config.webhooks.schedule, config.webhooks.jitter, config.webhooks.is_published)
 
 
@@ -171,7 +171,7 @@ def _parts(
         services.background_work.finish,
     )
     workers = _workers(services, stores, delivery, registry, role)
-    # Who stops last sees the spans of the others.
+    # The tracer is stopped last, to export the spans of the others.
     return Parts(registry, InFlight(), (services.tracer, *workers), closers)
 
 
@@ -222,7 +222,7 @@ def _federation(config: Config) -> FederationClient:
         _client_for(config, settings),
         connect_timeout_ms=settings.connect_timeout,
         read_timeout_ms=settings.read_timeout,
-        # Four providers that hang leave room for the others.
+        # Even four unresponsive providers leave connections for the others.
         max_per_host=max(1, settings.max_concurrency // 5),
     )
 
@@ -237,7 +237,7 @@ def _client_keys(config: Config) -> ClientKeys:
 
 
 def _client_for(config: Config, settings: IdentityProviders | ClientKeysSettings) -> HttpClient:
-    """An HTTP client of its own for one purpose, with its own networks and its own room."""
+    """Return a separate HTTP client, with its own networks and its own limit of connections."""
     return HttpClient(
         allowed_networks=settings.allowed_networks,
         max_connections=settings.max_concurrency,
@@ -250,7 +250,7 @@ def _client_for(config: Config, settings: IdentityProviders | ClientKeysSettings
 def _workers(
     services: Services, stores: Stores, delivery: _Delivery, registry: prometheus_client.CollectorRegistry, role: str
 ) -> tuple[Worker, ...]:
-    """The loops of this process: every one hears of changes, those that are not only for the web do the rest."""
+    """Return the workers of this process: all processes listen for changes, those of the role web do no more."""
     changes = ChangeListener(stores.database, stores.cached, stores.freshness)
     listeners = (
         changes,

@@ -69,8 +69,10 @@ async def _commit(
     """Commit a new application that claims its client id, or a changed one with the rotation of its keys."""
     assert application is not None, "applications are deleted by `delete`"
     if stored is None:
+        # After the checks, which acquire locks before the first read of the transaction.
+        *checks, insert = writes
         claim = functools.partial(client_ids.claim_for_application, services, application)
-        await services.database.execute([claim, *writes])
+        await services.database.execute([*checks, claim, insert])
         return
     tenant_id = TenantId(application["tenantId"])
     tenant = await services.tenants.get(None, tenant_id)

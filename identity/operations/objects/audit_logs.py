@@ -1,7 +1,7 @@
-"""The audit log: who changed what, written by callers, and by the service itself where `audit.api_writes` is on.
+"""The audit log: rows of callers, and of the service itself if `audit.api_writes` is on.
 
-Secrets are masked before a row is stored. Old and new value may be any JSON; they are stored as its text, in which
-they can be searched.
+Secrets are masked before a row is stored. Old and new values may be any JSON; they are stored as JSON text, which can
+be searched.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VALUES = ("newValue", "oldValue")
 
 
 async def create(services: Services, call: Call, body: Document) -> Document:
-    """Add a row, and announce it. Raises Invalid."""
+    """Create a row and notify webhooks. Raises Invalid."""
     given, errors = services.schemas[RESOURCE.schema].examine(body)
     wanted = given.get("auditLog")
     tenant_id, more = await _tenant(services, call, wanted if isinstance(wanted, dict) else {}, errors)
@@ -37,7 +37,7 @@ async def create(services: Services, call: Call, body: Document) -> Document:
 
 
 async def add(services: Services, call: Call, wanted: Document, tenant_id: TenantId | None) -> Document:
-    """Write a row of a tenant, or of the instance, and answer it as it is shown."""
+    """Store a row of a tenant, or of the instance, and return it as the API shows it."""
     row: Document = {
         **masked(wanted),
         "id": await services.audit_logs.next_id(),
@@ -56,19 +56,19 @@ async def add(services: Services, call: Call, wanted: Document, tenant_id: Tenan
 
 
 async def retrieve(services: Services, call: Call, row_id: int) -> Document:
-    """One row that the caller's tenant may see. Raises NotFound."""
+    """Return a row that the caller's tenant may see. Raises NotFound."""
     row = await services.audit_logs.find(call.tenant_id, row_id)
     if row is None:
         raise NotFound
-    return opened(row)
+    return with_json_values(row)
 
 
 async def search(services: Services, call: Call, request: Mapping[str, Any], prefix: str) -> tuple[int, list[Document]]:
-    """How many rows match, and one page of them. Raises Invalid."""
+    """Return how many rows match, and one page of them. Raises Invalid."""
     total, rows = await services.audit_logs.search(
         call.tenant_id, searches.read(RESOURCE.search_rules, request, prefix)
     )
-    return total, [opened(row) for row in rows]
+    return total, [with_json_values(row) for row in rows]
 
 
 RESOURCE = Resource(
@@ -97,7 +97,7 @@ RESOURCE = Resource(
     ),
     search=search,
 )
-"""What the API can ask of the audit log."""
+"""The audit log in the API."""
 
 
 EXPORT = csv_exports.Kind(
@@ -106,28 +106,28 @@ EXPORT = csv_exports.Kind(
     frozenset({"insertInstant"}),
     RESOURCE.search_rules,
 )
-"""The audit log as a file."""
+"""The export of the audit log."""
 
 
 async def export(services: Services, call: Call, wanted: Export) -> IO[bytes]:
-    """The zip of every row that matches and that the caller's tenant may see. Whoever takes it closes it."""
+    """Return a zip file with every matching row that the caller's tenant may see. The caller closes it."""
     return await csv_exports.export(wanted, services.audit_logs.iterate(call.tenant_id, wanted.query))
 
 
 def as_text(value: Any) -> str:
-    """A value as JSON text."""
+    """Return a value as JSON text."""
     return orjson.dumps(value).decode()
 
 
-def opened(row: Document) -> Document:
-    """A stored row with its values as JSON."""
+def with_json_values(row: Document) -> Document:
+    """Return a stored row with its values as JSON."""
     return {**row, **{name: orjson.loads(row[name]) for name in _VALUES if name in row}}
 
 
 async def _tenant(
     services: Services, call: Call, wanted: Mapping[str, Any], errors: list[FieldError]
 ) -> tuple[TenantId | None, list[FieldError]]:
-    """The tenant of a new row: the one the row names, which must be the caller's own if that is in one."""
+    """Return the tenant of a new row: the one that it names, which must be the caller's own if the caller has one."""
     path = "auditLog.tenantId"
     named = wanted.get("tenantId")
     if named is None or any(error.path == path for error in errors):

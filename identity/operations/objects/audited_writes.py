@@ -1,7 +1,7 @@
 """`audit.api_writes`: a row of the audit log for every management call that changed something.
 
-Who (description or id of the API key), when, what was called and from where; never what was sent, which may hold
-secrets and is nobody's business for as long as an audit log is kept.
+The row has the caller (description or id of the API key), the time, the endpoint and the address; never the request
+body, which may hold secrets and personal data.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _log = structlog.get_logger(__name__)
 
 _READING = ("/export", "/preview", "/search")
 _NO_CHANGE = frozenset({"/api/system/audit-log", "/api/two-factor/status"})
-"""A row of the audit log tells of itself; the other looks something up, though it is a POST."""
+"""Endpoints that are not audited: the audit log itself, and a POST that changes nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ApiWrite:
-    """A call that was answered; `flags` are its query parameters that are true or false."""
+    """A handled call; `flags` are its boolean query parameters."""
 
     method: str
     endpoint: str
@@ -35,14 +35,14 @@ class ApiWrite:
 
 
 async def record(services: Services, call: Call, caller: ApiKeyCaller, write: ApiWrite) -> None:
-    """Write the row. Never raises: the change has been made, and its caller shall hear of that."""
+    """Write the row. Never raises, because the change was committed already."""
     if write.endpoint in _NO_CHANGE or write.endpoint.endswith(_READING):
         return
     try:
-        # What belongs to the instance is not for the eyes of the tenant that the caller happens to work in.
+        # A change of an instance-wide object is not shown to the tenant of the call.
         tenant_id = None if permissions.is_global_only(write.endpoint, write.method) else call.tenant_id
         await audit_logs.add(services, call, _row(call, caller, write), tenant_id)
-    except Exception as error:  # noqa: BLE001 (whatever it is: see above)
+    except Exception as error:  # noqa: BLE001 (the change was committed already)
         _log.error("a change is missing from the audit log", error=type(error).__name__, method=write.method,
                    path=write.path, api_key_id=caller.api_key["id"])  # fmt: skip
 

@@ -28,15 +28,15 @@ _IN_MEMORY_BYTES = 1_048_576
 _FLUSH_CHARACTERS = 262_144
 
 _STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a spreadsheet may take for a formula, full-width forms included."""
+"""The first characters of what spreadsheets treat as a formula, including full-width forms."""
 
 _MARK = "'"
-"""What such a cell begins with; so does one that began with it anyway, and programs take one away from each."""
+"""The prefix that quotes such a cell, and one that starts with it, so that programs can always remove one prefix."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """What can be exported: the name of the file, its columns, which of them hold instants, and how it is searched."""
+    """A kind of export: the name of the file, its columns, those that hold instants, and the search rules."""
 
     file_name: str
     columns: Sequence[str]
@@ -46,7 +46,7 @@ class Kind:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Export:
-    """What is to be exported, and how instants are written."""
+    """A requested export, with the format of instants."""
 
     kind: Kind
     query: SearchQuery
@@ -54,7 +54,7 @@ class Export:
 
 
 def read(kind: Kind, request: Mapping[str, Any], given: Mapping[str, Any], prefix: str, default_zone: str) -> Export:
-    """The export that `given` criteria and the rest of the request ask for. Raises Invalid with all errors."""
+    """Return the export that a request with the given criteria asks for. Raises Invalid with all errors."""
     errors: list[FieldError] = []
     write = _pattern(request.get("dateTimeSecondsFormat") or _DATE_PATTERN, errors)
     zone = _zone(request.get("zoneId") or default_zone, errors)
@@ -68,9 +68,9 @@ def read(kind: Kind, request: Mapping[str, Any], given: Mapping[str, Any], prefi
 
 
 async def export(wanted: Export, rows: AsyncIterator[Document]) -> IO[bytes]:
-    """A temporary file with the zip of all rows.
+    """Return a temporary file with the zip of all rows; the caller closes it.
 
-    It grows on disk rather than in memory, and is whole before a byte of it goes out. Whoever takes it closes it.
+    The file grows on disk rather than in memory, and is complete before the first byte is sent.
     """
     file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 (handed to the caller)
     try:
@@ -116,7 +116,7 @@ def _cell(name: str, row: Document, wanted: Export) -> str:
 
 
 def _harmless(text: str) -> str:
-    """The text, quoted where opening the file would run it as a formula (CSV injection)."""
+    """Return the text, quoted if a spreadsheet would run it as a formula (CSV injection)."""
     return f"{_MARK}{text}" if text.lstrip(" ").startswith((*_STARTS_A_FORMULA, _MARK)) else text
 
 

@@ -1,7 +1,6 @@
-"""The event log: what an administrator should hear of that no caller can be told.
+"""The event log: failures and debug output for administrators, such as of lambdas, mail servers and webhooks.
 
-A failed lambda, a mail server that refuses, a webhook that does not answer. Each row is announced as
-`event-log.create`.
+Each new row emits `event-log.create`.
 """
 
 from __future__ import annotations
@@ -27,35 +26,32 @@ _log = structlog.get_logger(__name__)
 Kind = Literal["Debug", "Error", "Information"]
 
 _LONGEST = 65_536
-"""A lambda can print without end, and the row goes to webhooks as one event."""
+"""The maximum length of a message: a lambda can print any amount, and the row is sent to webhooks as one event."""
 
 
 async def record(services: Services, call: Call, kind: Kind, message: str) -> None:
-    """Write a row, and announce it. Never raises: what is recorded here went wrong already, or succeeded."""
+    """Create a row and notify webhooks. Never raises: the recorded operation has succeeded or failed already."""
     try:
-        # Scripts can print what UTF-8 has no bytes for, half a pair of surrogates for one.
+        # Scripts can print lone surrogates, which UTF-8 cannot encode.
         await _add(services, call, kind, message[:_LONGEST].encode(errors="replace").decode())
-    except Exception as error:  # noqa: BLE001 (whatever it is: the deed that tells of itself must not fail by it)
+    except Exception as error:  # noqa: BLE001 (logging must not fail the operation)
         _log.warning("event log not written", type=kind, text=message[:500], error=type(error).__name__)
 
 
 async def debug(
     services: Services, call: Call, tenant_id: TenantId, subject: str, message: str, kind: Kind = "Debug"
 ) -> None:
-    """Write a row of what callers can bring about as often as they like: no more than somebody can read.
-
-    `subject` names what shares the bound of 60 rows a minute.
-    """
+    """Create a row about something that callers can repeat at will; at most 60 rows per minute and `subject`."""
     try:
-        is_too_much = await services.rate_limits.consume(tenant_id, [Limit("event log", subject, 60, 60)])
+        is_limited = await services.rate_limits.consume(tenant_id, [Limit("event log", subject, 60, 60)])
     except OUTAGES:
         return
-    if not is_too_much:
+    if not is_limited:
         await record(services, call, kind, message)
 
 
 async def retrieve(services: Services, row_id: int) -> Document:
-    """One row. Raises NotFound."""
+    """Return a row. Raises NotFound."""
     row = await services.event_logs.find(None, row_id)
     if row is None:
         raise NotFound
@@ -65,7 +61,7 @@ async def retrieve(services: Services, row_id: int) -> Document:
 async def search(
     services: Services, _call: Call, request: Mapping[str, Any], prefix: str
 ) -> tuple[int, list[Document]]:
-    """How many rows match, and one page of them. Raises Invalid."""
+    """Return how many rows match, and one page of them. Raises Invalid."""
     query = searches.read(RESOURCE.search_rules, request, prefix)
     if request.get("type") and request.get("type") not in get_args(Kind):
         message = f"The [{prefix}type] must be one of {', '.join(get_args(Kind))}."
@@ -91,7 +87,7 @@ RESOURCE = Resource(
     ),
     search=search,
 )
-"""Read only: what the API can ask of the event log."""
+"""The event log in the API, which is read-only."""
 
 
 async def _add(services: Services, call: Call, kind: Kind, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The features of `license.features`: refuse what belongs to one that the operator switched off."""
+"""The features of `license.features`: refuse calls and settings of disabled features."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from identity.services import Services
 
 
 def require(services: Services, feature: str | None) -> None:
-    """Raise NotLicensed when the feature is switched off; None is no feature, and always on."""
+    """Raise NotLicensed if the feature is disabled; None is always enabled."""
     if feature in off(services, [feature]):
         raise NotLicensed(f"The feature {feature} is switched off.")
 
 
 def off(services: Services, features: Iterable[str | None]) -> frozenset[str]:
-    """Those of the features that are switched off, by themselves or with the feature that contains them."""
+    """Return the features that are disabled, by themselves or with the feature that contains them."""
     return frozenset(feature for feature in features if feature and not is_on(services, feature))
 
 
 def is_on(services: Services, feature: str) -> bool:
-    """Whether the feature is on."""
+    """Return whether the feature is enabled."""
     names = {feature, feature_settings.PARENTS.get(feature, feature)}
     return all(services.config.license.has(name) for name in names)
 
 
 def problems(services: Services, resource: str, document: Document, stored: Document | None) -> list[GeneralError]:
-    """An error for each switched-off feature whose settings the object begins to use.
+    """Return an error for each disabled feature whose settings the object starts to use.
 
-    Settings that stand in the stored object may stay, so that the rest of it can be changed.
+    Settings of the stored object may stay, so that the rest of it can be changed.
     """
     if services.config.license.features is None:
         return []
@@ -49,7 +49,7 @@ def _refusal(resource: str, feature: str, paths: Iterable[str]) -> tuple[General
 
 
 def event_problems(services: Services, names: Iterable[str]) -> list[GeneralError]:
-    """An error that names the events whose feature is switched off."""
+    """Return an error with the events whose feature is disabled."""
     wanted = [EVENTS[name] for name in names if name in EVENTS]
     missing = off(services, (event.feature for event in wanted))
     refused = ", ".join(sorted(event.name for event in wanted if event.feature in missing))
@@ -59,12 +59,12 @@ def event_problems(services: Services, names: Iterable[str]) -> list[GeneralErro
 def require_request(
     services: Services, application: Document, scopes: Iterable[str], *, binds_key: bool = False
 ) -> None:
-    """Raise NotLicensed for an authorization request that uses a switched-off feature."""
+    """Raise NotLicensed for an authorization request that uses a disabled feature."""
     for feature in feature_settings.of_request(application, frozenset(scopes), binds_key=binds_key):
         require(services, feature)
 
 
 def require_provider(services: Services, provider: Document) -> None:
-    """Raise NotLicensed for a login through a type of identity provider whose feature is switched off."""
+    """Raise NotLicensed for a login through a type of identity provider whose feature is disabled."""
     if provider["type"] in feature_settings.ADVANCED_PROVIDERS:
         require(services, feature_settings.ADVANCED_IDENTITY_PROVIDERS)

@@ -1,4 +1,4 @@
-"""Assignment of keys: each key serves one purpose, and a key generated for a tenant serves that tenant alone."""
+"""The keys of a tenant: those that it and its applications sign and verify with."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from identity.tokens.signing_keys import CLIENT_SECRET_KEYS
 
 
 async def signing_keys_of(services: Services, tenant: Document) -> set[str]:
-    """The ids of the keys that the tenant and its applications sign with."""
+    """Return the ids of the keys that the tenant and its applications sign with."""
     configurations = await _jwt_configurations(services, tenant)
     return {settings[name] for settings in configurations for name in KEY_MEMBERS if name in settings}
 
 
 async def assigned_to(services: Services, tenant: Document) -> set[str]:
-    """The ids of the keys that the tenant and its applications sign and verify with."""
+    """Return the ids of the keys that the tenant and its applications sign and verify with."""
     return {key_id for settings in await _jwt_configurations(services, tenant) for key_id in named_by(settings)}
 
 
 def named_by(jwt_configuration: Document) -> set[str]:
-    """The ids of the keys that a jwtConfiguration names."""
+    """Return the ids of the keys of a jwtConfiguration."""
     signing = {jwt_configuration[name] for name in KEY_MEMBERS if name in jwt_configuration}
     return signing.union(*(jwt_configuration.get(name, ()) for name in VERIFICATION_MEMBERS.values()))
 
@@ -33,7 +33,7 @@ async def _jwt_configurations(services: Services, tenant: Document) -> list[Docu
 
 
 async def not_assigned(services: Services, call: Call, wanted: set[str], stored: set[str]) -> set[str]:
-    """The ids of the wanted keys that a tenant-scoped caller may not name: a caller without a tenant may name any."""
+    """Return the ids of the new keys that the caller may not reference; a caller without a tenant may reference any."""
     tenant_id = call.caller.tenant_id
     fresh = wanted - stored - CLIENT_SECRET_KEYS.keys()
     if tenant_id is None or not fresh:

@@ -1,7 +1,7 @@
-"""What tenants and applications say of keys: whether a key can do what it is wanted for, and what a change of it means.
+"""Key references of tenants, applications and entity types: their validation, and the rotation of signing keys.
 
-A change of signing keys is answered when it is in force: first every process hears of it, then the new key signs
-(docs/decisions/0021).
+A request that changes signing keys returns when the change is in force: every process publishes the new key before it
+signs (docs/decisions/0021).
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class Rotation:
 
 
 def default_signing_key_id(instance_id: str) -> str:
-    """The id of the key that an instance starts with: the same in every process that makes it."""
+    """Return the id of the default signing key, the same in every process of an instance."""
     return str(uuid.uuid5(uuid.UUID(instance_id), DEFAULT_KEY_NAME))
 
 
 async def problems(
     services: Services, call: Call, jwt_configuration: Document, stored: Document | None, path: str
 ) -> list[FieldError]:
-    """A field error for each key of a jwtConfiguration that does not exist, cannot sign, or may not be named.
+    """Return a field error for each key of a jwtConfiguration that is missing, cannot sign, or may not be referenced.
 
-    A tenant-scoped caller may name the keys that are assigned to its tenant already, those of `stored` and no others.
+    A tenant-scoped caller may reference the keys that are assigned to its tenant, and those of `stored`.
     """
     before = set() if stored is None else key_assignments.named_by(stored["jwtConfiguration"])
     foreign = await key_assignments.not_assigned(services, call, key_assignments.named_by(jwt_configuration), before)
@@ -67,7 +67,7 @@ async def problems(
 
 
 async def strict_problems(services: Services, application: Document) -> list[FieldError]:
-    """An error for an application with the profile strict whose ID tokens another kind of key would sign."""
+    """Return an error for an application with the profile strict whose ID token key has an unfit algorithm."""
     tenant = await services.tenants.find_cached(None, application["tenantId"])
     if tenant is None or not security_profiles.is_strict(application):
         return []
@@ -76,7 +76,7 @@ async def strict_problems(services: Services, application: Document) -> list[Fie
 
 
 async def strict_tenant_problems(services: Services, document: Document, stored: Document | None) -> list[FieldError]:
-    """An error for a tenant whose new ID token key is unfit for applications with the profile strict that use it."""
+    """Return an error for a tenant whose new ID token key is unfit for its applications with the profile strict."""
     key_id = document["jwtConfiguration"].get("idTokenKeyId")
     if stored is None or key_id == stored["jwtConfiguration"].get("idTokenKeyId"):
         return []
@@ -100,19 +100,19 @@ def _assignment_problems(jwt_configuration: Document, foreign: set[str], path: s
 
 
 async def can_sign(services: Services, key_id: str) -> bool:
-    """Whether the key exists and holds a secret or a private half to sign with."""
+    """Return whether the key exists and has a secret or a private key."""
     key = await services.keys.find_cached(None, key_id)
     return key is not None and key["algorithm"] in TYPES and ("secret" in key or "privateKey" in key)
 
 
 async def can_verify(services: Services, key_id: str) -> bool:
-    """Whether the key exists and holds a secret or a public half."""
+    """Return whether the key exists and has a secret or a public key."""
     key = await services.keys.find_cached(None, key_id)
     return key is not None and ("secret" in key or "publicKey" in key)
 
 
 async def of_tenant(services: Services, document: Document, stored: Document) -> Rotation:
-    """What a changed tenant leads to, for itself and for the applications that sign with its keys."""
+    """Return the rotation of a changed tenant, with the event for the applications that sign with its keys."""
     before, after = stored["jwtConfiguration"], document["jwtConfiguration"]
     changed = {member for member in KEY_MEMBERS if before.get(member) != after.get(member)}
     if not changed and after["timeToLiveInSeconds"] >= before["timeToLiveInSeconds"]:
@@ -133,7 +133,7 @@ async def of_tenant(services: Services, document: Document, stored: Document) ->
 
 
 async def of_application(services: Services, tenant: Document, document: Document, stored: Document) -> Rotation:
-    """What a changed application leads to."""
+    """Return the rotation of a changed application."""
     before_commit: tuple[Event, ...] = ()
     for member in KEY_MEMBERS:
         before, after = (_configured(tenant, each, member) for each in (stored, document))
@@ -143,7 +143,7 @@ async def of_application(services: Services, tenant: Document, document: Documen
 
 
 async def of_entity_type(services: Services, document: Document, stored: Document) -> Rotation:
-    """What a changed entity type leads to. Its tokens are of no application: there is no event that tells of it."""
+    """Return the rotation of a changed entity type. It has no event, because the event type is for applications."""
     tenants = await services.tenants.list_cached(None, "all", {})
     longest = max(int(tenant["jwtConfiguration"]["timeToLiveInSeconds"]) for tenant in tenants)
     return Rotation(functools.partial(key_rotation.changed_entity_type, stored, document, longest))
@@ -182,20 +182,20 @@ async def _rotate(
 
 
 async def in_force(services: Services, private: Document) -> None:
-    """Wait until a change of keys is in force; a moment, and none where no key changed."""
+    """Wait until a rotation is in force; return at once if no key changed."""
     until = max((entry["until"] for entry in private.get("pendingKeys", {}).values()), default=0)
     await _wait_until(services, until)
 
 
 async def published(services: Services, tenant: Document, application: Document | None = None) -> None:
-    """Wait until the keys that something new signs with are in the key set of every process."""
+    """Wait until every process publishes the signing keys of a new tenant or application."""
     await published_keys(services, *(_configured(tenant, application, member) for member in KEY_MEMBERS))
 
 
 async def published_keys(services: Services, *wanted: str | None) -> None:
-    """Wait until these keys, as far as they are there, are in the key set of every process."""
+    """Wait until every process publishes those of the keys that exist."""
     key_ids = set(wanted)
-    # The key of the installation was there before any process answered for the first time.
+    # The default signing key is published before any process serves requests.
     key_ids -= {None, default_signing_key_id(services.instance_id)}
     keys = [await services.keys.find_cached(None, str(key_id)) for key_id in key_ids]
     made = max((key_usage.published_since(key) for key in keys if key is not None and key["type"] != "HMAC"), default=0)
@@ -214,14 +214,14 @@ async def _algorithm(services: Services, key_id: str | None) -> str | None:
 
 
 async def _may_sign(services: Services, member: str, key_id: str) -> bool:
-    """Whether a key may be the one that a member names: a client secret signs ID tokens alone."""
+    """Return whether a key may sign for a member: a client secret signs ID tokens only."""
     if key_id in CLIENT_SECRET_KEYS:
         return member == "idTokenKeyId"
     return await can_sign(services, key_id)
 
 
 async def _any_public(services: Services, *key_ids: str | None) -> bool:
-    """Whether one of the keys has a public half."""
+    """Return whether one of the keys has a public key."""
     keys = [await services.keys.find_cached(None, key_id) for key_id in key_ids if key_id is not None]
     return any(key is not None and key["type"] != "HMAC" for key in keys)
 
@@ -238,5 +238,5 @@ def _configured(tenant: Document, application: Document | None, member: str) -> 
 
 
 def _change_event(application_ids: list[str]) -> Event:
-    """`jwt.public-key.update`: these applications sign with other keys from now on."""
+    """Return `jwt.public-key.update`: these applications sign with other keys from now on."""
     return Event("jwt.public-key.update", {"applicationIds": sorted(application_ids)})

@@ -1,4 +1,4 @@
-"""Find one user by id or login id, and the tenant the user belongs to."""
+"""Find a user by id or login id, and the tenant of a user."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from identity.services import Services
 
 
 async def retrieve(services: Services, call: Call, user_id: str) -> Document:
-    """The user. Raises NotFound."""
+    """Return the user. Raises NotFound."""
     return await services.users.get(await get_tenant_id(services, call, user_id), user_id)
 
 
 async def retrieve_by_login_id(services: Services, call: Call, login_id: str, types: Iterable[str]) -> Document:
-    """The user who logs in with this value. Raises NotFound, and Invalid when no tenant is known."""
+    """Return the user with this login id. Raises NotFound, and Invalid for a call without a tenant."""
     return _existing(await services.users.find_by_login_id(crud.require_tenant(call), login_id, types))
 
 
 async def retrieve_by_email(services: Services, call: Call, email: str) -> Document:
-    """The user with this email. Raises NotFound, and Invalid when no tenant is known."""
+    """Return the user with this email. Raises NotFound, and Invalid for a call without a tenant."""
     return _existing(await services.users.find_by_email(crud.require_tenant(call), email))
 
 
 async def retrieve_by_username(services: Services, call: Call, username: str) -> Document:
-    """The user with this unique username. Raises NotFound, and Invalid when no tenant is known."""
+    """Return the user with this unique username. Raises NotFound, and Invalid for a call without a tenant."""
     return _existing(await services.users.find_by_username(crud.require_tenant(call), username))
 
 
 async def get_tenant_id(services: Services, call: Call, user_id: str) -> TenantId:
-    """The tenant of an existing user: the call's, else the user's own. Raises NotFound."""
+    """Return the tenant of a user: that of the call, or else the user's own. Raises NotFound."""
     if call.tenant_id is not None:
         return call.tenant_id
     found = await services.users.find_cached_across_tenants(user_id)
