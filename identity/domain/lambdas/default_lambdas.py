@@ -1,88 +1,20 @@
-"""The lambdas that an instance comes with: each takes over what its identity provider says of a user."""
+"""The default lambdas of an instance: reconcile a user with the claims of an identity provider."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
-_OPENID = """
-// Takes over the standard claims of an OpenID provider. jwt holds what its userinfo endpoint says.
-function reconcile(user, registration, jwt, idToken, tokens) {
-  const fields = {
-    birthDate: jwt.birthdate,
-    firstName: jwt.given_name,
-    fullName: jwt.name,
-    imageUrl: jwt.picture,
-    lastName: jwt.family_name,
-    middleName: jwt.middle_name,
-    mobilePhone: jwt.phone_number,
-    timezone: jwt.zoneinfo,
-  };
-  for (const name in fields) {
-    if (fields[name]) user[name] = fields[name];
-  }
+_FOLDER: Final = Path(__file__).with_name("defaults")
+_FILES: Final[Mapping[str, str]] = {
+    "AppleReconcile": "id_token_reconcile.js",
+    "FacebookReconcile": "facebook_reconcile.js",
+    "GoogleReconcile": "id_token_reconcile.js",
+    "OpenIDReconcile": "openid_reconcile.js",
+    "SAMLv2Reconcile": "saml_reconcile.js",
+    "TwitterReconcile": "twitter_reconcile.js",
 }
-"""
 
-_CLAIMS = """
-// Takes over the claims of the ID token.
-function reconcile(user, registration, idToken) {
-  const fields = {
-    firstName: idToken.given_name,
-    fullName: idToken.name,
-    imageUrl: idToken.picture,
-    lastName: idToken.family_name,
-  };
-  for (const name in fields) {
-    if (fields[name]) user[name] = fields[name];
-  }
-}
-"""
-
-_FACEBOOK = """
-// Takes over what Facebook says of the user.
-function reconcile(user, registration, facebookUser) {
-  const picture = facebookUser.picture && facebookUser.picture.data;
-  const fields = {
-    firstName: facebookUser.first_name,
-    fullName: facebookUser.name,
-    imageUrl: picture && !picture.is_silhouette ? picture.url : undefined,
-    lastName: facebookUser.last_name,
-    middleName: facebookUser.middle_name,
-  };
-  for (const name in fields) {
-    if (fields[name]) user[name] = fields[name];
-  }
-}
-"""
-
-_TWITTER = """
-// Takes over what Twitter says of the user.
-function reconcile(user, registration, twitterUser) {
-  if (twitterUser.name) user.fullName = twitterUser.name;
-  if (twitterUser.profile_image_url_https) user.imageUrl = twitterUser.profile_image_url_https;
-}
-"""
-
-_SAML = """
-// Takes over the usual attributes of a SAML assertion, each of which may have several values.
-function reconcile(user, registration, samlResponse) {
-  const attributes = (samlResponse.assertion && samlResponse.assertion.attributes) || {};
-  const prefix = "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/";
-  const fields = {birthDate: "dateofbirth", firstName: "givenname", fullName: "name", lastName: "surname"};
-  for (const name in fields) {
-    const values = attributes[prefix + fields[name]];
-    if (values && values[0]) user[name] = values[0];
-  }
-}
-"""
-
-BODIES: Final[Mapping[str, str]] = {
-    "AppleReconcile": _CLAIMS,
-    "FacebookReconcile": _FACEBOOK,
-    "GoogleReconcile": _CLAIMS,
-    "OpenIDReconcile": _OPENID,
-    "SAMLv2Reconcile": _SAML,
-    "TwitterReconcile": _TWITTER,
-}
-"""Type -> body."""
+BODIES: Final[Mapping[str, str]] = {kind: (_FOLDER / name).read_text("utf-8") for kind, name in _FILES.items()}
+"""Source text by type."""

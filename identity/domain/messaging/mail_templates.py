@@ -8,7 +8,7 @@ from typing import Any
 
 from identity.call import Document
 from identity.domain.messaging import mail_messages, template_language
-from identity.domain.messaging.template_language import ParseError, RenderError
+from identity.domain.messaging.template_budget import ParseError, RenderError
 from identity.errors import FieldError
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.messaging import mail_templates, template_language
-from identity.domain.messaging.template_language import ParseError
+from identity.domain.messaging.template_budget import ParseError
 from identity.errors import FieldError
 
 TEXT: Final = mail_templates.Part("text", "defaultTemplate", "localizedTemplates")

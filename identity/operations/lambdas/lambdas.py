@@ -51,7 +51,7 @@ async def add_defaults(services: Services, call: Call, ids: Mapping[str, str]) -
 
     async def add(kind: str, lambda_id: str) -> None:
         lambda_ = {
-            "body": default_lambdas.BODIES[kind].lstrip(),
+            "body": default_lambdas.BODIES[kind],
             "debug": False,
             "engineType": rules.ENGINE,
             "id": lambda_id,

@@ -6,7 +6,7 @@ import asyncio
 
 from identity.call import Call, Document
 from identity.domain.messaging import mail_templates, message_templates
-from identity.domain.messaging.template_language import ParseError, RenderError
+from identity.domain.messaging.template_budget import ParseError, RenderError
 from identity.domain.objects.resource_definition import CREATE_TO_SEARCH, Resource, Unique
 from identity.errors import FieldError
 from identity.operations.messaging import email_templates

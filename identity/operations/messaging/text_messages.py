@@ -14,7 +14,7 @@ import orjson
 
 from identity.call import Call, Document
 from identity.domain.messaging import message_templates
-from identity.domain.messaging.template_language import ParseError, RenderError
+from identity.domain.messaging.template_budget import ParseError, RenderError
 from identity.domain.webhooks import delivery_loop_detection, webhook_headers
 from identity.errors import ServiceError
 from identity.ids import Secret, TenantId, new_id

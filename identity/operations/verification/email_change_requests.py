@@ -73,7 +73,7 @@ async def _send_verification(
     template = email_verifications.template_of(client.tenant, client.application)
     link = {"link": first_party_requests.page_url(call, client, f"/email/verify/{started.id}")}
     await mail.send(
-        services, call, client.tenant_id, template or builtin_mails.document(builtin_mails.VERIFY_NEW_EMAIL),
+        services, call, client.tenant_id, template or builtin_mails.template("verify_new_email"),
         user, {**started.template_variables(), **link},
         application=client.application, extras=mail.Extras(address=email),
     )  # fmt: skip
@@ -86,5 +86,5 @@ async def _notify_current_address(services: Services, call: Call, client: Client
         "link": first_party_requests.page_url(call, client, f"/email/revoke-change/{token}"),
         "previousEmail": user["email"],
     }
-    template = builtin_mails.document(builtin_mails.EMAIL_CHANGE_REQUESTED)
+    template = builtin_mails.template("email_change_requested")
     await mail.send(services, call, client.tenant_id, template, user, data, application=client.application)

@@ -8,6 +8,7 @@ import pytest
 
 from identity.domain.messaging import template_language as language
 from identity.domain.messaging.freemarker import FreemarkerError, to_jinja
+from identity.domain.messaging.template_budget import ParseError, RenderError
 
 NOW = 1_709_209_800_000
 OUTERMOST = "a macro is written [#macro name parameter other='default'], outside of everything else"
@@ -208,7 +209,7 @@ def test_html_stays_escaped(template, expected) -> None:
     ],
 )
 def test_what_would_run_away_is_stopped(template) -> None:
-    with pytest.raises(language.RenderError):
+    with pytest.raises(RenderError):
         language.render(template, VALUES, html=False)
 
 
@@ -217,7 +218,7 @@ def test_what_would_run_away_is_stopped(template) -> None:
     "template", ["{% set ftl.v_x = 1 %}{{ ftl.__class__ }}", "{{ ftl }}", "${ftl}", "{{ ftl|tojson }}"]
 )
 def test_namespace_shows_nothing_of_itself(template) -> None:
-    with pytest.raises(language.RenderError):
+    with pytest.raises(RenderError):
         language.render(template, VALUES, html=False)
 
 
@@ -290,7 +291,7 @@ def test_what_is_not_understood_is_refused_by_name_with_its_line(template, line,
     "before", ["[#if a??]\n[/#if]\n", "[#-- \n\n --]", "${a!\n''\n}", "[#assign x =\n1]", "[#if\n\na??]x[/#if]"]
 )
 def test_lines_stay_where_they_are(before) -> None:
-    with pytest.raises(language.ParseError) as refused:
+    with pytest.raises(ParseError) as refused:
         language.check(f"{before}{{% if %}}")
     assert refused.value.line == before.count("\n") + 1
 
@@ -302,8 +303,8 @@ def test_lines_stay_where_they_are(before) -> None:
 )
 def test_openings_without_an_end_are_looked_through_once(piece) -> None:
     """A hundred thousand of them: where each cost a look at the rest, nobody would wait for this."""
-    with contextlib.suppress(language.ParseError):
-        language.check("${x}" + piece * (language.MAXIMUM_TEMPLATE // len(piece) - 4))
+    with contextlib.suppress(ParseError):
+        language.check("${x}" + piece * (language.MAX_TEMPLATE_CHARACTERS // len(piece) - 4))
 
 
 @pytest.mark.requirement("audit-b5-templates")

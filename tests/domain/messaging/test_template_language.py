@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from identity.domain.messaging import template_language as language
-from identity.domain.messaging.template_language import ParseError, RenderError
+from identity.domain.messaging.template_budget import ParseError, RenderError
 
 VALUES = {
     "user": {
@@ -164,7 +164,7 @@ def test_what_the_language_leaves_out_is_refused_when_it_is_read(template, line)
         "{{ " + "[" * 500 + "]" * 500 + " }}",
         "{% for x in user %}" * 30 + "{% endfor %}" * 30,
         "{{ user }}" * 10_001,
-        "x" * (language.MAXIMUM_TEMPLATE + 1),
+        "x" * (language.MAX_TEMPLATE_CHARACTERS + 1),
         "${" + "(" * 5000 + "1" + ")" * 5000 + "}",
         "{{ 0x" + "f" * 5000 + " }}" + "{{ " + "9" * 5000 + " }}",
     ],
@@ -215,6 +215,6 @@ def test_preview_shows_what_is_not_known_yet_by_its_name() -> None:
 
 @pytest.mark.parametrize("template", ["\n{{ 1e999 }}", "\n{% if a == -1e999 %}{% endif %}", "\n${1 + 1}{{ [1e400] }}"])
 def test_a_number_that_is_infinite_is_refused(template) -> None:
-    with pytest.raises(language.ParseError) as refused:
+    with pytest.raises(ParseError) as refused:
         language.check(template)
     assert refused.value.message == "Line 2: a number is too large"
