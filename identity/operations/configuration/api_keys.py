@@ -1,4 +1,4 @@
-"""API keys: create, copy, retrieve, update, patch, delete, under the rule that no key makes a mightier one."""
+"""API keys: create, copy, retrieve, update, patch, delete. No key manages a key of greater authority."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from identity.call import ApiKeyCaller, Call, Document
-from identity.domain.objects import api_keys as rules
+from identity.domain.objects import api_keys as api_key_rules
 from identity.domain.objects import patch as patches
 from identity.domain.objects.resource_definition import CREATE_TO_SEARCH, Resource
 from identity.errors import FieldError, Invalid, NotFound, Unauthorized
@@ -25,26 +25,26 @@ async def create(services: Services, call: Call, body: Document, key_id: str | N
     """
     if not isinstance(body.get("apiKey"), dict) and "sourceKeyId" not in body:
         raise Invalid.field("missing", "apiKey", "You must specify the [apiKey] property.")
-    wanted = services.schemas[RESOURCE.schema].read(body)
-    api_key = wanted["apiKey"]
-    if "sourceKeyId" in wanted:
-        api_key = await _copied(services, call, api_key, wanted["sourceKeyId"])
+    requested = services.schemas[RESOURCE.schema].read(body)
+    api_key = requested["apiKey"]
+    if "sourceKeyId" in requested:
+        api_key = await _copy(services, call, api_key, requested["sourceKeyId"])
     return await add(services, call, api_key, key_id, caller=_caller(call))
 
 
 async def add(
     services: Services,
     call: Call,
-    wanted: Document,
+    requested: Document,
     key_id: str | None,
     *,
     caller: Document | None,
     manager: bool = False,
 ) -> Document:
-    """Store a new key; `caller` None is the service itself, at kickstart, the only one that may make a `manager`."""
+    """Store a new key. A `caller` of None is the kickstart, which alone may create a key `manager`."""
     api_key = {
         "retrievable": True,
-        **wanted,
+        **requested,
         "keyManager": manager,
         "id": key_id or new_id(),
         **crud.creation_instants(call.now),
@@ -53,7 +53,7 @@ async def add(
     api_key["key"] = chosen or new_secret(48)
     if caller is not None and caller.get("tenantId") is not None:
         api_key.setdefault("tenantId", caller["tenantId"])
-    api_key["permissions"] = rules.tidied_permissions(api_key["permissions"])
+    api_key["permissions"] = api_key_rules.tidied_permissions(api_key["permissions"])
     await _require_valid(services, call, api_key, caller, None, chosen)
     api_key["private"] = {"fingerprint": services.api_keys.fingerprint(api_key["key"])}
     insert = functools.partial(services.api_keys.insert, None, api_key)
@@ -65,7 +65,7 @@ async def add(
 
 async def retrieve(services: Services, call: Call, key_id: str) -> Document:
     """Return a key of equal or lesser authority. Raises NotFound and Unauthorized."""
-    return _without_value(await _managed(services, call, key_id))
+    return _without_value(await _get_managed(services, call, key_id))
 
 
 async def update(services: Services, call: Call, body: Document, key_id: str) -> Document:
@@ -81,8 +81,8 @@ async def patch(services: Services, call: Call, content_type: str, body: Any, ke
 
 
 async def delete(services: Services, call: Call, key_id: str) -> None:
-    """Remove a key of equal or lesser authority; it stops working at once. Raises NotFound and Unauthorized."""
-    await _managed(services, call, key_id)
+    """Delete a key of equal or lesser authority, effective immediately. Raises NotFound and Unauthorized."""
+    await _get_managed(services, call, key_id)
     await services.api_keys.delete(None, key_id)
 
 
@@ -112,18 +112,18 @@ def _without_value(api_key: Document) -> Document:
 
 async def _replace(services: Services, call: Call, key_id: str, content_type: str | None, body: Any) -> Document:
     """Replace a key once, by the body of an update or by a patch of `content_type`. Raises Conflict."""
-    stored = await _managed(services, call, key_id)
+    stored = await _get_managed(services, call, key_id)
     if content_type is not None:
         body = patches.apply(content_type, {"apiKey": crud.to_request(stored)}, body)
     if not isinstance(body.get("apiKey"), dict):
         raise Invalid.field("missing", "apiKey", "You must specify the [apiKey] property.")
-    wanted = services.schemas[RESOURCE.schema].read(body)["apiKey"]
+    requested = services.schemas[RESOURCE.schema].read(body)["apiKey"]
     kept = {name: stored[name] for name in _FIXED if name in stored}
-    fresh = {name: value for name, value in wanted.items() if name not in _FIXED}
-    # The contract of this release lets an update give a key a new value, where it can be read back at all.
-    value = wanted.get("key") if stored["retrievable"] else None
+    fresh = {name: value for name, value in requested.items() if name not in _FIXED}
+    # The published API lets an update set a new value for a retrievable key.
+    value = requested.get("key") if stored["retrievable"] else None
     api_key = {**fresh, **kept, **({"key": value} if value else {}), **crud.update_instants(stored, call.now)}
-    api_key["permissions"] = rules.tidied_permissions(api_key["permissions"])
+    api_key["permissions"] = api_key_rules.tidied_permissions(api_key["permissions"])
     await _require_valid(services, call, api_key, _caller(call), stored, value)
     api_key["private"] = {"fingerprint": services.api_keys.fingerprint(value)} if value else stored["private"]
     replace = functools.partial(services.api_keys.replace, None, api_key, stored["lastUpdateInstant"])
@@ -133,29 +133,29 @@ async def _replace(services: Services, call: Call, key_id: str, content_type: st
     return api_key
 
 
-async def _copied(services: Services, call: Call, given: Document, source_id: str) -> Document:
-    """What a copy starts from: value and description of the request; permissions, tenant and list of the source."""
+async def _copy(services: Services, call: Call, requested: Document, source_id: str) -> Document:
+    """Return a copy: value and description of the request; permissions, tenant and access list of the source."""
     caller = _caller(call)
     source = await services.api_keys.find(None, source_id)
-    if source is None or not rules.is_visible(caller, source) or source["keyManager"]:
+    if source is None or not api_key_rules.is_visible(caller, source) or source["keyManager"]:
         raise Invalid.field("invalid", "sourceKeyId", "The [sourceKeyId] must name a key that may be copied.")
-    if not rules.may_manage(caller, source):
+    if not api_key_rules.may_manage(caller, source):
         raise Unauthorized(log_detail="source key has more authority than the caller")
     inherited: Document = {
         name: source[name] for name in ("permissions", "tenantId", "ipAccessControlListId") if name in source
     }
-    if not given["metaData"]["attributes"]:
+    if not requested["metaData"]["attributes"]:
         inherited["metaData"] = source["metaData"]
-    return {**given, **inherited}
+    return {**requested, **inherited}
 
 
-async def _managed(services: Services, call: Call, key_id: str) -> Document:
-    """The key, if the caller may manage it. Raises NotFound and Unauthorized."""
+async def _get_managed(services: Services, call: Call, key_id: str) -> Document:
+    """Return a key that the caller may manage. Raises NotFound and Unauthorized."""
     caller = _caller(call)
     api_key = await services.api_keys.find(None, key_id)
-    if api_key is None or not rules.is_visible(caller, api_key):
+    if api_key is None or not api_key_rules.is_visible(caller, api_key):
         raise NotFound
-    if not rules.may_manage(caller, api_key):
+    if not api_key_rules.may_manage(caller, api_key):
         raise Unauthorized(log_detail="the key has more authority than the caller")
     return api_key
 
@@ -168,19 +168,21 @@ async def _require_valid(
     stored: Document | None,
     chosen: str | None,
 ) -> None:
-    """Raise Invalid for a key that cannot be written; `chosen` is the value that the request gives it, if any."""
-    errors = rules.content_problems(api_key, caller, call.now)
+    """Raise Invalid for an invalid key; `chosen` is the value that the request sets, if any."""
+    errors = api_key_rules.content_problems(api_key, caller, call.now)
     if chosen is not None:
-        errors += rules.value_problems(chosen, services.config.api_keys.minimum_length)
+        errors += api_key_rules.value_problems(chosen, services.config.api_keys.minimum_length)
     errors += [
-        error for error in [await _unknown_tenant(services, api_key), await _unknown_list(services, api_key)] if error
+        error
+        for error in [await _tenant_problem(services, api_key), await _access_list_problem(services, api_key)]
+        if error
     ]
     crud.require_no_errors(errors, features.problems(services, RESOURCE.name, api_key, stored))
 
 
 async def _report_guessable(services: Services, call: Call, api_key: Document, chosen: str | None) -> None:
-    """Write an event log about a chosen value that can be guessed; it names the key, never its value."""
-    if chosen is None or not rules.is_guessable(chosen):
+    """Write an event log about a guessable chosen value; it contains the key's name, never its value."""
+    if chosen is None or not api_key_rules.is_guessable(chosen):
         return
     name = api_key.get("name") or api_key["metaData"]["attributes"].get("description") or api_key["id"]
     message = (
@@ -190,14 +192,14 @@ async def _report_guessable(services: Services, call: Call, api_key: Document, c
     await event_logs.record(services, call, "Information", message)
 
 
-async def _unknown_tenant(services: Services, api_key: Document) -> FieldError | None:
+async def _tenant_problem(services: Services, api_key: Document) -> FieldError | None:
     tenant_id = api_key.get("tenantId")
     if tenant_id is None or await services.tenants.find_cached(None, tenant_id) is not None:
         return None
     return FieldError.of("invalid", "apiKey.tenantId", "The [apiKey.tenantId] must name an existing tenant.")
 
 
-async def _unknown_list(services: Services, api_key: Document) -> FieldError | None:
+async def _access_list_problem(services: Services, api_key: Document) -> FieldError | None:
     acl_id = api_key.get("ipAccessControlListId")
     if acl_id is None or await services.ip_access_control_lists.find_cached(None, acl_id) is not None:
         return None

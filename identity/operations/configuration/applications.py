@@ -1,4 +1,4 @@
-"""Applications: create, copy, change, deactivate, reactivate, delete."""
+"""Applications: create, copy, update, deactivate, reactivate, delete."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 
 from identity.call import Call, Document
-from identity.domain.configuration import applications as rules
+from identity.domain.configuration import applications as application_rules
 from identity.domain.configuration import feature_settings
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.domain.objects.stored_credentials import Credential
@@ -15,7 +15,7 @@ from identity.domain.objects.subresources import Subresource
 from identity.errors import GeneralError, Invalid, NotLicensed
 from identity.ids import ApplicationId, TenantId
 from identity.operations.clients import client_ids, client_key_policy
-from identity.operations.configuration import ip_access_control_lists, scope_consents
+from identity.operations.configuration import ip_access_control_lists, object_copies, scope_consents
 from identity.operations.groups import groups
 from identity.operations.lambdas import lambdas
 from identity.operations.objects import crud, features, key_references, references
@@ -28,16 +28,16 @@ UNIQUE = (Unique("name", ("tenantId", "name"), "application.name"),)
 SEALED = ("oauthConfiguration.clientSecret",)
 TENANT_MANAGER = "TENANT_MANAGER_ID"
 _TENANT_MANAGER_FEATURE = "tenantManagerApplication"
-_NAMED = ("email_templates", "message_templates", "themes")
+_REFERENCED = ("email_templates", "message_templates", "themes")
 
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
-    """Complete the document and judge it. Raises Invalid."""
-    document = rules.completed(document, stored)
+    """Complete and validate an application. Raises Invalid."""
+    document = application_rules.completed(document, stored)
     if stored is None:
         for part in (ROLE, SCOPE):
             document[part.member] = [part.fresh(document, entry, call.now) for entry in document[part.member]]
-    errors = rules.problems(document)
+    errors = application_rules.problems(document)
     errors += client_key_policy.problems(services, document)
     errors += back_channel_logout.url_problems(services, document)
     errors += await key_references.problems(
@@ -46,18 +46,18 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += await key_references.strict_problems(services, document)
     errors += await ip_access_control_lists.reference_problems(services, document, "application")
     errors += await lambdas.reference_problems(services, "application", document)
-    errors += await references.problems(services, RESOURCE, document, stored, _NAMED)
+    errors += await references.problems(services, RESOURCE, document, stored, _REFERENCED)
     crud.require_no_errors(errors, _tenant_manager_problems(services, document))
     return document
 
 
 def tenant_manager_id(services: Services) -> str:
-    """The id that the tenant manager application has in this instance, as kickstarts know it."""
+    """Return the id of the tenant manager application of this instance, a kickstart variable."""
     return str(uuid.uuid5(uuid.UUID(services.instance_id), TENANT_MANAGER))
 
 
 def _tenant_manager_problems(services: Services, document: Document) -> list[GeneralError]:
-    """An error for the tenant manager application where its feature is switched off."""
+    """Return an error for the tenant manager application if its feature is disabled."""
     if document["id"] != tenant_manager_id(services) or features.is_on(services, _TENANT_MANAGER_FEATURE):
         return []
     return list(NotLicensed(f"The feature {_TENANT_MANAGER_FEATURE} is switched off.").general)
@@ -81,7 +81,7 @@ async def _commit(
 
 
 async def create(services: Services, call: Call, body: Document, application_id: str | None) -> Document:
-    """Create an application, plain or as a copy of `sourceApplicationId` under the name given. Raises Invalid."""
+    """Create an application, or a copy of `sourceApplicationId` with the requested name. Raises Invalid."""
     application = await crud.create(services, call, RESOURCE, await _with_source(services, call, body), application_id)
     await key_references.published(services, await services.tenants.get(None, application["tenantId"]), application)
     return application
@@ -114,33 +114,33 @@ SCOPE = Subresource(
     "api/application-scope.json",
     fixed=("name",),
     names_owner=True,
-    problems=rules.scope_problems,
+    problems=application_rules.scope_problems,
     propagate=scope_consents.forget_scope,
     feature=feature_settings.CUSTOM_SCOPES,
 )
 
 
 def retrieve_all(services: Services, call: Call, *, inactive: bool) -> AsyncIterator[Document]:
-    """The active applications that the caller sees, or the inactive ones, the newest first."""
+    """Return the active or the inactive applications that the caller may see, newest first."""
     return crud.retrieve_all(services, call, RESOURCE, {"active": not inactive})
 
 
 async def deactivate(services: Services, call: Call, application_id: str) -> Document:
-    """Switch an application off: it is no client any more. Raises NotFound."""
+    """Deactivate an application, which is then no longer a client. Raises NotFound."""
     return await _set_state(services, call, application_id, active=False)
 
 
 async def reactivate(services: Services, call: Call, application_id: str) -> Document:
-    """Switch an application on again. Raises NotFound."""
+    """Reactivate an application. Raises NotFound."""
     return await _set_state(services, call, application_id, active=True)
 
 
 async def delete(services: Services, call: Call, application_id: str) -> None:
-    """Remove an application with all that others have of it. Raises NotFound, and Invalid with `[inUse]`.
+    """Delete an application with its tokens, registrations, roles and consents. Raises NotFound and Invalid.
 
-    It is no client any more before anything goes, and is itself the last to go: what is interrupted can be repeated.
+    It is deactivated first and deleted last, so that an interrupted deletion can be repeated.
     """
-    if application_id == rules.ADMINISTRATOR_APPLICATION_ID:
+    if application_id == application_rules.ADMINISTRATOR_APPLICATION_ID:
         raise Invalid.field("inUse", "applicationId", "The administrators' application cannot be deleted.")
     stored = await deactivate(services, call, application_id)
     tenant_id, client_id = TenantId(stored["tenantId"]), ApplicationId(application_id)
@@ -152,25 +152,25 @@ async def delete(services: Services, call: Call, application_id: str) -> None:
     await services.two_factor_trusts.remove_application(tenant_id, client_id)
     await services.login_records.delete_of_application(tenant_id, client_id)
     await services.applications.delete(tenant_id, application_id)
-    # For a registration that was under way all the time, an answer of a user, and a login.
+    # Removes what requests in progress wrote in the meantime: registrations, consents and logins.
     await services.users.remove_registrations(tenant_id, client_id)
     await scope_consents.forget_application(services, tenant_id, client_id)
     await services.login_records.delete_of_application(tenant_id, client_id)
 
 
 async def oauth_configuration(services: Services, call: Call, application_id: str, *, with_secret: bool) -> Document:
-    """What a client library asks before a login; the client secret only for callers with an API key."""
+    """Return the OAuth settings for client libraries; API keys also get the client secret. Raises NotFound."""
     application = await crud.retrieve(services, call, RESOURCE, application_id)
     tenant = await services.tenants.get(None, application["tenantId"])
-    shown = crud.to_response(services, RESOURCE, application)["oauthConfiguration"]
+    oauth = crud.to_response(services, RESOURCE, application)["oauthConfiguration"]
     if not with_secret:
-        shown.pop("clientSecret", None)
-    answer = {
+        oauth.pop("clientSecret", None)
+    response = {
         "httpSessionMaxInactiveInterval": tenant["httpSessionMaxInactiveInterval"],
-        "logoutURL": shown.get("logoutURL") or tenant.get("logoutURL"),
-        "oauthConfiguration": shown,
+        "logoutURL": oauth.get("logoutURL") or tenant.get("logoutURL"),
+        "oauthConfiguration": oauth,
     }
-    return {name: value for name, value in answer.items() if value is not None}
+    return {name: value for name, value in response.items() if value is not None}
 
 
 async def _set_state(services: Services, call: Call, application_id: str, *, active: bool) -> Document:
@@ -192,16 +192,14 @@ async def _replace_state(
 
 
 async def _with_source(services: Services, call: Call, body: Document) -> Document:
+    """Return the body of a creation; one that names a source application, with the copied members."""
     source_id = body.get("sourceApplicationId")
     if source_id is None:
         return body
-    source = await services.applications.find(crud.require_tenant(call), str(source_id).lower())
-    if source is None:
-        raise Invalid.field("invalid", "sourceApplicationId", "The [sourceApplicationId] must name an application.")
-    given = body.get("application")
-    copy = crud.to_request(source)
-    # A copy is a client of its own: it shares neither the secret nor the ids of roles and scopes.
-    copy["oauthConfiguration"].pop("clientSecret", None)
-    for entry in (*copy["roles"], *copy["scopes"]):
+    tenant_id = crud.require_tenant(call)
+    source = await object_copies.get_source(services.applications, tenant_id, source_id, "sourceApplicationId")
+    # A copy is a separate client: it shares neither the secret nor the ids of roles and scopes.
+    source["oauthConfiguration"].pop("clientSecret", None)
+    for entry in (*source["roles"], *source["scopes"]):
         entry.pop("id")
-    return {"application": {**copy, "name": given.get("name") if isinstance(given, dict) else None}}
+    return object_copies.with_requested_name(source, body, "application")

@@ -1,4 +1,4 @@
-"""What every instance has before anybody asks: theme, signing key, tenant, the administrators' application."""
+"""Bootstrap of an instance: default theme, signing key, tenant, and the administrators' application."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 _THEME_NAMES = (theme_rules.FORMER_DEFAULT_NAME, theme_rules.DEFAULT_NAME)
 _APPLICATION_NAMES = (FORMER_ADMINISTRATOR_APPLICATION_NAME, ADMINISTRATOR_APPLICATION_NAME)
 
-# Published names of objects that an instance may come with: their ids are settled, whether or not they are there yet.
+# Published names of predefined objects: their ids are fixed, whether or not the objects exist.
 _RESERVED_IDS = (
     "FUSIONAUTH_FORM[adminRegistration]_ID",
     "FUSIONAUTH_FORM[adminUser]_ID",
@@ -45,18 +45,18 @@ def _lambda_ids(instance_id: str) -> dict[str, str]:
 
 
 async def ensure(services: Services, call: Call) -> None:
-    """Make what is missing. Safe to run in several processes at once, and at every start."""
+    """Create the missing default objects. Safe to run at every start, in several processes at once."""
     if await services.themes.find_cached(None, theme_rules.DEFAULT_ID) is None:
         theme = {"theme": theme_rules.default()}
-        await _unless_there(crud.create(services, call, themes.RESOURCE, theme, theme_rules.DEFAULT_ID))
-    await _unless_there(keys.ensure_client_secret_keys(services, call))
+        await _ignoring_duplicates(crud.create(services, call, themes.RESOURCE, theme, theme_rules.DEFAULT_ID))
+    await _ignoring_duplicates(keys.ensure_client_secret_keys(services, call))
     await system_configuration.ensure(services, call)
     await _migrate(services)
     if await services.applications.find_cached(services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID) is not None:
         return
     key_id = key_references.default_signing_key_id(services.instance_id)
     if await services.keys.find(None, key_id) is None:
-        await _unless_there(keys.generate(services, call, _KEY, key_id))
+        await _ignoring_duplicates(keys.generate(services, call, _KEY, key_id))
     if await services.tenants.find(None, services.default_tenant_id) is None:
         configuration = dict.fromkeys(tenant_rules.KEY_MEMBERS, key_id)
         tenant = {
@@ -66,15 +66,15 @@ async def ensure(services: Services, call: Call) -> None:
                 "jwtConfiguration": configuration,
             }
         }
-        await _unless_there(crud.create(services, call, tenants.RESOURCE, tenant, services.default_tenant_id))
+        await _ignoring_duplicates(crud.create(services, call, tenants.RESOURCE, tenant, services.default_tenant_id))
     await lambdas.add_defaults(services, call, _lambda_ids(services.instance_id))
-    inside = call.within(services.default_tenant_id)
-    made = crud.create(services, inside, applications.RESOURCE, _ADMINISTRATION, ADMINISTRATOR_APPLICATION_ID)
-    await _unless_there(made)
+    call = call.within(services.default_tenant_id)
+    creation = crud.create(services, call, applications.RESOURCE, _ADMINISTRATION, ADMINISTRATOR_APPLICATION_ID)
+    await _ignoring_duplicates(creation)
 
 
 async def _migrate(services: Services) -> None:
-    """Bring what an earlier version stored into the form that this one expects."""
+    """Migrate documents of earlier versions."""
     await tenant_issuers.reserve_existing(services)
     await _rename(services.themes, None, theme_rules.DEFAULT_ID, *_THEME_NAMES)
     await _rename(services.applications, services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID, *_APPLICATION_NAMES)
@@ -82,7 +82,7 @@ async def _migrate(services: Services) -> None:
 
 
 async def _rename(documents: Documents, tenant_id: TenantId | None, object_id: str, former: str, name: str) -> None:
-    """Give an object that still has its former default name the published one, under which tools look it up."""
+    """Rename an object that has its former default name to the published one, by which tools find it."""
     try:
         await documents.update(tenant_id, {"_id": object_id, "name": former}, _renaming(name))
     except Duplicate:
@@ -97,7 +97,7 @@ def _renaming(name: str) -> Document:
 
 
 async def is_untouched(services: Services) -> bool:
-    """Whether nobody has made anything yet: no API key, no user, no tenant or application but the first ones."""
+    """Whether the instance has only its default objects: no API key, no user, one tenant, one application."""
     return (
         not await services.api_keys.any_exists()
         and not await services.users.count_across_tenants({}, limit=1)
@@ -107,7 +107,7 @@ async def is_untouched(services: Services) -> bool:
 
 
 async def predefined_variables(services: Services, base_url: str) -> Mapping[str, str]:
-    """The variables that a kickstart may use without defining them."""
+    """Return the variables that are predefined in kickstarts."""
     instance = uuid.UUID(services.instance_id)
     return {
         "FUSIONAUTH_APPLICATION_ID": ADMINISTRATOR_APPLICATION_ID,
@@ -118,8 +118,8 @@ async def predefined_variables(services: Services, base_url: str) -> Mapping[str
     }
 
 
-async def _unless_there(creation: Awaitable[object]) -> None:
-    """Await a creation; that another process was faster is no error."""
+async def _ignoring_duplicates(creation: Awaitable[object]) -> None:
+    """Await a creation; ignore that another process created the object first."""
     try:
         await creation
     except Invalid as error:

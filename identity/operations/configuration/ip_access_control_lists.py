@@ -1,4 +1,4 @@
-"""IP access control lists: what the generic verbs cannot do for them."""
+"""IP access control lists: validation, and references to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REFERENCE = "accessControlConfiguration.uiIPAccessControlListId"
 
 
 async def prepare(_services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
-    """Judge the entries and put them in order. Raises Invalid."""
+    """Validate and sort the entries. Raises Invalid."""
     entries = document.get("entries", [])
     crud.require_no_errors(ip_access.problems(entries))
     if not document.get("data"):
@@ -21,7 +21,7 @@ async def prepare(_services: Services, _call: Call, document: Document, _stored:
 
 
 async def reference_problems(services: Services, document: Document, path: str) -> list[FieldError]:
-    """A field error when the list that guards the hosted pages of a tenant or application does not exist."""
+    """Return an error if the list that restricts the hosted pages of a tenant or application does not exist."""
     list_id = document["accessControlConfiguration"].get("uiIPAccessControlListId")
     if list_id is None or await services.ip_access_control_lists.find_cached(None, list_id) is not None:
         return []

@@ -1,4 +1,4 @@
-"""Keys that sign and verify: generate, import, rename, delete. Key material never comes back."""
+"""Signing and verification keys: generate, import, rename, delete. Responses never contain private key material."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLIENT_SECRET_NAMES = {key_id: f"Client secret ({algorithm})" for key_id, algori
 
 
 async def prepare(_services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
-    """After an update only the name differs: material, kid, algorithm and type are fixed. Raises Invalid."""
+    """Keep everything but the name unchanged in an update. Raises Invalid for a key that stands for client secrets."""
     if stored is None:
         return document
     _require_changeable(stored)
@@ -67,31 +67,31 @@ RESOURCE = Resource(
 
 
 async def generate(services: Services, call: Call, body: Document, key_id: str | None) -> Document:
-    """A new RSA, EC, Ed25519 or HMAC key. Raises Invalid."""
-    wanted = _read(services, body, material.require_generable)
-    issuer = wanted.get("issuer") or await _default_issuer(services)
-    made = await material.generate(wanted, issuer, call.now)
-    return await _add(services, call, wanted, made, key_id)
+    """Generate an RSA, EC, Ed25519 or HMAC key. Raises Invalid."""
+    requested = _read(services, body, material.require_generable)
+    issuer = requested.get("issuer") or await _default_issuer(services)
+    generated = await material.generate(requested, issuer, call.now)
+    return await _add(services, call, requested, generated, key_id)
 
 
 async def import_key(services: Services, call: Call, body: Document, key_id: str | None) -> Document:
-    """A key from PEM texts, or an HMAC secret. Raises Invalid."""
-    wanted = _read(services, body)
-    return await _add(services, call, wanted, await material.import_material(wanted), key_id)
+    """Import a key from PEM texts, or an HMAC secret. Raises Invalid."""
+    requested = _read(services, body)
+    return await _add(services, call, requested, await material.import_material(requested), key_id)
 
 
-async def generated_for_tenant(call: Call, tenant: Document) -> Document:
-    """The signing key of a new tenant, which no other tenant may use; it is not stored yet."""
-    wanted = {"algorithm": "RS256", "length": 2048}
-    made = await material.generate(wanted, tenant["issuer"], call.now)
+async def generate_for_tenant(call: Call, tenant: Document) -> Document:
+    """Generate the signing key of a new tenant, which no other tenant may use, without storing it."""
+    requested = {"algorithm": "RS256", "length": 2048}
+    generated = await material.generate(requested, tenant["issuer"], call.now)
     private = {"tenantId": tenant["id"], "usage": key_usage.TOKENS}
     key_id = new_id()
     name = f"Signing key of tenant {tenant['id']} ({key_id})"
-    return {**made, "name": name, "id": key_id, **crud.creation_instants(call.now), "private": private}
+    return {**generated, "name": name, "id": key_id, **crud.creation_instants(call.now), "private": private}
 
 
 async def ensure_client_secret_keys(services: Services, call: Call) -> None:
-    """Make the fixed keys that stand for the client secret of an application. Raises Invalid for those that exist."""
+    """Create the predefined keys that stand for the client secret of an application. Raises Invalid for duplicates."""
     for key_id, algorithm in CLIENT_SECRET_KEYS.items():
         key = {"id": key_id, "name": CLIENT_SECRET_NAMES[key_id], "type": "HMAC", "algorithm": algorithm}
         if await services.keys.find(None, key_id) is None:
@@ -105,7 +105,7 @@ def _require_changeable(stored: Document) -> None:
 
 
 def _read(services: Services, body: Document, require: Callable[[Document], None] | None = None) -> Document:
-    """The key that is asked for. Raises Invalid, and where only its name is missing with what `require` says too."""
+    """Return the requested key. Raises Invalid; if only the name is missing, with the errors of `require` as well."""
     tidy, errors = services.schemas[RESOURCE.schema].examine(body)
     if require is not None and [error.path for error in errors] == ["key.name"]:
         try:
@@ -113,12 +113,14 @@ def _read(services: Services, body: Document, require: Callable[[Document], None
         except Invalid as more:
             raise Invalid([*errors, *more.fields]) from more
     crud.require_no_errors(errors)
-    wanted: Document = tidy["key"]
-    return wanted
+    requested: Document = tidy["key"]
+    return requested
 
 
-async def _add(services: Services, call: Call, wanted: Document, made: Document, key_id: str | None) -> Document:
-    key = {**made, "name": wanted["name"], "id": key_id or new_id(), **crud.creation_instants(call.now)}
+async def _add(
+    services: Services, call: Call, requested: Document, generated: Document, key_id: str | None
+) -> Document:
+    key = {**generated, "name": requested["name"], "id": key_id or new_id(), **crud.creation_instants(call.now)}
     await _insert(services, key)
     return key
 

@@ -1,4 +1,4 @@
-"""Which keys belong into the key set: those that tokens and deliveries are, or lately were, signed with."""
+"""Selection of the keys in a published key set: those that sign, or recently signed, tokens and deliveries."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _UNIVERSAL: Final = {**_NAMES_KEYS, "universalConfiguration.universal": True}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeySources:
-    """The documents that name the keys of a set: the keys, what signs tokens, and webhooks.
+    """The documents that determine a key set: keys, documents that configure signing keys, and webhooks.
 
-    The lists are those of the cache: as long as none changed, they are the same objects.
+    The lists are cached: they are the same objects as long as nothing changed.
     """
 
     keys: list[Document]
@@ -41,14 +41,14 @@ class KeySources:
     tenant_id: str | None = None
 
     def is_same(self, other: KeySources) -> bool:
-        """Whether nothing changed between the two."""
+        """Whether nothing has changed between the two."""
         mine, others = ((each.keys, *each.signers, each.webhooks) for each in (self, other))
         pairs = zip(mine, others, strict=True)
         return all(one is two or not (one or two) for one, two in pairs)
 
 
 async def find_sources(services: Services, tenant: Document | None) -> KeySources:
-    """The documents that name the keys of the instance, or of one tenant."""
+    """Return the documents that determine the key set of the instance, or of one tenant."""
     keys = await services.keys.list_cached(None, "all", {})
     webhooks = await services.webhooks.list_cached(None, "all", {})
     types = await services.entity_types.list_cached(None, "all", {})
@@ -63,28 +63,28 @@ async def find_sources(services: Services, tenant: Document | None) -> KeySource
 
 
 def select_published(found: KeySources, now: Instant) -> tuple[list[Document], Instant | None]:
-    """The keys of the set whose private half the service holds, and the instant at which the first of them leaves it.
+    """Return the keys of the set, and the instant at which the first of them expires from it, if any.
 
-    A public key that was only imported belongs to others: published here, its owner could sign as this service.
+    Imported public keys are excluded: publishing one would let its owner sign as this service.
     """
     signers = [signer for signers in found.signers for signer in signers]
     used = {key_id for signer in signers for key_id in named_by(signer["jwtConfiguration"])}
     retiring = [entry for signer in signers for entry in _retiring(signer) if entry["until"] > now]
     used |= {entry["keyId"] for entry in retiring}
-    used |= {key_id for webhook in _serving(found) for key_id in _signing(webhook)}
+    used |= {key_id for webhook in _webhooks_of(found) for key_id in _signing(webhook)}
     keys = [key for key in found.keys if key["id"] in used and key.get("hasPrivateKey")]
     return keys, min((entry["until"] for entry in retiring), default=None)
 
 
 def _retiring(signer: Document) -> Iterator[Document]:
-    """Keys that sign or verify for a limited time: {"keyId", "until"}."""
+    """Yield the keys that sign or verify until an instant: {"keyId", "until"}."""
     private = signer.get("private", {})
     yield from private.get("retiredKeys", ())
     yield from private.get("pendingKeys", {}).values()
 
 
-def _serving(found: KeySources) -> Iterable[Document]:
-    """The webhooks that serve the tenant of the set, or any."""
+def _webhooks_of(found: KeySources) -> Iterable[Document]:
+    """Return the webhooks of the tenant of the set, or all of them."""
     tenant_id = found.tenant_id
     return (
         webhook

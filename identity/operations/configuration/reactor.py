@@ -1,4 +1,4 @@
-"""What the API calls the reactor: which features are on. All of them are free; an operator may switch some off."""
+"""The Reactor API: which licensed features are enabled. All are free; an operator may disable some."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _COUNTED = ("actionRequired", *_COUNT_OF.values(), "passwordsCheckedCount")
 
 
 def status(services: Services) -> Document:
-    """Each feature as `license.features` has it."""
+    """Return the status of each feature, by its name in `license.features`."""
     off = features.off(services, FEATURES)
     return {"licensed": True, **{name: "DISABLED" if name in off else "ACTIVE" for name in FEATURES}}
 
 
 async def metrics(services: Services, call: Call) -> Document:
-    """How many users of each tenant that the caller may see have a password of which kind."""
+    """Return the number of users by breached password status, for each tenant that the caller may see."""
     found: Document = {}
     for row in await services.users.count_breached_across_tenants():
         tenant_id, status = row["_id"]["tenantId"], row["_id"]["status"]

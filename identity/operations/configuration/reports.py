@@ -1,7 +1,7 @@
-"""Reports: how many logins, active users and registrations there were, counted from what is on record.
+"""Reports of logins, active users and registrations, counted from stored records.
 
-A report goes from the beginning of the day of its start to the end of the day of its end, in the report time zone of
-the system configuration. What was removed (records of users who were deleted, or that grew too old) counts no more.
+A report covers whole days, from that of its start to that of its end, in the report time zone of the system
+configuration. Deleted records, such as those of deleted users, are not counted.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ _EPOCH = datetime.date(1970, 1, 1)
 
 
 async def logins(services: Services, call: Call, query: Mapping[str, Any], types: list[str]) -> Document:
-    """Logins by the hour, counted since 1970 in UTC: of all, of an application, of a user. Raises Invalid."""
-    wanted = _range(services, query, "hour")
+    """Return logins per hour since 1970 in UTC, optionally of one application or user. Raises Invalid."""
+    days = _range(services, query, "hour")
     where = {**_application(query), **await _user(services, call, query, types)}
     if where.get("userId", "") is None:
         return _report("hourlyCounts", [])
-    return _report("hourlyCounts", await services.report_counts.logins(call.tenant_id, wanted, where))
+    return _report("hourlyCounts", await services.report_counts.logins(call.tenant_id, days, where))
 
 
 async def daily_users(services: Services, call: Call, query: Mapping[str, Any]) -> Document:
-    """Users who logged in, by the day since 1970 in the report time zone. Raises Invalid."""
-    wanted = _range(services, query, "day")
-    found = await services.report_counts.logins(call.tenant_id, wanted, _application(query), users=True)
+    """Return users who logged in per day since 1970 in the report time zone. Raises Invalid."""
+    days = _range(services, query, "day")
+    found = await services.report_counts.logins(call.tenant_id, days, _application(query), users=True)
     return _report("dailyActiveUsers", found)
 
 
 async def monthly_users(services: Services, call: Call, query: Mapping[str, Any]) -> Document:
-    """Users who logged in, by the month since 1970 in the report time zone. Raises Invalid."""
-    wanted = _range(services, query, "month")
-    found = await services.report_counts.logins(call.tenant_id, wanted, _application(query), users=True)
+    """Return users who logged in per month since 1970 in the report time zone. Raises Invalid."""
+    days = _range(services, query, "month")
+    found = await services.report_counts.logins(call.tenant_id, days, _application(query), users=True)
     return _report("monthlyActiveUsers", found)
 
 
 async def registrations(services: Services, call: Call, query: Mapping[str, Any]) -> Document:
-    """New registrations by the hour, counted since 1970 in UTC. Raises Invalid."""
-    wanted = _range(services, query, "hour")
+    """Return new registrations per hour since 1970 in UTC. Raises Invalid."""
+    days = _range(services, query, "hour")
     application_id = _application(query).get("applicationId")
-    return _report("hourlyCounts", await services.report_counts.registrations(call.tenant_id, wanted, application_id))
+    return _report("hourlyCounts", await services.report_counts.registrations(call.tenant_id, days, application_id))
 
 
 async def totals(services: Services, call: Call, *, with_applications: bool) -> Document:
-    """All users, and the logins and registrations of each application."""
+    """Return the number of users, and of logins and registrations per application."""
     users = await services.report_counts.users(call.tenant_id)
-    answer: Document = {"globalRegistrations": users, "totalGlobalRegistrations": users}
+    response: Document = {"globalRegistrations": users, "totalGlobalRegistrations": users}
     if not with_applications:
-        return answer
+        return response
     logins_of = await services.report_counts.logins_by_application(call.tenant_id)
     registered = await services.report_counts.registrations_by_application(call.tenant_id)
-    answer["applicationTotals"] = {
+    response["applicationTotals"] = {
         application_id: {
             "logins": logins_of.get(application_id, 0),
             "registrations": registered.get(application_id, 0),
@@ -70,7 +70,7 @@ async def totals(services: Services, call: Call, *, with_applications: bool) -> 
         }
         for application_id in sorted({*logins_of, *registered})
     }
-    return answer
+    return response
 
 
 def _report(name: str, counts: list[Document]) -> Document:
@@ -78,7 +78,7 @@ def _report(name: str, counts: list[Document]) -> Document:
 
 
 def _range(services: Services, query: Mapping[str, Any], unit: Unit) -> ReportRange:
-    """The whole days that a report is about. Raises Invalid."""
+    """Return the days that a report covers. Raises Invalid."""
     errors: list[FieldError] = []
     start, end = (_day(services, query, name, errors) for name in ("start", "end"))
     if start is None or end is None or errors:
@@ -121,7 +121,7 @@ def _application(query: Mapping[str, Any]) -> Document:
 
 
 async def _user(services: Services, call: Call, query: Mapping[str, Any], types: list[str]) -> Document:
-    """The user whom a report is about, if it is about one: None for a login id that nobody has."""
+    """Return the filter by user: None as the id for an unknown login id, empty for all users."""
     if user_id := query.get("userId"):
         return {"userId": _uuid("userId", user_id)}
     login_id = query.get("loginId")

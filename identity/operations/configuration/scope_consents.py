@@ -1,13 +1,14 @@
-"""What a user allowed an application: asked once for each login, or remembered for a while.
+"""Consent of users to the scopes of applications.
 
-A decision is remembered for a user and an application where its consentMode is RememberDecision. It goes with the user,
-the application, and the scope that it is about; who withdraws one signs the application out, too.
+The decision is stored for a limited time if the application's consentMode is RememberDecision, and otherwise requested
+at each login. It is deleted with the user, the application and the scope. Withdrawing it also revokes the application's
+refresh tokens.
 """
 
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.authorization import consent as rules
+from identity.domain.authorization import consent as consent_rules
 from identity.domain.authorization.authorization_request import CONSENT, AuthorizationRequest
 from identity.domain.authorization.consent import ConsentDecision, ConsentPrompt
 from identity.domain.clients import scopes
@@ -23,34 +24,34 @@ _NOTHING = ConsentDecision()
 async def resolve_consent(
     services: Services, call: Call, client: Client, user: Document, request: AuthorizationRequest
 ) -> tuple[str, ...] | ConsentPrompt:
-    """The scopes that the request grants, or what the user has to be asked first."""
-    again = CONSENT in request.prompts
-    return await _settled(services, call, client, user, request.scopes, again=again)
+    """Return the scopes that the request grants, or the prompt that the user must answer first."""
+    forces_prompt = CONSENT in request.prompts
+    return await _resolve(services, call, client, user, request.scopes, forces_prompt=forces_prompt)
 
 
 async def get_granted_scopes(
-    services: Services, call: Call, client: Client, user: Document, wanted: tuple[str, ...]
+    services: Services, call: Call, client: Client, user: Document, requested: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The scopes that a grant without pages gives: a user who would have to be asked must have answered before.
+    """Return the scopes of a grant without pages, for which the user must have consented before.
 
     Raises InvalidScope.
     """
-    found = await _settled(services, call, client, user, wanted, again=False)
+    found = await _resolve(services, call, client, user, requested, forces_prompt=False)
     if isinstance(found, ConsentPrompt):
         raise consent_required(found.required + found.optional)
     return found
 
 
-def consent_required(asked: tuple[str, ...]) -> InvalidScope:
-    """What a grant without pages answers in place of asking."""
-    return InvalidScope("missing_required_scope", f"The user has to agree to: {scopes.join(asked)}")
+def consent_required(missing: tuple[str, ...]) -> InvalidScope:
+    """Return the error of a grant without pages that lacks a consent."""
+    return InvalidScope("missing_required_scope", f"The user has to agree to: {scopes.join(missing)}")
 
 
 async def record_decision(
     services: Services, call: Call, client: Client, user: Document, question: ConsentPrompt, decision: ConsentDecision
 ) -> tuple[str, ...]:
-    """The scopes that an answer grants. It is remembered where the application asks once for a while."""
-    if rules.remembers_decisions(client.application):
+    """Return the scopes that a decision grants; store the decision if the application remembers it."""
+    if consent_rules.remembers_decisions(client.application):
         user_id = UserId(user["id"])
         ttl_seconds = client.tenant["externalIdentifierConfiguration"][
             "rememberOAuthScopeConsentChoiceTimeToLiveInSeconds"
@@ -64,42 +65,42 @@ async def record_decision(
             now=call.now,
             expires=later(call.now, seconds=ttl_seconds),
         )
-        await _forget_if_gone(services, client, user_id)
-    return rules.granted_scopes(client.application, question.wanted, decision)
+        await _delete_if_orphaned(services, client, user_id)
+    return consent_rules.granted_scopes(client.application, question.wanted, decision)
 
 
 async def forget_application(services: Services, tenant_id: TenantId, application_id: ApplicationId) -> None:
-    """Forget what users decided about an application that is removed."""
+    """Delete the decisions about a deleted application."""
     await services.scope_consents.delete_in_chunks(tenant_id, {"applicationId": application_id})
 
 
 async def forget_scope(services: Services, application: Document, scope: Document, after: Document | None) -> None:
-    """Forget the answers about a scope that was removed: another one under its name was never asked about."""
+    """Remove a deleted scope from all decisions, because a later scope with its name needs a new consent."""
     if after is None:
         tenant_id, application_id = TenantId(application["tenantId"]), ApplicationId(application["id"])
         await services.scope_consents.remove_scope(tenant_id, application_id, scope["name"])
 
 
-async def _settled(
-    services: Services, call: Call, client: Client, user: Document, wanted: tuple[str, ...], *, again: bool
+async def _resolve(
+    services: Services, call: Call, client: Client, user: Document, requested: tuple[str, ...], *, forces_prompt: bool
 ) -> tuple[str, ...] | ConsentPrompt:
     application = client.application
-    if not rules.scopes_to_ask_for(application, wanted):
-        return wanted
+    if not consent_rules.scopes_to_ask_for(application, requested):
+        return requested
     earlier = None
-    if rules.remembers_decisions(application):
-        earlier = await _earlier(services, call, client, UserId(user["id"]))
-    found = rules.consent_prompt(application, wanted, earlier, again=again)
-    return rules.granted_scopes(application, wanted, earlier or _NOTHING) if found is None else found
+    if consent_rules.remembers_decisions(application):
+        earlier = await _find_decision(services, call, client, UserId(user["id"]))
+    found = consent_rules.consent_prompt(application, requested, earlier, again=forces_prompt)
+    return consent_rules.granted_scopes(application, requested, earlier or _NOTHING) if found is None else found
 
 
-async def _earlier(services: Services, call: Call, client: Client, user_id: UserId) -> ConsentDecision | None:
+async def _find_decision(services: Services, call: Call, client: Client, user_id: UserId) -> ConsentDecision | None:
     stored = await services.scope_consents.find_live(client.tenant_id, user_id, client.client_id, call.now)
     return None if stored is None else ConsentDecision(frozenset(stored["approved"]), frozenset(stored["declined"]))
 
 
-async def _forget_if_gone(services: Services, client: Client, user_id: UserId) -> None:
-    """For a user or an application that was removed while the answer was on its way."""
+async def _delete_if_orphaned(services: Services, client: Client, user_id: UserId) -> None:
+    """Delete a decision whose user or application was deleted while it was written."""
     user = await services.users.find(client.tenant_id, user_id)
     application = await services.applications.find(client.tenant_id, client.client_id)
     if user is None or application is None:

@@ -1,4 +1,4 @@
-"""The system configuration: one document for the instance, made with it, read and changed but never removed."""
+"""The system configuration: one document per instance, created with it and never deleted."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from identity.store.system_settings import DOCUMENT_ID
 DEFAULT_TIME_ZONE = "America/Denver"
 
 
-async def prepare(_services: Services, _call: Call, wanted: Document, _stored: Document | None) -> Document:
-    """What to store: origins as browsers send them, and no usage data. Raises Invalid."""
+async def prepare(_services: Services, _call: Call, requested: Document, _stored: Document | None) -> Document:
+    """Normalize origins, validate networks, and disable usage data. Raises Invalid."""
     errors: list[FieldError] = []
-    configuration = wanted["corsConfiguration"]
+    configuration = requested["corsConfiguration"]
     configuration["allowedOrigins"] = _origins(configuration["allowedOrigins"], errors)
-    _require_some_restraint(configuration, errors)
-    _require_networks(wanted["trustedProxyConfiguration"]["trusted"], errors)
+    _forbid_credentials_for_any_origin(configuration, errors)
+    _require_networks(requested["trustedProxyConfiguration"]["trusted"], errors)
     crud.require_no_errors(errors)
-    return {**wanted, "usageDataConfiguration": {**wanted["usageDataConfiguration"], "enabled": False}}
+    return {**requested, "usageDataConfiguration": {**requested["usageDataConfiguration"], "enabled": False}}
 
 
 RESOURCE = Resource(
@@ -42,12 +42,12 @@ RESOURCE = Resource(
 
 
 async def ensure(services: Services, call: Call) -> None:
-    """Make the configuration of a new instance. Safe to run in several processes at once, and at every start."""
+    """Create the configuration of a new instance. Safe to run at every start, in several processes at once."""
     if await services.documents[RESOURCE.collection].find(None, DOCUMENT_ID) is None:
-        wanted = {"reportTimezone": DEFAULT_TIME_ZONE, "corsConfiguration": {"enabled": True}}
-        read: Any = services.schemas[RESOURCE.schema].read({RESOURCE.name: wanted})
+        requested = {"reportTimezone": DEFAULT_TIME_ZONE, "corsConfiguration": {"enabled": True}}
+        read: Any = services.schemas[RESOURCE.schema].read({RESOURCE.name: requested})
         document = {**read[RESOURCE.name], "id": DOCUMENT_ID, **crud.creation_instants(call.now)}
-        with contextlib.suppress(Duplicate):  # another process was faster
+        with contextlib.suppress(Duplicate):  # another process created it first
             await services.documents[RESOURCE.collection].insert(None, document)
     await services.system.refresh()
 
@@ -64,8 +64,8 @@ def _origins(texts: list[str], errors: list[FieldError]) -> list[str]:
     return origins
 
 
-def _require_some_restraint(configuration: Document, errors: list[FieldError]) -> None:
-    """Browsers refuse cookies for the answer `*`, and naming every caller instead would open the API to any page."""
+def _forbid_credentials_for_any_origin(configuration: Document, errors: list[FieldError]) -> None:
+    """Browsers reject credentials with the origin `*`; echoing every origin would open the API to any page."""
     if configuration["allowCredentials"] and cors.ANY in configuration["allowedOrigins"]:
         path = "systemConfiguration.corsConfiguration.allowCredentials"
         message = f"[{path}] must be false where every origin is allowed."

@@ -1,4 +1,4 @@
-"""Issuers: each tenant has its own, so that no relying party accepts the tokens of another tenant."""
+"""Issuers of tenants, unique so that no relying party accepts the tokens of another tenant."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _log = structlog.get_logger(__name__)
 
 
 def default_issuer(call: Call, tenant_id: str) -> str:
-    """The issuer of a new tenant whose creator names none: the URL under which its metadata is published."""
+    """Return the default issuer of a new tenant: the URL of its published metadata."""
     return f"{call.origin.base_url}/{tenant_id}"
 
 
 def reservation(tenant: Document) -> Document:
-    """The member of `private` that the unique index of issuers covers; empty for a tenant without a reservation."""
+    """Return the member of `private` with the unique index on issuers; empty for a tenant without a reservation."""
     return {"issuer": tenant["private"]["issuer"]} if "issuer" in tenant["private"] else {}
 
 
 def private_with_reservation(document: Document, stored: Document | None) -> Document:
-    """The `private` of a tenant about to be stored, with its issuer reserved if that is new.
+    """Return `private` of a tenant to store, with its issuer reserved if it is new.
 
-    A tenant that shares its issuer with another one since before issuers were unique can still be changed otherwise.
+    A tenant that has shared its issuer since before issuers were unique can still be changed otherwise.
     """
     private = dict(document.get("private", {}))
     if stored is None or stored["issuer"] != document["issuer"]:
@@ -34,7 +34,7 @@ def private_with_reservation(document: Document, stored: Document | None) -> Doc
 
 
 def change_problems(call: Call, document: Document, stored: Document | None) -> list[FieldError]:
-    """A field error where a tenant-scoped caller changes the issuer, which relying parties identify the tenant by."""
+    """Return an error if a tenant-scoped caller changes the issuer, by which relying parties identify the tenant."""
     if stored is None or call.caller.tenant_id is None or document["issuer"] == stored["issuer"]:
         return []
     message = "The [tenant.issuer] can be changed with an API key that is not assigned to a tenant."
@@ -42,7 +42,7 @@ def change_problems(call: Call, document: Document, stored: Document | None) -> 
 
 
 async def reserve_existing(services: Services) -> None:
-    """Reserve the issuers of tenants stored before issuers were unique, the oldest tenant first. Safe to repeat."""
+    """Reserve the issuers of tenants stored before issuers were unique, oldest tenant first. Safe to repeat."""
     lacking = await services.tenants.find_all(None, {"private.issuer": {"$exists": False}})
     for tenant in reversed(lacking):
         change = {"$set": {"private.issuer": issuers.comparison_form(tenant["issuer"])}}

@@ -1,4 +1,4 @@
-"""Tenants: create, copy, change, delete with all that is theirs, and their webhooks."""
+"""Tenants: create, copy, update, delete with their contents, and assign webhooks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from identity.call import Call, Document
-from identity.domain.configuration import tenants as rules
+from identity.domain.configuration import tenants as tenant_rules
 from identity.domain.configuration.key_rotation import VERIFICATION_MEMBERS
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.domain.objects.stored_credentials import Credential
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
 from identity.ids import TenantId, WebhookId
-from identity.operations.configuration import ip_access_control_lists, keys, tenant_issuers
+from identity.operations.configuration import ip_access_control_lists, keys, object_copies, tenant_issuers
 from identity.operations.lambdas import lambdas
 from identity.operations.objects import crud, features, key_references, references
 from identity.operations.passwords import password_cost, user_passwords
@@ -42,8 +42,8 @@ CREDENTIALS = (
     ),
 )
 
-_NAMED = ("email_templates", "message_templates", "messengers", "themes")
-_KEYS = frozenset({*rules.KEY_MEMBERS, *VERIFICATION_MEMBERS.values()})
+_REFERENCED = ("email_templates", "message_templates", "messengers", "themes")
+_KEYS = frozenset({*tenant_rules.KEY_MEMBERS, *VERIFICATION_MEMBERS.values()})
 
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
@@ -55,8 +55,8 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
         "issuer", tenant_issuers.default_issuer(call, document["id"]) if stored is None else stored["issuer"]
     )
     document["private"] = tenant_issuers.private_with_reservation(document, stored)
-    document = rules.normalised(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
-    errors = rules.problems(document)
+    document = tenant_rules.normalised(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
+    errors = tenant_rules.problems(document)
     errors += tenant_issuers.change_problems(call, document, stored)
     errors += await key_references.problems(
         services, call, document["jwtConfiguration"], stored, "tenant.jwtConfiguration"
@@ -68,13 +68,13 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += await ip_access_control_lists.reference_problems(services, document, "tenant")
     errors += await user_actions.reference_problems(services, document)
     errors += await lambdas.reference_problems(services, "tenant", document)
-    errors += await references.problems(services, RESOURCE, document, stored, _NAMED)
+    errors += await references.problems(services, RESOURCE, document, stored, _REFERENCED)
     crud.require_no_errors(errors, features.event_problems(services, _newly_enabled(document, stored)))
     return document
 
 
 def _newly_enabled(document: Document, stored: Document | None) -> list[str]:
-    """The events that the tenant enables now and did not before."""
+    """Return the events that the tenant newly enables."""
     earlier = {} if stored is None else stored["eventConfiguration"]["events"]
     events = document["eventConfiguration"]["events"]
     return [name for name, entry in events.items() if entry["enabled"] and not earlier.get(name, {}).get("enabled")]
@@ -100,44 +100,44 @@ async def _with_signing_key(
 ) -> Sequence[Write]:
     """Add the write of a generated signing key for a new tenant, unless the request names its keys."""
     settings = tenant["jwtConfiguration"]
-    missing = [name for name in rules.KEY_MEMBERS if name not in settings]
+    missing = [name for name in tenant_rules.KEY_MEMBERS if name not in settings]
     if not missing:
         return writes
-    key = await keys.generated_for_tenant(call, tenant)
+    key = await keys.generate_for_tenant(call, tenant)
     settings.update(dict.fromkeys(missing, key["id"]))
-    # The checks of the references again, because the tenant refers to the new key now.
+    # The reference checks are repeated because the tenant now refers to the new key.
     checks = references.checks(services, RESOURCE, tenant, None, call.now)
     return [functools.partial(services.keys.insert, None, key), *checks, writes[-1]]
 
 
 async def create(services: Services, call: Call, body: Document, tenant_id: str | None) -> Document:
-    """A new tenant, plain or as a copy of `sourceTenantId` under the name given. Raises Invalid and Unauthorized."""
+    """Create a tenant, or a copy of `sourceTenantId` with the requested name. Raises Invalid and Unauthorized."""
     if call.caller.tenant_id is not None:
-        raise Unauthorized(log_detail="a tenant-scoped key makes no tenants")
-    wanted = await _with_source(services, body)
-    webhook_ids = await _webhook_ids(services, call, body)
-    tenant = await crud.create(services, call, RESOURCE, wanted, tenant_id)
+        raise Unauthorized(log_detail="a tenant-scoped key cannot create tenants")
+    request = await _with_source(services, body)
+    webhook_ids = await _get_webhook_ids(services, call, body)
+    tenant = await crud.create(services, call, RESOURCE, request, tenant_id)
     await _attach(services, TenantId(tenant["id"]), webhook_ids or set())
     await key_references.published(services, tenant)
     return tenant
 
 
 async def retrieve(services: Services, call: Call, tenant_id: str) -> Document:
-    """The tenant, if the caller's key may see it. Raises NotFound."""
+    """Return a tenant that the caller's key may see. Raises NotFound."""
     _require_own(call, tenant_id)
     return await crud.retrieve(services, call, RESOURCE, tenant_id)
 
 
 def retrieve_all(services: Services, call: Call) -> AsyncIterator[Document]:
-    """Every tenant that the caller's key may see, the newest first."""
+    """Return every tenant that the caller's key may see, newest first."""
     own = call.caller.tenant_id
     return crud.retrieve_all(services, call, RESOURCE, {} if own is None else {"_id": own})
 
 
 async def update(services: Services, call: Call, body: Document, tenant_id: str) -> Document:
-    """Replace a tenant; absent `webhookIds` leave its webhooks unchanged."""
+    """Replace a tenant; without `webhookIds` its webhooks stay unchanged. Raises NotFound and Invalid."""
     await retrieve(services, call, tenant_id)
-    webhook_ids = await _webhook_ids(services, call, body)
+    webhook_ids = await _get_webhook_ids(services, call, body)
     tenant = await crud.update(services, call, RESOURCE, body, tenant_id)
     if webhook_ids is not None:
         await _attach(services, TenantId(tenant_id), webhook_ids)
@@ -145,9 +145,9 @@ async def update(services: Services, call: Call, body: Document, tenant_id: str)
 
 
 async def patch(services: Services, call: Call, kind: str, body: Any, tenant_id: str) -> Document:
-    """Change parts of a tenant; absent `webhookIds` leave its webhooks unchanged."""
+    """Apply a patch to a tenant; without `webhookIds` its webhooks stay unchanged. Raises NotFound and Invalid."""
     await retrieve(services, call, tenant_id)
-    webhook_ids = await _webhook_ids(services, call, body if isinstance(body, dict) else {})
+    webhook_ids = await _get_webhook_ids(services, call, body if isinstance(body, dict) else {})
     tenant = await crud.patch(services, call, RESOURCE, kind, body, tenant_id)
     if webhook_ids is not None:
         await _attach(services, TenantId(tenant_id), webhook_ids)
@@ -177,14 +177,14 @@ RESOURCE = Resource(
 
 
 async def delete(services: Services, call: Call, tenant_id: str) -> None:
-    """Mark a tenant for deletion, which at once ends all use of it. Raises NotFound, and Invalid for the default one.
+    """Mark a tenant for deletion, which ends its use immediately. Raises NotFound, and Invalid for the default tenant.
 
-    What is the tenant's is removed by `finish_deletion`, which can be repeated until it is through.
+    `finish_deletion` removes its contents and can be repeated after an interruption.
     """
     _require_own(call, tenant_id)
     if tenant_id == services.default_tenant_id:
         raise Invalid.field("inUse", "tenantId", "The default tenant cannot be deleted.")
-    # The version moves too: an update that read the tenant before must not bring it back.
+    # The version increases so that a concurrent update cannot restore the tenant.
     change = {"$set": {"state": "PendingDelete"}, "$inc": {"lastUpdateInstant": 1}}
     if not await services.tenants.update(None, {"_id": tenant_id}, change):
         raise NotFound
@@ -198,10 +198,10 @@ async def retrieve_password_rules(services: Services, call: Call, tenant_id: str
 
 
 async def finish_deletion(services: Services, tenant_id: TenantId) -> None:
-    """Remove everything that is a tenant's, and the tenant last, so that an interruption is only a delay."""
+    """Delete the contents of a tenant and, last, the tenant, so that an interrupted deletion can be repeated."""
     await _remove_contents(services, tenant_id)
     await services.tenants.delete(None, tenant_id)
-    # For what was under way all the time.
+    # Removes what requests in progress wrote in the meantime.
     await _remove_contents(services, tenant_id)
 
 
@@ -222,7 +222,7 @@ async def _remove_contents(services: Services, tenant_id: TenantId) -> None:
 
 
 async def finish_deletions(services: Services) -> None:
-    """Go on with the deletions that were accepted or interrupted."""
+    """Finish accepted and interrupted deletions."""
     for tenant in await services.tenants.find_all(None, {"state": "PendingDelete"}):
         await finish_deletion(services, TenantId(tenant["id"]))
 
@@ -233,70 +233,63 @@ def _require_own(call: Call, tenant_id: str) -> None:
 
 
 def _keep_keys(document: Document, stored: Document) -> None:
-    """An absent signing key leaves the stored one unchanged."""
-    for name in rules.KEY_MEMBERS:
+    """Keep the stored signing keys that the document omits."""
+    for name in tenant_rules.KEY_MEMBERS:
         if name in stored["jwtConfiguration"]:
             document["jwtConfiguration"].setdefault(name, stored["jwtConfiguration"][name])
 
 
 async def _with_source(services: Services, body: Document) -> Document:
+    """Return the body of a creation; one that names a source tenant, with the copied members."""
     source_id = body.get("sourceTenantId")
     if source_id is None:
         return body
-    source = await services.tenants.find(None, str(source_id).lower())
-    if source is None:
-        raise Invalid.field("invalid", "sourceTenantId", "The [sourceTenantId] must name an existing tenant.")
-    given = body.get("tenant")
-    name = given.get("name") if isinstance(given, dict) else None
-    copy = crud.to_request(source)
-    # A copy is an issuer of its own: it shares neither the issuer nor the keys of the source.
-    copy |= {"name": name, "issuer": None}
-    copy["jwtConfiguration"] = {
-        member: value for member, value in copy["jwtConfiguration"].items() if member not in _KEYS
-    }
-    return {"tenant": copy}
+    source = await object_copies.get_source(services.tenants, None, source_id, "sourceTenantId")
+    # A copy is a separate issuer: it shares neither the issuer nor the keys of the source.
+    source["issuer"] = None
+    configuration = source["jwtConfiguration"]
+    source["jwtConfiguration"] = {name: value for name, value in configuration.items() if name not in _KEYS}
+    return object_copies.with_requested_name(source, body, "tenant")
 
 
-async def _webhook_ids(services: Services, call: Call, body: Document) -> set[WebhookId] | None:
-    """The `webhookIds` of the request, None when absent.
+async def _get_webhook_ids(services: Services, call: Call, body: Document) -> set[WebhookId] | None:
+    """Return the `webhookIds` of the request, or None.
 
-    Raises Invalid for a webhook that does not exist, and for every list that a tenant-scoped caller sends: webhooks
-    belong to the instance, and their ids must not be confirmed to a tenant.
+    Raises Invalid for a webhook that does not exist, and for any list of a tenant-scoped caller: webhooks belong to
+    the instance, and a tenant must not learn which ids exist.
     """
-    given = body.get("webhookIds")
-    if given is None:
+    requested = body.get("webhookIds")
+    if requested is None:
         return None
     if call.caller.tenant_id is not None:
         message = "The [webhookIds] can be changed with an API key that is not assigned to a tenant."
         raise Invalid.field("notAllowed", "webhookIds", message)
-    if not isinstance(given, list):
+    if not isinstance(requested, list):
         raise Invalid.field("invalidJSON", "webhookIds", "The [webhookIds] property must be an array.")
-    wanted = {str(webhook_id).lower() for webhook_id in given}
-    # Not from the cache: another process may have made one a moment ago.
-    known = {webhook["id"] for webhook in await services.webhooks.find_all(None, {"_id": {"$in": sorted(wanted)}})}
-    if wanted - known:
-        raise Invalid.field(
-            "invalid", "webhookIds", f"There is no webhook [{'], ['.join(sorted(wanted - known))[:200]}]."
-        )
-    return {WebhookId(webhook_id) for webhook_id in wanted}
+    ids = {str(webhook_id).lower() for webhook_id in requested}
+    # Not from the cache: another process may just have created a webhook.
+    known = {webhook["id"] for webhook in await services.webhooks.find_all(None, {"_id": {"$in": sorted(ids)}})}
+    if ids - known:
+        raise Invalid.field("invalid", "webhookIds", f"There is no webhook [{'], ['.join(sorted(ids - known))[:200]}].")
+    return {WebhookId(webhook_id) for webhook_id in ids}
 
 
 async def _attach(services: Services, tenant_id: TenantId, webhook_ids: set[WebhookId]) -> None:
-    """Make exactly these of the webhooks that are not global serve the tenant."""
+    """Assign exactly these non-global webhooks to the tenant."""
     local: Document = {"global": False}
-    joining = {**local, "_id": {"$in": sorted(webhook_ids)}, "tenantIds": {"$ne": tenant_id}}
+    added = {**local, "_id": {"$in": sorted(webhook_ids)}, "tenantIds": {"$ne": tenant_id}}
     served = {"$concatArrays": ["$tenantIds", [tenant_id]]}
-    await services.webhooks.update(None, joining, _served(services, served))
+    await services.webhooks.update(None, added, _set_tenant_ids(services, served))
     await _detach(services, tenant_id, {**local, "_id": {"$nin": sorted(webhook_ids)}, "tenantIds": tenant_id})
 
 
 async def _detach(services: Services, tenant_id: TenantId, where: Document) -> None:
-    """Make these webhooks serve the tenant no more."""
+    """Unassign these webhooks from the tenant."""
     others = {"$filter": {"input": "$tenantIds", "cond": {"$ne": ["$$this", tenant_id]}}}
-    await services.webhooks.update(None, where, _served(services, others))
+    await services.webhooks.update(None, where, _set_tenant_ids(services, others))
 
 
-def _served(services: Services, tenant_ids: Document) -> list[Mapping[str, Any]]:
-    """The change of a webhook's tenants; its version moves too, or a change that read it before would undo this."""
+def _set_tenant_ids(services: Services, tenant_ids: Document) -> list[Mapping[str, Any]]:
+    """Return the update of a webhook's tenants; its version increases so that a concurrent update cannot undo it."""
     version = {"$max": [services.clock.now(), {"$add": ["$lastUpdateInstant", 1]}]}
     return [{"$set": {"tenantIds": tenant_ids, "lastUpdateInstant": version}}]
