@@ -16,7 +16,7 @@ from bench.figures import Figure
 from bench.instance import DATABASE
 from bench.objects import API
 from bench.scenarios import Bench, Scenario
-from identity.domain.objects import hostname_suffixes
+from identity.domain.objects import name_suffixes
 from identity.store.mongo import Database
 from identity.store.store_circuit_breaker import time_limit
 
@@ -67,7 +67,7 @@ def _copies(kind: str, stored: dict[str, Any], count: int) -> Iterator[dict[str,
         else:
             document |= {"kid": own, "privateKey": own}
         if kind != "entities":
-            document["private"] = {"endings": hostname_suffixes.of(document["name"])}
+            document["private"] = {"endings": name_suffixes.of(document["name"])}
         yield document
 
 

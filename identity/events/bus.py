@@ -395,7 +395,7 @@ def _row(call: Call, event: Event, locate: event_info.Locate | None, trace: Trac
         **event.payload,
         "createInstant": call.now,
         "id": event_id,
-        "info": event_info.of(call, locate) if definition.has_info else None,
+        "info": event_info.build(call, locate) if definition.has_info else None,
         "linkedObjectId": linked_object_id,
         "tenantId": body_tenant_id,
         "type": definition.name,

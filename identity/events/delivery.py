@@ -98,7 +98,7 @@ class Deliverer:
     def report_loop(self, route: str, via: Sequence[str], request_id: str) -> None:
         """Count a request that was refused because of a delivery loop; log it, throttled per route."""
         self.metrics.loops.inc()
-        suppressed = self._loop_log.kept_back(route, self._clock.now())
+        suppressed = self._loop_log.suppressed_count(route, self._clock.now())
         if suppressed is not None:
             fields = {"route": route, "via": via, "request_id": request_id, "kept_back": suppressed}
             _log.warning("a chain of deliveries was cut off", **fields)
@@ -144,9 +144,9 @@ class Deliverer:
             return AttemptResult(attempt, minimum_wait_seconds(None, timed_out=timed_out, retry_after_seconds=None))
         secrets = _secrets(webhook, body, event_type)
         # Redact before truncating, so that a secret at the limit is still recognized.
-        text = secret_redaction.masked(response.body.decode("utf-8", "replace"), secrets)
+        text = secret_redaction.redact(response.body.decode("utf-8", "replace"), secrets)
         text = text.encode()[:_LOGGED_BODY_BYTES].decode("utf-8", "ignore")
-        headers = {name: secret_redaction.masked(value, secrets) for name, value in _logged(response.headers).items()}
+        headers = {name: secret_redaction.redact(value, secrets) for name, value in _logged(response.headers).items()}
         attempt = DeliveryAttempt(start, self._clock.now(), url, status=response.status, answer=text, headers=headers)
         return _assessed(attempt, response)
 

@@ -64,7 +64,7 @@ class DeliveryFailureLog:
 
     async def _write_throttled(self, subject: tuple[str, ...], text: str) -> bool:
         """Write a row, unless one about the same subject was written recently; return whether it was written."""
-        suppressed = self._throttle.kept_back(subject, self._clock.now())
+        suppressed = self._throttle.suppressed_count(subject, self._clock.now())
         if self._write is None or suppressed is None:
             return False
         more = f" {suppressed} earlier failures of this kind were not written." if suppressed else ""

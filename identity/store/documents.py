@@ -19,7 +19,7 @@ from pymongo import IndexModel
 
 from identity.background_tasks import CooperativeYield
 from identity.call import Document
-from identity.domain.objects import hostname_suffixes, search_indexes
+from identity.domain.objects import name_suffixes, search_indexes
 from identity.domain.objects.resource_definition import NO_SEARCH, SearchRules, Unique
 from identity.domain.objects.search import Criterion, SearchQuery
 from identity.domain.objects.search_indexes import NEWEST_FIRST, Order
@@ -73,7 +73,7 @@ class Documents:
         self._sealed = tuple(tuple(path.split(".")) for path in sealed)
         self._cache: Cache[Document] = Cache(self.cache_size, freshness, keeps_stale=self.keeps_stale)
         self._ids_by_members: collections.OrderedDict[tuple[tuple[str, str], ...], str] = collections.OrderedDict()
-        self._has_endings = search_indexes.has_endings(searches)
+        self._has_endings = search_indexes.has_name_suffixes(searches)
         self._lists: Cache[list[Document]] = Cache(_LISTS, freshness, keeps_stale=self.keeps_stale)
         self._totals: Cache[int] = Cache(256, freshness)
 
@@ -102,9 +102,9 @@ class Documents:
 
     async def _add_endings(self) -> None:
         """Give the documents of an earlier version the endings of their names."""
-        lacking = {hostname_suffixes.MEMBER: {"$exists": False}, "name": {"$exists": True}}
+        lacking = {name_suffixes.MEMBER: {"$exists": False}, "name": {"$exists": True}}
         async for stored in self._collection.find(lacking, {"name": 1}):
-            fresh = {"$set": {hostname_suffixes.MEMBER: hostname_suffixes.of(stored["name"])}}
+            fresh = {"$set": {name_suffixes.MEMBER: name_suffixes.of(stored["name"])}}
             await self._collection.update_one({"_id": stored["_id"], "name": stored["name"]}, fresh)
 
     def invalidate(self, document_id: str) -> None:
@@ -400,7 +400,7 @@ class Documents:
         """What an index can answer of the text that a name has to hold."""
         for criterion in query.criteria:
             if self._has_endings and criterion.field == "name" and criterion.piece:
-                yield {hostname_suffixes.MEMBER: {"$regex": hostname_suffixes.looked_up(criterion.piece)}}
+                yield {name_suffixes.MEMBER: {"$regex": name_suffixes.pattern_of(criterion.piece)}}
 
     def _order(self, order: Order, scope: Mapping[str, Any]) -> list[tuple[str, int]]:
         """An order as an index has it."""
@@ -449,7 +449,7 @@ class Documents:
         """A document that is the store's own from now on, as MongoDB keeps it."""
         stored["_id"] = stored.pop("id")
         if self._has_endings:
-            stored["private"] = {**stored.get("private", {}), "endings": hostname_suffixes.of(stored.get("name", ""))}
+            stored["private"] = {**stored.get("private", {}), "endings": name_suffixes.of(stored.get("name", ""))}
         for path in self._sealed:
             self._rewrite(stored, path, self._vault.seal, sealed=False)
         return stored

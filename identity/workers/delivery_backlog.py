@@ -26,13 +26,13 @@ class BacklogDrain:
     async def acquire(self) -> list[DeliveryLease] | None:
         """Lease as much of the backlog as rate and limits allow; None if they allow nothing now."""
         await self._leases.refresh_webhooks()
-        limit = min(self._leases.room(), self._bucket.room(monotonic()))
+        limit = min(self._leases.room(), self._bucket.available(monotonic()))
         if limit <= 0:
             return None
         now = self._clock.now()
         before = later(now, seconds=-BACKLOG_AGE_SECONDS)
         leases = await self._outbox.lease(now, self._settings.lease_seconds, self._room_for, limit, before=before)
-        self._bucket.use(len(leases))
+        self._bucket.consume(len(leases))
         return leases
 
     def _room_for(self, webhook_id: WebhookId) -> int:

@@ -116,7 +116,7 @@ class QueueWorker(abc.ABC, Generic[J]):
         if lease.attempts >= len(self._limits.schedule.delays_seconds):
             await event_logs.record(self._services, call, "Error", f"{text} It is given up.")
             return
-        suppressed = self._throttle.kept_back(lease.job.lane, call.now)
+        suppressed = self._throttle.suppressed_count(lease.job.lane, call.now)
         if suppressed is not None:
             more = f" {suppressed} earlier failures of this {self.lane_name} were not written." if suppressed else ""
             await event_logs.record(self._services, call, "Error", f"{text} It will be tried again.{more}")

@@ -89,9 +89,9 @@ SECRET = 'p\u00e4ss/w"rd + <more>'
 )
 def test_a_secret_is_found_as_receivers_write_it(written: Callable[[str], str]) -> None:
     text = f"you sent {written(SECRET)}."
-    assert secret_redaction.masked(text, [SECRET]) == text.replace(written(SECRET).strip('"'), "***")
-    assert "more" not in secret_redaction.masked(text, [SECRET])
+    assert secret_redaction.redact(text, [SECRET]) == text.replace(written(SECRET).strip('"'), "***")
+    assert "more" not in secret_redaction.redact(text, [SECRET])
 
 
 def test_a_secret_that_begins_with_another_leaves_nothing() -> None:
-    assert secret_redaction.masked("0123456789abcdef", ["0123456789", "0123456789abcdef"]) == "***"
+    assert secret_redaction.redact("0123456789abcdef", ["0123456789", "0123456789abcdef"]) == "***"

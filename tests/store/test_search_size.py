@@ -10,7 +10,7 @@ import pytest
 
 from identity import collections
 from identity.domain.entities import entities
-from identity.domain.objects import hostname_suffixes, search, search_indexes
+from identity.domain.objects import name_suffixes, search, search_indexes
 from identity.domain.objects.index_search import Fields
 from identity.domain.objects.index_search import read as read_index_search
 from identity.domain.objects.resource_definition import Resource
@@ -53,8 +53,8 @@ def rows(resource: Resource) -> Iterator[dict[str, Any]]:
                 put(row, rules.members.get(name, name), f"value {index % 4 // 2}")
             if kind == "tenants":
                 row |= {"tenantIds": [ONE] if index % 10 == 0 else [], "global": index % 20 == 3}
-        if search_indexes.has_endings(rules):
-            put(row, hostname_suffixes.MEMBER, hostname_suffixes.of(row["name"]))
+        if search_indexes.has_name_suffixes(rules):
+            put(row, name_suffixes.MEMBER, name_suffixes.of(row["name"]))
         yield row
 
 
@@ -168,7 +168,7 @@ async def run(documents: Documents, tenant_id: TenantId | None, request: dict[st
 
 def is_in_order(resource: Resource, request: dict[str, Any]) -> bool:
     """Whether an index has this very order; the few documents with a rare name may be put in order when found."""
-    has_rare_name = request.get("name") == RARE and search_indexes.has_endings(resource.search_rules)
+    has_rare_name = request.get("name") == RARE and search_indexes.has_name_suffixes(resource.search_rules)
     return not has_rare_name and ("orderBy" not in request or not request.keys() - {"orderBy"})
 
 
@@ -207,7 +207,9 @@ async def test_every_criterion_is_found_in_an_index(filled, name, tenant_id) -> 
             assert await run(filled[name], tenant_id, {criterion: value, "orderBy": order}) == (total, length)
 
 
-NAMED = [(name, tenant_id) for name, tenant_id in SCOPES if search_indexes.has_endings(RESOURCES[name].search_rules)]
+NAMED = [
+    (name, tenant_id) for name, tenant_id in SCOPES if search_indexes.has_name_suffixes(RESOURCES[name].search_rules)
+]
 
 
 @pytest.mark.requirement("core-12-9", "management-1")

@@ -1,1 +1,1 @@
-"""Rules that every object shares: resource definitions, search, patches, masking, and generated identifiers."""
+"""Rules of all objects: resource definitions, search, patches, masking and generated identifiers."""

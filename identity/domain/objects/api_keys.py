@@ -1,4 +1,4 @@
-"""The authority of API keys over one another, and what a key's document must keep to."""
+"""Rules of API keys: their content, and the authority of one key over another."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from identity.errors import FieldError, Invalid
 from identity.instants import Instant
 
 GUESSABLE_BITS: Final = 100
-"""Below this estimate a key counts as guessable: 32 random hexadecimal digits, or a UUID, are above it."""
+"""The estimated entropy below which a key is guessable; 32 random hexadecimal digits and a UUID are above it."""
 
 
 def is_guessable(value: str) -> bool:
-    """Whether a key may be found by guessing: by its length and the number of its different characters."""
+    """Return whether a key can be guessed, judging by its length and the number of its different characters."""
     return len(value) * math.log2(len(set(value)) or 1) < GUESSABLE_BITS
 
 
 def value_problems(value: str, minimum_length: int) -> list[FieldError]:
-    """What is wrong with a value that a caller chose."""
+    """Return the problems of a value that a caller chose."""
     if len(value) >= minimum_length:
         return []
     message = f"The [apiKey.key] must have at least {minimum_length} characters."
@@ -28,9 +28,9 @@ def value_problems(value: str, minimum_length: int) -> list[FieldError]:
 
 
 def tidied_permissions(wanted: Document) -> Document:
-    """The permissions without `/api/api-key`, which `keyManager` alone governs, and with methods in upper case.
+    """Return the permissions without `/api/api-key`, which `keyManager` alone governs, with methods in upper case.
 
-    Raises Invalid where nothing is left of a list that had something in it: an empty list would grant everything.
+    Raises Invalid if nothing is left of a list that was not empty: an empty list grants everything.
     """
     endpoints = {
         endpoint: sorted({method.upper() for method in methods})
@@ -44,7 +44,7 @@ def tidied_permissions(wanted: Document) -> Document:
 
 
 def content_problems(wanted: Document, caller: Document | None, now: Instant) -> list[FieldError]:
-    """What is wrong with the content of a key that `caller` (None: the service itself) wants to write."""
+    """Return the problems of a key that `caller` (None: the service itself) stores."""
     errors = _permission_problems(wanted, caller)
     expiration = wanted.get("expirationInstant")
     if expiration is not None and expiration <= now:
@@ -61,10 +61,10 @@ def content_problems(wanted: Document, caller: Document | None, now: Instant) ->
 
 
 def may_manage(caller: Document, target: Document) -> bool:
-    """Whether the caller's authority is equal or greater than the target's on every axis: endpoints, address, life.
+    """Return whether the caller's authority includes the target's: endpoints, addresses, expiration.
 
-    Who may read a key can use it, so a key bound to an address list or an end never reaches one that is less bound.
-    Tenancy is not judged here: a key of another tenant is simply not there.
+    A key that can be read can be used, so that a key with an address list or an expiration manages no key with fewer
+    limits. Tenancy is checked elsewhere: a key of another tenant does not exist for the caller.
     """
     return permissions.covers(caller["permissions"]["endpoints"], target["permissions"]["endpoints"]) and not any(
         _bond_problems(target, caller)
@@ -72,7 +72,7 @@ def may_manage(caller: Document, target: Document) -> bool:
 
 
 def is_visible(caller: Document, target: Document) -> bool:
-    """Whether the target exists as far as the caller is concerned: a tenant-scoped key sees its own tenant's keys."""
+    """Return whether the caller can see the target: a tenant-scoped key sees its own tenant's keys."""
     return caller.get("tenantId") is None or caller.get("tenantId") == target.get("tenantId")
 
 
@@ -99,7 +99,7 @@ def _caller_problems(wanted: Document, caller: Document) -> list[FieldError]:
 
 
 def _bond_problems(target: Document, caller: Document) -> list[FieldError]:
-    """A key never hands on more than it has itself: its address list and its end bind what it makes."""
+    """Return the problems of a key with fewer limits of address or expiration than its creator."""
     errors = []
     acl = caller.get("ipAccessControlListId")
     if acl is not None and target.get("ipAccessControlListId") != acl:

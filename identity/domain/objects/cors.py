@@ -1,4 +1,4 @@
-"""Cross-origin requests (the Fetch standard's CORS protocol): whether a page of another site may make this call."""
+"""Cross-origin requests (CORS protocol of the Fetch standard): whether a page of another origin may make a call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 ANY = "*"
 
 _OF_PROTOCOLS = ("DPoP",)
-"""Headers that any page may send that may make the call at all: a proof that a script makes, of a key that it has."""
+"""Headers that are always allowed for an allowed call: a DPoP proof is created by a script with its own key."""
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]{1,253})(:[0-9]{1,5})?")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,30}")
@@ -19,7 +19,7 @@ _USUAL_PORTS = {"http": ":80", "https": ":443"}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CrossOrigin:
-    """What a browser says of a request; of a preflight, of the request that it wants to make."""
+    """A cross-origin request; for a preflight, the request that would follow it."""
 
     origin: str
     method: str
@@ -29,14 +29,14 @@ class CrossOrigin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a page may not make the call."""
+    """The reason why a call is not allowed."""
 
     reason: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cors:
-    """`systemConfiguration.corsConfiguration`, ready to be asked."""
+    """`systemConfiguration.corsConfiguration`, parsed."""
 
     enabled: bool
     debug: bool
@@ -49,7 +49,7 @@ class Cors:
 
     @classmethod
     def of(cls, configuration: Mapping[str, Any]) -> Cors:
-        """From the stored configuration, which has passed its checks."""
+        """Parse the stored configuration, which is valid."""
         return cls(
             configuration["enabled"],
             configuration["debug"],
@@ -62,9 +62,9 @@ class Cors:
         )
 
     def judge(self, request: CrossOrigin) -> Refused | dict[str, str]:
-        """The headers of the answer, or why there is none.
+        """Return the headers of the response, or why the request is refused.
 
-        An origin is compared whole and answered only when it is in the list: nothing that a caller wrote is reflected.
+        The complete origin is compared and returned only if it is in the list, so that no input is reflected.
         """
         if ANY not in self.origins and request.origin not in self.origins:
             return Refused(f"the origin [{request.origin[:300]}] is not allowed")
@@ -95,7 +95,7 @@ class Cors:
 
 
 def canonical_origin(text: str) -> str | None:
-    """An origin as browsers send it (RFC 6454 section 6.2), `*` as it is; None for what is no origin."""
+    """Return an origin as browsers send it (RFC 6454 section 6.2), and `*` unchanged; None for anything else."""
     if text == ANY:
         return text
     scheme, separator, host = text.strip().lower().rstrip("/").partition("://")
@@ -105,10 +105,10 @@ def canonical_origin(text: str) -> str | None:
 
 
 def is_same_host(origin: str, base_url: str, host: str) -> bool:
-    """Whether a request comes from a page of the service itself: of its base URL, or of the host it was made to.
+    """Return whether a request comes from a page of the service: of its base URL, or of the host of the request.
 
-    The scheme of the latter is not compared, because a proxy may have taken TLS off. Nothing is lost by that: such a
-    request gets no CORS headers at all.
+    The scheme of the host is not compared, because a proxy may have terminated TLS. Such a request gets no CORS
+    headers.
     """
     scheme, _, authority = origin.partition("://")
     own = canonical_origin(f"{scheme}://{host}")

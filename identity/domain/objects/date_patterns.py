@@ -1,4 +1,4 @@
-"""Date patterns as the API spells them (`M/d/yyyy hh:mm:ss a z`): letters by their count, text in quotes."""
+"""Date patterns of the API (`M/d/yyyy hh:mm:ss a z`): letters with their counts, and quoted text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Write = Callable[[datetime.datetime], str]
 
 
 def compiled(pattern: str) -> Write:
-    """What writes an instant by this pattern. Raises ValueError for a letter, a count or a quote that is not known."""
+    """Return a function that formats an instant. Raises ValueError for an unknown letter, count or quote."""
     if not pattern or len(pattern) > _LONGEST:
         raise ValueError("a pattern has 1 to 100 characters")
     writers: list[Write] = []

@@ -1,4 +1,4 @@
-"""A span of time in words, for people."""
+"""Durations in words."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "nl": ("dag|dagen", "uur|uur", "minuut|minuten", "seconde|seconden"),
     "pt": ("dia|dias", "hora|horas", "minuto|minutos", "segundo|segundos"),
 }
-"""Language -> singular and plural of each unit."""
+"""The singular and plural of each unit, by language."""
 
 
 def in_words(milliseconds: int, languages: Iterable[str]) -> str:
-    """The span in its two largest units, such as `1 day 2 hours`, in the first language that is known, or English."""
+    """Return a duration in its two largest units, such as `1 day 2 hours`, in the first known language, or English."""
     known = (language.replace("-", "_").partition("_")[0].lower() for language in languages)
     words = _WORDS[next((language for language in known if language in _WORDS), "en")]
     parts, rest = [], max(1, round(milliseconds / 1000))

@@ -1,4 +1,4 @@
-"""`event.info`: where the request came from that raised an event."""
+"""`event.info`: the origin of the request that caused an event."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _COORDINATES = {"latitude": 90, "longitude": 180}
 _LONGEST_NAME = 255
 _LONGEST_TEXT = 1000
 _MOST_DATA_BYTES = 10_000
-"""How much a caller without an API key may say of itself: it is kept with every event that it brings about."""
+"""The maximum length of texts from callers without an API key, because they are stored with every event."""
 
 
 Locate = Callable[[str], Document | None]
-"""Finds the place of an address: the members of a location, or None."""
+"""Finds the location of an address: its members, or None."""
 
 
-def of(call: Call, locate: Locate | None = None) -> Document:
-    """The caller's `eventInfo`, completed with the address and user agent of the request itself.
+def build(call: Call, locate: Locate | None = None) -> Document:
+    """Return the caller's `eventInfo`, completed with the address and user agent of the request.
 
-    A caller with an API key, such as a backend that logs a user in, may state `ipAddress` and `location`. Both are
-    ignored from anyone else, as are long values. Without a stated location, the one of the address is used, if known.
-    Members of another name or type are left out.
+    Callers with an API key, such as a backend that logs a user in, may state `ipAddress` and `location`. From other
+    callers both are ignored, as are long values. The location of the address is used if none is stated. Members of
+    another name or type are dropped.
     """
     given = call.event_info
     info: Document = {name: given[name] for name in _TEXTS if isinstance(given.get(name), str) and given[name]}
@@ -47,9 +47,10 @@ def of(call: Call, locate: Locate | None = None) -> Document:
 
 
 def validated(info: Document) -> Document:
-    """The `eventInfo` of a caller that may state the address, with the address in canonical form.
+    """Return the `eventInfo` of a caller that may state the address, with the address in canonical form.
 
-    Raises Invalid for an `ipAddress` that is no IP address; one that is blank or no string counts as absent.
+    Raises Invalid for an `ipAddress` that is not an IP address; a blank one, or one that is not a string, counts as
+    absent.
     """
     stated = info.get("ipAddress")
     if not isinstance(stated, str) or not stated.strip():
@@ -58,7 +59,7 @@ def validated(info: Document) -> Document:
 
 
 def address(text: str, path: str) -> str:
-    """The canonical form of an IP address that a caller states in the member `path`. Raises Invalid."""
+    """Return the canonical form of an IP address in the member `path`. Raises Invalid."""
     found = ip_addresses.canonical(text)
     if found is None:
         raise Invalid.field("invalid", path, f"The [{path}] must be an IPv4 or IPv6 address.")
@@ -80,5 +81,5 @@ def _location(given: Mapping[str, Any]) -> Document:
 
 
 def _is_name(value: object) -> bool:
-    """Whether a caller's word for a place may be one: what is kept with every login cannot be of any length."""
+    """Return whether a stated location is valid; its texts are limited because they are stored with every login."""
     return isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME

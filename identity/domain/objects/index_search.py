@@ -1,7 +1,7 @@
-"""The index search of users and entities: reading its request, for an engine that is the database itself.
+"""The index search of users and entities: parsing its request. The search engine is MongoDB.
 
-`ids` wins over `queryString`. A query string is `*`, one term, or `field:term`; a term matches the whole value of a
-field, without regard to case, and may begin or end with `*`. The `nextResults` of an answer gives the next page.
+`ids` takes precedence over `queryString`. A query string is `*`, one term, or `field:term`; a term matches the complete
+value of a field, case-insensitively, and may start or end with `*`. `nextResults` of a response gives the next page.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from identity.errors import FieldError, Invalid
 from identity.ids import base64url, parse_id, unbase64url
 
 COUNT_LIMIT = 10_000
-"""How far matches are counted when the caller does not ask for the accurate total."""
+"""The limit of counting, unless the caller requests the accurate total."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fields:
-    """What can be searched for and sorted by, in documents of one kind.
+    """The fields of one kind of document that can be searched and sorted by.
 
-    `texts` are members that a term matches without regard to case, `ids` names of members that hold one id, `flags`
-    members that are true or false; `sort` names members to sort by. `termed` are the texts that also stand, in
-    lower case, in the list `private.terms`: it has an index, and is where a bare term looks. `optional` are the members
-    to sort by that a document may lack.
+    `texts` are members that a term matches case-insensitively, `ids` members that hold one id, `flags` booleans; `sort`
+    are the names of members to sort by. `termed` are the texts that are also stored, in lower case, in the indexed list
+    `private.terms`, where a bare term is looked up. `optional` are the members to sort by that a document may lack.
     """
 
     texts: frozenset[str]
@@ -42,12 +41,12 @@ class Fields:
 _ASKED_AGAIN = ("queryString", "sortFields", "accurateTotal")
 _MAXIMUM_QUERY = 400
 _UNSEARCHABLE = re.compile("[\\x00\\ud800-\\udfff]")
-"""A NUL, of which no regular expression may have one, and halves of surrogate pairs, which are no characters."""
+"""A NUL, which regular expressions cannot have, and lone surrogates, which are not characters."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Term:
-    """One term of a query: `field` None for the fields that a bare term looks into; `text` is lower-cased."""
+    """One term of a query, in lower case; `field` is None for a bare term."""
 
     field: str | None
     text: str
@@ -57,7 +56,7 @@ class Term:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SortField:
-    """One field to sort by, as the store names it; documents without it come last unless `missing_first`."""
+    """A field to sort by, by its stored name; documents without it are last unless `missing_first`."""
 
     field: str
     descending: bool = False
@@ -66,7 +65,7 @@ class SortField:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IndexQuery:
-    """A search as the store runs it; `ids` not None means exactly these, `term` None means everything."""
+    """A search as the store runs it; `ids` None means no restriction by id, `term` None matches everything."""
 
     ids: tuple[str, ...] | None = None
     term: Term | None = None
@@ -77,9 +76,9 @@ class IndexQuery:
 
 
 def read(fields: Fields, criteria: Document, prefix: str) -> IndexQuery:
-    """The query that search criteria ask for; `prefix` (`search.` or nothing) goes before names in errors.
+    """Parse search criteria; `prefix` (`search.` or nothing) precedes names in errors.
 
-    Raises Invalid with every bad member.
+    Raises Invalid with every invalid member.
     """
     criteria = {**criteria, **_continued(criteria, prefix)}
     errors: list[FieldError] = []
@@ -101,7 +100,7 @@ def read(fields: Fields, criteria: Document, prefix: str) -> IndexQuery:
 
 
 def next_results(criteria: Document, query: IndexQuery, prefix: str) -> str:
-    """The token of the page after this one: nothing but a search request, which is judged anew when it comes."""
+    """Return the token of the next page: an encoded search request, which is validated when it is used."""
     criteria = {**criteria, **_continued(criteria, prefix)}
     again: Document = {name: criteria[name] for name in _ASKED_AGAIN if name in criteria}
     again |= {"startRow": query.start_row + query.number_of_results, "numberOfResults": query.number_of_results}
@@ -145,7 +144,7 @@ def _term(fields: Fields, value: Any, path: str, errors: list[FieldError]) -> Te
     if not isinstance(value, str) or len(value) > _MAXIMUM_QUERY:
         errors.append(_error(path, f"must be a text of at most {_MAXIMUM_QUERY} characters"))
         return None
-    # A token of an earlier answer may have been made by anybody, and holds what no request body can.
+    # A token can be forged, and can hold values that no request body can have.
     if _UNSEARCHABLE.search(value):
         errors.append(_error(path, "holds what no text can hold"))
         return None

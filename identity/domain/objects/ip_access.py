@@ -1,4 +1,4 @@
-"""IP access control lists: judging an address, and the rules that a list's entries must keep."""
+"""IP access control lists: access of an address, and validation of the entries."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PATH = "ipAccessControlList.entries"
 
 
 def allows(entries: Iterable[Document], address: str) -> bool:
-    """Whether the list lets an address in: the range that holds it decides, else the default entry.
+    """Return whether the list allows an address: by the range that contains it, or else by the default entry.
 
-    An address that is not IPv4 is judged by the default alone, because ranges are IPv4.
+    Ranges are IPv4, so that the default entry applies to any other address.
     """
     verdict = "Block"
     number = _number(address)
@@ -30,14 +30,14 @@ def allows(entries: Iterable[Document], address: str) -> bool:
 
 
 def arranged(entries: Iterable[Document]) -> list[Document]:
-    """The entries as they are stored: one default first, without an end, then the ranges in order."""
+    """Return the entries as they are stored: the default first, without an end, then the ranges in order."""
     defaults = [{"action": e["action"], "startIPAddress": DEFAULT} for e in entries if e["startIPAddress"] == DEFAULT]
     ranges = [entry for entry in entries if entry["startIPAddress"] != DEFAULT]
     return defaults[:1] + sorted(ranges, key=lambda entry: (_start(entry), _end(entry)))
 
 
 def problems(entries: list[Document]) -> list[FieldError]:
-    """What is wrong with a list's entries: addresses, order of start and end, the default, overlaps."""
+    """Return the problems of the entries: addresses, order of start and end, the default, overlaps."""
     errors = [error for index, entry in enumerate(entries) for error in _entry_problems(index, entry)]
     if all(entry["startIPAddress"] != DEFAULT for entry in entries):
         errors.append(FieldError.of("missing", _PATH, "One entry must have the start [*]: the default action."))

@@ -1,4 +1,4 @@
-"""IP addresses: the canonical form of what a caller states, and the network by which rate limits count them."""
+"""IP addresses: their canonical form, and the network by which rate limits count them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 
 _MAXIMUM_LENGTH: Final = 64
 _IPV6_PREFIX: Final = 64
-"""One customer commonly has a whole /64 of IPv6."""
+"""A customer commonly has an IPv6 network of this length."""
 
 
 def canonical(text: str) -> str | None:
-    """The canonical form of an IPv4 or IPv6 address, without a zone; None for anything else.
+    """Return the canonical form of an IPv4 or IPv6 address, without a zone; None for anything else.
 
     An IPv4-mapped IPv6 address becomes the IPv4 address.
     """
@@ -25,7 +25,7 @@ def canonical(text: str) -> str | None:
 
 
 def network(address: str) -> str:
-    """What an address counts as in rate limits: itself for IPv4, its /64 for IPv6."""
+    """Return the network of an address for rate limits: the address itself for IPv4, its /64 for IPv6."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:

@@ -1,9 +1,9 @@
-r"""Reading a kickstart file: the published format, as YAML or JSON, with its expressions put in place.
+r"""Reading a kickstart file: the published format, as YAML or JSON, with its expressions evaluated.
 
     #{name}        a variable, `#{ENV.NAME}` an environment variable
     #{UUID()}      a random UUID, `#{SECRET()}` a random secret of 256 bits; in a variable, made once
     @{file}        a text file as a string, `&{file}` a JSON or YAML file as a value
-    \#{ \@{ \&{   the same characters without their meaning
+    \#{ \@{ \&{   the same characters, escaped
 
 A `url` may leave out its leading slash. Beyond the published format: YAML, `SECRET()`, `BASE_URL`, and `announce`, a
 map of texts that the operator is shown once at first start.
@@ -36,7 +36,7 @@ _INTEGER = {"type": "integer"}
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without dates: a birth date in a request is a string."""
+    """YAML without the type date: a birth date in a request is a string."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -47,7 +47,7 @@ _Loader.yaml_implicit_resolvers = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """One API call of a kickstart; `number` counts from 1, as the operator reads the file."""
+    """One API call of a kickstart; `number` counts from 1."""
 
     number: int
     method: str
@@ -69,7 +69,7 @@ class Kickstart:
 
 
 class Source:
-    """A kickstart file, parsed; `default_tenant_id` is known before anything is evaluated."""
+    """A parsed kickstart file; `default_tenant_id` is known before expressions are evaluated."""
 
     def __init__(self, text: str, read_file: ReadFile, environ: Mapping[str, str]) -> None:
         self._read_file = read_file
@@ -79,7 +79,7 @@ class Source:
 
     @property
     def default_tenant_id(self) -> str | None:
-        """The id that the default tenant shall have, if the file says so."""
+        """Return the id of the default tenant, if the file states it."""
         wanted = self._member("variables", dict, {}).get(_DEFAULT_TENANT)
         if wanted is None:
             return None
@@ -89,12 +89,12 @@ class Source:
         return tenant_id
 
     def evaluated(self, predefined: Mapping[str, str]) -> Kickstart:
-        """Everything with its expressions evaluated. Raises StartupError that says where."""
+        """Evaluate all expressions. Raises StartupError with the position of an error."""
         self._variables = dict(predefined)
         for name, value in self._member("variables", dict, {}).items():
             self._variables[str(name)] = self._expanded(_text(value))
         if _DEFAULT_TENANT in self._variables:
-            # What it was when the tenant was made: a random one would be another by now.
+            # The value of the first evaluation: a random one would differ now.
             self._variables[_DEFAULT_TENANT] = predefined["FUSIONAUTH_TENANT_ID"]
         api_keys = [self._api_key(number, raw) for number, raw in enumerate(self._member("apiKeys", list, []), start=1)]
         _require_first_key(api_keys)
@@ -188,7 +188,7 @@ class Source:
 
 
 def _parsed(text: str, what: str) -> Any:
-    """JSON where the text begins like it, else YAML."""
+    """Parse a text as JSON if it starts like JSON, or else as YAML."""
     try:
         if text.lstrip()[:1] in {"{", "["}:
             return json.loads(text)
@@ -210,12 +210,12 @@ def _require_first_key(api_keys: list[Document]) -> None:
 
 
 def _text(value: Any) -> str:
-    """A value as a JSON text has it: `true`, not `True`."""
+    """Return a value as JSON text: `true`, not `True`."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _json(request: Document, where: str) -> Any:
-    """The body of a request. Raises StartupError for what YAML can say and JSON cannot, such as a set."""
+    """Return the body of a request. Raises StartupError for YAML values that JSON does not have, such as a set."""
     try:
         json.dumps(request.get("body"), allow_nan=False)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Silence after a word: something that fails again and again is told once in a while, with how often it was not."""
+"""Log throttling: repeated messages are logged at intervals, with the number of suppressed ones."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Hashable
 
 from identity.instants import Instant, later
 
-_REMEMBERED = 10_000
+_MAX_SUBJECTS = 10_000
 
 
 @dataclasses.dataclass(slots=True)
-class _Silence:
+class _Interval:
     until: Instant
-    kept_back: int = 0
+    suppressed: int = 0
 
 
 class LogThrottle:
-    """What was told lately, by subject, in one process."""
+    """The messages that this process logged recently, by subject."""
 
     def __init__(self, seconds: float) -> None:
-        """`seconds` is how long after a word nothing more is told of the same subject."""
+        """`seconds` is the interval during which further messages of a subject are suppressed."""
         self._seconds = seconds
-        self._silences: dict[Hashable, _Silence] = {}
+        self._intervals: dict[Hashable, _Interval] = {}
 
-    def kept_back(self, subject: Hashable, now: Instant) -> int | None:
-        """How many words of the subject were kept back before this one; None when this one is kept back as well."""
-        silence = self._silences.get(subject)
-        if silence is not None and now < silence.until:
-            silence.kept_back += 1
+    def suppressed_count(self, subject: Hashable, now: Instant) -> int | None:
+        """Return how many messages were suppressed before this one; None if this one is suppressed."""
+        interval = self._intervals.get(subject)
+        if interval is not None and now < interval.until:
+            interval.suppressed += 1
             return None
-        if len(self._silences) >= _REMEMBERED:
-            self._silences.clear()
-        self._silences[subject] = _Silence(later(now, seconds=self._seconds))
-        return 0 if silence is None else silence.kept_back
+        if len(self._intervals) >= _MAX_SUBJECTS:
+            self._intervals.clear()
+        self._intervals[subject] = _Interval(later(now, seconds=self._seconds))
+        return 0 if interval is None else interval.suppressed

@@ -1,7 +1,7 @@
-"""The three kinds of PATCH, applied to the wrapper document: `{"webhook": {...}}`, with its siblings where it has any.
+"""The three media types of PATCH, applied to the wrapper document: `{"webhook": {...}}`.
 
-`application/json` is a deep merge in which null removes and arrays are appended; `application/json-patch+json` is
-RFC 6902; `application/merge-patch+json` is RFC 7396.
+`application/json` is a deep merge in which null removes and arrays are appended; `application/json-patch+json` is RFC
+6902; `application/merge-patch+json` is RFC 7396.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 
 MAXIMUM_SIZE = 2**20
-"""Of a patched document, in characters of JSON: no patch makes what a PUT could not."""
+"""The maximum size of a patched document, in characters of JSON: a patch must not exceed the limits of a PUT."""
 
 MAXIMUM_DEPTH = 40
-"""Of a patched document; a body that is read from a request is no deeper either."""
+"""The maximum depth of a patched document, the same as of a request body."""
 
 _MAXIMUM_OPERATIONS = 1000
 
 
 def apply(content_type: str, stored: Document, patch: Any) -> Document:
-    """The patched wrapper document; `stored` stays as it is. Raises Invalid for a patch that cannot be applied.
+    """Return the patched wrapper document; `stored` is not changed. Raises Invalid for a patch that cannot be applied.
 
-    What callers may not read must not stand in `stored`: a JSON Patch could copy it to where they may, or test it.
+    `stored` must not have members that callers may not read: a JSON Patch could copy or test them.
     """
     patched = _KINDS[content_type](copy.deepcopy(stored), copy.deepcopy(patch))
     wrappers = [name for name, value in stored.items() if isinstance(value, dict)]
@@ -45,7 +45,7 @@ def apply(content_type: str, stored: Document, patch: Any) -> Document:
 
 
 def _merge(stored: Any, patch: Any) -> Any:
-    """Deep merge: objects by key, arrays appended, null removes."""
+    """Merge deeply: objects by key, arrays appended, null removes."""
     if not isinstance(patch, dict):
         raise _refused("the body must be a JSON object")
     for name, value in patch.items():
@@ -62,7 +62,7 @@ def _merge(stored: Any, patch: Any) -> Any:
 
 
 def _merge_patch(stored: Any, patch: Any) -> Any:
-    """RFC 7396 section 2."""
+    """Apply a JSON merge patch (RFC 7396 section 2)."""
     if not isinstance(patch, dict):
         return patch
     target = stored if isinstance(stored, dict) else {}
@@ -75,7 +75,7 @@ def _merge_patch(stored: Any, patch: Any) -> Any:
 
 
 def _json_patch(stored: Document, patch: Any) -> Any:
-    """RFC 6902: all operations or none."""
+    """Apply a JSON Patch (RFC 6902): all operations or none."""
     if not isinstance(patch, list) or len(patch) > _MAXIMUM_OPERATIONS:
         raise _refused("a JSON Patch is an array of at most 1000 operations")
     if not all(isinstance(operation, dict) and isinstance(operation.get("path"), str) for operation in patch):
@@ -93,7 +93,7 @@ def _json_patch(stored: Document, patch: Any) -> Any:
 
 
 def _cause(number: int, operation: Document, error: Exception) -> str:
-    """What is wrong with an operation; not in the library's words, which repeat the object with its secrets."""
+    """Return the error of an operation, without the library's message, which has the object with its secrets."""
     where = f"operation {number} at [{operation['path'][:200]}]"
     if isinstance(error, jsonpatch.JsonPatchTestFailed):
         return f"{where} tests for another value"
@@ -101,7 +101,7 @@ def _cause(number: int, operation: Document, error: Exception) -> str:
 
 
 def _copied(stored: Any, operation: Document) -> int:
-    """How much an operation copies: each may double the document, so a few lines could fill the memory."""
+    """Return the size that an operation copies: each could double the document and exhaust the memory."""
     if operation.get("op") != "copy" or not isinstance(operation.get("from"), str):
         return 0
     return _size(jsonpointer.resolve_pointer(stored, operation["from"]))

@@ -1,4 +1,4 @@
-"""Texts in the form of properties files: `key=text` or `key: text`, a line each."""
+"""Properties files: `key=text` or `key: text`, one per line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 @functools.lru_cache(maxsize=64)
 def read(text: str) -> dict[str, str]:
-    """The entries of a properties text: `key=text` or `key: text`, comments after `#` or `!`, letters by number."""
+    """Parse a properties text: `key=text` or `key: text`, comments after `#` or `!`, Unicode escapes."""
     found = {}
     for line in logical_lines(text):
-        # Possessive: what was read of a key is never given back, or long lines would take for ever.
+        # Possessive, to prevent backtracking over long lines.
         match = re.match(r"((?:[^=:\\]|\\.)++)[=:](.*)$", line, re.DOTALL)
         if match is not None:
             found[_unescaped(match[1].rstrip())] = _unescaped(match[2].lstrip())
@@ -20,7 +20,7 @@ def read(text: str) -> dict[str, str]:
 
 
 def logical_lines(text: str) -> Iterator[str]:
-    """The lines, with those that end in a backslash joined to the next; comments are empty."""
+    """Return the logical lines: a line that ends in a backslash is joined to the next; comments are empty."""
     held: list[str] = []
     for raw in text.splitlines():
         part = raw.lstrip()

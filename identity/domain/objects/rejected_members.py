@@ -1,4 +1,4 @@
-"""Judging the rest of a request whose shape has errors, so that a caller receives all errors at once."""
+"""Validation of the rest of a request with schema errors, so that a response has all errors at once."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Complete = Callable[[Document], Document]
 Errors = Callable[[Document], Iterable[FieldError]]
 
 
-def remainder(
+def remove_rejected(
     document: Document, errors: Iterable[FieldError], fill: Complete, examine: Errors
 ) -> tuple[Document, frozenset[str]]:
-    """The document without its rejected members, defaults filled in, and the paths of those inside the wrapped object.
+    """Return the document without its rejected members, with defaults, and the rejected paths in the wrapped object.
 
-    An array with a rejected item is removed as a whole, because the indexes of the others must stay. So is a member of
-    the object itself that lacks something after that, unless it is the member that is missing.
+    An array with a rejected item is removed as a whole, to keep the indexes of errors. So is a member of the object
+    that is incomplete after that, unless it is itself the missing member.
     """
     cut = frozenset(error.path.partition("[")[0] for error in errors)
     rest = fill(_without(document, cut))
@@ -26,8 +26,8 @@ def remainder(
     return fill(_without(rest, broken)), frozenset(path for path in cut | broken if "." in path)
 
 
-def beside(errors: Iterable[FieldError], rejected: Collection[str]) -> list[FieldError]:
-    """The errors that are about none of the rejected members, nor about anything in one of them."""
+def unrelated_to(errors: Iterable[FieldError], rejected: Collection[str]) -> list[FieldError]:
+    """Return the errors that are not about a rejected member or anything in it."""
     return [error for error in errors if not any(_is_within(error.path, path) for path in rejected)]
 
 
@@ -42,7 +42,7 @@ def _without(document: Document, paths: Iterable[str]) -> Document:
 
 
 def _cut(value: Any, steps: list[str]) -> Any:
-    """A copy without the member that the steps lead to."""
+    """Return a copy without the member at the path."""
     if not isinstance(value, dict) or steps[0] not in value:
         return value
     if len(steps) == 1:
@@ -51,7 +51,7 @@ def _cut(value: Any, steps: list[str]) -> Any:
 
 
 def _member(error: FieldError) -> str | None:
-    """The path of the member of the wrapped object that an error is inside of; None for an error of that itself."""
+    """Return the path of the member of the wrapped object that has the error; None for the object itself."""
     steps = error.path.partition("[")[0].split(".")
     is_inside = len(steps) > 2 or "[" in error.path
     return ".".join(steps[:2]) if is_inside else None

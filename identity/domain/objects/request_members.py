@@ -1,4 +1,4 @@
-"""Members of a request that its schema does not name: which they are, and which named member was probably meant."""
+"""Unknown members of a request, and the known members that they are probably misspellings of."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MISSING_KINDS = ("[blank]", "[missing]")
 
 
 def ignored(schema: Mapping[str, Any], body: Any) -> list[Path]:
-    """The paths of members of a JSON body, or of the values of a JSON Patch, that the schema does not name.
+    """Return the paths of unknown members of a JSON body, or of the values of a JSON Patch.
 
-    At most a hundred: comparing names costs time, and a body may have as many members as it has room for.
+    At most a hundred: comparing names takes time, and a body may have very many members.
     """
     documents = map(_patched, body) if isinstance(body, list) else [body]
     found = (path for document in documents for path in _unnamed(schema, document, ()))
@@ -32,18 +32,18 @@ def ignored(schema: Mapping[str, Any], body: Any) -> list[Path]:
 
 
 def listed(paths: Sequence[Path]) -> str:
-    """The value of the `X-Ignored-Members` header: dotted paths, percent-encoded, the first twenty of them."""
+    """Return the value of the `X-Ignored-Members` header: the first twenty dotted paths, percent-encoded."""
     return ", ".join(urllib.parse.quote(dotted(path)[:_MAXIMUM_NAME], safe=".[]") for path in paths[:MAXIMUM_LISTED])
 
 
 def with_suggestions(error: Invalid, paths: Sequence[Path]) -> Invalid:
-    """The error, in which a missing member names the ignored one that is probably a misspelling of it."""
+    """Return the error with suggestions: a missing member names the unknown one that probably stands for it."""
     fields = [_suggested(field, paths) for field in error.fields]
     return error if fields == list(error.fields) else Invalid(fields, error.general, log_detail=error.log_detail)
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
-    """The known name that is most like this one, if any is."""
+    """Return the most similar known name, if there is one."""
     by_key = {one.lower(): one for one in known}
     found = difflib.get_close_matches(name.lower()[:_MAXIMUM_NAME], by_key, n=1, cutoff=_SIMILARITY)
     return by_key[found[0]] if found else None
@@ -79,7 +79,7 @@ def _unnamed(node: Mapping[str, Any], value: Any, path: Path) -> Iterator[Path]:
 
 
 def _patched(operation: Any) -> Any:
-    """The document that has the value of a JSON Patch operation, and nothing else, where its pointer points."""
+    """Return a document with the value of a JSON Patch operation at its pointer, and nothing else."""
     if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
         return None
     document = operation.get("value")

@@ -1,4 +1,4 @@
-"""A declared resource: one row of resources.py, from which its whole API is served."""
+"""A declared resource: one row of resources.py, which defines its complete API."""
 
 from __future__ import annotations
 

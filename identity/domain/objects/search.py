@@ -1,4 +1,4 @@
-"""Criteria search: reading the request, and the wildcard grammar of text criteria."""
+"""Criteria search: parsing the request, and the wildcard grammar of text criteria."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LIMITS = frozenset({"from", "until"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Criterion:
-    """One condition. `value` is a regular expression for text, an instant for a limit, the plain value otherwise.
+    """One condition. `value` is a regular expression for a text, an instant for a limit, and the plain value otherwise.
 
-    `piece` is the longest piece of a text that stands between wildcards.
+    `piece` is the longest piece of a text between wildcards.
     """
 
     field: str
@@ -33,7 +33,7 @@ class Criterion:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A search as the store runs it; `order` is (field, 1 or -1), the id last so that pages are stable."""
+    """A search as the store runs it; `order` is (field, 1 or -1), with the id last so that pages are stable."""
 
     criteria: tuple[Criterion, ...]
     order: tuple[tuple[str, int], ...]
@@ -42,9 +42,9 @@ class SearchQuery:
 
 
 def read(rules: SearchRules, request: Mapping[str, Any], prefix: str) -> SearchQuery:
-    """The query that a search request asks for; `prefix` (`search.` or nothing) goes before field names in errors.
+    """Parse a search request; `prefix` (`search.` or nothing) precedes field names in errors.
 
-    Raises Invalid with every bad criterion, orderBy field and paging value.
+    Raises Invalid with every invalid criterion, orderBy field and paging value.
     """
     errors: list[FieldError] = []
     criteria = [c for c in (_criterion(rules, name, request, prefix, errors) for name in rules.criteria) if c]
@@ -60,7 +60,7 @@ Parameter = Literal["text", "uuid", "integer", "instant"]
 
 
 def parameters(rules: SearchRules) -> dict[str, Parameter]:
-    """The names that a search request may hold, and what each is."""
+    """Return the parameters of a search request with their types."""
     criteria = {name: _parameter(name, kind) for name, kind in rules.criteria.items()}
     return {**criteria, "numberOfResults": "integer", "orderBy": "text", "startRow": "integer"}
 
@@ -72,16 +72,15 @@ def _parameter(name: str, kind: Kind) -> Parameter:
 
 
 def is_id(criterion: str) -> bool:
-    """Whether a criterion is the id of an object."""
+    """Return whether a criterion is the id of an object."""
     return criterion.endswith(("Id", "id"))
 
 
 def wildcard_pattern(text: str) -> str:
-    """The regular expression of a text criterion: `*` is any run, `**` a literal asterisk, nothing else is special.
+    """Return the regular expression of a text criterion: `*` is any run of characters, `**` a literal asterisk.
 
-    Without a `*` the text may stand anywhere; with one the pattern is anchored at both ends. What stands between two
-    wildcards is taken at its first occurrence and never given back (`(?>...)`): for this grammar that finds all that
-    can be found, in linear time, where plain `.*` would try every combination.
+    A text without `*` matches anywhere; one with `*` is anchored at both ends. The text between two wildcards is
+    matched at its first occurrence, atomically (`(?>...)`): for this grammar that is complete, and takes linear time.
     """
     pieces = [re.escape(piece) for piece in _pieces(text)]
     if len(pieces) == 1:
@@ -91,7 +90,7 @@ def wildcard_pattern(text: str) -> str:
 
 
 def _pieces(text: str) -> list[str]:
-    """What stands between the wildcards of a text criterion."""
+    """Return the pieces between the wildcards of a text criterion."""
     pieces = [""]
     for part in re.split(r"(\*\*|\*)", text.strip().lower()):
         if part == "*":
@@ -134,14 +133,14 @@ def _limit(member: str, kind: Kind, value: object, path: str, errors: list[Field
 
 
 def order_of(rules: SearchRules, text: str) -> tuple[tuple[str, int], ...]:
-    """The order that one of the rules' own texts names, such as their default."""
+    """Parse the order of one of the rules' own texts, such as their default."""
     return _order(rules, text, "orderBy", [])
 
 
 def _order(rules: SearchRules, text: object, path: str, errors: list[FieldError]) -> tuple[tuple[str, int], ...]:
-    """The fields to sort by, from the list of those that may be; of a repeated field the first mention counts.
+    """Return the fields to sort by; the first mention of a repeated field counts.
 
-    What is equal in all of them comes in the order of the id, in the direction of the last: one index serves both.
+    Ties are sorted by id, in the direction of the last field, so that one index serves both.
     """
     order: dict[str, int] = {}
     for item in text.split(",") if isinstance(text, str) else [str(text)]:
@@ -167,7 +166,7 @@ def _whole(request: Mapping[str, Any], name: str, default: int, prefix: str, err
 
 
 def whole_number(value: object) -> int | None:
-    """An integer from JSON or a query; `true` and `false` count as 1 and 0: the official Python client sends them."""
+    """Return an integer of JSON or of a query; `true` and `false`, as the official Python client sends, are 1 and 0."""
     if isinstance(value, bool | int):
         return int(value)
     if isinstance(value, str):

@@ -1,41 +1,41 @@
-"""Which indexes the searches of a collection need, so that none of them looks at every document or sorts in memory.
+"""The indexes that the searches of a collection need, to avoid collection scans and sorts in memory.
 
-A page comes in the order of an index, whatever stands in front of it: the tenant, where documents have one, and the
-value of one exact criterion. An index can be read from both ends, so an order and its reverse need one.
+A page is read in the order of an index after the prefix of the tenant, if documents have one, and of one exact
+criterion. An index is read in both directions, so that an order and its reverse share one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from identity.domain.objects import hostname_suffixes, search
+from identity.domain.objects import name_suffixes, search
 from identity.domain.objects.resource_definition import SearchRules, Unique
 
 Order = tuple[tuple[str, int], ...]
 
 NEWEST_FIRST: Order = (("insertInstant", -1), ("_id", -1))
-"""The order of lists that nobody asked an order for."""
+"""The default order of lists."""
 
 
 def of_searches(rules: SearchRules, unique: Iterable[Unique], *, tenant_scoped: bool) -> list[Order]:
-    """The keys of every index that criteria searches and lists want, without those that a unique index serves."""
+    """Return the keys of every index for criteria searches and lists, except those that a unique index serves."""
     orders = [NEWEST_FIRST, *(search.order_of(rules, name) for name in rules.order_by)]
     default = search.order_of(rules, rules.default)
     exact = [((member, 1), *default) for member in _members(rules, "exact")]
     of_tenants = [((member, 1), *default) for member in ("tenantIds", "global") if "tenants" in rules.criteria.values()]
     texts: list[Order] = [((member, 1), ("_id", 1)) for member in _members(rules, "text") if member not in rules.long]
-    if has_endings(rules):
-        texts.append(((hostname_suffixes.MEMBER, 1),))
+    if has_name_suffixes(rules):
+        texts.append(((name_suffixes.MEMBER, 1),))
     return of_orders([*orders, default, *exact, *of_tenants, *texts], unique, tenant_scoped=tenant_scoped)
 
 
-def has_endings(rules: SearchRules) -> bool:
-    """Whether the documents keep the endings of their names, because their names are searched."""
+def has_name_suffixes(rules: SearchRules) -> bool:
+    """Return whether documents store the suffixes of their names, because names are searched."""
     return rules.criteria.get("name") == "text" and "name" not in rules.members
 
 
 def of_orders(orders: Iterable[Order], unique: Iterable[Unique], *, tenant_scoped: bool) -> list[Order]:
-    """The keys of the indexes that keep these orders, within each tenant and across all of them."""
+    """Return the keys of the indexes for these orders, within each tenant and across all tenants."""
     there = [unique.keys for unique in unique if not unique.sparse]
     wanted = [
         _indexed(order, scope, there) for scope in ((("tenantId",), ()) if tenant_scoped else ((),)) for order in orders
@@ -46,7 +46,7 @@ def of_orders(orders: Iterable[Order], unique: Iterable[Unique], *, tenant_scope
 
 
 def shortened(order: Order, scope: Iterable[str], unique: Iterable[tuple[str, ...]]) -> Order:
-    """An order without what can make no difference: the scope itself, and all after what tells any two apart."""
+    """Return an order without its redundant fields: the scope itself, and all fields after a unique one."""
     scope, told_apart = tuple(scope), {"_id"}
     told_apart |= {keys[-1] for keys in unique if set(keys[:-1]) <= set(scope)}
     short = []
@@ -60,7 +60,7 @@ def shortened(order: Order, scope: Iterable[str], unique: Iterable[tuple[str, ..
 
 
 def _begins(keys: Order, first: Order) -> bool:
-    """Whether an index with these keys serves whatever one with only the first of them would."""
+    """Return whether an index with these keys serves every query of an index with only its first keys."""
     return keys != first and keys[: len(first)] == first
 
 

@@ -1,4 +1,4 @@
-"""Secrets in values that are kept for people to read: found by the names they go by, and made illegible."""
+"""Masking of secrets in logged values, by the names of their members."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any
 
 MASK = "*****"
 
-# Names as they are spelled everywhere in the API, in whatever case: an object that holds one is kept without it.
+# Names of secret members in the API, in any case.
 _SECRET = re.compile(
     r"(?i)(password|secret|secretkey|privatekey|apikey|accesskey|sharedkey|encryptionkey|token|credentials?|salt"
     r"|verificationid|changepasswordid|recoverycodes?|code_?verifier)$|^(key|authorization|(set-)?cookie)$"
 )
 _SECRET_MAP = re.compile(r"(?i)^tokens$")
-# Whole runs, and possessive: to look for tokens right away would look through the rest of a run at each `eyJ` in it.
+# Complete runs, and possessive: matching tokens directly would rescan the rest of a run at each `eyJ`.
 _RUN = re.compile(r"[A-Za-z0-9_.-]++")
 _START_OF_JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{4}")
 
 
 def masked(value: Any) -> Any:
-    """The value with the texts of secret members, and tokens inside any text, made illegible; numbers and flags stay.
+    """Return the value with the texts of secret members, and tokens in any text, masked; numbers and booleans stay.
 
-    `passwordLastUpdateInstant` and `passwordValidationRules` are no secrets, and hold no texts of their own.
+    `passwordLastUpdateInstant` and `passwordValidationRules` are not secret and have no texts of their own.
     """
     if isinstance(value, dict):
         return {name: _member(name, member) for name, member in value.items()}
@@ -31,7 +31,7 @@ def masked(value: Any) -> Any:
 
 
 def _without_tokens(run: re.Match[str]) -> str:
-    """A run of letters, digits, and what may stand between them, without the signed tokens in it."""
+    """Return a run of token characters without the signed tokens in it."""
     parts = run[0].split(".")
     kept: list[str] = []
     at = 0

@@ -1,4 +1,4 @@
-"""Echoes: receivers that answer with what they were sent, credentials included, and a log that must not keep those."""
+"""Redaction of credentials in logged responses: some receivers echo what they were sent."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import urllib.parse
 from collections.abc import Iterable, Mapping
 
 _SHORTEST = 8
-"""What is shorter is no secret, but a word that answers may well have for another reason."""
+"""The minimum length of a secret; shorter words occur in responses for other reasons."""
 _HIDDEN = "***"
 _PUBLIC = frozenset({"accept", "accept-encoding", "accept-language", "cache-control", "content-type", "user-agent"})
-"""Headers that are nobody's secret."""
+"""Headers without secrets."""
 
 
 def credentials(headers: Mapping[str, str], username: str | None, password: str | None) -> list[str]:
-    """The values by which a service shows a receiver who it is: of its headers, and of basic authentication."""
+    """Return the credentials that a request sends: values of its headers, and of basic authentication."""
     own = [value.strip() for name, value in headers.items() if name.strip().lower() not in _PUBLIC]
     found = [*own, *(value.partition(" ")[2] for value in own)]
     if username and password:
@@ -24,10 +24,10 @@ def credentials(headers: Mapping[str, str], username: str | None, password: str 
     return found
 
 
-def masked(text: str, secrets: Iterable[str]) -> str:
-    """The text without the secrets, also where it writes them as JSON, HTML or a form does.
+def redact(text: str, secrets: Iterable[str]) -> str:
+    """Return the text without the secrets, including their JSON, HTML and form encodings.
 
-    The longest first: a secret that begins with another would leave its end.
+    The longest is replaced first, because a secret may be the prefix of another.
     """
     found = [secret for secret in secrets if len(secret) >= _SHORTEST]
     forms = {form for secret in found for form in _forms(secret, text)}
@@ -37,9 +37,9 @@ def masked(text: str, secrets: Iterable[str]) -> str:
 
 
 def _forms(secret: str, text: str) -> list[str]:
-    """How the text may write a secret: as it is or, where there are signs of that, escaped.
+    """Return the forms of a secret that the text may have: escaped ones only if the text has signs of escaping.
 
-    Asked of every answer, and nearly none has them.
+    This runs for every response, and nearly none has any.
     """
     forms = [secret]
     if "\\" in text:

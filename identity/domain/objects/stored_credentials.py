@@ -1,8 +1,8 @@
-"""Stored credentials: the address and account that each one belongs to, and how responses mask it.
+"""Stored credentials: the address and account that each is bound to, and their masking in responses.
 
-A credential is sent only to the address, and under the account, that it was stored for. When one of those changes and
-the request brings no new credential, the stored one is dropped. In requests `MASK` means "keep the stored value", so
-that an object that was read with masked credentials can be written back.
+A credential is sent only to the address, and under the account, that it was stored for. If one of these changes and the
+request has no new credential, the stored one is dropped. In requests `MASK` means "keep the stored value", so that an
+object that was read with masked credentials can be sent back.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Path = tuple[str, ...]
 class Credential:
     """A credential in a stored object.
 
-    `member` is its dotted path, in which `*` stands for every key of a map. `bound_to` are the members that make up
-    its address and account; `a|b` is the first of the two that is present, and `*` the same key as in `member`.
-    A `write_only` credential is never in a response, so a request that leaves it out keeps it.
+    `member` is its dotted path, in which `*` stands for every key of a map. `bound_to` are the members of its address
+    and account; `a|b` is the first of the two that is present, and `*` the same key as in `member`. A `write_only`
+    credential is never in a response, so that a request without it keeps it.
     """
 
     member: str
@@ -37,7 +37,7 @@ class Credential:
 
 
 def masked(credentials: Iterable[Credential], document: Document) -> Document:
-    """A copy of the object with `MASK` in place of each credential that it holds."""
+    """Return a copy of the object with `MASK` in place of each credential."""
     copied = copy.deepcopy(document)
     for credential in credentials:
         for path in _paths(copied, credential.member):
@@ -72,7 +72,7 @@ def _require_stored(name: str, credential: Credential, document: Document, store
 
 
 def _kept(credential: Credential, path: Path, document: Document, stored: Document | None) -> Any:
-    """The stored value of a credential, or None where there is none or where it belongs to another address."""
+    """Return the stored value of a credential; None if there is none or it is bound to another address."""
     if stored is None:
         return None
     keys = _keys(credential.member, path)
@@ -81,7 +81,7 @@ def _kept(credential: Credential, path: Path, document: Document, stored: Docume
 
 
 def _bound(document: Document, members: str, keys: Path) -> Any:
-    """The value of the first of the alternatives that is present."""
+    """Return the value of the first alternative that is present."""
     for member in members.split(_OR):
         remaining = iter(keys)
         path = tuple(next(remaining) if step == _EACH else step for step in member.split("."))
@@ -91,12 +91,12 @@ def _bound(document: Document, members: str, keys: Path) -> Any:
 
 
 def _keys(member: str, path: Path) -> Path:
-    """The keys that stand where the member has `*`."""
+    """Return the keys in place of `*` in the member."""
     return tuple(step for pattern, step in zip(member.split("."), path, strict=True) if pattern == _EACH)
 
 
 def _paths(document: Any, member: str) -> list[Path]:
-    """The paths of the document that match the member."""
+    """Return the paths of the document that match the member."""
     return list(_matching(document, tuple(member.split("."))))
 
 
@@ -115,7 +115,7 @@ def _get(document: Any, path: Path) -> Any:
 
 
 def _set(document: Document, path: Path, value: Any) -> None:
-    """Put a value in its place; None removes the member."""
+    """Set the value of a member; None removes it."""
     holder = _get(document, path[:-1])
     if value is None:
         holder.pop(path[-1], None)

@@ -1,4 +1,4 @@
-"""The system configuration as the service follows it: read once, whenever it changes."""
+"""The parsed system configuration."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SentEvents:
-    """What is kept of events that were sent: whether the log shows them, and for how many days; None for ever."""
+    """Retention of sent events: whether the log shows them, and for how many days; None is unlimited."""
 
     are_logged: bool = True
     days: int | None = 30
 
     @classmethod
     def of(cls, configuration: Mapping[str, Any]) -> SentEvents:
-        """From `webhookEventLogConfiguration`."""
+        """Parse `webhookEventLogConfiguration`."""
         return cls(configuration["enabled"], _days(configuration))
 
     def seconds(self) -> float | None:
-        """How long an event is kept after its last attempt; None for ever. What is not logged need not be kept."""
+        """The retention of an event after its last attempt; None is unlimited, 0 for events that are not logged."""
         if not self.are_logged:
             return 0
         return None if self.days is None else self.days * 86_400
@@ -33,11 +33,10 @@ class SentEvents:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SystemSettings:
-    """What the service does by the configuration.
+    """The settings of the service in the configuration.
 
-    `trusted_proxies` None: those of the deployment are trusted as they are. `audit_log_days` and
-    `login_record_days` None: nothing is removed.
-    `event_log_rows` is of the event log, `sent_events` of the log of events that were sent to webhooks.
+    `trusted_proxies` None: those of the deployment apply. `audit_log_days` and `login_record_days` None: nothing is
+    removed. `event_log_rows` is for the event log, `sent_events` for the log of events that were sent to webhooks.
     """
 
     cors: Cors
@@ -50,7 +49,7 @@ class SystemSettings:
 
     @classmethod
     def of(cls, configuration: Mapping[str, Any]) -> SystemSettings:
-        """From the stored configuration, which has passed its checks."""
+        """Parse the stored configuration, which is valid."""
         proxies = configuration["trustedProxyConfiguration"]
         trusted = None
         if proxies["trustPolicy"] == "OnlyConfigured":
@@ -67,13 +66,13 @@ class SystemSettings:
 
 
 def _days(configuration: Mapping[str, Any]) -> int | None:
-    """For how many days a log is kept; None for ever."""
+    """Return the retention of a log in days; None is unlimited."""
     delete = configuration["delete"]
     return delete["numberOfDaysToRetain"] if delete["enabled"] else None
 
 
 def network(text: str) -> Network | None:
-    """An address or a CIDR; None for what is neither."""
+    """Parse an address or a CIDR; None for anything else."""
     try:
         return ipaddress.ip_network(text.strip(), strict=False)
     except ValueError:

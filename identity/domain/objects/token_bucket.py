@@ -1,29 +1,29 @@
-"""How much may be done in a second, with a little saved for later. Seconds are of a monotonic clock."""
+"""A token bucket: a rate limit with a small burst. Seconds are of a monotonic clock."""
 
 from __future__ import annotations
 
-_SAVED_SECONDS = 0.25
-_ANY = 1_000_000_000
+_BURST_SECONDS = 0.25
+_UNLIMITED = 1_000_000_000
 
 
 class TokenBucket:
-    """So many a second; 0 for any number."""
+    """`per_second` 0 is unlimited."""
 
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second
-        self._most = max(1.0, per_second * _SAVED_SECONDS)
-        self._left = self._most
-        self._at: float | None = None
+        self._capacity = max(1.0, per_second * _BURST_SECONDS)
+        self._tokens = self._capacity
+        self._updated_at: float | None = None
 
-    def room(self, now: float) -> int:
-        """How many may be done now."""
+    def available(self, now: float) -> int:
+        """Return how many tokens are available."""
         if not self._per_second:
-            return _ANY
-        passed = 0.0 if self._at is None else max(0.0, now - self._at)
-        self._at = now
-        self._left = min(self._most, self._left + passed * self._per_second)
-        return int(self._left)
+            return _UNLIMITED
+        passed = 0.0 if self._updated_at is None else max(0.0, now - self._updated_at)
+        self._updated_at = now
+        self._tokens = min(self._capacity, self._tokens + passed * self._per_second)
+        return int(self._tokens)
 
-    def use(self, count: int) -> None:
-        """So many are done."""
-        self._left -= count
+    def consume(self, count: int) -> None:
+        """Consume tokens."""
+        self._tokens -= count

@@ -153,7 +153,7 @@ async def begin(
     strategy = strategy or client.application["passwordlessConfiguration"].get("emailLoginStrategy")
     one_time_code = None
     if strategy == _FORM_FIELD:
-        one_time_code = generated_ids.new(configuration["passwordlessLoginOneTimeCodeGenerator"])
+        one_time_code = generated_ids.generate(configuration["passwordlessLoginOneTimeCodeGenerator"])
     code = await services.one_time_tokens.issue(
         client.tenant_id,
         _KIND,
@@ -164,7 +164,7 @@ async def begin(
             "oneTimeCode": one_time_code and fingerprint(one_time_code),
         },
         configuration["passwordlessLoginTimeToLiveInSeconds"],
-        make=functools.partial(generated_ids.new, configuration["passwordlessLoginGenerator"]),
+        make=functools.partial(generated_ids.generate, configuration["passwordlessLoginGenerator"]),
     )
     if code is None:
         raise Unavailable("No free code is available. Try again.")
@@ -303,7 +303,7 @@ async def _send_code(services: Services, call: Call, code: str) -> None:
     if stored.document["oneTimeCode"] is not None:
         # Only a hash of the one-time code is stored: the email contains a new one, which replaces it.
         generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
-        started = dataclasses.replace(started, one_time_code=generated_ids.new(generator))
+        started = dataclasses.replace(started, one_time_code=generated_ids.generate(generator))
     mailing = _send_email(services, call, client, user, started, template_id, stored.document["state"])
     await services.background_work.begin("passwordless", mailing)
 

@@ -16,7 +16,7 @@ from identity.domain.configuration.applications import (
     FORMER_ADMINISTRATOR_APPLICATION_NAME,
 )
 from identity.domain.lambdas import default_lambdas
-from identity.domain.objects import hostname_suffixes
+from identity.domain.objects import name_suffixes
 from identity.errors import Duplicate, Invalid
 from identity.ids import TenantId
 from identity.operations.configuration import applications, keys, system_configuration, tenant_issuers, tenants, themes
@@ -91,7 +91,7 @@ async def _rename(documents: Documents, tenant_id: TenantId | None, object_id: s
 
 def _renaming(name: str) -> Document:
     return {
-        "$set": {"name": name, hostname_suffixes.MEMBER: hostname_suffixes.of(name)},
+        "$set": {"name": name, name_suffixes.MEMBER: name_suffixes.of(name)},
         "$inc": {"lastUpdateInstant": 1},
     }
 

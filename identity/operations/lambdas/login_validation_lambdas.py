@@ -68,6 +68,6 @@ def _context(call: Call, application: Document | None, **more: object) -> Docume
     """What a validation may know of the request."""
     return {
         "applicationId": None if application is None else application["id"],
-        "eventInfo": event_info.of(call),
+        "eventInfo": event_info.build(call),
         **more,
     }

@@ -38,7 +38,7 @@ def new_record(
     services: Services, call: Call, user: Document, application_id: str | None, identity_type: str | None = None
 ) -> Document:
     """Return the record of a login at `call.now`; `identity_type` is the login id type used, if any."""
-    info = event_info.of(call, services.geoip.find)
+    info = event_info.build(call, services.geoip.find)
     login_ids = user_rules.login_ids(user)
     kind = identity_type if identity_type in login_ids else next(iter(login_ids), None)
     record: Document = {

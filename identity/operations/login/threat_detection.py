@@ -62,7 +62,7 @@ async def notify_user(
 
 def _find_place(services: Services, call: Call) -> Document | None:
     """Return the position that the caller states, or that GeoIP has for the IP address; None if unknown."""
-    location = event_info.of(call, services.geoip.find).get("location", {})
+    location = event_info.build(call, services.geoip.find).get("location", {})
     names = ("latitude", "longitude")
     if not all(name in location for name in names):
         return None

@@ -75,7 +75,7 @@ async def notify(
         return
     event = {
         "createInstant": call.now,
-        "info": event_info.of(call, services.geoip.find),
+        "info": event_info.build(call, services.geoip.find),
         "type": _EVENT_TYPES[name],
     }
     values = {"event": event, **(data or {})}

@@ -198,11 +198,13 @@ async def validate(
         return await _prepare(services, call, resource, document, stored)
     if not isinstance(given, dict):
         raise Invalid(errors)
-    rest, rejected = rejected_members.remainder(cleaned, errors, functools.partial(fill, schema.schema), schema.errors)
+    rest, rejected = rejected_members.remove_rejected(
+        cleaned, errors, functools.partial(fill, schema.schema), schema.errors
+    )
     if not isinstance(rest.get(resource.name), dict):
         raise Invalid(errors)
     others, general = await _remaining_errors(services, call, resource, {**rest[resource.name], **own}, stored)
-    raise Invalid([*errors, *rejected_members.beside(others, rejected)], general)
+    raise Invalid([*errors, *rejected_members.unrelated_to(others, rejected)], general)
 
 
 async def _remaining_errors(

@@ -67,7 +67,7 @@ async def issue(
         str(user["id"]),
         dataclasses.asdict(details),
         int(settings[f"{prefix}IdTimeToLiveInSeconds"]),
-        make=lambda: requested_id or generated_ids.new(settings[f"{prefix}IdGenerator"]),
+        make=lambda: requested_id or generated_ids.generate(settings[f"{prefix}IdGenerator"]),
     )
     if secret is not None:
         return secret

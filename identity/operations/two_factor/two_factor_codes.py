@@ -31,7 +31,7 @@ class CodeAddress:
 
 def generate(tenant: Document) -> Secret:
     """Generate a code of the form that the tenant configures."""
-    return generated_ids.new(tenant["externalIdentifierConfiguration"]["twoFactorOneTimeCodeIdGenerator"])
+    return generated_ids.generate(tenant["externalIdentifierConfiguration"]["twoFactorOneTimeCodeIdGenerator"])
 
 
 def hash_code(code: str) -> str:

@@ -46,7 +46,7 @@ async def start(
 ) -> OpenVerification:
     """Start a verification, replacing any other of this kind. Raises Unavailable when every id is in use."""
     settings, tenant_id = tenant["externalIdentifierConfiguration"], TenantId(tenant["id"])
-    code = generated_ids.new(settings[f"{kind}OneTimeCodeGenerator"]) if strategy == FORM_FIELD else None
+    code = generated_ids.generate(settings[f"{kind}OneTimeCodeGenerator"]) if strategy == FORM_FIELD else None
     ttl_seconds = int(settings[f"{kind}IdTimeToLiveInSeconds"])
     secret = await services.one_time_tokens.issue(
         tenant_id,
@@ -54,7 +54,7 @@ async def start(
         owner,
         {**document, "code": None if code is None else fingerprint(code)},
         ttl_seconds,
-        make=lambda: generated_ids.new(settings[f"{kind}IdGenerator"]),
+        make=lambda: generated_ids.generate(settings[f"{kind}IdGenerator"]),
         replaces=True,
     )
     if secret is None:

@@ -17,7 +17,7 @@ def info(
     given: dict[str, Any], ip_address: str = "192.0.2.7", user_agent: str = "Browser/1", caller: Caller = KEYED
 ) -> dict[str, Any]:
     call = Call(None, caller, Instant(0), Origin(ip_address, user_agent, "r", "http://x"), given)
-    return event_info.of(call)
+    return event_info.build(call)
 
 
 def test_request_tells_address_and_user_agent() -> None:
@@ -55,7 +55,7 @@ def test_stranger_does_not_fill_the_logs() -> None:
     assert info(long, caller=AnonymousCaller()) == {**usual, "os": "x" * 1000}
     assert info({"data": {"a": "x" * 9000}}, caller=AnonymousCaller())["data"] == {"a": "x" * 9000}
     call = Call(None, ApiKeyCaller({}), Instant(0), Origin("192.0.2.7", "Browser/1", "r", "http://x"), long)
-    assert event_info.of(call) == {**usual, **long}
+    assert event_info.build(call) == {**usual, **long}
 
 
 def test_location_gets_its_display_string() -> None:
@@ -80,7 +80,7 @@ def test_place_of_the_address_is_told_where_the_caller_tells_none() -> None:
 
     def located(given: dict[str, Any]) -> Any:
         call = Call(None, KEYED, Instant(0), Origin("192.0.2.7", "", "r", "http://x"), given)
-        return event_info.of(call, locate).get("location")
+        return event_info.build(call, locate).get("location")
 
     assert located({"ipAddress": "198.51.100.1"}) == {"city": "Denver", "displayString": "Denver"}
     assert located({"ipAddress": "198.51.100.1", "location": {"city": "Paris"}})["city"] == "Paris"

@@ -9,8 +9,8 @@ from identity.domain.objects.token_bucket import TokenBucket
 
 def granted(allowance: TokenBucket, now: float, wanted: int = 1000) -> int:
     """How many of the wanted ones are done, as many as may be."""
-    count = min(wanted, allowance.room(now))
-    allowance.use(count)
+    count = min(wanted, allowance.available(now))
+    allowance.consume(count)
     return count
 
 

@@ -6,18 +6,18 @@ import re
 
 import pytest
 
-from identity.domain.objects import hostname_suffixes, search
+from identity.domain.objects import name_suffixes, search
 from identity.domain.objects.resource_definition import SearchRules
 
 RULES = SearchRules({"name": "text"}, {"name": "name"})
 
 
 def test_every_ending_is_kept_once_and_cut_short() -> None:
-    assert hostname_suffixes.of("abab") == ["ab", "abab", "b", "bab"]
-    assert hostname_suffixes.of("") == []
-    long = "x" * 5 + "y" * hostname_suffixes.LENGTH
-    assert max(map(len, hostname_suffixes.of(long))) == hostname_suffixes.LENGTH
-    assert "x" + "y" * (hostname_suffixes.LENGTH - 1) in hostname_suffixes.of(long)
+    assert name_suffixes.of("abab") == ["ab", "abab", "b", "bab"]
+    assert name_suffixes.of("") == []
+    long = "x" * 5 + "y" * name_suffixes.LENGTH
+    assert max(map(len, name_suffixes.of(long))) == name_suffixes.LENGTH
+    assert "x" + "y" * (name_suffixes.LENGTH - 1) in name_suffixes.of(long)
 
 
 @pytest.mark.requirement("core-12-3")
@@ -37,8 +37,8 @@ def test_every_ending_is_kept_once_and_cut_short() -> None:
 )
 def test_name_that_holds_a_text_has_an_ending_that_begins_with_it(name: str, text: str) -> None:
     (criterion,) = search.read(RULES, {"name": text}, "").criteria
-    pattern = hostname_suffixes.looked_up(criterion.piece)
-    assert any(re.search(pattern, ending) for ending in hostname_suffixes.of(name))
+    pattern = name_suffixes.pattern_of(criterion.piece)
+    assert any(re.search(pattern, ending) for ending in name_suffixes.of(name))
 
 
 @pytest.mark.parametrize(
