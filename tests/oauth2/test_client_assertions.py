@@ -262,10 +262,10 @@ async def test_client_with_methods_must_use_one_unless_none_is_among_them(keyed,
 async def test_attack_25_assertion_beside_another_credential_is_refused(keyed, http):
     await keyed.configure(clientAuthenticationMethods=METHODS)
     assertion = signed(KEY, claims(keyed))
-    refused(await ask(keyed, http, assertion, client_secret=keyed.secret), word="two ways")
-    refused(await ask(keyed, http, assertion, client_secret=""), word="two ways")
+    refused(await ask(keyed, http, assertion, client_secret=keyed.secret), word="two methods")
+    refused(await ask(keyed, http, assertion, client_secret=""), word="two methods")
     sent = {**FORM, "client_assertion_type": JWT_BEARER, "client_assertion": assertion}
-    refused(await http.post("/oauth2/token", data=sent, auth=(keyed.client_id, keyed.secret)), word="two ways")
+    refused(await http.post("/oauth2/token", data=sent, auth=(keyed.client_id, keyed.secret)), word="two methods")
     taken(await ask(keyed, http, assertion))
 
 
@@ -575,7 +575,7 @@ async def test_key_set_that_cannot_be_had_is_told_without_a_detail(publishing, h
         await publishing.configure(jwksURI=f"{site.url}{new_id()}")
         site.behaviour = behaviour
         answer = await ask(publishing, http, signed(KEY, claims(publishing)))
-        refused(answer, word="cannot be had")
+        refused(answer, word="cannot be fetched")
         assert site.url not in answer.text
 
 
@@ -590,7 +590,7 @@ async def test_nothing_waits_for_a_key_set_that_hangs(publishing, http, site, ap
         hanging.append(one)
     tasks = [asyncio.create_task(ask(one, http, signed(KEY, claims(one)))) for one in hanging[:4]]
     await site.wait_for(4)
-    refused(await ask(hanging[4], http, signed(KEY, claims(hanging[4]))), word="cannot be had")
+    refused(await ask(hanging[4], http, signed(KEY, claims(hanging[4]))), word="cannot be fetched")
     site.behaviour = answers(body=_json(public(KEY)))
     other = await relying_party.make(api)
     await other.configure(clientAuthenticationMethods=["private_key_jwt"], jwksURI=site.url)

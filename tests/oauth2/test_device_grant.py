@@ -184,7 +184,9 @@ async def test_address_begins_only_so_many_devices(rp, http, monkeypatch):
     for _ in range(2):
         await Device.begin(rp, http)
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id})
-    assert "Too many devices" in refused(answer, "invalid_request", "unknown")["error_description"]
+    assert (
+        "Too many device authorization requests" in refused(answer, "invalid_request", "unknown")["error_description"]
+    )
     assert (
         await http.post("/oauth2/device_authorize", auth=(rp.client_id, rp.secret), data={"scope": "openid"})
     ).status_code == 200

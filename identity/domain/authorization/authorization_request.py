@@ -1,8 +1,7 @@
-"""Authorization requests: the checks that need only the request and its application, in the order they are made.
+"""Authorization requests: the checks that need only the request and its application, in order.
 
-A failure is told on a page of ours until the redirect URI is proven to be the application's, and at that redirect URI
-from then on (RFC 6749 section 4.1.2.1): `require_redirect_uri` is the border between the two. Client and tenant are
-found before, and parameters that are repeated were refused when they were read.
+Errors before the redirect URI is verified (`require_redirect_uri`) are shown on an error page, later ones are
+redirected (RFC 6749 section 4.1.2.1). Client and tenant were resolved before, and repeated parameters rejected.
 """
 
 from __future__ import annotations
@@ -31,33 +30,32 @@ from identity.errors import (
 )
 
 PUSHED: Final = "pushed request"
-"""Marks the parameters of a pushed request (RFC 9126); no parameter has such a name. Its value names the opened request
-that a response has to delete, and is blank for a request that no page was shown for yet."""
+"""Marks the parameters of a pushed request (RFC 9126); no real parameter has such a name. Its value names the opened
+request that the response deletes, and is blank if no page was shown yet."""
 
 ONE_USE: Final = "one use"
-"""Names the pushed request that an authorization request came from, however often its page was shown: one response in
-all is given to it."""
+"""Identifies the pushed request of an authorization request, which gets one response however often it was opened."""
 
 SIGNED: Final = "signed request"
-"""Marks the parameters of a request object (RFC 9101); its value is the object, or blank when it is kept here."""
+"""Marks the parameters of a request object (RFC 9101); its value is the object, or blank if it is stored here."""
 
 NONE: Final = "none"
 LOGIN: Final = "login"
 CONSENT: Final = "consent"
 _PROMPTS: Final = frozenset({NONE, LOGIN, CONSENT, "select_account"})
 
-_ANSWERS: Final = frozenset(
+_RESPONSE_PARAMETERS: Final = frozenset(
     {"access_token", "code", "error", "error_description", "id_token", "iss", "locale", "state", "userState"}
 )
-_UNDESCRIBABLE = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
-_MAXIMUM_DESCRIPTION = 500
+_NOT_IN_DESCRIPTIONS = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
+_MAXIMUM_DESCRIPTION_CHARACTERS = 500
 _DEVICE = "metaData.device."
-_CARRIED = ("state", "nonce", "id_token_hint", "login_hint", "idp_hint", "user_code", "dpop_jkt")
+_UNCHECKED = ("state", "nonce", "id_token_hint", "login_hint", "idp_hint", "user_code", "dpop_jkt")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """A request that passed every check; `scopes` are what the application's policies leave of those it asked for."""
+    """A valid request; `scopes` are those requested that the application's policies allow."""
 
     client_id: str
     redirect_uri: str
@@ -83,18 +81,18 @@ class AuthorizationRequest:
 
     @property
     def forbids_pages(self) -> bool:
-        """Whether nothing may be shown (`prompt=none`)."""
+        """Whether no page may be shown (`prompt=none`)."""
         return NONE in self.prompts
 
     @property
     def forces_login(self) -> bool:
-        """Whether the user has to authenticate again; `max_age=0` says the same as `prompt=login`."""
+        """Whether the user has to authenticate again; `max_age=0` is equivalent to `prompt=login`."""
         return LOGIN in self.prompts or self.max_age == 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Facts:
-    """What the checks may look at."""
+class _Input:
+    """The input of the checks."""
 
     given: Mapping[str, Any]
     application: Document
@@ -122,7 +120,7 @@ class _Facts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Channel:
-    """Where the answer to a request goes; without a redirect URI it is a page of ours."""
+    """Where the response goes; without a redirect URI to an error page."""
 
     redirect_uri: str | None
     mode: ResponseMode
@@ -130,9 +128,9 @@ class Channel:
 
 
 def channel(given: Mapping[str, Any], application: Document | None) -> Channel:
-    """Where an error of this request is told, however wrong the rest of it is."""
+    """Return where errors of this request go, even if other parameters are invalid."""
     response_type = None if _is_token_for_openid(given) else _response_type(given, application)
-    mode = response_types.answer_mode(response_type, given.get("response_mode"))
+    mode = response_types.effective_mode(response_type, given.get("response_mode"))
     redirect_uri = None
     if application is not None:
         try:
@@ -143,11 +141,11 @@ def channel(given: Mapping[str, Any], application: Document | None) -> Channel:
 
 
 def require_redirect_uri(given: Mapping[str, Any], application: Document) -> str:
-    """The redirect URI, if it is the application's. Raises InvalidRequest, which belongs on a page."""
+    """Return the redirect URI if it is the application's. Raises InvalidRequest, which is shown on an error page."""
     redirect_uri: str | None = given.get("redirect_uri")
     if redirect_uri is None:
         raise InvalidRequest("missing_redirect_uri", "The request is missing a required parameter: redirect_uri.")
-    if not security_profiles.is_authorized(redirect_uri, application) or _holds_an_answer(redirect_uri):
+    if not security_profiles.is_authorized(redirect_uri, application) or _has_response_parameter(redirect_uri):
         raise InvalidRequest("invalid_redirect_uri", f"Invalid redirect uri {redirect_uri} (redirect_uri)")
     return redirect_uri
 
@@ -155,181 +153,181 @@ def require_redirect_uri(given: Mapping[str, Any], application: Document) -> str
 def validate(
     given: Mapping[str, Any], application: Document, *, origin: str | None, own_origin: str
 ) -> AuthorizationRequest:
-    """The request, when nothing is wrong with it.
+    """Validate a request. Raises the OAuth2Error of the first check that fails.
 
-    `origin` is the Origin header of a request that came from outside (None for our own login form), `own_origin` that
-    of this service. Raises OAuth2Error: the first check that fails speaks.
+    `origin` is the Origin header of a request from another site (None for our own login form), `own_origin` that of
+    this service.
     """
     redirect_uri = require_redirect_uri(given, application)
-    facts = _Facts(given, application, origin, own_origin, _response_type(given, application))
+    input_ = _Input(given, application, origin, own_origin, _response_type(given, application))
     for check in CHECKS:
-        check(facts)
-    return _accepted(facts, redirect_uri)
+        check(input_)
+    return _build(input_, redirect_uri)
 
 
 def _is_token_for_openid(given: Mapping[str, Any]) -> bool:
-    """Whether a request combines `response_type=token` with the scope openid, which is no response type at all.
+    """Whether a request combines `response_type=token` with the scope openid, which is invalid.
 
-    Its error travels as that of an unknown response type: in the query, unless the request names a response mode.
+    Like that of an unknown response type, its error is sent in the query unless the request names a response mode.
     """
     return given.get("response_type") == "token" and scopes.OPENID in given.get("scope", "").split(" ")
 
 
 def _response_type(given: Mapping[str, Any], application: Document | None) -> ResponseType | None:
-    speaks_hybrid = application is not None and security_profiles.allows_hybrid_flow(application)
-    return response_types.find(given.get("response_type"), hybrid=speaks_hybrid)
+    hybrid = application is not None and security_profiles.allows_hybrid_flow(application)
+    return response_types.find(given.get("response_type"), hybrid=hybrid)
 
 
 def error_parameters(error: OAuth2Error, state: str | None, issuer: str, *, with_reason: bool = True) -> dict[str, str]:
-    """The parameters of an error response (RFC 6749 section 4.1.2.1, RFC 9207 section 2).
+    """Return the parameters of an error response (RFC 6749 section 4.1.2.1, RFC 9207 section 2).
 
     `with_reason` adds the `error_reason` of the published API.
     """
-    answer = {"error": error.error}
+    parameters = {"error": error.error}
     if error.reason is not None and with_reason:
-        answer["error_reason"] = error.reason
-    answer["error_description"] = _UNDESCRIBABLE.sub("?", error.description)[:_MAXIMUM_DESCRIPTION]
+        parameters["error_reason"] = error.reason
+    parameters["error_description"] = _NOT_IN_DESCRIPTIONS.sub("?", error.description)[:_MAXIMUM_DESCRIPTION_CHARACTERS]
     if state is not None:
-        answer["state"] = state
-    return {**answer, "iss": issuer}
+        parameters["state"] = state
+    return {**parameters, "iss": issuer}
 
 
-def _require_pushed(facts: _Facts) -> None:
-    if facts.oauth.get("requirePushedAuthorizationRequests") and not facts.is_pushed:
+def _require_pushed(input_: _Input) -> None:
+    if input_.oauth.get("requirePushedAuthorizationRequests") and not input_.is_pushed:
         raise InvalidRequest("unknown", "This client has to push its authorization requests (RFC 9126).")
 
 
-def _require_signed(facts: _Facts) -> None:
-    if facts.oauth.get("requireSignedRequestObject") and SIGNED not in facts.given and "request" not in facts.given:
+def _require_signed(input_: _Input) -> None:
+    if input_.oauth.get("requireSignedRequestObject") and SIGNED not in input_.given and "request" not in input_.given:
         raise InvalidRequest("unknown", "This client has to sign its authorization requests (the request parameter).")
 
 
-def _require_no_other_source(facts: _Facts) -> None:
-    if "request" in facts.given:
+def _require_no_other_source(input_: _Input) -> None:
+    if "request" in input_.given:
         raise RequestNotSupported(None, "The parameter request is not supported for a client that has no keys.")
-    if "request_uri" in facts.given and not facts.is_pushed:
-        raise RequestUriNotSupported(None, "The parameter request_uri is not supported, but for a pushed request.")
-    if "registration" in facts.given:
+    if "request_uri" in input_.given and not input_.is_pushed:
+        raise RequestUriNotSupported(None, "The parameter request_uri is supported for pushed requests only.")
+    if "registration" in input_.given:
         raise RegistrationNotSupported(None, "The parameter registration is not supported.")
 
 
-def _require_origin(facts: _Facts) -> None:
-    allowed = [url.rstrip("/") for url in facts.oauth["authorizedOriginURLs"]]
-    if not allowed or facts.origin is None or facts.origin == facts.own_origin:
+def _require_origin(input_: _Input) -> None:
+    allowed = [url.rstrip("/") for url in input_.oauth["authorizedOriginURLs"]]
+    if not allowed or input_.origin is None or input_.origin == input_.own_origin:
         return
-    if facts.origin == "null":
+    if input_.origin == "null":
         raise InvalidRequest("invalid_origin_opaque", "The origin of the request is opaque.")
-    if not redirect_uris.is_authorized(facts.origin, allowed, facts.oauth["authorizedURLValidationPolicy"]):
-        raise InvalidRequest("invalid_origin", f"Invalid origin uri {facts.origin}")
+    if not redirect_uris.is_authorized(input_.origin, allowed, input_.oauth["authorizedURLValidationPolicy"]):
+        raise InvalidRequest("invalid_origin", f"Invalid origin uri {input_.origin}")
 
 
-def _require_response_type(facts: _Facts) -> None:
-    wanted = facts.given.get("response_type")
-    if wanted is None:
+def _require_response_type(input_: _Input) -> None:
+    requested = input_.given.get("response_type")
+    if requested is None:
         raise InvalidRequest("missing_response_type", "The request is missing a required parameter: response_type.")
-    if facts.response_type is None:
+    if input_.response_type is None:
         supported = "code, token, id_token, token id_token"
-        if security_profiles.allows_hybrid_flow(facts.application):
+        if security_profiles.allows_hybrid_flow(input_.application):
             supported += ", code id_token, code token, code id_token token"
         raise UnsupportedResponseType(
-            "invalid_response_type", f"The response_type must be one of {supported}, and not {wanted}."
+            "invalid_response_type", f"The response_type must be one of {supported}, and not {requested}."
         )
 
 
-def _require_id_token_for_openid(facts: _Facts) -> None:
-    if _is_token_for_openid(facts.given):
+def _require_id_token_for_openid(input_: _Input) -> None:
+    if _is_token_for_openid(input_.given):
         raise UnsupportedResponseType(
             "invalid_response_type", "The response_type token cannot go with the scope openid."
         )
 
 
-def _require_bindable(facts: _Facts) -> None:
-    """An access token that comes by way of the browser is bound to no key (RFC 9449 section 5)."""
-    response_type = facts.response_type
-    is_bound = facts.oauth.get("dpopBoundAccessTokens")
+def _require_bindable(input_: _Input) -> None:
+    """Access tokens of an authorization response cannot be bound to a key (RFC 9449 section 5)."""
+    response_type = input_.response_type
+    is_bound = input_.oauth.get("dpopBoundAccessTokens")
     if is_bound and response_type is not None and response_type.gives("token"):
         raise UnsupportedResponseType(
             "invalid_response_type", "The access tokens of this client are bound to keys (DPoP), which needs a code."
         )
 
 
-def _require_key_form(facts: _Facts) -> None:
-    if not dpop_proofs.is_thumbprint(facts.given.get("dpop_jkt", "x" * 43)):
+def _require_key_form(input_: _Input) -> None:
+    if not dpop_proofs.is_thumbprint(input_.given.get("dpop_jkt", "x" * 43)):
         raise InvalidRequest("unknown", "The dpop_jkt must be the SHA-256 thumbprint of a key.")
 
 
-def _require_response_mode(facts: _Facts) -> None:
-    wanted, response_type = facts.given.get("response_mode"), facts.response_type
-    if wanted is not None and response_type is not None and wanted not in response_type.modes:
+def _require_response_mode(input_: _Input) -> None:
+    requested, response_type = input_.given.get("response_mode"), input_.response_type
+    if requested is not None and response_type is not None and requested not in response_type.modes:
         modes = ", ".join(response_type.modes)
-        raise InvalidRequest("invalid_response_mode", f"The response_mode must be one of {modes}, and not {wanted}.")
+        raise InvalidRequest("invalid_response_mode", f"The response_mode must be one of {modes}, and not {requested}.")
 
 
-def _require_grant(facts: _Facts) -> None:
-    """A hybrid type is an answer of both grants, and needs both."""
-    for grant_type in () if facts.response_type is None else facts.response_type.grant_types:
-        if not security_profiles.may_use_grant(facts.application, grant_type):
+def _require_grant(input_: _Input) -> None:
+    """A hybrid response type requires both of its grants."""
+    for grant_type in () if input_.response_type is None else input_.response_type.grant_types:
+        if not security_profiles.may_use_grant(input_.application, grant_type):
             raise UnauthorizedClient("grant_type_disabled", f"The grant {grant_type} is disabled.")
 
 
-def _require_challenge_method(facts: _Facts) -> None:
-    method = facts.given.get("code_challenge_method")
-    # Without a method the challenge would be a plain one (RFC 7636 section 4.3), which is not spoken here.
-    is_plain = method is None and "code_challenge" in facts.given
-    if facts.gives_code and (is_plain or method not in {None, pkce.METHOD}):
+def _require_challenge_method(input_: _Input) -> None:
+    method = input_.given.get("code_challenge_method")
+    # Without a method the challenge is plain (RFC 7636 section 4.3), which is not supported.
+    is_plain = method is None and "code_challenge" in input_.given
+    if input_.gives_code and (is_plain or method not in {None, pkce.METHOD}):
         reason = "invalid_pkce_code_challenge_method"
         raise InvalidRequest(reason, "The code_challenge_method must be S256.")
 
 
-def _require_challenge_form(facts: _Facts) -> None:
-    challenge = facts.given.get("code_challenge")
-    if facts.gives_code and challenge is not None and not pkce.is_challenge(challenge):
+def _require_challenge_form(input_: _Input) -> None:
+    challenge = input_.given.get("code_challenge")
+    if input_.gives_code and challenge is not None and not pkce.is_challenge(challenge):
         raise InvalidRequest("invalid_pkce_code_challenge", "The code_challenge is malformed.")
 
 
-def _require_challenge(facts: _Facts) -> None:
-    if not facts.gives_code or "code_challenge" in facts.given:
+def _require_challenge(input_: _Input) -> None:
+    if not input_.gives_code or "code_challenge" in input_.given:
         return
-    is_required = security_profiles.pkce_policy(facts.application) == "Required"
-    if is_required or "code_challenge_method" in facts.given:
+    is_required = security_profiles.pkce_policy(input_.application) == "Required"
+    if is_required or "code_challenge_method" in input_.given:
         raise InvalidRequest("missing_code_challenge", "The request is missing a required parameter: code_challenge.")
 
 
-def _require_scopes(facts: _Facts) -> None:
-    kept, response_type = _scopes(facts), facts.response_type
-    if response_type is not None and response_type.gives("id_token") and scopes.OPENID not in kept:
+def _require_scopes(input_: _Input) -> None:
+    allowed, response_type = _scopes(input_), input_.response_type
+    if response_type is not None and response_type.gives("id_token") and scopes.OPENID not in allowed:
         raise InvalidScope("missing_required_scope", "An id_token needs the scope openid (the scope parameter).")
 
 
-def _require_nonce(facts: _Facts) -> None:
-    response_type = facts.response_type
-    if response_type is not None and response_type.gives("id_token") and "nonce" not in facts.given:
+def _require_nonce(input_: _Input) -> None:
+    response_type = input_.response_type
+    if response_type is not None and response_type.gives("id_token") and "nonce" not in input_.given:
         raise InvalidRequest("unknown", "The request is missing a required parameter: nonce.")
 
 
-def _require_prompt(facts: _Facts) -> None:
-    prompts = _prompts(facts)
+def _require_prompt(input_: _Input) -> None:
+    prompts = _prompts(input_)
     if prompts - _PROMPTS or (NONE in prompts and len(prompts) > 1):
-        raise InvalidRequest("invalid_prompt", f"The prompt is not valid: {facts.given['prompt']}")
+        raise InvalidRequest("invalid_prompt", f"The prompt is not valid: {input_.given['prompt']}")
 
 
-def _require_max_age(facts: _Facts) -> None:
-    if re.fullmatch(r"[0-9]{1,10}", facts.given.get("max_age", "0")) is None:
+def _require_max_age(input_: _Input) -> None:
+    if re.fullmatch(r"[0-9]{1,10}", input_.given.get("max_age", "0")) is None:
         raise InvalidRequest("unknown", "The max_age must be a number of seconds.")
 
 
-def _require_claims(facts: _Facts) -> None:
-    """An essential acr that nobody here can have is a failed authentication (OpenID Connect Core 5.5.1.1)."""
-    acr, configured = facts.claims.acr, facts.oauth.get("authenticationContextClass")
+def _require_claims(input_: _Input) -> None:
+    """An essential acr that cannot be provided is a failed authentication (OpenID Connect Core 5.5.1.1)."""
+    acr, configured = input_.claims.acr, input_.oauth.get("authenticationContextClass")
     if acr is not None and acr.is_essential and (configured is None or not acr.accepts(configured)):
-        raise UnmetAuthenticationRequirements(None, "The authentication context class (acr) cannot be had here.")
+        raise UnmetAuthenticationRequirements(None, "The authentication context class (acr) is not supported.")
 
 
-def _require_resources(facts: _Facts) -> None:
-    _resources(facts)
+def _require_resources(input_: _Input) -> None:
+    _resources(input_)
 
 
-CHECKS: Final[tuple[Callable[[_Facts], None], ...]] = (
+CHECKS: Final[tuple[Callable[[_Input], None], ...]] = (
     _require_pushed,
     _require_signed,
     _require_no_other_source,
@@ -350,47 +348,47 @@ CHECKS: Final[tuple[Callable[[_Facts], None], ...]] = (
     _require_resources,
     _require_claims,
 )
-"""The checks in the order of the specification; each may rely on those before it."""
+"""The checks in the order of the specification; each may rely on the previous ones."""
 
 
-def _accepted(facts: _Facts, redirect_uri: str) -> AuthorizationRequest:
-    given, response_type = facts.given, facts.response_type
-    assert response_type is not None, "_require_response_type saw to it"
-    named = {name: given.get(name) for name in _CARRIED}
+def _build(input_: _Input, redirect_uri: str) -> AuthorizationRequest:
+    given, response_type = input_.given, input_.response_type
+    assert response_type is not None, "_require_response_type has checked it"
+    named = {name: given.get(name) for name in _UNCHECKED}
     return AuthorizationRequest(
-        client_id=facts.application["id"],
+        client_id=input_.application["id"],
         redirect_uri=redirect_uri,
         response_type=response_type,
-        response_mode=response_types.answer_mode(response_type, given.get("response_mode")),
-        scopes=_scopes(facts),
-        code_challenge=given.get("code_challenge") if facts.gives_code else None,
-        prompts=_prompts(facts),
+        response_mode=response_types.effective_mode(response_type, given.get("response_mode")),
+        scopes=_scopes(input_),
+        code_challenge=given.get("code_challenge") if input_.gives_code else None,
+        prompts=_prompts(input_),
         max_age=int(given["max_age"]) if "max_age" in given else None,
-        claims=facts.claims,
+        claims=input_.claims,
         locales=tuple([given["locale"]] if "locale" in given else given.get("ui_locales", "").split()),
         device={name[len(_DEVICE) :]: value for name, value in given.items() if name.startswith(_DEVICE)},
-        resources=_resources(facts),
+        resources=_resources(input_),
         pushed=given.get(PUSHED, ""),
         one_use=given.get(ONE_USE, ""),
         **named,
     )
 
 
-def _scopes(facts: _Facts) -> tuple[str, ...]:
-    """What the policies leave; the implicit grant never gives a refresh token, so it drops offline_access."""
-    kept = scopes.apply_policy(scopes.parse(facts.given.get("scope")), facts.oauth, facts.application["scopes"])
-    return kept if facts.gives_code else tuple(scope for scope in kept if scope != scopes.OFFLINE_ACCESS)
+def _scopes(input_: _Input) -> tuple[str, ...]:
+    """Return the allowed scopes; the implicit grant has no refresh tokens and drops offline_access."""
+    allowed = scopes.apply_policy(scopes.parse(input_.given.get("scope")), input_.oauth, input_.application["scopes"])
+    return allowed if input_.gives_code else tuple(scope for scope in allowed if scope != scopes.OFFLINE_ACCESS)
 
 
-def _resources(facts: _Facts) -> tuple[str, ...]:
-    return resource_indicators.parse(facts.given.get("resource"), facts.oauth)
+def _resources(input_: _Input) -> tuple[str, ...]:
+    return resource_indicators.parse(input_.given.get("resource"), input_.oauth)
 
 
-def _prompts(facts: _Facts) -> frozenset[str]:
-    return frozenset(facts.given.get("prompt", "").split(" ")) - {""}
+def _prompts(input_: _Input) -> frozenset[str]:
+    return frozenset(input_.given.get("prompt", "").split(" ")) - {""}
 
 
-def _holds_an_answer(redirect_uri: str) -> bool:
-    """Whether the query already names what an answer would add, so that a client could read the wrong one."""
+def _has_response_parameter(redirect_uri: str) -> bool:
+    """Whether the query has a parameter of responses, which a client could confuse with ours."""
     query = urlsplit(redirect_uri).query
-    return any(name in _ANSWERS for name, _ in parse_qsl(query, keep_blank_values=True))
+    return any(name in _RESPONSE_PARAMETERS for name, _ in parse_qsl(query, keep_blank_values=True))

@@ -1,4 +1,4 @@
-"""Client authentication (RFC 6749 section 2.3): what a request presents, and whether it meets the policy."""
+"""Client authentication (RFC 6749 section 2.3): the credentials of a request, and the policy they have to meet."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ METHODS: Final[tuple[Method, ...]] = (
     "private_key_jwt",
     "none",
 )
-"""Every method there is (OpenID Connect Core 9), as `clientAuthenticationMethods` names them."""
-_USUAL: Final = ("client_secret_basic", "client_secret_post", "none")
+"""All methods (OpenID Connect Core 9), as in `clientAuthenticationMethods`."""
+_DEFAULT_METHODS: Final = ("client_secret_basic", "client_secret_post", "none")
 ASSERTIONS: Final = frozenset({"client_secret_jwt", "private_key_jwt"})
-"""The methods by a signed assertion (RFC 7523 section 2.2), which no application has unless it names them."""
+"""The methods with a signed assertion (RFC 7523 section 2.2), which an application has to enable."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PresentedCredentials:
-    """The client id of a request and the secrets that may be meant by it; no secrets with method `none`.
+    """The client id and candidate secrets of a request; no secrets with method `none`.
 
-    Basic credentials are form-encoded before they are joined (RFC 6749 section 2.3.1), but many clients send them
-    plain: both readings count.
+    Basic credentials are form-encoded (RFC 6749 section 2.3.1), but many clients do not encode them: both count.
     """
 
     client_id: str
@@ -44,7 +43,7 @@ class PresentedCredentials:
 def read_credentials(
     authorization: str | None, client_id: str | None, client_secret: str | None
 ) -> PresentedCredentials:
-    """What header and body present. Raises InvalidRequest and InvalidClient."""
+    """Read the credentials of header and body. Raises InvalidRequest and InvalidClient."""
     if not authorization:
         if not client_id:
             raise InvalidRequest("missing_client_id", "The request is missing a required parameter: client_id.")
@@ -55,26 +54,26 @@ def read_credentials(
     if client_id and client_id != basic.client_id:
         raise InvalidClient("client_id_mismatch", "The client_id of the body is not that of the Authorization header.")
     if client_secret is not None and not _is_one_of(client_secret, basic.secrets):
-        raise InvalidClient("invalid_client_authentication", "The client authenticates in two ways that differ.")
+        raise InvalidClient("invalid_client_authentication", "The client authenticates by two methods that differ.")
     return basic
 
 
 def methods(application: Document) -> tuple[str, ...]:
-    """How an application may authenticate; without a word of its own by its secret or, as its policy says, not."""
-    return tuple(application["oauthConfiguration"].get("clientAuthenticationMethods", _USUAL))
+    """Return the methods of an application; by default its secret or, if its policy allows, none."""
+    return tuple(application["oauthConfiguration"].get("clientAuthenticationMethods", _DEFAULT_METHODS))
 
 
 def require_method(method: Method, allowed: Collection[str]) -> None:
-    """Refuse a way to authenticate that is none of these. Raises InvalidClient."""
+    """Raise InvalidClient for a method that is not allowed."""
     if method not in allowed:
         reason = "invalid_client_authentication_scheme"
         raise InvalidClient(reason, f"The client does not authenticate by {method}.")
 
 
 def authenticate(credentials: PresentedCredentials, application: Document, *, is_required: bool) -> None:
-    """Check the secret: always when one is presented, and demand one when it is required. Raises InvalidClient.
+    """Verify the secret if one is presented, and require one if `is_required`. Raises InvalidClient.
 
-    An assertion was verified before; here only its method is judged.
+    Assertions are verified before; here only their method is checked.
     """
     if credentials.method == "none":
         if is_required:
@@ -87,7 +86,7 @@ def authenticate(credentials: PresentedCredentials, application: Document, *, is
 
 
 def require_secret(credentials: PresentedCredentials, expected: str) -> None:
-    """Check the secret of a client that cannot do without. Raises InvalidClient."""
+    """Verify a required secret. Raises InvalidClient."""
     if credentials.method == "none":
         raise InvalidClient("client_authentication_missing", "The client must authenticate.")
     if not any(credentials.secrets):
@@ -97,16 +96,16 @@ def require_secret(credentials: PresentedCredentials, expected: str) -> None:
 
 
 def is_secret_required(application: Document, grant_type: str, *, pkce_verified: bool) -> bool:
-    """What clientAuthenticationPolicy asks for a grant (spec: OAuth, client authentication).
+    """Whether the clientAuthenticationPolicy requires authentication for a grant (spec: OAuth, client authentication).
 
-    `has_proof`: the code (or, for a refresh token, the one it came from) was bound by PKCE and its verifier is there.
-    Whatever the policy, an application that names its methods has to use one, unless `none` is among them.
+    `pkce_verified`: the code, or that of the refresh token, was bound by PKCE with a verifier. An application that
+    configures its methods has to use one, whatever the policy, unless `none` is among them.
     """
     if "none" not in methods(application):
         return True
     policy = application["oauthConfiguration"]["clientAuthenticationPolicy"]
     if policy == "NotRequiredWhenUsingPKCE":
-        # A device has no secret to keep, and is bound by its device_code.
+        # A device cannot keep a secret, and is bound by its device_code.
         return grant_type != DEVICE_GRANT and not (
             pkce_verified and grant_type in {"authorization_code", "refresh_token"}
         )
@@ -114,7 +113,7 @@ def is_secret_required(application: Document, grant_type: str, *, pkce_verified:
 
 
 def _is_one_of(secret: str, secrets: tuple[str, ...]) -> bool:
-    """Compares with all of them, whichever matches, so that the time tells nothing."""
+    """Compare with all secrets, so that the time does not depend on which one matches."""
     return sum(same_secret(secret, other) for other in secrets) > 0
 
 

@@ -1,8 +1,7 @@
-"""Whether a user has to be asked before an application gets what it wants, and what the answer grants.
+"""Consent: which scopes require the user's consent, and what a decision grants (spec: scopes and consent).
 
-First parties are never asked about, and of scopes only those that an application may have a say in: provided and custom
-ones. What is unknown is kept, dropped or refused by the unknownScopePolicy, and nobody is asked (spec: scopes and
-consent).
+Only third parties require consent, for provided and custom scopes. Unknown scopes are allowed, removed or rejected by
+the unknownScopePolicy without a prompt.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ REMEMBER: Final = "RememberDecision"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConsentDecision:
-    """What a user answered an application earlier, as far as it still holds."""
+    """The scopes that a user approved and declined."""
 
     approved: frozenset[str] = frozenset()
     declined: frozenset[str] = frozenset()
@@ -28,27 +27,27 @@ class ConsentDecision:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConsentPrompt:
-    """What a user has to be asked; `wanted` are all scopes of the request, `approved` the optional ones to suggest.
+    """The scopes to prompt for; `requested` are all scopes of the request, `approved` the optional ones preselected.
 
-    `unknown` are scopes that the application gets in any case, because its policy allows what nobody defined.
+    `unknown` are undefined scopes that the application's policy grants without consent.
     """
 
-    wanted: tuple[str, ...]
+    requested: tuple[str, ...]
     required: tuple[str, ...]
     optional: tuple[str, ...]
     unknown: tuple[str, ...]
     approved: frozenset[str] = frozenset()
 
-    def answered(self, approved: Collection[str]) -> ConsentDecision:
-        """What an answer decides of what was asked. Raises AccessDenied when a required scope is not approved."""
+    def decide(self, approved: Collection[str]) -> ConsentDecision:
+        """Return the decision on all prompted scopes. Raises AccessDenied if a required scope is not approved."""
         if missing := [scope for scope in self.required if scope not in approved]:
             raise AccessDenied("missing_required_scope", f"The application needs: {scopes.join(missing)}")
-        asked = frozenset((*self.required, *self.optional))
-        return ConsentDecision(asked.intersection(approved), asked.difference(approved))
+        prompted = frozenset((*self.required, *self.optional))
+        return ConsentDecision(prompted.intersection(approved), prompted.difference(approved))
 
 
-def scopes_to_ask_for(application: Document, granted: Iterable[str]) -> tuple[str, ...]:
-    """The scopes to ask for: none of a first party's, none that are reserved, none that are unknown."""
+def scopes_requiring_consent(application: Document, granted: Iterable[str]) -> tuple[str, ...]:
+    """Return the scopes that require consent: of third parties only, neither reserved nor unknown ones."""
     oauth = application["oauthConfiguration"]
     if oauth["relationship"] != "ThirdParty" or oauth["consentMode"] == "NeverPrompt":
         return ()
@@ -57,45 +56,45 @@ def scopes_to_ask_for(application: Document, granted: Iterable[str]) -> tuple[st
 
 
 def remembers_decisions(application: Document) -> bool:
-    """Whether the application's users are asked once for a while."""
+    """Whether decisions of the application's users are remembered."""
     return bool(application["oauthConfiguration"]["consentMode"] == REMEMBER)
 
 
 def consent_prompt(
-    application: Document, wanted: tuple[str, ...], earlier: ConsentDecision | None, *, again: bool
+    application: Document, requested: tuple[str, ...], earlier: ConsentDecision | None, *, force: bool
 ) -> ConsentPrompt | None:
-    """What to ask for the scopes of a request; None where nothing is to be asked, or all of it was answered earlier.
+    """Return the prompt for the scopes of a request; None if no consent is required, or an earlier decision covers all.
 
-    `again`: the application wants the user to be asked in any case (`prompt=consent`).
+    `force`: prompt even if an earlier decision covers all (`prompt=consent`).
     """
-    asked = scopes_to_ask_for(application, wanted)
-    needed = required_scopes(application)
-    if not asked or (not again and earlier is not None and _is_answered(asked, needed, earlier)):
+    prompted = scopes_requiring_consent(application, requested)
+    required = required_scopes(application)
+    if not prompted or (not force and earlier is not None and _is_covered(prompted, required, earlier)):
         return None
     known = scopes.known_scopes(application["oauthConfiguration"], application["scopes"])
     return ConsentPrompt(
-        wanted,
-        tuple(scope for scope in asked if scope in needed),
-        tuple(scope for scope in asked if scope not in needed),
-        tuple(scope for scope in wanted if scope not in known),
+        requested,
+        tuple(scope for scope in prompted if scope in required),
+        tuple(scope for scope in prompted if scope not in required),
+        tuple(scope for scope in requested if scope not in known),
         frozenset() if earlier is None else earlier.approved,
     )
 
 
-def granted_scopes(application: Document, wanted: Iterable[str], decision: ConsentDecision) -> tuple[str, ...]:
-    """What a decision leaves of the wanted scopes; what nobody is asked about stays."""
-    wanted = tuple(wanted)
-    asked = scopes_to_ask_for(application, wanted)
-    return tuple(scope for scope in wanted if scope not in asked or scope in decision.approved)
+def granted_scopes(application: Document, requested: Iterable[str], decision: ConsentDecision) -> tuple[str, ...]:
+    """Return the requested scopes that a decision grants; scopes without consent are always granted."""
+    requested = tuple(requested)
+    prompted = scopes_requiring_consent(application, requested)
+    return tuple(scope for scope in requested if scope not in prompted or scope in decision.approved)
 
 
 def required_scopes(application: Document) -> frozenset[str]:
-    """The scopes without which the application takes nothing."""
+    """Return the scopes that the user cannot decline individually."""
     provided = application["oauthConfiguration"]["providedScopePolicy"]
     named = {name for name in scopes.PROVIDED if provided[name]["required"]}
     return frozenset(named | {scope["name"] for scope in application["scopes"] if scope["required"]})
 
 
-def _is_answered(asked: Iterable[str], needed: Collection[str], earlier: ConsentDecision) -> bool:
-    """Whether an earlier answer covers every scope, and declines none that is required by now."""
-    return all(scope in earlier.approved or (scope in earlier.declined and scope not in needed) for scope in asked)
+def _is_covered(prompted: Iterable[str], required: Collection[str], earlier: ConsentDecision) -> bool:
+    """Whether an earlier decision covers every scope, and declines none that is required now."""
+    return all(scope in earlier.approved or (scope in earlier.declined and scope not in required) for scope in prompted)

@@ -1,10 +1,10 @@
-"""The scopes of the client credentials grant: which entities a caller wants to speak to, and what it wants to do there.
+"""The scopes of the client credentials grant: target entities and the permissions requested on them.
 
     scope      = item *( SP item )
     item       = "target-entity:" uuid [ ":" permission *( "," permission ) ]
     permission = 1*<any character of a scope but ",">      ; "scim:user:read" is one
 
-The two colons that count are the first two (spec: OAuth, client_credentials).
+Only the first two colons are separators (spec: OAuth, client_credentials).
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ _PREFIX: Final = "target-entity"
 _MAXIMUM: Final = 100
 
 TargetPermissions = Mapping[str, tuple[str, ...]]
-"""target -> the permissions that are wanted there, in the order of the request; none of them stands for all."""
+"""target -> the requested permissions, in request order; empty for all."""
 
 
 def parse(text: str | None) -> TargetPermissions:
-    """The targets of a scope. What is said of a target twice counts together. Raises InvalidScope."""
-    wanted: dict[str, tuple[str, ...]] = {}
+    """Parse a scope. Permissions of a repeated target are combined. Raises InvalidScope."""
+    requested: dict[str, tuple[str, ...]] = {}
     items = [item for item in (text or "").split(" ") if item]
     if len(items) > _MAXIMUM:
         raise unknown_target(f"more than {_MAXIMUM} of them")
     for item in items:
         target, permissions = _item(item)
-        before = wanted.get(target)
+        before = requested.get(target)
         is_all = not permissions or before == ()
-        wanted[target] = () if is_all else tuple(dict.fromkeys((*(before or ()), *permissions)))
-    return wanted
+        requested[target] = () if is_all else tuple(dict.fromkeys((*(before or ()), *permissions)))
+    return requested
 
 
-def granted(target: str, wanted: Collection[str], held: Collection[str]) -> tuple[str, ...]:
-    """What of the `held` permissions goes into the token: those `wanted`, or all. Raises InvalidScope."""
-    for permission in wanted:
+def granted(target: str, requested: Collection[str], held: Collection[str]) -> tuple[str, ...]:
+    """Return the `held` permissions that are `requested`, or all. Raises InvalidScope."""
+    for permission in requested:
         if permission not in held:
             reason = "invalid_entity_permission_scope"
             raise InvalidScope(reason, f"The permission {permission} of the entity {target} is not granted.")
-    return tuple(wanted or held)
+    return tuple(requested or held)
 
 
 def unknown_target(what: str) -> InvalidScope:
-    """A scope that names no entity on which the caller has a grant: which of all that it is, it is not told."""
+    """Return the error for a target without a grant; it does not reveal whether the entity exists."""
     return InvalidScope("invalid_target_entity_scope", f"The target entity is not valid: {what[:100]}")
 
 

@@ -1,4 +1,4 @@
-"""Rules of the hosted backend: which applications it serves, which origins may call it, where its cookies are sent."""
+"""Rules of the hosted backend: supported applications, allowed origins, and the domain of its cookies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNSUPPORTED: Final = (
     "requirePushedAuthorizationRequests",
     "requireSignedRequestObject",
 )
-"""Settings that require of a client what cookies cannot provide: a key, or a request of its own."""
+"""Settings that require a key or signed requests, which browsers with cookies do not have."""
 
 
 def require_supported(application: Document) -> None:
@@ -31,10 +31,7 @@ def require_supported(application: Document) -> None:
 
 
 def target(application: Document, redirect_uri: str | None) -> str:
-    """The URL of the application to return to: the one given, else the first one registered.
-
-    Raises InvalidRequest for a URL that is not registered.
-    """
+    """Return the URL to redirect back to: the one given, else the first one registered. Raises InvalidRequest."""
     if redirect_uri is None:
         registered = application["oauthConfiguration"]["authorizedRedirectURLs"]
         redirect_uri = next((url for url in registered if "*" not in url), None)
@@ -46,7 +43,7 @@ def target(application: Document, redirect_uri: str | None) -> str:
 
 
 def is_allowed_origin(origin: str, application: Document) -> bool:
-    """Whether an origin is that of a redirect URL of the application, or one of its authorized origin URLs."""
+    """Whether an origin is that of a redirect URL or authorized origin URL of the application."""
     oauth = application["oauthConfiguration"]
     policy = oauth["authorizedURLValidationPolicy"]
     if security_profiles.is_strict(application):
@@ -56,9 +53,9 @@ def is_allowed_origin(origin: str, application: Document) -> bool:
 
 
 def cookie_domain(host: str) -> str | None:
-    """The broadest domain that browsers accept for a cookie of this host: its registrable domain.
+    """Return the broadest domain that browsers accept for a cookie of this host: its registrable domain.
 
-    None, for a cookie of this host alone, where the host is an IP address, a single label or a public suffix.
+    None, for a host-only cookie, if the host is an IP address, a single label or a public suffix.
     """
     try:
         ipaddress.ip_address(host)

@@ -1,7 +1,6 @@
-"""Which claims about a user go into which token and into the userinfo response (spec: OAuth, JWT contents; userinfo).
+"""Claims about a user in tokens and in the userinfo response (spec: OAuth, JWT contents; userinfo).
 
-Standard claims that have no field of their own are read from the user's free `data`, under their own names: this is
-the one documented place (`_FROM_DATA`).
+Standard claims without a field of their own are read from the user's free-form `data` by name (`_FROM_DATA`).
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ _FROM_DATA: Final[Mapping[str, tuple[str, type]]] = {
     "gender": ("profile", str),
     "address": ("address", dict),
 }
-"""claim -> the scope it needs and the type it must have in `data`; an address may also be one text, its `formatted`."""
+"""claim -> its scope and its type in `data`; an address may also be a string, the member `formatted`."""
 
 USERINFO_CLAIMS: Final = "userinfo_claims"
-"""The claim of an access token that says what userinfo shall tell beyond its scopes (OpenID Connect Core 5.5)."""
+"""The claim of an access token with the claims requested from userinfo individually (OpenID Connect Core 5.5)."""
 
 _TOKEN_ONLY: Final = frozenset(
     {
@@ -78,18 +77,18 @@ CLAIMS_SUPPORTED: Final = tuple(
         | {"roles", "sid", "sub", "updated_at", *_PROFILE_FIELDS, *_FROM_DATA}
     )
 )
-"""What discovery publishes as claims_supported."""
+"""The claims_supported of the discovery document."""
 
 
 def full_name(user: Document) -> str | None:
-    """The user's fullName, or what the parts of the name make."""
+    """Return the user's fullName, else the parts of the name combined."""
     if user.get("fullName"):
         return str(user["fullName"])
     return " ".join(user[part] for part in ("firstName", "middleName", "lastName") if user.get(part)) or None
 
 
 def access_token_claims(user: Document, application: Document) -> Document:
-    """What an access token says of the user beside the protocol's claims; roles only of the registered."""
+    """Return the claims of an access token about the user; roles only for registered users."""
     claims: Document = {}
     if not is_strict(application):
         claims |= _present({"preferred_username": user.get("username"), **_email(user)})
@@ -100,10 +99,10 @@ def access_token_claims(user: Document, application: Document) -> Document:
 
 
 def id_token_claims(user: Document, application: Document, granted: Collection[str], *, alone: bool) -> Document:
-    """The claims of an ID token about the user, in addition to those of the protocol.
+    """Return the claims of an ID token about the user.
 
-    `alone` says that neither a code nor an access token comes with it. With Minimal claims the client otherwise gets
-    them from userinfo (OpenID Connect Core 5.4). Only an ID token that comes alone contains the address.
+    `alone`: it is issued without code and access token. Otherwise a client with Minimal claims gets them from userinfo
+    (OpenID Connect Core 5.4). Only an ID token that is issued alone contains the address.
     """
     if has_minimal_id_token(application) and not alone:
         return {}
@@ -113,25 +112,27 @@ def id_token_claims(user: Document, application: Document, granted: Collection[s
 
 
 def requested_claims(
-    user: Document, application: Document, granted: Collection[str], wishes: RequestedClaims
+    user: Document, application: Document, granted: Collection[str], requested: RequestedClaims
 ) -> Document:
-    """The claims that were asked for one by one, as far as the application may have them and the values will do.
+    """Return the individually requested claims that the application may have and whose values are acceptable.
 
-    It may have what its granted scopes cover. A first party, which need ask nobody, may also have what its other scopes
-    would cover; a third party cannot get round its users' consent in this way (docs/decisions/0027).
+    It may have the claims of its granted scopes. A first party, which needs no consent, may also have those of its
+    other scopes; a third party cannot bypass consent this way (docs/decisions/0027).
     """
-    if not wishes:
+    if not requested:
         return {}
     known = scopes.known_scopes(application["oauthConfiguration"], application["scopes"])
     free = [
-        scope for scope in scopes.PROVIDED if scope in known and not consent.scopes_to_ask_for(application, [scope])
+        scope
+        for scope in scopes.PROVIDED
+        if scope in known and not consent.scopes_requiring_consent(application, [scope])
     ]
-    told = scope_claims(user, {*granted, *free})
-    return {name: told[name] for name, wish in wishes.items() if name in told and wish.accepts(told[name])}
+    claims = scope_claims(user, {*granted, *free})
+    return {name: claims[name] for name, claim in requested.items() if name in claims and claim.accepts(claims[name])}
 
 
 def scope_claims(user: Document, granted: Collection[str]) -> Document:
-    """The standard claims of the granted scopes (OpenID Connect Core 5.1 and 5.4) that the user has values for."""
+    """Return the standard claims of the granted scopes for which the user has values (OpenID Connect Core 5.1, 5.4)."""
     claims: Document = {}
     if "profile" in granted:
         claims |= {name: user.get(field) for name, field in _PROFILE_FIELDS.items()}
@@ -154,19 +155,19 @@ def scope_claims(user: Document, granted: Collection[str]) -> Document:
 def userinfo_claims(
     user: Document, application: Document, token: Mapping[str, Any], granted: Collection[str]
 ) -> Document:
-    """The userinfo response: by scope under Strict; under Compatibility the token's own claims and the user's.
+    """Return the userinfo response: by scope under Strict; under Compatibility the claims of the token and the user.
 
-    What the token says was asked for one by one comes on top.
+    Individually requested claims are added.
     """
-    wanted = requested_claims(
+    requested = requested_claims(
         user, application, granted, claims_request.claims_from_document(token.get(USERINFO_CLAIMS))
     )
     if is_strict(application):
-        return {**scope_claims(user, granted), **wanted, "sub": user["id"]}
+        return {**scope_claims(user, granted), **requested, "sub": user["id"]}
     claims = {name: value for name, value in token.items() if name not in _TOKEN_ONLY}
     claims |= _present({name: user.get(field) for name, field in _COMPATIBLE_FIELDS.items()})
     claims |= _present({"name": full_name(user), "phone_number": _phone(user).get("phone_number"), **_email(user)})
-    return {**claims, **wanted, "sub": user["id"]}
+    return {**claims, **requested, "sub": user["id"]}
 
 
 def is_strict(application: Document) -> bool:
@@ -175,7 +176,7 @@ def is_strict(application: Document) -> bool:
 
 
 def has_minimal_id_token(application: Document) -> bool:
-    """Whether ID tokens leave scope claims to userinfo: with `idTokenClaims` Minimal, and under profile strict."""
+    """Whether ID tokens omit scope claims: with `idTokenClaims` Minimal, and under the profile strict."""
     return security_profiles.is_strict(application) or application["oauthConfiguration"].get("idTokenClaims") == MINIMAL
 
 

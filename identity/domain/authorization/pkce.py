@@ -14,15 +14,15 @@ _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
 def is_challenge(text: str) -> bool:
-    """Whether the text can be an S256 challenge (section 4.2)."""
+    """Whether a text has the form of an S256 code_challenge (section 4.2)."""
     return _CHALLENGE.fullmatch(text) is not None
 
 
 def challenge(verifier: str) -> str:
-    """The challenge of a verifier (section 4.2)."""
+    """Return the code_challenge of a code_verifier (section 4.2)."""
     return base64url(hashlib.sha256(verifier.encode("ascii")).digest())
 
 
 def verify(verifier: str, bound_challenge: str) -> bool:
-    """Whether the verifier is well-formed (section 4.1) and belongs to the challenge (section 4.6)."""
+    """Whether the code_verifier is well-formed (section 4.1) and matches the code_challenge (section 4.6)."""
     return _VERIFIER.fullmatch(verifier) is not None and same_secret(challenge(verifier), bound_challenge)

@@ -1,4 +1,4 @@
-"""What a signed request object has to say, and the parameters in it (RFC 9101 section 4, OpenID Connect Core 6)."""
+"""Request objects: validation of the claims, and their parameters (RFC 9101 section 4, OpenID Connect Core 6)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Final
 from identity.domain.clients.client_assertions import LEEWAY_SECONDS, type_problem
 from identity.instants import NumericDate
 
-LONGEST_SECONDS: Final = 3600
-"""How far the `exp` of a request object may be ahead, and how old the `nbf` of a strict client may be."""
+MAXIMUM_SECONDS: Final = 3600
+"""The maximum distance of `exp` in the future, and under strict of `nbf` in the past."""
 _TYPES: Final = frozenset({"jwt", "oauth-authz-req+jwt"})
 _NESTED: Final = ("request", "request_uri")
 _AS_JSON: Final = frozenset({"claims"})
-"""Parameters that are JSON objects, as a text outside of a request object and as they are inside."""
+"""Parameters that are JSON text outside a request object, and JSON objects inside."""
 _AS_LIST: Final = frozenset({"resource"})
-"""Parameters that may be repeated outside, and so a list inside."""
+"""Parameters that may be repeated outside a request object, and hence lists inside."""
 
 
 def problem(
@@ -29,11 +29,11 @@ def problem(
     *,
     is_strict: bool = False,
 ) -> str | None:
-    """Why a well signed JWT is not a request of this client to this issuer now, or None when it is one.
+    """Return why a verified JWT is not a valid request of this client, or None.
 
-    `outside` are the parameters that it came with. `is_strict` requires a recent `nbf` (FAPI 2.0 Message Signing
-    section 5.3.1). The issuer may be one of several audiences (RFC 7519 section 4.1.3). A subject that is the client
-    would make it an assertion by which the client authenticates (RFC 9101 section 10.8).
+    `outside` are the parameters next to it. `is_strict` requires a recent `nbf` (FAPI 2.0 Message Signing section
+    5.3.1). The issuer may be one of several audiences (RFC 7519 section 4.1.3). The client must not be the subject,
+    because such a JWT could be used as a client assertion (RFC 9101 section 10.8).
     """
     if claims.get("iss") != client_id or claims.get("client_id", client_id) != client_id:
         return "must name the client as iss, and as client_id if it has one"
@@ -49,7 +49,7 @@ def problem(
 
 
 def parameters(claims: Mapping[str, Any], declared: Collection[str]) -> dict[str, str]:
-    """The parameters in the object, as they would be outside of it. Raises ValueError for one that cannot be."""
+    """Return the parameters in the form they have outside a request object. Raises ValueError."""
     found = {name: _text(name, claims[name]) for name in declared if name in claims}
     return {name: value for name, value in found.items() if value}
 
@@ -65,16 +65,16 @@ def _time_problem(claims: Mapping[str, Any], now: NumericDate, *, is_strict: boo
     if claims["exp"] + LEEWAY_SECONDS <= now:
         return "has expired"
     if max(claims.get("nbf", 0), claims.get("iat", 0)) > now + LEEWAY_SECONDS:
-        return "is of the future"
-    if is_strict and claims.get("nbf", 0) < now - LONGEST_SECONDS - LEEWAY_SECONDS:
-        return f"must have an nbf that is at most {LONGEST_SECONDS} seconds old"
-    if claims["exp"] > now + LONGEST_SECONDS + LEEWAY_SECONDS:
-        return f"lives too long: its exp may be at most {LONGEST_SECONDS} seconds ahead"
+        return "is not valid yet"
+    if is_strict and claims.get("nbf", 0) < now - MAXIMUM_SECONDS - LEEWAY_SECONDS:
+        return f"must have an nbf that is at most {MAXIMUM_SECONDS} seconds old"
+    if claims["exp"] > now + MAXIMUM_SECONDS + LEEWAY_SECONDS:
+        return f"has a lifetime that is too long: its exp may be at most {MAXIMUM_SECONDS} seconds ahead"
     return None
 
 
 def _is_same(one: str, other: object) -> bool:
-    """Whether two response types are; the order of the words does not matter."""
+    """Whether two response types are the same; the order of the words does not matter."""
     return isinstance(other, str) and sorted(one.split()) == sorted(other.split())
 
 
@@ -86,5 +86,5 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, list) and name in _AS_LIST:
         return " ".join(_text(f"{name} in its list", entry) for entry in value)
     if not isinstance(value, str) or "\x00" in value:
-        raise ValueError(f"has a {name} that is none")
+        raise ValueError(f"has an invalid {name}")
     return value

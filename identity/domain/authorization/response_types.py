@@ -1,4 +1,4 @@
-"""Response types: which are spoken, the grants each needs, and the ways in which its answer may travel.
+"""Response types: those supported, their grants and their response modes.
 
 Words may come in any order (OAuth 2.0 Multiple Response Type Encoding Practices, section 3).
 """
@@ -15,14 +15,14 @@ MODES: Final[tuple[ResponseMode, ...]] = ("query", "fragment", "form_post")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ResponseType:
-    """One response_type. Tokens never travel in a query (Multiple Response Types, section 2.1)."""
+    """One response_type. Tokens are never returned in a query (Multiple Response Types, section 2.1)."""
 
     words: frozenset[str]
     grant_types: tuple[str, ...]
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether tokens come together with a code (OpenID Connect Core 3.3)."""
+        """Whether tokens are returned together with a code (OpenID Connect Core 3.3)."""
         return len(self.grant_types) > 1
 
     @property
@@ -36,7 +36,7 @@ class ResponseType:
         return MODES if self.words == {"code"} else ("fragment", "form_post")
 
     def gives(self, word: str) -> bool:
-        """Whether the answer holds this: `code`, `token` or `id_token`."""
+        """Whether the response contains `code`, `token` or `id_token`."""
         return word in self.words
 
 
@@ -55,9 +55,9 @@ _SUPPORTED: Final = {
 
 
 def find(text: str | None, *, hybrid: bool) -> ResponseType | None:
-    """The response type that a parameter names, or None for one that is not spoken here.
+    """Return the response type that a parameter names, or None if it is not supported.
 
-    `hybrid`: whether the application has the hybrid types switched on; without them they are as unknown as any other.
+    `hybrid`: the application enables the hybrid response types.
     """
     words = (text or "").split(" ")
     found = _SUPPORTED.get(frozenset(words))
@@ -66,10 +66,10 @@ def find(text: str | None, *, hybrid: bool) -> ResponseType | None:
     return found
 
 
-def answer_mode(response_type: ResponseType | None, wanted: str | None) -> ResponseMode:
-    """How the answer to a request travels, its errors included, however wrong the request is."""
+def effective_mode(response_type: ResponseType | None, requested: str | None) -> ResponseMode:
+    """Return the response mode of a request, also for the errors of an invalid one."""
     modes = MODES if response_type is None else response_type.modes
     for mode in modes:
-        if mode == wanted:
+        if mode == requested:
             return mode
     return "query" if response_type is None else response_type.default_mode

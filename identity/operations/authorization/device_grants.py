@@ -165,7 +165,7 @@ def _limits(call: Call, subject: AttemptSubject) -> list[Limit]:
 def _granted_scopes(client: Client, grant: DeviceGrant, consented: Iterable[str]) -> tuple[str, ...]:
     """Return the scopes of the device, without those that require a consent that was not given. Raises InvalidScope."""
     requested = tuple(grant.grant["scopes"])
-    declined = frozenset(consent.scopes_to_ask_for(client.application, requested)) - frozenset(consented)
+    declined = frozenset(consent.scopes_requiring_consent(client.application, requested)) - frozenset(consented)
     missing = declined & consent.required_scopes(client.application)
     if missing:
         raise InvalidScope(

@@ -66,7 +66,7 @@ async def record_decision(
             expires=later(call.now, seconds=ttl_seconds),
         )
         await _delete_if_orphaned(services, client, user_id)
-    return consent_rules.granted_scopes(client.application, question.wanted, decision)
+    return consent_rules.granted_scopes(client.application, question.requested, decision)
 
 
 async def forget_application(services: Services, tenant_id: TenantId, application_id: ApplicationId) -> None:
@@ -85,12 +85,12 @@ async def _resolve(
     services: Services, call: Call, client: Client, user: Document, requested: tuple[str, ...], *, forces_prompt: bool
 ) -> tuple[str, ...] | ConsentPrompt:
     application = client.application
-    if not consent_rules.scopes_to_ask_for(application, requested):
+    if not consent_rules.scopes_requiring_consent(application, requested):
         return requested
     earlier = None
     if consent_rules.remembers_decisions(application):
         earlier = await _find_decision(services, call, client, UserId(user["id"]))
-    found = consent_rules.consent_prompt(application, requested, earlier, again=forces_prompt)
+    found = consent_rules.consent_prompt(application, requested, earlier, force=forces_prompt)
     return consent_rules.granted_scopes(application, requested, earlier or _NOTHING) if found is None else found
 
 

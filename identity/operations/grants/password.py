@@ -114,7 +114,7 @@ def _requested_scopes(client: Client, requested: str | None) -> tuple[str, ...]:
     decisions, the decision is checked after the login.
     """
     allowed = scopes.apply_policy(scopes.parse(requested), client.oauth, client.application["scopes"])
-    missing = consent.scopes_to_ask_for(client.application, allowed)
+    missing = consent.scopes_requiring_consent(client.application, allowed)
     if missing and not consent.remembers_decisions(client.application):
         raise scope_consents.consent_required(missing)
     return allowed

@@ -74,7 +74,7 @@ async def answer(
     question = await _question(services, call, verified_client.client, request, current)
     if question is None:
         return await authorization.proceed(services, call, verified_client, request, current)
-    decision = question.answered(approved)
+    decision = question.decide(approved)
     granted = await scope_consents.record_decision(
         services, call, verified_client.client, current.user, question, decision
     )

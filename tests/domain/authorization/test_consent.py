@@ -28,7 +28,7 @@ def application(relationship="ThirdParty", mode="AlwaysPrompt", required=(), dis
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("again", [False, True])
 def test_first_parties_are_never_asked_about(mode, again):
-    assert consent.consent_prompt(application("FirstParty", mode), WANTED, None, again=again) is None
+    assert consent.consent_prompt(application("FirstParty", mode), WANTED, None, force=again) is None
 
 
 @pytest.mark.requirement("oauth-1.9-19")
@@ -45,11 +45,11 @@ def test_first_parties_are_never_asked_about(mode, again):
     ],
 )
 def test_prompt_matrix_of_third_parties(mode, earlier, again, asks):
-    assert (consent.consent_prompt(application(mode=mode), WANTED, earlier, again=again) is not None) is asks
+    assert (consent.consent_prompt(application(mode=mode), WANTED, earlier, force=again) is not None) is asks
 
 
 def test_question_tells_required_optional_and_unknown_scopes_apart():
-    question = consent.consent_prompt(application(required=("email",)), WANTED, None, again=False)
+    question = consent.consent_prompt(application(required=("email",)), WANTED, None, force=False)
     assert question is not None
     assert question.required == ("email",)
     assert question.optional == ("phone", "calendar")
@@ -58,26 +58,26 @@ def test_question_tells_required_optional_and_unknown_scopes_apart():
 
 
 def test_nothing_is_asked_where_no_scope_is_anybodys_business():
-    assert consent.consent_prompt(application(), ("openid", "offline_access", "unheard-of"), None, again=True) is None
+    assert consent.consent_prompt(application(), ("openid", "offline_access", "unheard-of"), None, force=True) is None
 
 
 def test_disabled_scope_is_unknown_and_nobody_is_asked():
-    assert consent.scopes_to_ask_for(application(disabled=("email",)), ("email", "phone")) == ("phone",)
+    assert consent.scopes_requiring_consent(application(disabled=("email",)), ("email", "phone")) == ("phone",)
 
 
 def test_earlier_answer_has_to_cover_every_scope():
     app = application(mode="RememberDecision")
-    assert consent.consent_prompt(app, ("email",), ANSWERED, again=False) is None
-    assert consent.consent_prompt(app, ("email", "phone"), ANSWERED, again=False) is None
-    assert consent.consent_prompt(app, ("email", "profile"), ANSWERED, again=False) is not None
+    assert consent.consent_prompt(app, ("email",), ANSWERED, force=False) is None
+    assert consent.consent_prompt(app, ("email", "phone"), ANSWERED, force=False) is None
+    assert consent.consent_prompt(app, ("email", "profile"), ANSWERED, force=False) is not None
 
 
 def test_declined_scope_that_became_required_is_asked_for_again():
     app = application(mode="RememberDecision", required=("phone",))
-    question = consent.consent_prompt(app, ("email", "phone"), ANSWERED, again=False)
+    question = consent.consent_prompt(app, ("email", "phone"), ANSWERED, force=False)
     assert question is not None
     assert question.approved == ANSWERED.approved
-    assert consent.consent_prompt(app, ("email",), ANSWERED, again=False) is None
+    assert consent.consent_prompt(app, ("email",), ANSWERED, force=False) is None
 
 
 def test_what_is_granted_is_what_was_approved_and_what_nobody_is_asked_about():
@@ -88,11 +88,11 @@ def test_what_is_granted_is_what_was_approved_and_what_nobody_is_asked_about():
 
 
 def test_answer_decides_what_was_asked_and_nothing_else():
-    question = consent.consent_prompt(application(required=("email",)), WANTED, None, again=False)
+    question = consent.consent_prompt(application(required=("email",)), WANTED, None, force=False)
     assert question is not None
-    decision = question.answered({"email", "calendar", "profile", "openid"})
+    decision = question.decide({"email", "calendar", "profile", "openid"})
     assert decision == ConsentDecision(frozenset({"email", "calendar"}), frozenset({"phone"}))
     with pytest.raises(AccessDenied) as refusal:
-        question.answered({"calendar"})
+        question.decide({"calendar"})
     assert refusal.value.reason == "missing_required_scope"
     assert "email" in refusal.value.description
