@@ -145,7 +145,9 @@ def require_redirect_uri(given: Mapping[str, Any], application: Document) -> str
     redirect_uri: str | None = given.get("redirect_uri")
     if redirect_uri is None:
         raise InvalidRequest("missing_redirect_uri", "The request is missing a required parameter: redirect_uri.")
-    if not security_profiles.is_authorized(redirect_uri, application) or _has_response_parameter(redirect_uri):
+    if not security_profiles.is_redirect_uri_authorized(redirect_uri, application) or _has_response_parameter(
+        redirect_uri
+    ):
         raise InvalidRequest("invalid_redirect_uri", f"Invalid redirect uri {redirect_uri} (redirect_uri)")
     return redirect_uri
 

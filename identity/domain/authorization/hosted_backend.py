@@ -37,7 +37,7 @@ def target(application: Document, redirect_uri: str | None) -> str:
         redirect_uri = next((url for url in registered if "*" not in url), None)
     if redirect_uri is None:
         raise InvalidRequest("missing_redirect_uri", "The request is missing a required parameter: redirect_uri.")
-    if not security_profiles.is_authorized(redirect_uri, application):
+    if not security_profiles.is_redirect_uri_authorized(redirect_uri, application):
         raise InvalidRequest("invalid_redirect_uri", f"Invalid redirect uri {redirect_uri}")
     return redirect_uri
 

@@ -1,8 +1,8 @@
-"""Redirect URIs: what may be registered, what matches what is registered, and how answers are put on them.
+"""Redirect URIs: validation at registration, matching, and adding response parameters.
 
-Nothing is normalised: an exact match compares characters (RFC 9700 section 4.1.3). A wildcard stands for at least one
-character inside one left-most host label, one port, one path segment or one query value, and never crosses a
-delimiter, so that it can never move the host.
+URLs are not normalized: an exact match compares characters (RFC 9700 section 4.1.3). A wildcard matches at least one
+character of the left-most host label, the port, a path segment or a query value, and never a delimiter, so that it
+cannot change the host.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _MAXIMUM_LENGTH = 2048
 
 
 def registration_problem(url: str, policy: str) -> str | None:
-    """Why a URL may not be registered as a redirect or origin URL, or None. Patterns only under AllowWildcards."""
-    problem = _danger(url)
+    """Return why a URL may not be registered as redirect or origin URL, or None; wildcards need AllowWildcards."""
+    problem = _unsafe_reason(url)
     if problem is not None:
         return problem
     if "*" in url and policy == WILDCARDS:
-        return None if _pattern(url) is not None else "its wildcard stands where none may stand"
+        return None if _pattern(url) is not None else "its wildcard is not allowed at this position"
     return None
 
 
 def is_authorized(url: str, registered: Iterable[str], policy: str) -> bool:
     """Whether a redirect URI of a request matches one of the registered values under the policy."""
-    if _danger(url) is not None or "*" in url:
+    if _unsafe_reason(url) is not None or "*" in url:
         return False
     return any(_matches(url, value, policy) for value in registered)
 
@@ -52,7 +52,7 @@ def is_origin_of(origin: str, registered: str, policy: str) -> bool:
     if parts is None or "*" in origin:
         return False
     port = "" if parts["port"] is None else f":{parts['port']}"
-    own = _folded(f"{parts['scheme']}://{parts['host']}{port}")
+    own = _with_lowercase_host(f"{parts['scheme']}://{parts['host']}{port}")
     if "*" in own:
         pattern = _pattern(own) if policy == WILDCARDS else None
         return pattern is not None and pattern.fullmatch(origin) is not None
@@ -60,7 +60,7 @@ def is_origin_of(origin: str, registered: str, policy: str) -> bool:
 
 
 def with_query(url: str, parameters: Mapping[str, str]) -> str:
-    """The URL with parameters appended to its query, whatever its scheme (RFC 6749 section 4.1.2)."""
+    """Return the URL with parameters appended to its query, for any scheme (RFC 6749 section 4.1.2)."""
     if not parameters:
         return url
     separator = "&" if "?" in url else "?"
@@ -70,7 +70,7 @@ def with_query(url: str, parameters: Mapping[str, str]) -> str:
 
 
 def with_fragment(url: str, parameters: Mapping[str, str]) -> str:
-    """The URL with parameters as its fragment (RFC 6749 section 4.2.2); registered URLs have none of their own."""
+    """Return the URL with parameters as its fragment (RFC 6749 section 4.2.2), which registered URLs do not have."""
     return f"{url}#{_encoded(parameters)}"
 
 
@@ -78,12 +78,12 @@ def _encoded(parameters: Mapping[str, str]) -> str:
     return "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in parameters.items())
 
 
-def _danger(url: str) -> str | None:
-    """What makes a URL unfit for ever being redirected to, registered or not."""
+def _unsafe_reason(url: str) -> str | None:
+    """Return why a URL is unsafe to redirect to, registered or not, or None."""
     if not url or len(url) > _MAXIMUM_LENGTH:
         return "it is empty or longer than 2048 characters"
     if not _PRINTABLE.fullmatch(url) or "\\" in url or '"' in url or "<" in url or ">" in url:
-        return "it holds characters that a URL must not hold"
+        return "it contains characters that a URL must not contain"
     absolute = _ABSOLUTE.fullmatch(url)
     if absolute is None:
         return "it is not an absolute URL"
@@ -93,12 +93,12 @@ def _danger(url: str) -> str | None:
     if scheme in _FORBIDDEN_SCHEMES:
         return f"the scheme {scheme} is not allowed"
     if scheme in {"http", "https"}:
-        return _web_danger(rest) if slashes else "it has no host"
-    return None if _can_be_taken_apart(url) else "its host is malformed"
+        return _unsafe_web_reason(rest) if slashes else "it has no host"
+    return None if _can_be_split(url) else "its host is malformed"
 
 
-def _can_be_taken_apart(url: str) -> bool:
-    """Whether whoever takes the URL apart later can: a bracket in the host of any scheme has to be an address's."""
+def _can_be_split(url: str) -> bool:
+    """Whether urlsplit accepts the URL: brackets in the host of any scheme must enclose an IPv6 address."""
     try:
         urlsplit(url)
     except ValueError:
@@ -106,21 +106,21 @@ def _can_be_taken_apart(url: str) -> bool:
     return True
 
 
-def _web_danger(rest: str) -> str | None:
+def _unsafe_web_reason(rest: str) -> str | None:
     authority, path = re.fullmatch(r"([^/?]*)(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]  # always matches
     if "@" in authority:
         return "it has user information"
     if "%" in authority:
         return "its host is encoded or has a zone"
-    problem = _ipv6_danger(authority) if authority.startswith("[") else _host_danger(authority)
+    problem = _unsafe_ipv6_reason(authority) if authority.startswith("[") else _unsafe_host_reason(authority)
     if problem is not None:
         return problem
     if _has_dot_segments(path.partition("?")[0]):
-        return "its path holds dot segments or encoded delimiters"
+        return "its path contains dot segments or encoded delimiters"
     return None
 
 
-def _host_danger(authority: str) -> str | None:
+def _unsafe_host_reason(authority: str) -> str | None:
     host, _, port = authority.partition(":")
     if not host:
         return "it has no host"
@@ -129,7 +129,7 @@ def _host_danger(authority: str) -> str | None:
     return None if re.fullmatch(r"[0-9]{1,5}|\*|", port) else "its port is not a number"
 
 
-def _ipv6_danger(authority: str) -> str | None:
+def _unsafe_ipv6_reason(authority: str) -> str | None:
     match = re.fullmatch(r"\[([0-9A-Fa-f:.]+)\](:[0-9]{1,5})?", authority)
     try:
         ipaddress.IPv6Address(match[1] if match else "")
@@ -148,26 +148,26 @@ def _has_dot_segments(path: str) -> bool:
 
 def _matches(url: str, registered: str, policy: str) -> bool:
     if "*" in registered:
-        pattern = _pattern(_folded(registered)) if policy == WILDCARDS else None
-        return pattern is not None and pattern.fullmatch(_folded(url)) is not None
-    return _folded(url) == _folded(registered) or _is_same_loopback(url, registered)
+        pattern = _pattern(_with_lowercase_host(registered)) if policy == WILDCARDS else None
+        return pattern is not None and pattern.fullmatch(_with_lowercase_host(url)) is not None
+    return _with_lowercase_host(url) == _with_lowercase_host(registered) or _is_same_loopback(url, registered)
 
 
-def _folded(url: str) -> str:
-    """Scheme and host in lower case; the rest stays as it is."""
+def _with_lowercase_host(url: str) -> str:
+    """Return the URL with scheme and host in lower case."""
     match = re.match(r"https?://[^/?]*", url, re.IGNORECASE)
     return url if match is None else match[0].lower() + url[match.end() :]
 
 
 def _is_same_loopback(url: str, registered: str) -> bool:
-    """A native app listens on whatever port it got: on loopback addresses, only the port may differ (RFC 8252, 7.3)."""
+    """Whether two loopback URLs differ only in the port, which native apps choose at runtime (RFC 8252 section 7.3)."""
     one, other = _LOOPBACK.fullmatch(url), _LOOPBACK.fullmatch(registered)
     return one is not None and other is not None and one[1] == other[1] and one[3] == other[3]
 
 
 @lru_cache(maxsize=1024)
 def _pattern(registered: str) -> re.Pattern[str] | None:
-    """The compiled pattern of a registered value with wildcards, or None when a wildcard stands where none may."""
+    """Return the compiled pattern of a registered value, or None if a wildcard is at a wrong position."""
     parts = _PARTS.fullmatch(registered)
     if parts is None:
         return None
@@ -188,7 +188,7 @@ def _host_pattern(host: str) -> str | None:
     is_address = all(label.isdigit() for label in others)
     if len(labels) < 3 or host.count("*") != 1 or "*" not in first or is_address:
         return None
-    return _starred(first, r"[^.:/?]+") + "".join(rf"\.{re.escape(label)}" for label in others)
+    return _wildcard_pattern(first, r"[^.:/?]+") + "".join(rf"\.{re.escape(label)}" for label in others)
 
 
 def _port_pattern(port: str | None) -> str | None:
@@ -203,7 +203,7 @@ def _path_pattern(path: str) -> str | None:
     segments = path.split("/")
     if any(segment.count("*") > 1 for segment in segments):
         return None
-    return "/".join(_starred(segment, r"(?!\.{1,2}(?:/|$|\?))[^/?]+") for segment in segments)
+    return "/".join(_wildcard_pattern(segment, r"(?!\.{1,2}(?:/|$|\?))[^/?]+") for segment in segments)
 
 
 def _query_pattern(query: str | None) -> str | None:
@@ -218,5 +218,5 @@ def _query_pattern(query: str | None) -> str | None:
     return r"\?" + "&".join(pairs)
 
 
-def _starred(text: str, wildcard: str) -> str:
+def _wildcard_pattern(text: str, wildcard: str) -> str:
     return wildcard.join(re.escape(piece) for piece in text.split("*"))

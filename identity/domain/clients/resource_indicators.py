@@ -1,8 +1,8 @@
-"""Resource indicators (RFC 8707): for which resource servers, beside the client itself, an access token is meant.
+"""Resource indicators (RFC 8707): the resource servers that an access token is for, in addition to the client.
 
-An application lists the URIs that it may ask tokens for (`authorizedResourceUris`); one without a list does not use
-resource indicators, and the parameter is ignored. Values of the repeated parameter arrive joined by blanks, which no
-URI holds. URIs are compared as they are, octet by octet.
+An application lists the URIs that it may request tokens for (`authorizedResourceUris`); without a list the parameter is
+ignored. The values of the repeated parameter are joined by spaces, which no URI contains. URIs are compared octet by
+octet.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def is_absolute(uri: str) -> bool:
 
 
 def parse(text: str | None, oauth: Document) -> tuple[str, ...]:
-    """The resources of a request, each once; none for an application without a list. Raises InvalidTarget."""
+    """Parse the distinct resources of a request; none for an application without a list. Raises InvalidTarget."""
     allowed = frozenset(oauth.get("authorizedResourceUris", ()))
     if not allowed or not text:
         return ()
@@ -35,35 +35,35 @@ def parse(text: str | None, oauth: Document) -> tuple[str, ...]:
         if not is_absolute(value):
             raise InvalidTarget(None, f"The resource must be an absolute URI without a fragment: {value[:200]}")
         if value not in allowed:
-            raise InvalidTarget(None, f"The client may not ask for this resource: {value[:200]}")
+            raise InvalidTarget(None, f"The client may not request this resource: {value[:200]}")
     return tuple(dict.fromkeys(values))
 
 
 def for_code(text: str | None, granted: Collection[str], oauth: Document) -> tuple[str, ...]:
-    """The resources of the first token for a code: at least one, and none that its authorization request did not name.
+    """Return the resources of the first token of a code, a subset of those of its authorization request.
 
-    Raises InvalidTarget.
+    Raises InvalidTarget, also if the token request names none although the authorization request did.
     """
-    wanted = parse(text, oauth)
-    if granted and not wanted and oauth.get("authorizedResourceUris"):
+    requested = parse(text, oauth)
+    if granted and not requested and oauth.get("authorizedResourceUris"):
         raise InvalidTarget(None, "The request must name one of the authorized resources (the resource parameter).")
-    return _within(wanted, granted)
+    return _within(requested, granted)
 
 
 def for_refresh(text: str | None, granted: Collection[str], oauth: Document) -> tuple[str, ...]:
-    """The resources of a refreshed token: those asked for of those that were granted, or all that still are allowed.
+    """Return the requested subset of the granted resources; without a request all that are still allowed.
 
     Raises InvalidTarget.
     """
-    wanted = parse(text, oauth)
-    if wanted:
-        return _within(wanted, granted)
+    requested = parse(text, oauth)
+    if requested:
+        return _within(requested, granted)
     allowed = frozenset(oauth.get("authorizedResourceUris", ()))
     return tuple(resource for resource in granted if resource in allowed)
 
 
-def _within(wanted: tuple[str, ...], granted: Collection[str]) -> tuple[str, ...]:
-    for resource in wanted:
+def _within(requested: tuple[str, ...], granted: Collection[str]) -> tuple[str, ...]:
+    for resource in requested:
         if resource not in granted:
             raise InvalidTarget(None, f"The resource was not authorized: {resource[:200]}")
-    return wanted
+    return requested

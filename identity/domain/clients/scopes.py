@@ -1,4 +1,4 @@
-"""Scopes: their classes, and what the application's policies make of a requested list (spec: scopes and consent)."""
+"""Scopes: their categories, and the application's policies for requested ones (spec: scopes and consent)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAXIMUM = 100
 
 
 def parse(text: str | None) -> tuple[str, ...]:
-    """The scopes of a parameter in request order, each once (RFC 6749 section 3.3). Raises InvalidScope."""
+    """Parse the distinct scopes of a parameter in request order (RFC 6749 section 3.3). Raises InvalidScope."""
     scopes = tuple(dict.fromkeys((text or "").split(" ")))
     scopes = tuple(scope for scope in scopes if scope)
     if len(scopes) > _MAXIMUM or not all(map(is_token, scopes)):
@@ -33,38 +33,37 @@ def is_token(text: str) -> bool:
 
 
 def apply_policy(requested: Iterable[str], oauth: Document, custom: Iterable[Document]) -> tuple[str, ...]:
-    """What the application's unknownScopePolicy leaves of the requested scopes.
+    """Return the requested scopes that the application's unknownScopePolicy allows.
 
-    Allow keeps unknown ones, Remove drops them, Reject raises InvalidScope that names the first.
+    Allow keeps unknown scopes, Remove drops them, Reject raises InvalidScope for the first.
     """
     known = known_scopes(oauth, custom)
     policy = oauth["unknownScopePolicy"]
-    kept = []
+    allowed = []
     for scope in requested:
         if scope not in known and policy == "Reject":
             raise InvalidScope("unknown_scope", f"The scope is unknown: {scope}")
         if scope in known or policy == "Allow":
-            kept.append(scope)
-    return tuple(kept)
+            allowed.append(scope)
+    return tuple(allowed)
 
 
 def known_scopes(oauth: Document, custom: Iterable[Document]) -> frozenset[str]:
-    """Every scope that the application knows: reserved, provided and enabled, custom."""
+    """Return all scopes of the application: reserved, enabled provided, and custom ones."""
     policies = oauth["providedScopePolicy"]
     provided = {name for name in PROVIDED if policies[name]["enabled"]}
     return frozenset(RESERVED | provided | {scope["name"] for scope in custom})
 
 
 def narrow(requested: Iterable[str], granted: Iterable[str]) -> tuple[str, ...]:
-    """The requested part of what was granted (RFC 6749 section 6). Raises InvalidScope for anything beyond it."""
-    before = frozenset(granted)
-    wanted = tuple(requested)
-    for scope in wanted:
-        if scope not in before:
+    """Return the requested subset of the granted scopes (RFC 6749 section 6). Raises InvalidScope for any other."""
+    granted, requested = frozenset(granted), tuple(requested)
+    for scope in requested:
+        if scope not in granted:
             raise InvalidScope("unknown_scope", f"The scope was not granted originally: {scope}")
-    return wanted
+    return requested
 
 
 def join(scopes: Iterable[str]) -> str:
-    """The wire form."""
+    """Return the wire form of scopes."""
     return " ".join(scopes)

@@ -1,12 +1,11 @@
-"""Profiles of an application: `baseline`, which adds nothing, and `strict`, what RFC 9700 asks of an OAuth client.
+"""Security profiles of an application: `baseline`, without restrictions, and `strict`, which enforces RFC 9700.
 
-    contradictions  what an application's own settings say against strict: they are refused together with it
-    shortcomings    the same for an application that is baseline, and what its tenant adds: what check-config tells
+    contradictions  settings of an application that are rejected together with strict
+    shortcomings    the same for a baseline application, and those of its tenant, as reported by check-config
 
-What an application cannot say for itself is settled here where it is used: under strict PKCE is always required,
-redirect URIs match exactly, implicit and password are no grants, codes are short-lived, and the refresh tokens of a
-client without a secret are for one use, whatever the tenant says. Where an application also wants its requests pushed
-and its tokens bound by DPoP, the rules of FAPI 2.0 for authenticating clients come on top (docs/oauth/profiles.md).
+Whatever the settings, strict requires PKCE and exact redirect URIs, excludes the implicit and password grants, limits
+the lifetime of codes, and makes refresh tokens that are bound to no key single-use. An application that also requires
+pushed requests and DPoP has to authenticate as in FAPI 2.0 (docs/oauth/profiles.md).
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from identity.domain.clients.refresh_tokens import RefreshTokenPolicy
 BASELINE: Final = "baseline"
 STRICT: Final = "strict"
 MAXIMUM_CODE_SECONDS: Final = 60
-"""The longest life of a code under strict (FAPI 2.0 Security Profile 5.3.2.1)."""
+"""The maximum lifetime of a code under strict (FAPI 2.0 Security Profile 5.3.2.1)."""
 MAXIMUM_GRACE_SECONDS: Final = 60
-"""How long at most a refresh token of one use goes on counting: nobody's theft is noticed in that time."""
+"""The maximum grace period of single-use refresh tokens, during which theft is not detected."""
 
 _REFUSED_GRANTS: Final = {
     "implicit": ("RFC 9700 section 2.1.2", "the implicit grant puts access tokens into URLs"),
@@ -40,7 +39,7 @@ _FAPI_METHODS: Final = frozenset({"private_key_jwt"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shortcoming:
-    """One setting that is less than strict: its dotted path, what is wrong with it, and the rule that says so."""
+    """A setting that does not comply with strict: its dotted path, the problem, and the specification."""
 
     path: str
     problem: str
@@ -53,50 +52,50 @@ def is_strict(application: Document) -> bool:
 
 
 def may_use_grant(application: Document, grant_type: str) -> bool:
-    """Whether the application has a grant: enabled, and not one that its profile rules out."""
+    """Whether the application enables a grant, and its profile allows it."""
     if is_strict(application) and grant_type in _REFUSED_GRANTS:
         return False
     return grant_type in application["oauthConfiguration"]["enabledGrants"]
 
 
 def allows_tokens_by_api(application: Document) -> bool:
-    """Whether logins and refreshes over the API give tokens.
+    """Whether logins and refreshes over the API issue tokens.
 
-    Under strict the token endpoint alone does, which asks who the client is; and where tokens have to be bound to a key
-    (RFC 9449), because nothing over the API proves one.
+    Under strict only the token endpoint does, which authenticates the client; also if tokens have to be bound to a key
+    (RFC 9449), for which the API has no proof.
     """
     return not (is_strict(application) or application["oauthConfiguration"].get("dpopBoundAccessTokens"))
 
 
 def allows_hybrid_flow(application: Document) -> bool:
-    """Whether the hybrid response types are switched on; under strict a code comes alone."""
+    """Whether the hybrid response types are enabled; under strict they are not."""
     return bool(application["oauthConfiguration"].get("hybridResponseTypesEnabled")) and not is_strict(application)
 
 
 def pkce_policy(application: Document) -> str:
-    """The proofKeyForCodeExchangePolicy that holds."""
+    """Return the effective proofKeyForCodeExchangePolicy."""
     if is_strict(application):
         return "Required"
     return str(application["oauthConfiguration"]["proofKeyForCodeExchangePolicy"])
 
 
-def is_authorized(url: str, application: Document) -> bool:
-    """Whether a redirect URI is the application's, by the policy that holds."""
+def is_redirect_uri_authorized(url: str, application: Document) -> bool:
+    """Whether a redirect URI is the application's, by the effective policy."""
     oauth = application["oauthConfiguration"]
     if not is_strict(application):
         return redirect_uris.is_authorized(url, oauth["authorizedRedirectURLs"], oauth["authorizedURLValidationPolicy"])
-    fit = [known for known in oauth["authorizedRedirectURLs"] if _redirect_problem(known) is None]
-    return redirect_uris.is_authorized(url, fit, redirect_uris.EXACT)
+    compliant = [registered for registered in oauth["authorizedRedirectURLs"] if _redirect_problem(registered) is None]
+    return redirect_uris.is_authorized(url, compliant, redirect_uris.EXACT)
 
 
 def code_lifetime_seconds(tenant: Document, application: Document) -> int:
-    """How long a code of the application lives."""
+    """Return the lifetime of the application's codes."""
     seconds: int = tenant["externalIdentifierConfiguration"]["authorizationGrantIdTimeToLiveInSeconds"]
     return min(seconds, MAXIMUM_CODE_SECONDS) if is_strict(application) else seconds
 
 
 def refresh_policy(application: Document, jwt_configuration: Document) -> RefreshTokenPolicy:
-    """The policy of the application's refresh tokens, of which `jwt_configuration` is what its settings say."""
+    """Return the effective policy of the application's refresh tokens, based on its `jwt_configuration`."""
     policy = RefreshTokenPolicy.of(jwt_configuration)
     if not (is_strict(application) and _needs_rotation(application)):
         return policy
@@ -104,7 +103,7 @@ def refresh_policy(application: Document, jwt_configuration: Document) -> Refres
 
 
 def revokes_on_reuse(tenant: Document, application: Document) -> bool:
-    """Whether a refresh token that is used after it was rotated out ends with all that came of it."""
+    """Whether reusing a rotated refresh token revokes it with all its access tokens."""
     policy = tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]
     return bool(policy["onOneTimeTokenReuse"]) or (is_strict(application) and _needs_rotation(application))
 
@@ -112,13 +111,13 @@ def revokes_on_reuse(tenant: Document, application: Document) -> bool:
 def is_algorithm_allowed(oauth: Mapping[str, Any], algorithm: object) -> bool:
     """Whether a client with this oauthConfiguration may sign with `algorithm`.
 
-    Under strict an RSA key signs with PSS only, whether or not its JWK has an `alg` (FAPI 2.0 section 5.4.1).
+    Under strict RSA keys sign with PSS only, whatever the `alg` of the JWK (FAPI 2.0 section 5.4.1).
     """
     return oauth.get("profile") != STRICT or algorithm not in _PKCS1_ALGORITHMS
 
 
 def contradictions(application: Document) -> Iterator[Shortcoming]:
-    """What the settings of an application say against strict."""
+    """Yield the settings of an application that contradict strict."""
     oauth, prefix = application["oauthConfiguration"], "application.oauthConfiguration"
     if oauth["proofKeyForCodeExchangePolicy"] != "Required":
         yield Shortcoming(f"{prefix}.proofKeyForCodeExchangePolicy", "must be Required", "RFC 9700 section 2.1.1")
@@ -132,20 +131,20 @@ def contradictions(application: Document) -> Iterator[Shortcoming]:
         yield Shortcoming(f"{prefix}.hybridResponseTypesEnabled", problem, "RFC 9700 section 2.1.2")
     yield from _key_contradictions(oauth, prefix)
     if application["jwtConfiguration"]["enabled"] and _needs_rotation(application):
-        yield from _reuses(application["jwtConfiguration"], "application.jwtConfiguration")
+        yield from _reuse_contradictions(application["jwtConfiguration"], "application.jwtConfiguration")
     if oauth.get("requirePushedAuthorizationRequests") and oauth.get("dpopBoundAccessTokens"):
         yield from _fapi_contradictions(oauth, prefix)
 
 
 def id_token_contradictions(algorithm: str | None) -> Iterator[Shortcoming]:
-    """What is wrong with the algorithm of the key that signs the ID tokens of a strict application."""
+    """Yield the problem of the algorithm that signs the ID tokens of a strict application."""
     if algorithm not in _ID_TOKEN_ALGORITHMS:
         problem = "must name an ES256, PS256 or EdDSA key, or be left to a tenant that names one"
         yield Shortcoming("application.jwtConfiguration.idTokenKeyId", problem, "FAPI 2.0 section 5.4.1")
 
 
 def shortcomings(tenant: Document, application: Document, id_token_algorithm: str | None) -> Iterator[Shortcoming]:
-    """All in which an application is less than strict; of what its tenant says only what does not change with it.
+    """Yield everything in which an application does not comply with strict, including settings of its tenant.
 
     `id_token_algorithm` is that of the key that signs the application's ID tokens, None for a client secret.
     """
@@ -160,7 +159,7 @@ def shortcomings(tenant: Document, application: Document, id_token_algorithm: st
 
 
 def report(tenant: Document, application: Document, id_token_algorithm: str | None) -> Document:
-    """Which profile an application has and what it lacks of strict, for an operator."""
+    """Return the profile of an application and its shortcomings, for operators."""
     return {
         "applicationId": application["id"],
         "name": application["name"],
@@ -172,14 +171,14 @@ def report(tenant: Document, application: Document, id_token_algorithm: str | No
 
 
 def _weak_settings(tenant: Document, application: Document) -> Iterator[Shortcoming]:
-    """What strict makes harmless by itself."""
+    """Yield the settings that strict would override."""
     if code_lifetime_seconds(tenant, application) > MAXIMUM_CODE_SECONDS:
         path = "tenant.externalIdentifierConfiguration.authorizationGrantIdTimeToLiveInSeconds"
         yield Shortcoming(path, f"must be at most {MAXIMUM_CODE_SECONDS}", "FAPI 2.0 section 5.3.2.1")
     if not _needs_rotation(application):
         return
     if not application["jwtConfiguration"]["enabled"]:
-        yield from _reuses(tenant["jwtConfiguration"], "tenant.jwtConfiguration")
+        yield from _reuse_contradictions(tenant["jwtConfiguration"], "tenant.jwtConfiguration")
     if not revokes_on_reuse(tenant, application):
         path = "tenant.jwtConfiguration.refreshTokenRevocationPolicy.onOneTimeTokenReuse"
         yield Shortcoming(path, "must be true where tokens are bound to no key", "RFC 9700 section 4.14.2")
@@ -196,9 +195,9 @@ def _redirect_contradictions(oauth: Document, prefix: str) -> Iterator[Shortcomi
 
 
 def _redirect_problem(url: str) -> tuple[str, str] | None:
-    """What is wrong with a redirect URI, and by which rule: https, or a native app's own (RFC 8252 section 7)."""
+    """Return the problem of a redirect URI and the rule: https, or that of a native app (RFC 8252 section 7)."""
     if "*" in url:
-        return "must not hold a wildcard", "RFC 9700 section 2.1"
+        return "must not contain a wildcard", "RFC 9700 section 2.1"
     scheme = url.partition(":")[0].lower()
     if scheme == "https" or _PRIVATE_USE.fullmatch(scheme) or _LOOPBACK.fullmatch(url):
         return None
@@ -208,7 +207,7 @@ def _redirect_problem(url: str) -> tuple[str, str] | None:
 
 
 def _key_contradictions(oauth: Document, prefix: str) -> Iterator[Shortcoming]:
-    """Registered public keys that are restricted to an algorithm that strict refuses."""
+    """Yield registered public keys with an algorithm that strict does not allow."""
     for index, jwk in enumerate(oauth.get("jwks", {}).get("keys", ())):
         if jwk.get("alg") in _PKCS1_ALGORITHMS:
             path = f"{prefix}.jwks.keys[{index}]"
@@ -216,21 +215,21 @@ def _key_contradictions(oauth: Document, prefix: str) -> Iterator[Shortcoming]:
 
 
 def _fapi_contradictions(oauth: Document, prefix: str) -> Iterator[Shortcoming]:
-    """How a client authenticates that pushes its requests and binds its tokens; what it names, it has to use."""
+    """Yield the authentication methods that FAPI 2.0 does not allow."""
     if set(oauth.get("clientAuthenticationMethods", ())) != _FAPI_METHODS:
         problem = "must be private_key_jwt alone"
         yield Shortcoming(f"{prefix}.clientAuthenticationMethods", problem, "FAPI 2.0 section 5.3.2.1")
 
 
 def _needs_rotation(application: Document) -> bool:
-    """Whether refresh tokens are given that are not bound to a key, which would keep a thief from using them."""
+    """Whether the application gets refresh tokens that are bound to no key, and hence need rotation."""
     oauth: dict[str, Any] = application["oauthConfiguration"]
-    has_them = oauth["generateRefreshTokens"] and "refresh_token" in oauth["enabledGrants"]
-    return bool(has_them and not oauth.get("dpopBoundAccessTokens"))
+    issues_refresh_tokens = oauth["generateRefreshTokens"] and "refresh_token" in oauth["enabledGrants"]
+    return bool(issues_refresh_tokens and not oauth.get("dpopBoundAccessTokens"))
 
 
-def _reuses(jwt_configuration: Document, prefix: str) -> Iterator[Shortcoming]:
-    """How refresh tokens may be used more often than once."""
+def _reuse_contradictions(jwt_configuration: Document, prefix: str) -> Iterator[Shortcoming]:
+    """Yield the settings that allow to reuse refresh tokens."""
     policy = RefreshTokenPolicy.of(jwt_configuration)
     if not policy.is_one_time:
         problem = "must be OneTimeUse where tokens are bound to no key"

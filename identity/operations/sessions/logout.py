@@ -160,7 +160,7 @@ def _target(request: _LogoutRequest, parameters: Mapping[str, str]) -> str:
         if client is None:
             missing = "The request has neither an id_token_hint nor a client_id, one of which is required with"
             raise InvalidRequest(reason, f"{missing} post_logout_redirect_uri.")
-        if not security_profiles.is_authorized(uri, client.application):
+        if not security_profiles.is_redirect_uri_authorized(uri, client.application):
             raise InvalidRequest(reason, f"Invalid post_logout_redirect_uri {uri}")
         return redirect_uris.with_query(uri, {"state": parameters["state"]} if "state" in parameters else {})
     own = None if client is None else client.oauth.get("logoutURL")

@@ -86,8 +86,8 @@ def test_redirect_uri_is_https_or_a_native_apps_own(url, rule):
     assert [(each.path, each.rule) for each in found] == [
         ("application.oauthConfiguration.authorizedRedirectURLs[1]", rule)
     ]
-    assert not security_profiles.is_authorized(url, application)
-    assert security_profiles.is_authorized("https://good.example.com/", application)
+    assert not security_profiles.is_redirect_uri_authorized(url, application)
+    assert security_profiles.is_redirect_uri_authorized("https://good.example.com/", application)
 
 
 def test_refresh_tokens_are_for_one_use_unless_they_are_bound_to_a_key():
@@ -147,7 +147,7 @@ def test_application_from_before_profiles_is_baseline():
     del application["oauthConfiguration"]["profile"]
     assert not security_profiles.is_strict(application)
     assert security_profiles.may_use_grant(application, "implicit")
-    assert security_profiles.is_authorized("com.ex:/cb", application)
+    assert security_profiles.is_redirect_uri_authorized("com.ex:/cb", application)
 
 
 def test_baseline_application_lacks_what_its_tenant_leaves_open():
