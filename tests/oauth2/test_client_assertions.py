@@ -196,8 +196,8 @@ async def test_claims_must_be_those_of_an_assertion_of_now(keyed, http):
         ({"exp": None}, "exp"),
         ({"exp": 1}, "expired"),
         ({"exp": int(time.time()) + 3600, "iat": None}, "too long"),
-        ({"nbf": int(time.time()) + 3600}, "future"),
-        ({"exp": int(time.time()) + 7200, "iat": int(time.time()) + 3600}, "future"),
+        ({"nbf": int(time.time()) + 3600}, "not valid yet"),
+        ({"exp": int(time.time()) + 7200, "iat": int(time.time()) + 3600}, "not valid yet"),
         ({"exp": int(time.time()) + 3600, "iat": int(time.time()) - 3600}, "expired"),
     ]:
         refused(await ask(keyed, http, signed(KEY, claims(keyed, **changes))), word=word)

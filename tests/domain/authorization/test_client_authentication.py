@@ -124,7 +124,7 @@ DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
     "contract-authentication-4", "contract-authentication-7", "contract-authentication-8", "oauth-2.1-2"
 )
 @pytest.mark.parametrize(
-    ("grant_type", "policy", "has_proof", "expected"),
+    ("grant_type", "policy", "pkce_verified", "expected"),
     [
         ("authorization_code", "Required", True, True),
         ("authorization_code", "Required", False, True),

@@ -85,8 +85,8 @@ def test_object_that_says_it_all_is_good():
         ({"exp": NOW + 3660}, None),
         ({"exp": NOW + 3661}, "too long"),
         ({"nbf": NOW + 60}, None),
-        ({"nbf": NOW + 61}, "future"),
-        ({"iat": NOW + 61}, "future"),
+        ({"nbf": NOW + 61}, "not valid yet"),
+        ({"iat": NOW + 61}, "not valid yet"),
         ({"sub": "user"}, None),
         ({"sub": "client"}, "sub"),
         ({"header": {"typ": "client-authentication+jwt"}}, "another type"),
@@ -103,7 +103,7 @@ def test_what_an_object_must_say(changes, word):
 
 @pytest.mark.parametrize("value", [True, 1.5, None, [], ["openid"], {"a": 1}, "a\x00b"])
 def test_what_is_no_text_is_no_parameter(value):
-    with pytest.raises(ValueError, match="has a state"):
+    with pytest.raises(ValueError, match="has an invalid state"):
         rules.parameters({"state": value}, DECLARED)
 
 
@@ -112,7 +112,7 @@ def test_several_resources_are_an_array():
     assert rules.parameters({"resource": [one, two]}, ["resource"]) == {"resource": f"{one} {two}"}
     assert rules.parameters({"resource": one}, ["resource"]) == {"resource": one}
     assert rules.parameters({"resource": []}, ["resource"]) == {}
-    with pytest.raises(ValueError, match="has a resource"):
+    with pytest.raises(ValueError, match="has an invalid resource"):
         rules.parameters({"resource": [one, ["x"]]}, ["resource"])
 
 

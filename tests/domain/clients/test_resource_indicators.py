@@ -92,5 +92,5 @@ def test_request_object_names_several_in_a_list():
     assert request_objects.parameters({"resource": [ONE, URN]}, ["resource"]) == {"resource": f"{ONE} {URN}"}
     assert request_objects.parameters({"resource": ONE}, ["resource"]) == {"resource": ONE}
     for value in ([ONE, 1.5], [[ONE]], {"a": ONE}):
-        with pytest.raises(ValueError, match="has a resource"):
+        with pytest.raises(ValueError, match="has an invalid resource"):
             request_objects.parameters({"resource": value}, ["resource"])
