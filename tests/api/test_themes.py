@@ -198,7 +198,7 @@ def test_messages_are_read_as_properties_files_are_written() -> None:
 )
 def test_the_first_language_that_a_theme_has_is_spoken(locales, language, text) -> None:
     theme = {"defaultMessages": "a=default\nb=b", "localizedMessages": {"de": "a=deutsch", "pt_BR": "a=brasileiro"}}
-    assert themes.texts(theme, locales) == (language, {"a": text, "b": "b"})
+    assert themes.resolve_texts(theme, locales) == (language, {"a": text, "b": "b"})
 
 
 @pytest.mark.parametrize("line", ["a" + " " * 500_000 + "x", " " * 500_000, "a\\" * 200_000, "ab\\\n" * 200_000])

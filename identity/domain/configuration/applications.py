@@ -1,4 +1,4 @@
-"""Applications: completing a document, and the rules inside one."""
+"""Rules of applications: derived members and validation."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from identity.ids import new_secret
 
 ADMINISTRATOR_APPLICATION_ID = "3c219e58-ed0e-4b18-ad48-f4f92793ae32"
 ADMINISTRATOR_APPLICATION_NAME = "FusionAuth"
-"""The published name: tools look the application up by it."""
+"""The published name, by which tools find the application."""
 FORMER_ADMINISTRATOR_APPLICATION_NAME = "Administration"
 """Its name in earlier versions of the service."""
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 RESERVED_PREFIXES = ("idp-link:", "source-entity:", "target-entity:")
 
 
-def completed(application: Document, stored: Document | None) -> Document:
-    """The application with what the service decides: client id and secret, state, and what a change leaves alone."""
+def complete(application: Document, stored: Document | None) -> Document:
+    """Set what a request cannot: client id, default secret and state; on update keep roles and scopes."""
     oauth = application["oauthConfiguration"]
     oauth["clientId"] = application["id"]
     _mirror_authentication_policy(oauth, None if stored is None else stored["oauthConfiguration"])
@@ -37,7 +37,7 @@ def completed(application: Document, stored: Document | None) -> Document:
 
 
 def problems(application: Document) -> list[FieldError]:
-    """What is wrong inside the application, whatever the rest of the instance holds."""
+    """Return the errors of an application that do not depend on other objects."""
     oauth = application["oauthConfiguration"]
     errors = list(_url_problems(oauth)) + tenant_rules.base_url_problems(application, "application")
     if DEVICE_GRANT in oauth["enabledGrants"] and "deviceVerificationURL" not in oauth:
@@ -47,7 +47,7 @@ def problems(application: Document) -> list[FieldError]:
     if application["jwtConfiguration"]["enabled"]:
         errors += tenant_rules.token_problems(application["jwtConfiguration"], "application.jwtConfiguration")
     if security_profiles.is_strict(application):
-        errors += [contradiction(found) for found in security_profiles.contradictions(application)]
+        errors += [contradiction_error(found) for found in security_profiles.contradictions(application)]
     errors += subresources.repeated(application["roles"], "application.roles")
     errors += subresources.repeated(application["scopes"], "application.scopes")
     errors += [
@@ -57,21 +57,22 @@ def problems(application: Document) -> list[FieldError]:
 
 
 def scope_problems(_application: Document, scope: Document) -> list[FieldError]:
-    """What is wrong with one scope."""
+    """Return the errors of one scope."""
     return scope_name_problems(scope["name"], "scope.name")
 
 
 def scope_name_problems(name: str, path: str) -> list[FieldError]:
-    """A custom scope may not take a reserved name or prefix."""
+    """Return an error for a custom scope with a reserved name or prefix."""
     if name in scopes.RESERVED.union(scopes.PROVIDED) or name.startswith(RESERVED_PREFIXES):
         return [FieldError.of("invalid", path, f"The scope name [{name}] is reserved.")]
     return []
 
 
 def _mirror_authentication_policy(oauth: Document, stored: Document | None) -> None:
-    """Keep the deprecated `requireClientAuthentication` in step with the policy.
+    """Synchronize the deprecated `requireClientAuthentication` with the policy.
 
-    What was changed counts, for old clients know only the one; where both were, or the object is new, the policy wins.
+    The changed one takes precedence, because old clients send only the deprecated member; if both changed, or for a
+    new application, the policy does.
     """
     policy, switch = "clientAuthenticationPolicy", "requireClientAuthentication"
     if (
@@ -103,8 +104,8 @@ def _url_problems(oauth: Document) -> Iterable[FieldError]:
             yield FieldError.of("invalid", path, f"The [{path}] must be an absolute URL.")
 
 
-def contradiction(found: security_profiles.Shortcoming) -> FieldError:
-    """The error of a setting that contradicts the profile strict."""
+def contradiction_error(found: security_profiles.Shortcoming) -> FieldError:
+    """Return the error of a setting that contradicts the profile strict."""
     message = f"Under the profile strict the [{found.path}] {found.problem} ({found.rule})."
     return FieldError.of("invalid", found.path, message)
 

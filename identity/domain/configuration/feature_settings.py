@@ -1,8 +1,9 @@
-"""Which settings of an object belong to which feature of `license.features`."""
+"""The settings of objects that belong to a feature of `license.features`."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -29,24 +30,24 @@ PARENTS: Final[Mapping[str, str]] = {
 ADVANCED_PROVIDERS: Final = frozenset(
     {"EpicGames", "Nintendo", "SAMLv2IdPInitiated", "SonyPSN", "Steam", "Twitch", "Xbox"}
 )
-"""Types of identity providers that belong to the feature advancedIdentityProviders."""
+"""The identity provider types of the feature advancedIdentityProviders."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Setting:
-    """A member of an object, and the values of it that use the feature."""
+    """A member of an object, and a predicate for the values that use the feature."""
 
     feature: str
     path: str
     uses: Callable[[Any], bool] = bool
 
 
-def used(resource: str, document: Document, stored: Document | None) -> Iterator[Setting]:
-    """The settings that use a feature, without those that stand in the stored object already."""
+def newly_used(resource: str, document: Document, stored: Document | None) -> Iterator[Setting]:
+    """Yield the settings that use a feature, except those unchanged from the stored object."""
     for setting in SETTINGS.get(resource, ()):
         value = _value(document, setting.path)
-        is_kept = stored is not None and _value(stored, setting.path) == value
-        if setting.uses(value) and not is_kept:
+        is_unchanged = stored is not None and _value(stored, setting.path) == value
+        if setting.uses(value) and not is_unchanged:
             yield setting
 
 
@@ -74,17 +75,16 @@ def _has_sent_method(methods: Any) -> bool:
 
 
 def _prefers(attachment: str) -> Callable[[Any], bool]:
-    """Whether an enabled WebAuthn workflow asks for this kind of authenticator."""
+    """Return a predicate: whether an enabled WebAuthn workflow prefers this kind of authenticator."""
+    return functools.partial(_has_workflow, attachment)
 
-    def uses(web_authn: Any) -> bool:
-        workflows = (web_authn or {}).values()
-        return any(
-            workflow.get("enabled") and workflow.get("authenticatorAttachmentPreference") == attachment
-            for workflow in workflows
-            if isinstance(workflow, dict)
-        )
 
-    return uses
+def _has_workflow(attachment: str, web_authn: Any) -> bool:
+    return any(
+        workflow.get("enabled") and workflow.get("authenticatorAttachmentPreference") == attachment
+        for workflow in (web_authn or {}).values()
+        if isinstance(workflow, dict)
+    )
 
 
 _MULTI_FACTOR_LAMBDA = "lambdaConfiguration.multiFactorRequirementId"
@@ -157,20 +157,22 @@ SETTINGS: Final[Mapping[str, tuple[Setting, ...]]] = {
     ),
     "user": (Setting(ADVANCED_MULTI_FACTOR, "twoFactor.methods", _has_sent_method),),
 }
-"""Resource -> its settings that belong to a feature."""
+"""Resource name -> its settings that belong to a feature."""
 
 
-def of_request(application: Document, wanted: frozenset[str], *, binds_key: bool) -> Iterator[str]:
-    """The features that an authorization request uses.
+def of_authorization_request(
+    application: Document, requested_scopes: frozenset[str], *, binds_key: bool
+) -> Iterator[str]:
+    """Yield the features that an authorization request uses.
 
-    `wanted` are its scopes; `binds_key` says that it names a DPoP key.
+    `requested_scopes` are its scopes; `binds_key` is whether it names a DPoP key.
     """
     oauth = application["oauthConfiguration"]
     if oauth["relationship"] == "ThirdParty":
         yield THIRD_PARTY
     if application["universalConfiguration"].get("universal"):
         yield UNIVERSAL
-    if wanted & {scope["name"] for scope in application["scopes"]}:
+    if requested_scopes & {scope["name"] for scope in application["scopes"]}:
         yield CUSTOM_SCOPES
     if binds_key:
         yield DPOP

@@ -1,4 +1,4 @@
-"""Issuer identifiers: how they are compared, and which tenants share one."""
+"""Rules of issuer identifiers: comparison form and duplicates."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from identity.call import Document
 
 
 def comparison_form(issuer: str) -> str:
-    """The form under which issuers are unique: clients differ in how they treat case and a trailing slash."""
+    """Return the form in which issuers are unique: clients differ in how they treat case and a trailing slash."""
     return issuer.strip().rstrip("/").casefold()
 
 
 def duplicates(tenants: Iterable[Document]) -> list[Document]:
-    """`issuer` and `tenants` (id and name) of each issuer that several tenants share."""
+    """Return `issuer` and `tenants` (id and name) of each issuer that several tenants share."""
     by_issuer = defaultdict(list)
     for tenant in tenants:
         by_issuer[comparison_form(tenant["issuer"])].append(tenant)

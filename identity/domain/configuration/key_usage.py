@@ -1,8 +1,8 @@
-"""What a stored key may sign, and for whom.
+"""What a stored key may sign, and for which tenant.
 
     usage      whether the key signs tokens or deliveries to receivers, or belongs to identity providers
     tenantId   the tenant that the service generated the key for: no other tenant may use it
-    assignedInstant   when a document named the key last: from then on it is published
+    assignedInstant   when a document last named the key, which is published since then
 
 They are members of `private` of a key. A key that an administrator made has no `tenantId`: it belongs to every tenant
 that an administrator assigned it to. One purpose for each key prevents a signature made for one purpose from being
@@ -20,7 +20,7 @@ TOKENS: Final = "tokens"
 DELIVERIES: Final = "deliveries"
 IDENTITY_PROVIDERS: Final = "identityProviders"
 MIXED: Final = "mixed"
-"""The usage of a key that already served several purposes when usages were introduced. It takes on no further one."""
+"""The usage of a key that served several purposes before usages were introduced; it accepts no further one."""
 
 USAGES: Final = {
     "tenants": TOKENS,
@@ -30,25 +30,25 @@ USAGES: Final = {
     "messengers": DELIVERIES,
     "identity_providers": IDENTITY_PROVIDERS,
 }
-"""The usage of a key that documents of a collection refer to."""
+"""The usage of a key by the collection of the documents that refer to it."""
 
 _PROVIDER_VERIFICATION: Final = frozenset({"defaultKeyId", "verificationKeyIds"})
 
 
 def owner(key: Document) -> str | None:
-    """The tenant that the key was generated for, if any."""
+    """Return the tenant that the key was generated for, if any."""
     found: str | None = key.get("private", {}).get("tenantId")
     return found
 
 
 def usage(key: Document) -> str | None:
-    """The purpose of the key; None while nothing refers to it."""
+    """Return the purpose of the key, or None while nothing refers to it."""
     found: str | None = key.get("private", {}).get("usage")
     return found
 
 
 def published_since(key: Document) -> Instant:
-    """The instant from which on the key is in the key set, as far as documents that name it go."""
+    """Return the instant since which documents that name the key keep it in the key set."""
     return Instant(max(key["insertInstant"], key.get("private", {}).get("assignedInstant", 0)))
 
 
@@ -63,5 +63,5 @@ def may_sign_deliveries(key: Document) -> bool:
 
 
 def only_verifies(collection: str, member: str, key: Document) -> bool:
-    """Whether a reference uses the public half alone, which does not make the key the identity provider's."""
+    """Whether a reference uses only the public key, which does not assign the key to identity providers."""
     return collection == "identity_providers" and member in _PROVIDER_VERIFICATION and key["type"] != "HMAC"

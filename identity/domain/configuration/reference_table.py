@@ -1,4 +1,4 @@
-"""Which members of stored documents name documents of other collections."""
+"""The members of stored documents that refer to documents of other collections."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from identity.domain.lambdas import lambdas as lambda_rules
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reference:
-    """Documents of the collection `source` name ids of the collection `target` in these members.
+    """Documents of the collection `source` refer to ids of the collection `target` in these members.
 
-    A member is a dotted path; lists on the way, and at its end, count with all their items. With `until` the last step
-    lies in a list of objects, and counts until the instant that stands beside it under that name.
+    A member is a dotted path; all items of lists along it count. With `until`, the last step is a member of objects in
+    a list, and each reference is valid until the instant in the object's member of that name.
     """
 
     source: str
@@ -115,5 +115,5 @@ TABLE = (
 
 
 def members_of(source: str) -> tuple[str, ...]:
-    """The members of a collection's documents that name others: the look-ups by them need an index."""
+    """Return the members of a collection's documents that refer to others, which need an index."""
     return tuple(member for row in TABLE if row.source == source for member in row.members)

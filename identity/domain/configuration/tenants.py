@@ -1,4 +1,4 @@
-"""Tenants: the rules inside one tenant document, and what is cleared or forced by other members."""
+"""Rules of tenants: normalization and validation of one tenant document."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ DEFAULT_ISSUER = "acme.com"
 KEY_MEMBERS = ("accessTokenKeyId", "idTokenKeyId")
 
 _PATH = "tenant.jwtConfiguration"
-# bcrypt reads 72 bytes of a password and no more; the published limit leaves room for letters of several bytes.
+# bcrypt reads only 72 bytes of a password; the published limit leaves room for multi-byte characters.
 _BCRYPT_LENGTH = 50
 
 
-def normalised(tenant: Document, transactional: frozenset[str], instance_events: frozenset[str]) -> Document:
-    """The tenant as it is stored: events without a tenant gone, impossible transactions None, dependants cleared."""
-    _normalise_events(tenant, transactional, instance_events)
+def normalize(tenant: Document, transactional: frozenset[str], instance_events: frozenset[str]) -> Document:
+    """Return the tenant to store: without instance events, impossible transactions and ineffective settings."""
+    _normalize_events(tenant, transactional, instance_events)
     email = tenant["emailConfiguration"]
     if not email["verifyEmail"]:
         email["verifyEmailWhenChanged"] = False
     if tenant["passwordEncryptionConfiguration"]["encryptionScheme"] == "bcrypt":
         rules = tenant["passwordValidationRules"]
         rules["maxLength"] = min(rules["maxLength"], _BCRYPT_LENGTH)
-    # Other settings than these make codes that common authenticators get wrong: they are ignored, not refused.
+    # Common authenticators do not support other settings, which are therefore ignored.
     tenant["multiFactorConfiguration"]["authenticator"] |= totp.DEFAULTS
-    _normalise_connectors(tenant)
+    _normalize_connectors(tenant)
     return tenant
 
 
-def _normalise_connectors(tenant: Document) -> None:
-    """The internal connector stands there once, where it is named first: a patch appends it to itself."""
+def _normalize_connectors(tenant: Document) -> None:
+    """Keep the internal connector once, at its first position: a patch appends it a second time."""
     internal = {"connectorId": INTERNAL_CONNECTOR, "domains": ["*"], "migrate": False}
     policies: list[Document] = []
     for policy in [*tenant["connectorPolicies"], internal]:
@@ -46,7 +46,7 @@ def _normalise_connectors(tenant: Document) -> None:
     tenant["connectorPolicies"] = policies
 
 
-def _normalise_events(tenant: Document, transactional: frozenset[str], instance_events: frozenset[str]) -> None:
+def _normalize_events(tenant: Document, transactional: frozenset[str], instance_events: frozenset[str]) -> None:
     events = tenant["eventConfiguration"]["events"]
     tenant["eventConfiguration"]["events"] = {
         name: entry if name in transactional else {**entry, "transactionType": "None"}
@@ -56,27 +56,27 @@ def _normalise_events(tenant: Document, transactional: frozenset[str], instance_
 
 
 def problems(tenant: Document) -> list[FieldError]:
-    """What is wrong inside the tenant, whatever the rest of the instance holds."""
+    """Return the errors of a tenant that do not depend on other objects."""
     checks = (_url_problems, _password_problems, _email_problems, _multi_factor_problems, _connector_problems)
     errors = [error for check in checks for error in check(tenant)]
     return token_problems(tenant["jwtConfiguration"], _PATH) + errors
 
 
 def base_url_problems(document: Document, path: str) -> list[FieldError]:
-    """What is wrong with the address that a tenant or an application has in links."""
+    """Return the errors of the base URL of a tenant or application."""
     url = document.get("baseURL")
-    if url is None or (url.startswith(("http://", "https://")) and not _is_refused(url)):
+    if url is None or (url.startswith(("http://", "https://")) and not _is_invalid_url(url)):
         return []
     return [_invalid(f"{path}.baseURL", "must be an absolute http or https URL")]
 
 
-def _is_refused(url: str) -> bool:
+def _is_invalid_url(url: str) -> bool:
     return redirect_uris.registration_problem(url, "ExactMatch") is not None
 
 
 def _url_problems(tenant: Document) -> Iterator[FieldError]:
     yield from base_url_problems(tenant, "tenant")
-    if "logoutURL" in tenant and _is_refused(tenant["logoutURL"]):
+    if "logoutURL" in tenant and _is_invalid_url(tenant["logoutURL"]):
         yield _invalid("tenant.logoutURL", "must be an absolute URL")
 
 
@@ -97,15 +97,17 @@ def _email_problems(tenant: Document) -> Iterator[FieldError]:
     yield from mail_messages.address_problems(email["defaultFromEmail"], f"{path}.defaultFromEmail")
     yield from mail_messages.header_problems(email["additionalHeaders"], f"{path}.additionalHeaders")
     if email["verificationStrategy"] == "FormField" and email["unverified"]["behavior"] != "Gated":
-        yield _invalid(f"{path}.verificationStrategy", "FormField needs unverified.behavior Gated")
+        yield _invalid(f"{path}.verificationStrategy", "FormField requires unverified.behavior Gated")
 
 
 def _multi_factor_problems(tenant: Document) -> Iterator[FieldError]:
-    for way, needed in (("email", ("templateId",)), ("sms", ("messengerId", "templateId"))):
-        settings = tenant["multiFactorConfiguration"][way]
+    for method, required in (("email", ("templateId",)), ("sms", ("messengerId", "templateId"))):
+        settings = tenant["multiFactorConfiguration"][method]
         if settings["enabled"]:
             yield from (
-                _missing(f"tenant.multiFactorConfiguration.{way}.{name}") for name in needed if name not in settings
+                _missing(f"tenant.multiFactorConfiguration.{method}.{name}")
+                for name in required
+                if name not in settings
             )
 
 
@@ -124,7 +126,7 @@ def _missing(path: str) -> FieldError:
 
 
 def token_problems(jwt_configuration: Document, path: str) -> list[FieldError]:
-    """What is wrong with the lifetimes of a jwtConfiguration."""
+    """Return the errors of the lifetimes of a jwtConfiguration."""
     if jwt_configuration["refreshTokenExpirationPolicy"] != "SlidingWindowWithMaximumLifetime":
         return []
     maximum = jwt_configuration["refreshTokenSlidingWindowConfiguration"]["maximumTimeToLiveInMinutes"]

@@ -1,4 +1,4 @@
-"""Themes: the default one, the texts that a theme may change, and what is wrong inside of one."""
+"""Rules of themes: the default theme, validation, and the texts of a theme."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from identity.errors import FieldError
 
 DEFAULT_ID: Final = "75a068fd-e94b-451a-9aeb-3ddb9a3b5987"
 DEFAULT_NAME: Final = "FusionAuth"
-"""The published name of the theme that every instance has: tools look it up by this name."""
+"""The published name of the default theme, by which tools find it."""
 
 FORMER_DEFAULT_NAME: Final = "Default"
 """Its name in earlier versions of the service."""
 
 _LANGUAGE = "en"
-"""What the default texts are written in: who wants it needs no other."""
+"""The language of the default texts, which need no localized messages."""
 
 MAXIMUM_TEMPLATES = 524_288
-"""Letters of all page templates of a theme together."""
+"""The maximum number of characters of all page templates of a theme together."""
 
 
 def problems(theme: Document) -> list[FieldError]:
-    """What is wrong inside the theme: texts that are no lines of `key=text`, too much of everything."""
+    """Return the errors of a theme: messages not in the form `key=text`, and templates that are too long."""
     return [*_message_problems(theme), *_size_problems(theme)]
 
 
@@ -41,28 +41,30 @@ def _message_problems(theme: Document) -> Iterator[FieldError]:
 
 def _size_problems(theme: Document) -> Iterator[FieldError]:
     if sum(map(len, theme.get("templates", {}).values())) > MAXIMUM_TEMPLATES:
-        yield FieldError.of("tooLong", "theme.templates", "The templates of the theme are too long together.")
+        yield FieldError.of(
+            "tooLong", "theme.templates", "The templates of the theme exceed the maximum length together."
+        )
 
 
-def texts(theme: Document, locales: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """The language and the texts of a theme: those of the first locale that it has, over the default ones."""
+def resolve_texts(theme: Document, locales: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return language and texts of a theme: the messages of its first matching locale over its default messages."""
     found = property_files.read(theme.get("defaultMessages", ""))
-    localized = {_plain(locale): locale for locale in theme.get("localizedMessages", {})}
-    for locale in map(_plain, locales):
-        for wanted in (locale, locale.partition("_")[0]):
-            if wanted in localized:
-                own = localized[wanted]
+    localized = {_normalize(locale): locale for locale in theme.get("localizedMessages", {})}
+    for locale in map(_normalize, locales):
+        for candidate in (locale, locale.partition("_")[0]):
+            if candidate in localized:
+                own = localized[candidate]
                 return own.replace("_", "-"), found | property_files.read(theme["localizedMessages"][own])
         if locale.partition("_")[0] == _LANGUAGE:
             break
     return _LANGUAGE, found
 
 
-def default() -> Document:
-    """The theme that every instance has: our own pages, with their texts to be copied."""
+def default_theme() -> Document:
+    """Return the default theme, whose messages are the texts of the built-in pages."""
     lines = "".join(f"{key}={text}\n" for key, text in page_texts.TEXTS.items())
     return {"name": DEFAULT_NAME, "defaultMessages": lines}
 
 
-def _plain(locale: str) -> str:
+def _normalize(locale: str) -> str:
     return locale.replace("-", "_").lower()

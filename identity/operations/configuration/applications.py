@@ -33,7 +33,7 @@ _REFERENCED = ("email_templates", "message_templates", "themes")
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
     """Complete and validate an application. Raises Invalid."""
-    document = application_rules.completed(document, stored)
+    document = application_rules.complete(document, stored)
     if stored is None:
         for part in (ROLE, SCOPE):
             document[part.member] = [part.fresh(document, entry, call.now) for entry in document[part.member]]

@@ -47,7 +47,7 @@ def _lambda_ids(instance_id: str) -> dict[str, str]:
 async def ensure(services: Services, call: Call) -> None:
     """Create the missing default objects. Safe to run at every start, in several processes at once."""
     if await services.themes.find_cached(None, theme_rules.DEFAULT_ID) is None:
-        theme = {"theme": theme_rules.default()}
+        theme = {"theme": theme_rules.default_theme()}
         await _ignoring_duplicates(crud.create(services, call, themes.RESOURCE, theme, theme_rules.DEFAULT_ID))
     await _ignoring_duplicates(keys.ensure_client_secret_keys(services, call))
     await system_configuration.ensure(services, call)

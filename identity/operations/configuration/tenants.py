@@ -55,7 +55,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
         "issuer", tenant_issuers.default_issuer(call, document["id"]) if stored is None else stored["issuer"]
     )
     document["private"] = tenant_issuers.private_with_reservation(document, stored)
-    document = tenant_rules.normalised(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
+    document = tenant_rules.normalize(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
     errors = tenant_rules.problems(document)
     errors += tenant_issuers.change_problems(call, document, stored)
     errors += await key_references.problems(

@@ -35,7 +35,7 @@ def problems(services: Services, resource: str, document: Document, stored: Docu
     """
     if services.config.license.features is None:
         return []
-    settings = list(feature_settings.used(resource, document, stored))
+    settings = list(feature_settings.newly_used(resource, document, stored))
     return [
         error
         for feature in sorted(off(services, (setting.feature for setting in settings)))
@@ -60,7 +60,7 @@ def require_request(
     services: Services, application: Document, scopes: Iterable[str], *, binds_key: bool = False
 ) -> None:
     """Raise NotLicensed for an authorization request that uses a disabled feature."""
-    for feature in feature_settings.of_request(application, frozenset(scopes), binds_key=binds_key):
+    for feature in feature_settings.of_authorization_request(application, frozenset(scopes), binds_key=binds_key):
         require(services, feature)
 
 

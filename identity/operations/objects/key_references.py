@@ -72,7 +72,7 @@ async def strict_problems(services: Services, application: Document) -> list[Fie
     if tenant is None or not security_profiles.is_strict(application):
         return []
     algorithm = await _algorithm(services, _configured(tenant, application, "idTokenKeyId"))
-    return [applications.contradiction(found) for found in security_profiles.id_token_contradictions(algorithm)]
+    return [applications.contradiction_error(found) for found in security_profiles.id_token_contradictions(algorithm)]
 
 
 async def strict_tenant_problems(services: Services, document: Document, stored: Document | None) -> list[FieldError]:
@@ -127,7 +127,7 @@ async def of_tenant(services: Services, document: Document, stored: Document) ->
     public = {member for member in changed if await _any_public(services, before.get(member), after.get(member))}
     affected = [one["id"] for one in applications if not all(_has_own(one, member) for member in public)]
     return Rotation(
-        functools.partial(key_rotation.changed_tenant, stored, document, longest),
+        functools.partial(key_rotation.rotate_tenant, stored, document, longest),
         (_change_event(affected),) if public else (),
     )
 
@@ -139,14 +139,14 @@ async def of_application(services: Services, tenant: Document, document: Documen
         before, after = (_configured(tenant, each, member) for each in (stored, document))
         if before != after and await _any_public(services, before, after):
             before_commit = (_change_event([document["id"]]),)
-    return Rotation(functools.partial(key_rotation.changed_application, tenant, stored, document), before_commit)
+    return Rotation(functools.partial(key_rotation.rotate_application, tenant, stored, document), before_commit)
 
 
 async def of_entity_type(services: Services, document: Document, stored: Document) -> Rotation:
     """Return the rotation of a changed entity type. It has no event, because the event type is for applications."""
     tenants = await services.tenants.list_cached(None, "all", {})
     longest = max(int(tenant["jwtConfiguration"]["timeToLiveInSeconds"]) for tenant in tenants)
-    return Rotation(functools.partial(key_rotation.changed_entity_type, stored, document, longest))
+    return Rotation(functools.partial(key_rotation.rotate_entity_type, stored, document, longest))
 
 
 async def commit(

@@ -28,7 +28,7 @@ class PageTheme:
     """The texts of a page, its language and the theme's stylesheet, if any."""
 
     def __init__(self, theme: Document | None = None, locales: tuple[str, ...] = ()) -> None:
-        language, own = ("en", {}) if theme is None else rules.texts(theme, locales)
+        language, own = ("en", {}) if theme is None else rules.resolve_texts(theme, locales)
         self._texts: Mapping[str, str] = own
         self.language = language
         self.stylesheet = None if theme is None else stylesheet_path(theme)

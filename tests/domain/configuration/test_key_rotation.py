@@ -27,12 +27,12 @@ def _id(number: int) -> str:
 def changed(stored: dict[str, Any], now: int = NOW, ttl: int = 3600, **members: Any) -> dict[str, Any]:
     """The tenant after a change of its jwtConfiguration."""
     document = {**stored, "jwtConfiguration": {**stored["jwtConfiguration"], **members}}
-    return {**document, "private": key_rotation.changed_tenant(stored, document, ttl, now)}
+    return {**document, "private": key_rotation.rotate_tenant(stored, document, ttl, now)}
 
 
 def changed_application(tenant, stored, now: int = NOW, **members: Any) -> dict[str, Any]:
     document = {**stored, "jwtConfiguration": {**stored["jwtConfiguration"], **members}}
-    return {**document, "private": key_rotation.changed_application(tenant, stored, document, now)}
+    return {**document, "private": key_rotation.rotate_application(tenant, stored, document, now)}
 
 
 def signs(tenant, application, now: int) -> str:
@@ -148,7 +148,7 @@ def own_key(number: int, ttl: int = 3600) -> dict[str, Any]:
 
 def changed_type(stored: dict[str, Any], now: int = NOW, ttl: int = 3600, **members: Any) -> dict[str, Any]:
     document = {**stored, "jwtConfiguration": {"enabled": False, **members}}
-    return {**document, "private": key_rotation.changed_entity_type(stored, document, ttl, now)}
+    return {**document, "private": key_rotation.rotate_entity_type(stored, document, ttl, now)}
 
 
 @pytest.mark.requirement("core-7-rotation-entity")
