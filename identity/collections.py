@@ -84,19 +84,19 @@ _CLASSES: Mapping[str, type[Documents]] = {
 class Stores(Collections):
     """The collections of MongoDB, over one database and one vault."""
 
-    freshness: ChangeStreamStatus
+    stream_status: ChangeStreamStatus
     outbox: Outbox
     vault: Vault
 
     @classmethod
     def over(cls, database: Database, vault: Vault, schedule: RetrySchedule) -> Stores:
-        freshness = ChangeStreamStatus()
+        stream_status = ChangeStreamStatus()
         documents: dict[str, Documents] = {
             row.collection: _CLASSES.get(row.collection, Documents)(
                 database,
                 row.collection,
                 vault,
-                freshness,
+                stream_status,
                 tenant_scoped=row.tenant_scoped,
                 sealed=row.sealed,
                 unique=row.unique,
@@ -105,17 +105,17 @@ class Stores(Collections):
             )
             for row in _STORED_RESOURCES
         }
-        links = documents["identity_provider_links"] = IdentityProviderLinks(database, vault, freshness)
-        action_logs = documents["action_logs"] = ActionLogs(database, vault, freshness)
-        consents = documents["scope_consents"] = ScopeConsents(database, vault, freshness)
-        trusts = documents["two_factor_trusts"] = TwoFactorTrusts(database, vault, freshness)
-        api_keys = ApiKeys(database, vault, freshness, references=reference_table.members_of("api_keys"))
-        users = Users(database, vault, freshness)
+        links = documents["identity_provider_links"] = IdentityProviderLinks(database, vault, stream_status)
+        action_logs = documents["action_logs"] = ActionLogs(database, vault, stream_status)
+        consents = documents["scope_consents"] = ScopeConsents(database, vault, stream_status)
+        trusts = documents["two_factor_trusts"] = TwoFactorTrusts(database, vault, stream_status)
+        api_keys = ApiKeys(database, vault, stream_status, references=reference_table.members_of("api_keys"))
+        users = Users(database, vault, stream_status)
         system = SystemSettingsCache(documents[system_configuration.RESOURCE.collection])
         outbox = Outbox(database, vault, schedule_seconds=schedule.total_seconds, sent_events=system.sent_events)
         return cls(
             database=database,
-            freshness=freshness,
+            stream_status=stream_status,
             documents=documents,
             api_keys=api_keys,
             users=users,

@@ -1,7 +1,7 @@
-"""The clock, and the three forms an instant takes.
+"""The clock, and the three representations of an instant.
 
-`Instant` is epoch milliseconds (API and documents), `NumericDate` epoch seconds (RFC 7519 section 2),
-and an aware `datetime` is what MongoDB's TTL indexes read.
+`Instant` is epoch milliseconds (API and documents), `NumericDate` epoch seconds (RFC 7519 section 2), and an aware
+`datetime` is used for MongoDB's TTL indexes.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ NumericDate = NewType("NumericDate", int)
 
 
 class Clock(Protocol):
-    """Where the time of day comes from; tests hand in one that stands still."""
+    """The source of the current time; tests use one that they control."""
 
     def now(self) -> Instant:
-        """The present instant."""
+        """The current instant."""
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The system clock."""
 
     def now(self) -> Instant:
-        """The present instant, as the operating system has it."""
+        """The current instant of the operating system."""
         return Instant(time.time_ns() // 1_000_000)
 
 
@@ -42,3 +42,8 @@ def later(instant: Instant, *, seconds: float = 0) -> Instant:
 def as_datetime(instant: Instant) -> datetime.datetime:
     """The aware UTC datetime of an instant."""
     return datetime.datetime.fromtimestamp(instant / 1000, tz=datetime.UTC)
+
+
+def from_datetime(value: datetime.datetime) -> Instant:
+    """The instant of an aware datetime."""
+    return Instant(round(value.timestamp() * 1000))

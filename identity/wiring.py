@@ -251,7 +251,7 @@ def _workers(
     services: Services, stores: Stores, delivery: _Delivery, registry: prometheus_client.CollectorRegistry, role: str
 ) -> tuple[Worker, ...]:
     """Return the workers of this process: all processes listen for changes, those of the role web do no more."""
-    changes = ChangeListener(stores.database, stores.cached, stores.freshness)
+    changes = ChangeListener(stores.database, stores.cached, stores.stream_status)
     listeners = (
         changes,
         delivery.wakeups,

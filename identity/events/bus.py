@@ -125,18 +125,18 @@ class Bus:
         offered: Sequence[Event] = (),
         announced: Sequence[Event] | Callable[[T], Sequence[Event]] = (),
         *,
-        patience_seconds: float = OPERATION_SECONDS,
+        limit_seconds: float = OPERATION_SECONDS,
     ) -> T:
         """Commit one write with its events and return its result."""
         after = announced if not callable(announced) else functools.partial(_after_one, announced)
-        (result,) = await self.commit(call, Change([write], offered, after), patience_seconds=patience_seconds)
+        (result,) = await self.commit(call, Change([write], offered, after), limit_seconds=limit_seconds)
         return cast(T, result)
 
-    async def commit(self, call: Call, change: Change, *, patience_seconds: float = OPERATION_SECONDS) -> list[Any]:
+    async def commit(self, call: Call, change: Change, *, limit_seconds: float = OPERATION_SECONDS) -> list[Any]:
         """Commit a change after its transactional webhooks approved it; return the results of its writes in order.
 
         A single write gets None in place of a session when no event is stored with it. Transient conflicts are retried
-        for at most `patience_seconds`.
+        for at most `limit_seconds`.
 
         Raises:
             WebhookTransactionFailed: too few of the transactional webhooks approved; nothing was written.
@@ -146,12 +146,12 @@ class Bus:
         is_late = callable(change.after_commit)
         after = [] if callable(change.after_commit) else self._pending(call, change.after_commit, subscriptions)
         if not before and not after and not (is_late and subscriptions.has_any()):
-            return await self._database.execute(change.writes, patience_seconds=patience_seconds)
+            return await self._database.execute(change.writes, limit_seconds=limit_seconds)
 
         stored = [*before, *after]
         write = functools.partial(self._write, call, change, subscriptions, stored, len(stored))
         try:
-            results = await self._database.in_transaction(write, patience_seconds)
+            results = await self._database.in_transaction(write, limit_seconds)
         except Exception:
             # Log the approval requests although nothing was written. If the commit did happen, they are stored already.
             await self._log_approval_requests([pending for pending in before if pending.approval_requested])

@@ -1,7 +1,7 @@
-"""The actions that were taken on users, live or over: one document each, with its history.
+"""User actions applied to users, one document each with its history.
 
-`private.endsAt` is when a live action ends by itself; `private.lockOutOf` names the user whom a live action keeps out
-after failed logins, of which there is one at the most.
+`private.endsAt` is when an active action expires. `private.lockOutOf` is the user locked by an active action after
+failed logins; there is at most one per user.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ LOCK_OUT_INDEX = "lockOut"
 class ActionLogs(Documents):
     """The actions of all tenants."""
 
-    def __init__(self, database: Database, vault: Vault, freshness: ChangeStreamStatus) -> None:
-        super().__init__(database, "action_logs", vault, freshness, tenant_scoped=True)
+    def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:
+        super().__init__(database, "action_logs", vault, stream_status, tenant_scoped=True)
 
     def indexes(self) -> list[IndexModel]:
-        """Those by which actions are listed and end, and that of the one lock-out that a user has."""
+        """The indexes for lists and expiry, and the unique index on the lock-out of a user."""
         has_end = {"private.endsAt": {"$exists": True}}
         is_lock_out = {"private.lockOutOf": {"$exists": True}}
         return [
@@ -41,29 +41,29 @@ class ActionLogs(Documents):
         ]
 
     async def find_lock_out(self, tenant_id: TenantId, user_id: UserId) -> Document | None:
-        """The action that keeps a user out after failed logins; its time may be over, and its end not yet written."""
+        """The lock-out of a user after failed logins; it may have expired already."""
         return await self.find_where(tenant_id, {"private.lockOutOf": user_id})
 
     async def extend(self, tenant_id: TenantId, action_id: str, expiry: int, now: Instant) -> bool:
-        """Let a live action end later; False when it has ended meanwhile."""
-        where = {**self._of(tenant_id), "_id": action_id, "private.endsAt": {"$gt": now}}
+        """Extend an active action; False if it has ended."""
+        where = {**self._scope(tenant_id), "_id": action_id, "private.endsAt": {"$gt": now}}
         change = {"$max": {"expiry": expiry, "private.endsAt": expiry}, "$inc": {"lastUpdateInstant": 1}}
         result = await self._collection.update_one(where, change)
         self.invalidate(action_id)
         return result.matched_count == 1
 
     async def find_due_across_tenants(self, now: Instant, limit: int) -> list[Document]:
-        """The live actions whose time is over, those that are so the longest first."""
+        """The active actions that have expired, earliest first."""
         cursor = self._collection.find({"private.endsAt": {"$lte": now}}).sort("private.endsAt", 1).limit(limit)
-        return [self._opened(stored) async for stored in cursor]
+        return [self._decode(stored) async for stored in cursor]
 
     async def end(
-        self, tenant_id: TenantId, action_id: str, now: Instant, *, is_told: bool, session: Session | None = None
+        self, tenant_id: TenantId, action_id: str, now: Instant, *, event_sent: bool, session: Session | None = None
     ) -> bool:
-        """Write that an action has ended by itself: of all callers one is told True."""
-        where = {**self._of(tenant_id), "_id": action_id, "private.endsAt": {"$lte": now}}
+        """Mark an expired action as ended; True for only one of several callers."""
+        where = {**self._scope(tenant_id), "_id": action_id, "private.endsAt": {"$lte": now}}
         change = {
-            "$set": {"endEventSent": is_told},
+            "$set": {"endEventSent": event_sent},
             "$unset": {"private.endsAt": "", "private.lockOutOf": ""},
             "$inc": {"lastUpdateInstant": 1},
         }

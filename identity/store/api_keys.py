@@ -1,7 +1,8 @@
-"""API keys: looked up by keyed fingerprint, value sealed, or not kept at all when it may not be read again."""
+"""API keys, found by a keyed fingerprint. The value is sealed, or not stored if it is not retrievable."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from identity.call import Document
@@ -19,35 +20,30 @@ UNIQUE = (
 
 
 class ApiKeys(Documents):
-    """The collection of API keys. Keys belong to the instance; a key's own tenantId limits what it may do."""
+    """The collection of API keys. Keys belong to the instance; the tenantId of a key restricts its access."""
 
     cache_size = 10_000
     keeps_stale = False
 
     def __init__(
-        self, database: Database, vault: Vault, freshness: ChangeStreamStatus, *, references: tuple[str, ...] = ()
+        self, database: Database, vault: Vault, stream_status: ChangeStreamStatus, *, references: tuple[str, ...] = ()
     ) -> None:
         super().__init__(
             database,
             "api_keys",
             vault,
-            freshness,
+            stream_status,
             tenant_scoped=False,
             sealed=("key",),
             unique=UNIQUE,
             references=references,
         )
-        self._keyed = vault
-        self._ids: Cache[str] = Cache(10_000, freshness)
+        self._ids: Cache[str] = Cache(10_000, stream_status)
 
     async def find_by_key(self, key: str) -> Document | None:
-        """The API key with this value, from the cache where possible; it is shared: nobody may change it."""
-        fingerprint = self._keyed.fingerprint(key)
-
-        async def load() -> str | None:
-            found = await self.find_where(None, {"private.fingerprint": fingerprint})
-            return None if found is None else str(found["id"])
-
+        """The API key with this value, from the cache if possible. It is shared: callers must not change it."""
+        fingerprint = self.fingerprint(key)
+        load = functools.partial(self._find_id, {"private.fingerprint": fingerprint})
         key_id = await self._ids.get(fingerprint, load)
         found = None if key_id is None else await self.find_cached(None, key_id)
         if found is None or not same_secret(found["private"]["fingerprint"], fingerprint):
@@ -56,15 +52,15 @@ class ApiKeys(Documents):
         return found
 
     def fingerprint(self, key: str) -> str:
-        """What stands for a key's value in look-ups."""
-        return self._keyed.fingerprint(key)
+        """The keyed fingerprint of a key's value."""
+        return self._vault.fingerprint(key)
 
-    def _closed(self, tenant_id: Tenant, document: Document) -> Document:
+    def _encode(self, tenant_id: Tenant, document: Document) -> Document:
         if not document["retrievable"]:
             document = {name: value for name, value in document.items() if name != "key"}
-        return super()._closed(tenant_id, document)
+        return super()._encode(tenant_id, document)
 
     async def any_exists(self, session: Session | None = None) -> bool:
-        """Whether the instance has an API key at all."""
+        """Whether the instance has any API key."""
         query: dict[str, Any] = {}
         return await self._collection.find_one(query, session=session) is not None

@@ -1,11 +1,10 @@
-"""An in-process cache of documents, dropped by change streams, with bounded size.
+"""A bounded in-process cache of documents, invalidated by a change stream.
 
-Whoever misses a value while another reads it waits for the same reading: a thousand requests that meet an entry just
-dropped cost one look-up. A drop ends that: what is being read then is handed out to those who wait for it already,
-and forgotten, and whoever comes later reads anew.
+Concurrent misses of a key share one load. An invalidation during a load detaches it: its callers receive the value, but
+it is not cached, and later callers start a new load.
 
-Values that were dropped or that expired are kept as stale until they are read again. They are served only inside
-`stale_if_unavailable`, and only while the store does not answer (as stale-if-error of RFC 5861).
+Invalidated and expired values are retained as stale until they are loaded again. They are served only within
+`stale_if_unavailable` and only while the store does not answer (like stale-if-error of RFC 5861).
 """
 
 from __future__ import annotations
@@ -23,22 +22,21 @@ from identity.store.outages import OUTAGES
 V = TypeVar("V")
 
 STREAM_DOWN_SECONDS = 1.0
-"""How long an entry lives while nobody tells us of changes."""
-
+"""The TTL of an entry while the change stream is down."""
 
 STALE_WAIT_SECONDS: Final = 0.8
-"""How long the reads of one block wait for the store, together, when there are stale values to serve instead."""
+"""How long all reads of a block together wait for the store before stale values are served."""
 _SHORTEST_WAIT_SECONDS: Final = 0.05
 
 _UNAVAILABLE: Final[tuple[type[Exception], ...]] = (TimeoutError, *OUTAGES)
 
 _stale_from: contextvars.ContextVar[float | None] = contextvars.ContextVar("stale_from", default=None)
-"""The monotonic instant from which stale values may be served, inside of `stale_if_unavailable`."""
+"""The monotonic instant from which stale values may be served within `stale_if_unavailable`."""
 
 
 @contextlib.contextmanager
 def stale_if_unavailable() -> Iterator[None]:
-    """Serve the last known values of caches inside the block while MongoDB does not answer."""
+    """Allow stale cached values in the block while MongoDB does not answer."""
     token = _stale_from.set(time.monotonic() + STALE_WAIT_SECONDS)
     try:
         yield
@@ -47,20 +45,20 @@ def stale_if_unavailable() -> Iterator[None]:
 
 
 class ChangeStreamStatus:
-    """Whether the change stream is running, as all caches see it."""
+    """Whether the change stream is running; shared by all caches."""
 
     def __init__(self) -> None:
         self.is_streaming = False
 
 
 class Cache(Generic[V]):
-    """Key -> value, least recently used out first. `None` is never kept: absence is looked up again."""
+    """A cache with least-recently-used eviction. `None` is never cached: a missing value is loaded again."""
 
-    def __init__(self, size: int, freshness: ChangeStreamStatus, *, keeps_stale: bool = False) -> None:
+    def __init__(self, size: int, stream_status: ChangeStreamStatus, *, keeps_stale: bool = False) -> None:
         self._size = size
         self._keeps_stale = keeps_stale
         self._stale: collections.OrderedDict[str, V] = collections.OrderedDict()
-        self._freshness = freshness
+        self._stream_status = stream_status
         self._entries: collections.OrderedDict[str, tuple[V, float]] = collections.OrderedDict()
         self._loading: dict[str, asyncio.Task[V | None]] = {}
 
@@ -68,18 +66,18 @@ class Cache(Generic[V]):
         return len(self._entries)
 
     def peek(self, key: str) -> V | None:
-        """The cached value, if it may still be used."""
+        """The cached value, if it is fresh."""
         entry = self._entries.get(key)
         if entry is None:
             return None
-        if not self._freshness.is_streaming and time.monotonic() - entry[1] > STREAM_DOWN_SECONDS:
-            self._forget(key)
+        if not self._stream_status.is_streaming and time.monotonic() - entry[1] > STREAM_DOWN_SECONDS:
+            self._remove(key)
             return None
         self._entries.move_to_end(key)
         return entry[0]
 
     async def get(self, key: str, load: Callable[[], Awaitable[V | None]]) -> V | None:
-        """The cached value, or the one that `load` finds, for all who ask meanwhile. Raises what `load` raises."""
+        """The cached value, or the result of `load`, shared by concurrent callers. Raises what `load` raises."""
         value = self.peek(key)
         if value is not None:
             return value
@@ -90,7 +88,7 @@ class Cache(Generic[V]):
         if stale_from is not None and (stale := self._stale.get(key)) is not None:
             wait_seconds = max(stale_from - time.monotonic(), _SHORTEST_WAIT_SECONDS)
             return await _unless_unavailable(loading, stale, wait_seconds)
-        # A caller that gives up must not take the value from the others.
+        # Shielded: the cancellation of one caller must not cancel the load of the others.
         return await asyncio.shield(loading)
 
     async def _load(self, key: str, load: Callable[[], Awaitable[V | None]]) -> V | None:
@@ -103,29 +101,29 @@ class Cache(Generic[V]):
         if is_current:
             self._stale.pop(key, None)
         if value is not None and is_current:
-            self._keep(key, value)
+            self._put(key, value)
         return value
 
-    def _keep(self, key: str, value: V) -> None:
+    def _put(self, key: str, value: V) -> None:
         self._entries[key] = (value, time.monotonic())
         self._entries.move_to_end(key)
         while len(self._entries) > self._size:
             self._entries.popitem(last=False)
 
     def drop(self, *keys: str) -> None:
-        """Forget these keys."""
+        """Remove these keys."""
         for key in keys:
-            self._forget(key)
+            self._remove(key)
             self._loading.pop(key, None)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all keys."""
         for key in list(self._entries):
-            self._forget(key)
+            self._remove(key)
         self._loading.clear()
 
-    def _forget(self, key: str) -> None:
-        """Remove an entry; where stale values are kept, it becomes one."""
+    def _remove(self, key: str) -> None:
+        """Remove an entry and retain its value as stale, if configured."""
         entry = self._entries.pop(key, None)
         if entry is not None and self._keeps_stale:
             self._stale[key] = entry[0]

@@ -1,7 +1,7 @@
-"""One change stream over the database tells every process which cached documents changed.
+"""Invalidates the caches of this process through a change stream over the database.
 
-While the stream is down `Freshness` says so and entries live a second; when it comes back everything is forgotten,
-because nobody knows what was missed.
+While the stream is down, cache entries live for a second. When it reopens, all caches are cleared, because changes may
+have been missed.
 """
 
 from __future__ import annotations
@@ -24,54 +24,56 @@ _RETRY_SECONDS = 0.5
 
 
 class ChangeListener:
-    """Follows the change stream and drops what changed from the caches."""
+    """Reads the change stream and invalidates changed documents."""
 
-    def __init__(self, database: Database, collections: Mapping[str, Documents], freshness: ChangeStreamStatus) -> None:
+    def __init__(
+        self, database: Database, collections: Mapping[str, Documents], stream_status: ChangeStreamStatus
+    ) -> None:
         self._database = database
         self._collections = collections
-        self._freshness = freshness
+        self._stream_status = stream_status
         self._tasks: list[asyncio.Task[None]] = []
         self._started = asyncio.Event()
 
     async def start(self) -> None:
-        """Begin, and wait until the stream is open."""
+        """Start and wait until the stream is open or has failed."""
         self._tasks = [background_tasks.start("change-listener", self._follow_for_ever)]
         await self._started.wait()
 
     async def stop(self) -> None:
-        """End; caches live a second from here on."""
+        """Stop; from then on cache entries live for a second."""
         await background_tasks.end(self._tasks)
-        self._freshness.is_streaming = False
+        self._stream_status.is_streaming = False
 
     async def _follow_for_ever(self) -> None:
         while True:
             try:
                 await self._follow()
             except PyMongoError as error:
-                if self._freshness.is_streaming:
+                if self._stream_status.is_streaming:
                     _log.warning("change stream lost", error=type(error).__name__)
             finally:
-                self._freshness.is_streaming = False
+                self._stream_status.is_streaming = False
                 self._started.set()
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _follow(self) -> None:
-        # That somebody referred to a document changes nothing of what it says: see Documents.hold.
+        # Locking a document for a reference does not change its content: see Documents.lock.
         changed = {"$map": {"input": {"$objectToArray": "$updateDescription.updatedFields"}, "in": "$$this.k"}}
         pipeline: list[dict[str, Any]] = [
             {"$match": {"ns.coll": {"$in": list(self._collections)}, "$expr": {"$ne": [changed, [LOCK_COUNTER]]}}},
             {"$project": {"ns.coll": 1, "documentKey._id": 1, "operationType": 1}},
         ]
-        # Entering the block opens the stream at the server: from here on nothing is missed.
+        # Entering the block opens the stream at the server; no later change is missed.
         async with self._database.motor.watch(pipeline, max_await_time_ms=1000) as stream:
             for documents in self._collections.values():
                 documents.invalidate_all()
-            self._freshness.is_streaming = True
+            self._stream_status.is_streaming = True
             self._started.set()
             async for change in stream:
-                self._drop(change)
+                self._invalidate(change)
 
-    def _drop(self, change: Mapping[str, Mapping[str, str]]) -> None:
+    def _invalidate(self, change: Mapping[str, Mapping[str, str]]) -> None:
         documents = self._collections.get(change.get("ns", {}).get("coll", ""))
         if documents is not None:
             documents.invalidate(str(change.get("documentKey", {}).get("_id", "")))

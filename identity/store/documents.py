@@ -1,8 +1,8 @@
-"""Collections of API objects: a document is the API's JSON object, its id as `_id`, private members under `private`.
+"""MongoDB collections of API objects.
 
-Every method takes the tenant first. Objects of the whole instance (webhooks, keys, API keys) have no tenant: their
-collection is built with `tenant_scoped=False` and is asked with None. Sealed members stand as sealed text in MongoDB
-and as plain text everywhere else.
+A document is the JSON object of the API with its id as `_id` and internal members under `private`. Every method takes
+the tenant first; it is None for objects of the instance (webhooks, keys, API keys), whose collections have
+`tenant_scoped=False`. Sealed members are encrypted in MongoDB and plaintext everywhere else.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
+import functools
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -26,33 +27,33 @@ from identity.domain.objects.search_indexes import NEWEST_FIRST, Order
 from identity.errors import Conflict, NotFound
 from identity.ids import TenantId, fingerprint
 from identity.store.cache import Cache, ChangeStreamStatus
-from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session, duplicates
+from identity.store.mongo import BULK_SECONDS, Collection, Database, Session, delete_many, duplicates, id_chunks
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault, is_sealed
 
 Tenant = TenantId | None
 
-_LISTS: Final = 1024
-"""How many lists and their criteria are remembered at most; most of them are one tenant's, and short."""
+_MAX_CACHED_LISTS: Final = 1024
+_MAX_CACHED_TOTALS: Final = 256
 
 LOCK_COUNTER = "private.holds"
-"""The member that changes when a document is held, and that nobody reads."""
+"""The member that `lock` increments; its value is never read."""
 
 
 class Documents:
     """One collection of API objects, read through a cache."""
 
     cache_size = 2000
-    """How many documents are remembered at most."""
+    """The maximum number of cached documents."""
     keeps_stale = True
-    """Whether the last known values may be served while MongoDB is away: see `cache.stale_if_unavailable`."""
+    """Whether stale values may be served during an outage of MongoDB: see `cache.stale_if_unavailable`."""
 
     def __init__(  # noqa: PLR0913 (each is named, and is a setting of the collection)
         self,
         database: Database,
         name: str,
         vault: Vault,
-        freshness: ChangeStreamStatus,
+        stream_status: ChangeStreamStatus,
         *,
         tenant_scoped: bool,
         sealed: tuple[str, ...] = (),
@@ -60,7 +61,7 @@ class Documents:
         references: tuple[str, ...] = (),
         searches: SearchRules = NO_SEARCH,
     ) -> None:
-        """`references` are the dotted members that name other objects: documents are looked up by them."""
+        """`references` are the dotted members that contain ids of other objects; an index covers them."""
         self.name = name
         self.unique = unique
         self._references = references
@@ -68,14 +69,14 @@ class Documents:
         self._database = database
         self._collection: Collection = database.collection(name)
         self._vault = vault
-        self._freshness = freshness
+        self._stream_status = stream_status
         self._tenant_scoped = tenant_scoped
         self._sealed = tuple(tuple(path.split(".")) for path in sealed)
-        self._cache: Cache[Document] = Cache(self.cache_size, freshness, keeps_stale=self.keeps_stale)
+        self._cache: Cache[Document] = Cache(self.cache_size, stream_status, keeps_stale=self.keeps_stale)
         self._ids_by_members: collections.OrderedDict[tuple[tuple[str, str], ...], str] = collections.OrderedDict()
-        self._has_endings = search_indexes.has_name_suffixes(searches)
-        self._lists: Cache[list[Document]] = Cache(_LISTS, freshness, keeps_stale=self.keeps_stale)
-        self._totals: Cache[int] = Cache(256, freshness)
+        self._has_suffixes = search_indexes.has_name_suffixes(searches)
+        self._lists: Cache[list[Document]] = Cache(_MAX_CACHED_LISTS, stream_status, keeps_stale=self.keeps_stale)
+        self._totals: Cache[int] = Cache(_MAX_CACHED_TOTALS, stream_status)
 
     @property
     def is_tenant_scoped(self) -> bool:
@@ -91,69 +92,69 @@ class Documents:
         return models
 
     def orders(self) -> list[Order]:
-        """The keys of the indexes that lists and searches want."""
+        """The keys of the indexes for lists and searches."""
         return search_indexes.of_searches(self.searches, self.unique, tenant_scoped=self._tenant_scoped)
 
     async def ensure_indexes(self) -> None:
-        """Create what is missing."""
+        """Create missing indexes."""
         await self._collection.create_indexes(self.indexes())
-        if self._has_endings:
-            await self._add_endings()
+        if self._has_suffixes:
+            await self._add_suffixes()
 
-    async def _add_endings(self) -> None:
-        """Give the documents of an earlier version the endings of their names."""
+    async def _add_suffixes(self) -> None:
+        """Add the name suffixes to the documents of an earlier version."""
         lacking = {name_suffixes.MEMBER: {"$exists": False}, "name": {"$exists": True}}
         async for stored in self._collection.find(lacking, {"name": 1}):
             fresh = {"$set": {name_suffixes.MEMBER: name_suffixes.of(stored["name"])}}
             await self._collection.update_one({"_id": stored["_id"], "name": stored["name"]}, fresh)
 
     def invalidate(self, document_id: str) -> None:
-        """Drop a document from the cache, and every cached list and total, because it changed."""
+        """Remove a changed document and all lists and totals from the cache."""
         self._cache.drop(document_id)
         self._lists.clear()
         self._totals.clear()
 
     def invalidate_all(self) -> None:
-        """Drop everything from the cache."""
+        """Clear the cache."""
         self._cache.clear()
         self._lists.clear()
         self._totals.clear()
 
     def _invalidate(self, session: Session | None, document_id: str) -> None:
-        self._database.run_now_and_after_commit(session, lambda: self.invalidate(document_id))
+        self._database.run_now_and_after_commit(session, functools.partial(self.invalidate, document_id))
 
     def peek(self, document_id: str) -> Document | None:
-        """The document of whatever tenant, if it is in the cache and may still be used. It is shared."""
+        """The cached document of any tenant, if it is fresh. It is shared: callers must not change it."""
         return self._cache.peek(document_id)
 
     async def find_cached(self, tenant_id: Tenant, document_id: str) -> Document | None:
-        """The document, through the cache. It is shared: nobody may change it."""
-        document = await self._cache.get(document_id, lambda: self._load({"_id": document_id}))
-        return document if document is not None and self._is_of(tenant_id, document) else None
+        """The document, from the cache if possible. It is shared: callers must not change it."""
+        document = await self.find_cached_across_tenants(document_id)
+        return document if document is not None and self._belongs_to(tenant_id, document) else None
 
     async def find_cached_across_tenants(self, document_id: str) -> Document | None:
-        """As `cached`, whatever the tenant: for finding out which tenant an id belongs to."""
-        return await self._cache.get(document_id, lambda: self._load({"_id": document_id}))
+        """As `find_cached` for any tenant, to find the tenant of an id."""
+        return await self._cache.get(document_id, functools.partial(self._load, {"_id": document_id}))
 
     async def get_cached(self, tenant_id: Tenant, document_id: str) -> Document:
-        """As `cached`; raises NotFound."""
+        """As `find_cached`; raises NotFound."""
         document = await self.find_cached(tenant_id, document_id)
         if document is None:
             raise NotFound(log_detail=f"{self.name} {document_id}")
         return document
 
     async def find_cached_where(self, tenant_id: Tenant, where: Mapping[str, str]) -> Document | None:
-        """The one document with these members, which tell it from all others, through the cache."""
-        return await self.find_cached_where_across_tenants({**where, **self._of(tenant_id)})
+        """The document that these members identify uniquely, from the cache if possible."""
+        return await self.find_cached_where_across_tenants({**where, **self._scope(tenant_id)})
 
     async def find_cached_where_across_tenants(self, where: Mapping[str, str]) -> Document | None:
-        """As `find_cached_where`, whatever the tenant.
+        """As `find_cached_where` for any tenant.
 
-        Only the id is remembered under the members, and the document, which the cache keeps fresh, has the last word.
+        Only the id is cached by the members; the members are then compared with the cached document.
         """
         members = tuple(where.items())
         if (document_id := self._ids_by_members.get(members)) is not None:
-            document = await self._cached_with(document_id, where)
+            document = await self._find_cached_matching(document_id, where)
             if document is not None:
                 return document
         found = await self._find_id(where)
@@ -164,39 +165,32 @@ class Documents:
         self._ids_by_members.move_to_end(members)
         while len(self._ids_by_members) > self.cache_size:
             self._ids_by_members.popitem(last=False)
-        return await self._cached_with(found, where)
+        return await self._find_cached_matching(found, where)
 
     async def _find_id(self, where: Mapping[str, str]) -> str | None:
         found = await self._collection.find_one(where, {"_id": 1})
         return None if found is None else str(found["_id"])
 
-    async def _cached_with(self, document_id: str, where: Mapping[str, str]) -> Document | None:
+    async def _find_cached_matching(self, document_id: str, where: Mapping[str, str]) -> Document | None:
         document = await self.find_cached_across_tenants(document_id)
-        return document if document is not None and all(document.get(n) == v for n, v in where.items()) else None
+        matches = document is not None and all(document.get(name) == value for name, value in where.items())
+        return document if matches else None
 
     async def list_cached(self, tenant_id: Tenant, key: str, where: Mapping[str, Any]) -> list[Document]:
-        """The documents that match, through the cache under `key`; they are shared: nobody may change them."""
-
-        async def load() -> list[Document]:
-            return await self.find_all(tenant_id, where)
-
-        return await self._lists.get(f"{tenant_id}:{key}", load) or []
+        """All matching documents, cached under `key`. They are shared: callers must not change them."""
+        return await self._lists.get(f"{tenant_id}:{key}", functools.partial(self.find_all, tenant_id, where)) or []
 
     async def list_cached_across_tenants(self, key: str, where: Mapping[str, Any]) -> list[Document]:
-        """As `list_cached`, over all tenants."""
-
-        async def load() -> list[Document]:
-            return await self.find_all_across_tenants(where)
-
-        return await self._lists.get(f"*:{key}", load) or []
+        """As `list_cached` for all tenants."""
+        return await self._lists.get(f"*:{key}", functools.partial(self.find_all_across_tenants, where)) or []
 
     async def find(self, tenant_id: Tenant, document_id: str, session: Session | None = None) -> Document | None:
-        """A private copy of the document, as MongoDB has it now."""
-        return await self._load({**self._of(tenant_id), "_id": document_id}, session)
+        """The document from MongoDB; the caller may change it."""
+        return await self._load({**self._scope(tenant_id), "_id": document_id}, session)
 
     async def find_where(self, tenant_id: Tenant, where: Mapping[str, Any]) -> Document | None:
-        """The one document with these members."""
-        return await self._load({**where, **self._of(tenant_id)})
+        """The first document with these members."""
+        return await self._load({**where, **self._scope(tenant_id)})
 
     async def get(self, tenant_id: Tenant, document_id: str) -> Document:
         """As `find`; raises NotFound."""
@@ -206,63 +200,63 @@ class Documents:
         return document
 
     async def find_all(self, tenant_id: Tenant, where: Mapping[str, Any] | None = None) -> list[Document]:
-        """Every document that matches, the newest first."""
-        return await self.find_all_across_tenants({**(where or {}), **self._of(tenant_id)})
+        """All matching documents, newest first."""
+        return await self.find_all_across_tenants({**(where or {}), **self._scope(tenant_id)})
 
     async def find_all_across_tenants(self, where: Mapping[str, Any]) -> list[Document]:
-        """Every document that matches in any tenant, the newest first."""
+        """All matching documents of all tenants, newest first."""
         return [document async for document in self.iterate_across_tenants(where)]
 
     def iterate(self, tenant_id: Tenant, where: Mapping[str, Any] | None = None) -> AsyncIterator[Document]:
-        """As `find_all`, one after the other: there may be more than anybody wants to hold at once."""
-        return self.iterate_across_tenants({**(where or {}), **self._of(tenant_id)})
+        """As `find_all`, one at a time, for result sets that do not fit into memory."""
+        return self.iterate_across_tenants({**(where or {}), **self._scope(tenant_id)})
 
     async def iterate_across_tenants(self, where: Mapping[str, Any]) -> AsyncIterator[Document]:
-        """As `find_all_across_tenants`, one after the other; others go on in between, however many there are."""
-        pace = CooperativeYield()
+        """As `find_all_across_tenants`, one at a time; yields to the event loop regularly."""
+        cooperative = CooperativeYield()
         async for stored in self._collection.find(where).sort(list(NEWEST_FIRST)):
-            yield self._opened(stored)
-            await pace.step()
+            yield self._decode(stored)
+            await cooperative.step()
 
     async def find_unordered(self, tenant_id: Tenant, where: Mapping[str, Any]) -> list[Document]:
-        """The few documents that match, in no order: nothing but their look-up decides which index is used."""
-        cursor = self._collection.find({**where, **self._of(tenant_id)})
-        return [self._opened(stored) async for stored in cursor]
+        """All matching documents in no order, so that only the filter determines the index."""
+        cursor = self._collection.find({**where, **self._scope(tenant_id)})
+        return [self._decode(stored) async for stored in cursor]
 
     async def count(self, tenant_id: Tenant, where: Mapping[str, Any] | None = None) -> int:
-        """How many documents match."""
-        return await self._collection.count_documents({**(where or {}), **self._of(tenant_id)})
+        """The number of matching documents."""
+        return await self._collection.count_documents({**(where or {}), **self._scope(tenant_id)})
 
     async def count_across_tenants(
         self, where: Mapping[str, Any], limit: int = 0, session: Session | None = None
     ) -> int:
-        """How many documents of all tenants match; counting stops at `limit`, when given."""
+        """The number of matching documents of all tenants; counting stops at a `limit` greater than 0."""
         options: dict[str, Any] = {"limit": limit} if limit else {}
         return await self._collection.count_documents(where, session=session, **options)
 
     async def lock(self, tenant_id: Tenant, document_id: str, session: Session) -> bool:
-        """Keep a document from being deleted by others until the transaction ends; False when it is not there.
+        """Lock a document against deletion until the transaction ends; False if it does not exist.
 
-        It takes a change for that: two transactions that only read the same document do not see each other.
+        It updates the document, because MongoDB detects no conflict between transactions that only read it.
         """
-        where = {**self._of(tenant_id), "_id": document_id}
+        where = {**self._scope(tenant_id), "_id": document_id}
         await self._database.lock_keys(session, [f"{self.name} {document_id}"])
         result = await self._collection.update_one(where, {"$inc": {LOCK_COUNTER: 1}}, session=session)
         return result.matched_count == 1
 
     async def insert(self, tenant_id: Tenant, document: Document, session: Session | None = None) -> None:
-        """Add a document. Raises Duplicate."""
+        """Insert a document. Raises Duplicate."""
         with duplicates():
-            await self._collection.insert_one(self._closed(tenant_id, document), session=session)
+            await self._collection.insert_one(self._encode(tenant_id, document), session=session)
         self._invalidate(session, document["id"])
 
     async def replace(
         self, tenant_id: Tenant, document: Document, expected: int, session: Session | None = None
     ) -> None:
-        """Put `document` in place of the one last updated at `expected`. Raises Conflict and Duplicate."""
-        where = {**self._of(tenant_id), "_id": document["id"], "lastUpdateInstant": expected}
+        """Replace the document if its lastUpdateInstant is `expected`. Raises Conflict and Duplicate."""
+        where = {**self._scope(tenant_id), "_id": document["id"], "lastUpdateInstant": expected}
         with duplicates():
-            result = await self._collection.replace_one(where, self._closed(tenant_id, document), session=session)
+            result = await self._collection.replace_one(where, self._encode(tenant_id, document), session=session)
         self._invalidate(session, document["id"])
         if result.matched_count == 0:
             raise Conflict
@@ -274,117 +268,101 @@ class Documents:
         change: Mapping[str, Any] | list[Mapping[str, Any]],
         session: Session | None = None,
     ) -> int:
-        """Change members of all documents that match, by MongoDB's update operators or an aggregation of them.
-
-        Answers how many matched. Raises Duplicate.
-        """
+        """Update all matching documents with update operators or a pipeline; returns their number. Raises Duplicate."""
         with time_limit(BULK_SECONDS), duplicates():
-            result = await self._collection.update_many({**where, **self._of(tenant_id)}, change, session=session)
+            result = await self._collection.update_many({**where, **self._scope(tenant_id)}, change, session=session)
         self._database.run_now_and_after_commit(session, self.invalidate_all)
         return result.matched_count
 
     async def delete(self, tenant_id: Tenant, document_id: str, session: Session | None = None) -> bool:
-        """Remove a document; False when it was not there."""
-        result = await self._collection.delete_one({**self._of(tenant_id), "_id": document_id}, session=session)
+        """Delete a document; False if it did not exist."""
+        result = await self._collection.delete_one({**self._scope(tenant_id), "_id": document_id}, session=session)
         self._invalidate(session, document_id)
         return result.deleted_count == 1
 
     async def delete_all(self, tenant_id: Tenant, where: Mapping[str, Any], session: Session | None = None) -> int:
-        """Remove every document that matches; answers how many there were."""
-        with time_limit(BULK_SECONDS):
-            result = await self._collection.delete_many({**where, **self._of(tenant_id)}, session=session)
+        """Delete all matching documents; returns their number."""
+        deleted = await delete_many(self._collection, {**where, **self._scope(tenant_id)}, session)
         self._database.run_now_and_after_commit(session, self.invalidate_all)
-        return result.deleted_count
+        return deleted
 
     async def delete_in_chunks(self, tenant_id: Tenant, where: Mapping[str, Any]) -> None:
-        """As `delete_all`, for any number: in steps of which each is short, and none is lost when it ends early."""
-        async for ids in self._chunks({**where, **self._of(tenant_id)}):
-            await self.delete_all(tenant_id, {"_id": {"$in": ids}})
+        """As `delete_all` in short steps, for any number of documents; an interrupted call can be repeated."""
+        await self.delete_in_chunks_across_tenants({**where, **self._scope(tenant_id)})
 
     async def delete_in_chunks_across_tenants(self, where: Mapping[str, Any]) -> None:
-        """As `delete_in_chunks`, over all tenants."""
-        async for ids in self._chunks(where):
-            with time_limit(BULK_SECONDS):
-                await self._collection.delete_many({"_id": {"$in": ids}})
+        """As `delete_in_chunks` for all tenants."""
+        async for ids in id_chunks(self._collection, where):
+            await delete_many(self._collection, {"_id": {"$in": ids}})
             self.invalidate_all()
 
     async def update_in_chunks(self, tenant_id: Tenant, where: Mapping[str, Any], change: Mapping[str, Any]) -> int:
-        """As `update`, for any number, and a change after which a document does not match any more."""
+        """As `update` in short steps, for a change after which a document no longer matches."""
         changed = 0
-        async for ids in self._chunks({**where, **self._of(tenant_id)}):
+        async for ids in id_chunks(self._collection, {**where, **self._scope(tenant_id)}):
             changed += await self.update(tenant_id, {**where, "_id": {"$in": ids}}, change)
         return changed
-
-    async def _chunks(self, where: Mapping[str, Any]) -> AsyncIterator[list[str]]:
-        while ids := [found["_id"] async for found in self._collection.find(where, {"_id": 1}).limit(CHUNK)]:
-            yield ids
 
     async def search(
         self, tenant_id: Tenant, query: SearchQuery, where: Mapping[str, Any] | None = None
     ) -> tuple[int, list[Document]]:
-        """How many documents match, of those that fit `where`, and one page of them."""
-        return await self._search(query, {**(where or {}), **self._of(tenant_id)})
+        """The number of documents that match `query` and `where`, and one page of them."""
+        return await self._search(query, {**(where or {}), **self._scope(tenant_id)})
 
     async def search_across_tenants(self, query: SearchQuery) -> tuple[int, list[Document]]:
-        """As `search`, over all tenants: for callers with a global key who name no tenant."""
+        """As `search` for all tenants, for callers with a global API key and no tenant."""
         return await self._search(query, {})
 
     async def reseal(self) -> int:
-        """Seal again, under the current master key, what was sealed under an older one; answers how many changed."""
+        """Reseal values that are sealed under an older master key; returns the number of changed documents."""
         changed = 0
         async for stored in self._collection.find({}):
-            changed += await self._resealed(stored)
+            changed += await self._exchange(stored, self._outdated(stored), self._vault.reseal)
         self.invalidate_all()
         return changed
 
     async def seal_plaintext(self) -> int:
-        """Seal what an earlier version stored in plaintext; returns how many documents changed. May be repeated."""
+        """Seal values that an earlier version stored in plaintext; returns the number of changed documents."""
         changed = 0
         async for stored in self._collection.find({}):
-            changed += await self._exchanged(stored, self._in_plaintext(stored), self._vault.seal)
+            changed += await self._exchange(stored, self._in_plaintext(stored), self._vault.seal)
         self.invalidate_all()
         return changed
 
-    def _in_plaintext(self, stored: Document) -> Iterator[tuple[_Place, str, str]]:
-        """(place, text, context) of each member that has to be sealed and is not."""
+    def _in_plaintext(self, stored: Document) -> Iterator[tuple[_Member, str, str]]:
+        """(member, text, context) of each plaintext value that has to be sealed."""
         for path in self._sealed:
-            for holder, step, before in _places(stored, path):
+            for holder, step, parent in _resolve(stored, path):
                 if isinstance(holder[step], str) and not is_sealed(holder[step]):
-                    yield _Place(before, str(step)), holder[step], self._context(stored, path)
+                    yield _Member(parent, str(step)), holder[step], self._context(stored, path)
 
-    async def _resealed(self, stored: Document) -> bool:
-        def reseal(text: str, context: str) -> str:
-            return self._vault.seal(self._vault.unseal(text, context), context)
-
-        return await self._exchanged(stored, self._outdated(stored), reseal)
-
-    async def _exchanged(
-        self, stored: Document, geoip: Iterable[tuple[_Place, str, str]], seal: Callable[[str, str], str]
+    async def _exchange(
+        self, stored: Document, values: Iterable[tuple[_Member, str, str]], seal: Callable[[str, str], str]
     ) -> bool:
-        """Put the sealed form in the place of each text, unless it has changed since it was read."""
+        """Replace each text with its sealed form, unless it was changed since it was read."""
         old, fresh, is_changed = {}, {}, False
-        for place, text, context in geoip:
-            again = seal(text, context)
-            if place.is_plain:
-                old[place.dotted], fresh[place.dotted] = text, again
+        for member, text, context in values:
+            sealed = seal(text, context)
+            if member.has_plain_path:
+                old[member.path], fresh[member.path] = text, sealed
             else:
-                result = await self._collection.update_one(*place.exchange(stored["_id"], text, again))
+                result = await self._collection.update_one(*member.exchange(stored["_id"], text, sealed))
                 is_changed |= result.modified_count > 0
         if fresh:
-            # Only these members: the rest of a document may look like operators of a query, and may change now.
+            # Only these members: the rest may contain names that look like operators, or may change concurrently.
             result = await self._collection.update_one({"_id": stored["_id"], **old}, {"$set": fresh})
             is_changed |= result.modified_count > 0
         return is_changed
 
-    def _outdated(self, stored: Document) -> Iterator[tuple[_Place, str, str]]:
-        """(place, text, context) of what was sealed under an older master key."""
+    def _outdated(self, stored: Document) -> Iterator[tuple[_Member, str, str]]:
+        """(member, text, context) of each value that is sealed under an older master key."""
         for path in self._sealed:
-            for holder, step, before in _places(stored, path):
+            for holder, step, parent in _resolve(stored, path):
                 if is_sealed(holder[step]) and not self._vault.is_current(holder[step]):
-                    yield _Place(before, str(step)), holder[step], self._context(stored, path)
+                    yield _Member(parent, str(step)), holder[step], self._context(stored, path)
 
     async def _search(self, query: SearchQuery, scope: Mapping[str, Any]) -> tuple[int, list[Document]]:
-        where = {"$and": [dict(scope), *map(condition, query.criteria), *self._looked_up(query)]}
+        where = {"$and": [dict(scope), *map(condition, query.criteria), *self._index_conditions(query)]}
         if query.number_of_results == 0:
             return await self._total(where), []
         cursor = (
@@ -393,70 +371,68 @@ class Documents:
             .skip(query.start_row)
             .limit(query.number_of_results)
         )
-        page = [self._opened(stored) async for stored in cursor]
-        return await self._total_with(where, page, query.start_row, query.number_of_results), page
+        page = [self._decode(stored) async for stored in cursor]
+        return await self._total_from_page(where, page, query.start_row, query.number_of_results), page
 
-    def _looked_up(self, query: SearchQuery) -> Iterator[dict[str, Any]]:
-        """What an index can answer of the text that a name has to hold."""
+    def _index_conditions(self, query: SearchQuery) -> Iterator[dict[str, Any]]:
+        """Additional conditions on the name suffixes, which have an index, for a search by a part of the name."""
         for criterion in query.criteria:
-            if self._has_endings and criterion.field == "name" and criterion.piece:
+            if self._has_suffixes and criterion.field == "name" and criterion.piece:
                 yield {name_suffixes.MEMBER: {"$regex": name_suffixes.pattern_of(criterion.piece)}}
 
     def _order(self, order: Order, scope: Mapping[str, Any]) -> list[tuple[str, int]]:
-        """An order as an index has it."""
+        """The sort order, shortened to one that an index supports."""
         unique = [unique.keys for unique in self.unique if not unique.sparse]
         return list(search_indexes.shortened(order, scope, unique)) or [("_id", 1)]
 
-    async def _total_with(
+    async def _total_from_page(
         self, where: Mapping[str, Any], page: list[Document], start_row: int, wanted: int, limit: int = 0
     ) -> int:
-        """How many documents match, when this page of them is known: one that is not full says it already."""
+        """The number of matching documents; a page that is not full determines it without a count."""
         if len(page) < wanted and (page or not start_row):
             return min(start_row + len(page), limit or sys.maxsize)
         return await self._total(where, limit)
 
     async def _total(self, where: Mapping[str, Any], limit: int = 0) -> int:
-        """How many documents match, counted in an index, and remembered until one of them all changes.
+        """The number of matching documents, cached until any document of the collection changes.
 
-        Counting takes as long as there are matches, a page does not: without this, lists would slow down as they grow.
+        The time to count grows with the number of matches, unlike the time to read a page.
         """
         options: dict[str, Any] = {"limit": limit} if limit else {}
-        # Nothing to look for is looked for in no index at all, if nobody says in which.
+        # Without a condition, MongoDB uses no index unless it is named.
         options |= {} if any(where["$and"]) else {"hint": "_id_"}
-        return (
-            await self._totals.get(f"{limit} {where!r}", lambda: self._collection.count_documents(where, **options))
-            or 0
-        )
+        count = functools.partial(self._collection.count_documents, where, **options)
+        return await self._totals.get(f"{limit} {where!r}", count) or 0
 
     async def _load(self, where: Mapping[str, Any], session: Session | None = None) -> Document | None:
         stored = await self._collection.find_one(where, session=session)
-        return None if stored is None else self._opened(stored)
+        return None if stored is None else self._decode(stored)
 
-    def _of(self, tenant_id: Tenant) -> dict[str, Any]:
+    def _scope(self, tenant_id: Tenant) -> dict[str, Any]:
         if self._tenant_scoped and tenant_id is None:
-            raise ValueError(f"{self.name} belongs to tenants: name one")
+            raise ValueError(f"{self.name} requires a tenant")
         return {"tenantId": tenant_id} if self._tenant_scoped else {}
 
-    def _is_of(self, tenant_id: Tenant, document: Document) -> bool:
+    def _belongs_to(self, tenant_id: Tenant, document: Document) -> bool:
         return not self._tenant_scoped or (tenant_id is not None and document.get("tenantId") == tenant_id)
 
-    def _closed(self, tenant_id: Tenant, document: Document) -> Document:
+    def _encode(self, tenant_id: Tenant, document: Document) -> Document:
         if self._tenant_scoped and document.get("tenantId") != tenant_id:
-            raise ValueError(f"{self.name} {document['id']} is not of tenant {tenant_id}")
-        return self._sealed_form(copy.deepcopy(document))
+            raise ValueError(f"{self.name} {document['id']} does not belong to tenant {tenant_id}")
+        return self._encode_in_place(copy.deepcopy(document))
 
-    def _sealed_form(self, stored: Document) -> Document:
-        """A document that is the store's own from now on, as MongoDB keeps it."""
+    def _encode_in_place(self, stored: Document) -> Document:
+        """Convert a document, which the caller must not use afterwards, to its stored form."""
         stored["_id"] = stored.pop("id")
-        if self._has_endings:
+        if self._has_suffixes:
             stored["private"] = {**stored.get("private", {}), "endings": name_suffixes.of(stored.get("name", ""))}
         for path in self._sealed:
             self._rewrite(stored, path, self._vault.seal, sealed=False)
         return stored
 
-    def _opened(self, found: Mapping[str, Any]) -> Document:
+    def _decode(self, found: Mapping[str, Any]) -> Document:
         stored = {name: plain(value) for name, value in found.items()}
-        if self._has_endings and "private" in stored:
+        if self._has_suffixes and "private" in stored:
             stored["private"].pop("endings", None)
             if not stored["private"]:
                 del stored["private"]
@@ -470,38 +446,38 @@ class Documents:
 
     def _rewrite(self, stored: Document, path: tuple[str, ...], rewrite: Any, *, sealed: bool) -> None:
         context = self._context(stored, path)
-        for holder, step, _ in _places(stored, path):
-            # Sealing never looks at the text: one that a caller made to look sealed is sealed like any other.
+        for holder, step, _ in _resolve(stored, path):
+            # Text is sealed whatever it contains, so that a caller cannot pass off a forged sealed text.
             if isinstance(holder[step], str) and (not sealed or is_sealed(holder[step])):
                 holder[step] = rewrite(holder[step], context)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Place:
-    """A member of a stored document: `before` is the dotted place of the object that has it."""
+class _Member:
+    """A member of a stored document; `parent` is the dotted path of the object that contains it."""
 
-    before: str
+    parent: str
     name: str
 
     @property
-    def dotted(self) -> str:
-        """As MongoDB names it."""
-        return f"{self.before}.{self.name}" if self.before else self.name
+    def path(self) -> str:
+        """The dotted path of the member."""
+        return f"{self.parent}.{self.name}" if self.parent else self.name
 
     @property
-    def is_plain(self) -> bool:
-        """Whether that name means this member: one that a caller chose may hold a full stop."""
+    def has_plain_path(self) -> bool:
+        """Whether the dotted path is unambiguous: a name chosen by a caller may contain a dot or begin with `$`."""
         return bool(self.name) and "." not in self.name and not self.name.startswith("$")
 
     def exchange(self, document_id: str, old: str, new: str) -> tuple[Document, list[Document]]:
-        """The filter and the update that put one text in the place of another, whatever the member is called."""
-        of_map = {"field": {"$literal": self.name}, "input": f"${self.before}"}
-        where = {"_id": document_id, "$expr": {"$eq": [{"$getField": of_map}, {"$literal": old}]}}
-        return where, [{"$set": {self.before: {"$setField": {**of_map, "value": {"$literal": new}}}}}]
+        """The filter and the update that replace a text in a member of any name."""
+        field = {"field": {"$literal": self.name}, "input": f"${self.parent}"}
+        where = {"_id": document_id, "$expr": {"$eq": [{"$getField": field}, {"$literal": old}]}}
+        return where, [{"$set": {self.parent: {"$setField": {**field, "value": {"$literal": new}}}}}]
 
 
-def _places(value: Any, path: tuple[str, ...], before: str = "") -> Iterator[tuple[Any, Any, str]]:
-    """Where a path leads: (object, member, its place); a step `*` stands for every item of a list or of a map."""
+def _resolve(value: Any, path: tuple[str, ...], parent: str = "") -> Iterator[tuple[Any, Any, str]]:
+    """The values at a path as (object, member, path of the object); `*` matches all items of a list or a map."""
     first, rest = path[0], path[1:]
     steps: Iterable[Any] = ()
     if first == "*":
@@ -510,13 +486,13 @@ def _places(value: Any, path: tuple[str, ...], before: str = "") -> Iterator[tup
         steps = (first,)
     for step in steps:
         if rest:
-            yield from _places(value[step], rest, f"{before}.{step}" if before else str(step))
+            yield from _resolve(value[step], rest, f"{parent}.{step}" if parent else str(step))
         else:
-            yield value, step, before
+            yield value, step, parent
 
 
 def plain(value: Any) -> Any:
-    """A stored value as the JSON it came from: the driver makes an object of its own out of `{"$ref":…, "$id":…}`."""
+    """A stored value as JSON: the driver converts `{"$ref":…, "$id":…}` to a DBRef."""
     if isinstance(value, DBRef):
         value = dict(value.as_doc())
     if isinstance(value, dict):
@@ -534,7 +510,7 @@ def _unique_index(unique: Unique) -> IndexModel:
 
 
 def condition(criterion: Criterion) -> dict[str, Any]:
-    """One criterion as MongoDB asks it."""
+    """The MongoDB filter of a search criterion."""
     field = "_id" if criterion.field == "id" else criterion.field
     match criterion.kind:
         case "text":
@@ -550,6 +526,6 @@ def condition(criterion: Criterion) -> dict[str, Any]:
 
 
 def _references_index(members: tuple[str, ...]) -> IndexModel:
-    """One index over all members that name other objects, under a name that changes with them."""
+    """A wildcard index over all members with ids of other objects; its name depends on the members."""
     named = fingerprint(" ".join(members))[:8]
     return IndexModel([("$**", 1)], name=f"references-{named}", wildcardProjection=dict.fromkeys(members, 1))

@@ -1,4 +1,4 @@
-"""Entities and the grants on them."""
+"""Entities and entity grants."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Entities(IndexSearched):
 
 
 class EntityGrants(Documents):
-    """The collection of grants: at most one for each target and recipient.
+    """The collection of grants, at most one per target and recipient.
 
-    A grant keeps, under `private`, the name of its target, which lists are sorted by, and the id of the target's type.
+    `private` contains the name of the target entity, for sorting, and the id of its type.
     """
 
     def indexes(self) -> list[IndexModel]:
-        """Beside those of the searches: by recipient, and by permission."""
+        """The indexes of searches, and those by recipient and by permission."""
         return [
             *super().indexes(),
             IndexModel([("tenantId", 1), ("recipientEntityId", 1)]),
@@ -38,18 +38,18 @@ class EntityGrants(Documents):
         ]
 
     async def delete_of_entity(self, tenant_id: TenantId, entity_id: str, session: Session | None) -> None:
-        """Remove the grants on an entity, and those that it was given."""
+        """Delete the grants of which an entity is the target or the recipient."""
         for member in ("entityId", "recipientEntityId"):
             await self.delete_all(tenant_id, {member: entity_id}, session)
 
     async def delete_of_user(self, tenant_id: TenantId, user_id: str, session: Session | None) -> None:
-        """Remove the grants that a user was given."""
+        """Delete the grants of which a user is the recipient."""
         await self.delete_all(tenant_id, {"userId": user_id}, session)
 
-    async def follow_target(
+    async def update_target(
         self, tenant_id: TenantId, target: Mapping[str, Any], permissions: Names[str], session: Session | None
     ) -> None:
-        """Note the new name and type of a target, and take away the permissions that its type does not have."""
+        """Store the new name and type of a target, and remove the permissions that its type does not have."""
         change = {
             "$set": {"private.entityName": target["name"], "private.typeId": target["type"]["id"]},
             "$pull": {"permissions": {"$nin": sorted(permissions)}},
@@ -57,7 +57,7 @@ class EntityGrants(Documents):
         await self.update(tenant_id, {"entityId": target["id"]}, change, session)
 
     async def rename_permission_across_tenants(self, type_id: str, name: str, new_name: str | None) -> None:
-        """Call a permission of an entity type something else in every grant, or take it away."""
+        """Rename a permission of an entity type in every grant, or remove it."""
         where = {"private.typeId": type_id, "permissions": name}
         with time_limit(BULK_SECONDS):
             if new_name is not None:
@@ -67,5 +67,5 @@ class EntityGrants(Documents):
 
 
 def recipient(grant: Mapping[str, Any]) -> dict[str, str]:
-    """The member of a grant that says who it is for."""
+    """The member of a grant that identifies its recipient."""
     return {name: grant[name] for name in RECIPIENTS if name in grant}

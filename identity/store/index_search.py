@@ -37,7 +37,7 @@ class IndexSearched(Documents):
 
     async def search_index(self, tenant_id: TenantId, query: IndexQuery) -> tuple[int, list[Document]]:
         """How many documents match, and one page of them."""
-        return await self._search_index(self._of(tenant_id), query)
+        return await self._search_index(self._scope(tenant_id), query)
 
     async def search_index_across_tenants(self, query: IndexQuery) -> tuple[int, list[Document]]:
         """As `search_index`, over all tenants: for callers with a global key who name no tenant."""
@@ -45,7 +45,7 @@ class IndexSearched(Documents):
 
     async def ids(self, tenant_id: TenantId, query: IndexQuery, limit: int) -> list[str]:
         """The ids of the documents that match, `limit` at most."""
-        return await self._ids(self._of(tenant_id), query, limit)
+        return await self._ids(self._scope(tenant_id), query, limit)
 
     async def ids_across_tenants(self, query: IndexQuery, limit: int) -> list[str]:
         """As `ids`, over all tenants."""
@@ -62,7 +62,7 @@ class IndexSearched(Documents):
         if query.number_of_results == 0:
             return await self._total(where, limit), []
         page = await self._page(scope, where, query)
-        return await self._total_with(where, page, query.start_row, query.number_of_results, limit), page
+        return await self._total_from_page(where, page, query.start_row, query.number_of_results, limit), page
 
     async def _page(self, scope: Mapping[str, Any], where: Mapping[str, Any], query: IndexQuery) -> list[Document]:
         """One page: from the documents that have the member to sort by and those that lack it, one after the other.
@@ -75,7 +75,7 @@ class IndexSearched(Documents):
             part = {"$and": [*where["$and"], half]} if half else where
             stages = [{"$match": part}, *self._sorting(scope, query), {"$skip": skip}]
             stages += [{"$limit": query.number_of_results - len(found)}, {"$unset": "order"}]
-            page = [self._opened(stored) async for stored in self._collection.aggregate(stages)]
+            page = [self._decode(stored) async for stored in self._collection.aggregate(stages)]
             found += page
             if len(found) == query.number_of_results:
                 break

@@ -52,7 +52,7 @@ class LoginRecords:
         if session is not None:
             await self._rows.insert_one(stored, session=session)
             return
-        await self._written.ask(stored)
+        await self._written.submit(stored)
 
     async def search(
         self, tenant_id: Tenant, query: SearchQuery, *, with_total: bool

@@ -1,6 +1,6 @@
-"""The connection to MongoDB: client, transactions, and the errors an operator may meet.
+"""The MongoDB client: connection, transactions, and translation of errors.
 
-motor is imported in this room only (docs/decisions): the day it is replaced, the replacement happens here.
+motor is imported only in this module, so that it can be replaced here (docs/decisions).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import itertools
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from motor.motor_asyncio import (
@@ -46,21 +46,21 @@ Write = Callable[[Session | None], Awaitable[object]]
 """A deferred write, such as `functools.partial(users.insert, tenant_id, user)`, to be called with a session or None."""
 
 STORE_ERRORS = (PyMongoError,)
-"""What a store method may raise when MongoDB itself fails."""
+"""The exceptions that a store method may raise when MongoDB fails."""
 
-_SELECTION_MS = 3000
-"""How long a server is looked for: longer than the embedded one takes to start again."""
+_SERVER_SELECTION_MS = 3000
+"""Longer than a restart of the embedded server takes."""
 BULK_SECONDS = 60.0
-"""How long a change of very many documents may take; what is left over is found and done again."""
-_PAUSE_SECONDS = 0.002
-_LONGEST_PAUSE_SECONDS = 0.1
-"""Transactions that met once part by waiting at random, each time longer."""
+"""The time limit for a change of very many documents; an interrupted one is found and repeated."""
+_MIN_BACKOFF_SECONDS = 0.002
+_MAX_BACKOFF_SECONDS = 0.1
+"""Conflicting transactions retry with exponential backoff and jitter."""
 
 CHUNK = 1000
-"""How many documents one step of a change of very many touches."""
+"""The number of documents per step of a bulk change."""
 
 _DUPLICATE_KEY = 11000
-"""MongoDB's number for a value that a unique index holds already."""
+"""MongoDB's error code for a violation of a unique index."""
 
 _STANDALONE = (
     "MongoDB at {where} is a standalone server, but transactions and change streams need a replica set."
@@ -79,7 +79,7 @@ class Database:
                 uri,
                 appname="identity",
                 tz_aware=True,
-                serverSelectionTimeoutMS=_SELECTION_MS,
+                serverSelectionTimeoutMS=_SERVER_SELECTION_MS,
                 timeoutMS=round(OPERATION_SECONDS * 1000),
                 retryWrites=True,
                 maxPoolSize=64,
@@ -94,11 +94,11 @@ class Database:
         self._breaker = StoreCircuitBreaker(lambda: self.motor.command("ping"))
 
     def collection(self, name: str) -> Collection:
-        """A collection of this database, behind the guard."""
+        """A collection of this database whose operations run through the circuit breaker."""
         return cast("Collection", BreakerProxy(self.motor[name], self._breaker))
 
     async def check(self) -> None:
-        """Raise StartupError unless a writable replica set answers."""
+        """Raise StartupError unless a replica set with a primary answers."""
         try:
             hello = await self._client.admin.command("hello")
             where = hello.get("me") or "the configured address"
@@ -111,26 +111,26 @@ class Database:
             raise StartupError(f"MongoDB refused the connection (mongodb.uri): {_short(error)}") from error
 
     async def ping(self) -> None:
-        """One round trip; raises PyMongoError when the server is gone."""
-        self._breaker.require_answering()
-        await self._breaker.answer(self.motor.command("ping"))
+        """One round trip; raises PyMongoError if the server is unavailable."""
+        self._breaker.require_closed()
+        await self._breaker.run(self.motor.command("ping"))
 
     async def in_transaction(
-        self, write: Callable[[Session], Coroutine[Any, Any, T]], patience_seconds: float = OPERATION_SECONDS
+        self, write: Callable[[Session], Coroutine[Any, Any, T]], limit_seconds: float = OPERATION_SECONDS
     ) -> T:
-        """Run `write` in one transaction, again when the server calls a conflict transient.
+        """Run `write` in a transaction and retry transient conflicts.
 
-        Whatever `write` raises aborts the transaction and reaches the caller; a duplicate key comes out as Duplicate.
-        Raises Unavailable when conflicts or an outage do not end in time: the driver's own loop would go on for two
-        minutes, and nobody waits that long; who makes very many changes at once may have more `patience_seconds`.
+        An exception of `write` aborts the transaction and is raised. Raises Duplicate for a duplicate key and
+        Unavailable if conflicts or an outage last longer than `limit_seconds` (the driver would retry for two minutes).
         """
-        self._breaker.require_answering()
-        deadline = time.monotonic() + patience_seconds
-        async with await self._breaker.answer(self._client.start_session()) as session:
+        self._breaker.require_closed()
+        deadline = time.monotonic() + limit_seconds
+        async with await self._breaker.run(self._client.start_session()) as session:
             actions = self._after_commit[id(session)] = []
+            release_locks = functools.partial(self._locks.release, id(session))
             try:
-                with duplicates(), time_limit(patience_seconds):
-                    result = await _transacted(session, write, deadline, lambda: self._locks.release(id(session)))
+                with duplicates(), time_limit(limit_seconds):
+                    result = await _run_with_retries(session, write, deadline, release_locks)
             finally:
                 del self._after_commit[id(session)]
             for action in actions:
@@ -138,28 +138,28 @@ class Database:
             return result
 
     async def execute(
-        self, writes: Sequence[Write], session: Session | None = None, patience_seconds: float = OPERATION_SECONDS
+        self, writes: Sequence[Write], session: Session | None = None, limit_seconds: float = OPERATION_SECONDS
     ) -> list[Any]:
         """Run writes in order and return their results; without a session, several share a new transaction."""
         if session is None and len(writes) > 1:
-            return await self.in_transaction(functools.partial(_run, writes), patience_seconds)
+            return await self.in_transaction(functools.partial(_run, writes), limit_seconds)
         return await _run(writes, session)
 
-    async def lock_keys(self, session: Session, names: Iterable[str]) -> None:
-        """Wait until no other transaction of this process works on these; until this one ends, none will."""
-        await self._locks.acquire(id(session), names, OPERATION_SECONDS)
+    async def lock_keys(self, session: Session, keys: Iterable[str]) -> None:
+        """Lock these keys against other transactions of this process until the transaction ends."""
+        await self._locks.acquire(id(session), keys, OPERATION_SECONDS)
 
     def run_now_and_after_commit(self, session: Session | None, action: Callable[[], None]) -> None:
-        """Do something now and, inside a transaction, once more when it has committed.
+        """Run `action` now and, in a transaction, again after the commit.
 
-        What was forgotten before the commit may have been read, and remembered, again in its old form.
+        For cache invalidation: between the two, another request may cache the old document again.
         """
         action()
         if session is not None:
             self._after_commit[id(session)].append(action)
 
     async def drop(self) -> None:
-        """Remove the whole database; for tests and tools."""
+        """Drop the database; for tests and tools."""
         await self._client.drop_database(self.motor.name)
 
     def close(self) -> None:
@@ -170,13 +170,13 @@ class Database:
 
 @contextlib.contextmanager
 def duplicates() -> Iterator[None]:
-    """Turn MongoDB's duplicate key error into Duplicate, which names the index."""
+    """Translate MongoDB's duplicate key error to Duplicate with the name of the index."""
     try:
         yield
     except DuplicateKeyError as error:
         raise Duplicate(_index_of((error.details or {}).get("errmsg", error))) from error
     except BulkWriteError as error:
-        # Not from the error: it holds whole documents, and may end up in the log.
+        # Without a cause: the error contains whole documents and could be logged.
         first = next(iter(error.details["writeErrors"]), {"code": None, "errmsg": "write concern"})
         if first["code"] == _DUPLICATE_KEY:
             raise Duplicate(_index_of(first["errmsg"])) from None
@@ -184,19 +184,47 @@ def duplicates() -> Iterator[None]:
 
 
 def _without_documents(error: BulkWriteError, first: Mapping[str, Any]) -> OperationFailure:
-    """The first failure of many writes, with what it says of trying again."""
+    """The first failure of a bulk write, with its retry labels."""
     labels = [label for label in ("TransientTransactionError", "RetryableWriteError") if error.has_error_label(label)]
     message = f"a bulk write failed with code {first['code']}"
     return OperationFailure(message, first["code"], {"errorLabels": labels, "writeErrors": [{"code": first["code"]}]})
 
 
 def _index_of(message: object) -> str:
-    """The name of the index that refused, out of the server's words."""
+    """The name of the violated index, from the server's message."""
     return str(message).partition(" index: ")[2].partition(" ")[0] or "_id_"
 
 
-async def _transacted(
-    session: Session, write: Callable[[Session], Coroutine[Any, Any, T]], deadline: float, ended: Callable[[], None]
+async def delete_many(collection: Collection, where: Mapping[str, Any], session: Session | None = None) -> int:
+    """Delete all matching documents within `BULK_SECONDS` and return their number."""
+    with time_limit(BULK_SECONDS):
+        return int((await collection.delete_many(where, session=session)).deleted_count)
+
+
+async def delete_in_chunks(collection: Collection, where: Mapping[str, Any]) -> int:
+    """Delete all matching documents in short steps and return their number."""
+    deleted = 0
+    async for ids in id_chunks(collection, where):
+        deleted += await delete_many(collection, {"_id": {"$in": ids}})
+    return deleted
+
+
+async def id_chunks(collection: Collection, where: Mapping[str, Any]) -> AsyncIterator[list[str]]:
+    """The ids of matching documents in chunks; the caller changes or deletes each chunk so that it matches no more."""
+    while ids := [found["_id"] async for found in collection.find(where, {"_id": 1}).limit(CHUNK)]:
+        yield ids
+
+
+def tenant_filter(tenant_id: str | None) -> Document:
+    """The filter for one tenant, or for all tenants when it is None."""
+    return {} if tenant_id is None else {"tenantId": tenant_id}
+
+
+async def _run_with_retries(
+    session: Session,
+    write: Callable[[Session], Coroutine[Any, Any, T]],
+    deadline: float,
+    release_locks: Callable[[], None],
 ) -> T:
     for attempt in itertools.count():
         session.start_transaction(ReadConcern("snapshot"), WriteConcern("majority", j=True))
@@ -209,20 +237,21 @@ async def _transacted(
                 raise
             if time.monotonic() > deadline:
                 raise Unavailable("The service cannot make this change now. Try again.") from error
-            ended()
-            await asyncio.sleep(min(_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS) * random.random())  # noqa: S311
+            release_locks()
+            backoff_seconds = min(_MIN_BACKOFF_SECONDS * 2**attempt, _MAX_BACKOFF_SECONDS)
+            await asyncio.sleep(backoff_seconds * random.random())  # noqa: S311
         except BaseException:
             await _abort(session)
             raise
         else:
             return result
         finally:
-            ended()
-    raise AssertionError("the loop above has no end")
+            release_locks()
+    raise AssertionError("unreachable")
 
 
 async def _commit(session: Session, deadline: float) -> None:
-    """Commit; again, which is safe, as long as it is not known whether that happened."""
+    """Commit, and retry (which is safe) while the result is unknown."""
     while True:
         try:
             await session.commit_transaction()
@@ -234,7 +263,7 @@ async def _commit(session: Session, deadline: float) -> None:
 
 
 async def _abort(session: Session) -> None:
-    with contextlib.suppress(InvalidOperation):  # a commit was tried already: there is nothing left to abort
+    with contextlib.suppress(InvalidOperation):  # after a commit attempt there is nothing to abort
         await session.abort_transaction()
 
 

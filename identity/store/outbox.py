@@ -118,7 +118,7 @@ class Outbox:
         Reserved outside of any transaction, because a counter inside one would make all of them wait for each other;
         and for all who ask meanwhile at once, because what happened before they asked has a lower number all the same.
         """
-        return await self._sequence.ask(count)
+        return await self._sequence.submit(count)
 
     async def _reserve(self, counts: Sequence[int]) -> Sequence[int]:
         counter = await self._counters.find_one_and_update(

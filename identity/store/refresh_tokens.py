@@ -19,7 +19,7 @@ from pymongo import IndexModel, ReturnDocument
 
 from identity.call import Document
 from identity.ids import ApplicationId, Secret, TenantId, UserId, new_secret
-from identity.instants import Instant, as_datetime, later
+from identity.instants import Instant, as_datetime, from_datetime, later
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session, duplicates
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
@@ -285,7 +285,7 @@ class RefreshTokens:
     def _opened(self, stored: Document) -> Document:
         record = {**stored, "id": stored["_id"]}
         record["token"] = Secret(self._vault.unseal(stored["token"], f"refresh_tokens.{stored['_id']}.token"))
-        record["expiresAt"] = Instant(round(stored["expiresAt"].timestamp() * 1000))
+        record["expiresAt"] = from_datetime(stored["expiresAt"])
         del record["_id"]
         return record
 

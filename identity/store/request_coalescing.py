@@ -1,7 +1,7 @@
-"""Asks MongoDB once for what many want at the same time.
+"""Coalesces concurrent requests into batches.
 
-While one batch is on its way the next one gathers, and nobody waits for more than that. A batch begins after all who
-are in it have asked.
+While one batch is processed, the next one collects, so that no request waits for more than one other batch. A batch
+starts only after all of its requests were submitted.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ R = TypeVar("R")
 
 
 class RequestCoalescer(Generic[A, R]):
-    """`do` takes what is wanted, at most `most` at a time, and answers each in its order."""
+    """Passes up to `max_batch` requests at a time to `run_batch`, which returns their results in order."""
 
-    def __init__(self, do: Callable[[Sequence[A]], Awaitable[Sequence[R]]], most: int = 500) -> None:
-        self._do = do
-        self._most = most
-        self._waiting: list[tuple[A, asyncio.Future[R]]] = []
-        self._doing: asyncio.Task[None] | None = None
+    def __init__(self, run_batch: Callable[[Sequence[A]], Awaitable[Sequence[R]]], max_batch: int = 500) -> None:
+        self._run_batch = run_batch
+        self._max_batch = max_batch
+        self._pending: list[tuple[A, asyncio.Future[R]]] = []
+        self._worker: asyncio.Task[None] | None = None
 
-    async def ask(self, wanted: A) -> R:
-        """The answer to this, which comes with those to others. Raises what `do` raises."""
-        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._waiting.append((wanted, answer))
-        if self._doing is None:
-            # Not in the context of the first who came: the others have more time than is left for that one.
-            self._doing = asyncio.create_task(self._do_all(), context=contextvars.Context())
-        return await answer
+    async def submit(self, request: A) -> R:
+        """The result of this request. Raises what `run_batch` raises."""
+        result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._pending.append((request, result))
+        if self._worker is None:
+            # A fresh context: the time limit of the first caller must not apply to the others.
+            self._worker = asyncio.create_task(self._run(), context=contextvars.Context())
+        return await result
 
-    async def _do_all(self) -> None:
+    async def _run(self) -> None:
         try:
-            while self._waiting:
-                batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-                await self._do_batch(batch)
+            while self._pending:
+                batch, self._pending = self._pending[: self._max_batch], self._pending[self._max_batch :]
+                await self._process(batch)
         finally:
-            self._doing = None
+            self._worker = None
 
-    async def _do_batch(self, batch: Sequence[tuple[A, asyncio.Future[R]]]) -> None:
+    async def _process(self, batch: Sequence[tuple[A, asyncio.Future[R]]]) -> None:
         try:
             with time_limit(OPERATION_SECONDS):
-                answers = await self._do([wanted for wanted, _ in batch])
-        except Exception as error:  # noqa: BLE001 (each of those who wait raises it)
-            for _, answer in batch:
-                if not answer.done():
-                    answer.set_exception(error)
+                results = await self._run_batch([request for request, _ in batch])
+        except Exception as error:  # noqa: BLE001 (raised to every caller)
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
             return
-        for (_, answer), found in zip(batch, answers, strict=True):
-            if not answer.done():
-                answer.set_result(found)
+        for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)

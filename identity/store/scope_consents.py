@@ -1,7 +1,7 @@
-"""What users allowed applications: one document for each user and application, until it is forgotten.
+"""Scope consents, one document per user and application, until they expire.
 
-`approved` and `declined` name scopes; `expiresAt`, an Instant here and a date in MongoDB, is what the TTL index reads.
-Never read through a cache: what was withdrawn must not be granted once more.
+`approved` and `declined` are scopes. `expiresAt` is an Instant here and a date in MongoDB, for the TTL index. Consents
+are never cached, so that a revocation takes effect immediately.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pymongo import IndexModel, ReturnDocument
 
 from identity.call import Document
 from identity.ids import ApplicationId, TenantId, UserId
-from identity.instants import Instant, as_datetime
+from identity.instants import Instant, as_datetime, from_datetime
 from identity.store.cache import ChangeStreamStatus
 from identity.store.documents import Documents
 from identity.store.mongo import Database, Session
@@ -21,13 +21,13 @@ from identity.store.vault import Vault
 
 
 class ScopeConsents(Documents):
-    """The decisions of all tenants."""
+    """The consents of all tenants."""
 
-    def __init__(self, database: Database, vault: Vault, freshness: ChangeStreamStatus) -> None:
-        super().__init__(database, "scope_consents", vault, freshness, tenant_scoped=True)
+    def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:
+        super().__init__(database, "scope_consents", vault, stream_status, tenant_scoped=True)
 
     def indexes(self) -> list[IndexModel]:
-        """Those by which decisions are listed, go with their application, and are forgotten."""
+        """The indexes by user and by application, and the TTL index."""
         return [
             IndexModel([("tenantId", 1), ("userId", 1)], name="user"),
             IndexModel([("tenantId", 1), ("applicationId", 1)], name="application"),
@@ -37,12 +37,12 @@ class ScopeConsents(Documents):
     async def find_live(
         self, tenant_id: TenantId, user_id: UserId, application_id: ApplicationId, now: Instant
     ) -> Document | None:
-        """What a user decided about an application, as long as it is remembered."""
+        """The unexpired consent of a user to an application."""
         where = {"_id": _id(tenant_id, user_id, application_id), "expiresAt": {"$gt": as_datetime(now)}}
         return await self.find_where(tenant_id, where)
 
     async def find_of_user(self, tenant_id: TenantId, user_id: UserId, now: Instant) -> list[Document]:
-        """Everything that a user decided and that is remembered."""
+        """All unexpired consents of a user."""
         where = {"userId": user_id, "expiresAt": {"$gt": as_datetime(now)}}
         return await self.find_unordered(tenant_id, where)
 
@@ -57,11 +57,11 @@ class ScopeConsents(Documents):
         now: Instant,
         expires: Instant,
     ) -> Document:
-        """Add an answer to those before it, in one step: what it does not speak of stays, unless it had expired."""
-        answered = [*approved, *declined]
+        """Atomically merge a decision into the consent: other scopes keep their decision unless it had expired."""
+        decided = [*approved, *declined]
         change = {
-            "approved": _merged("approved", approved, answered, now),
-            "declined": _merged("declined", declined, answered, now),
+            "approved": _merged("approved", approved, decided, now),
+            "declined": _merged("declined", declined, decided, now),
             "applicationId": application_id,
             "expiresAt": as_datetime(expires),
             "insertInstant": {"$ifNull": ["$insertInstant", now]},
@@ -69,29 +69,29 @@ class ScopeConsents(Documents):
             "tenantId": tenant_id,
             "userId": user_id,
         }
-        # By nothing but the id: of two that insert at once MongoDB lets the second one update what the first inserted.
+        # Filter by id only: then MongoDB retries the second of two concurrent upserts as an update.
         stored: Any = await self._collection.find_one_and_update(
             {"_id": _id(tenant_id, user_id, application_id)},
             [{"$set": change}],
             upsert=True,
             return_document=ReturnDocument.AFTER,
         )
-        return self._opened(stored)
+        return self._decode(stored)
 
     async def remove_scope(self, tenant_id: TenantId, application_id: ApplicationId, scope: str) -> None:
-        """Forget every answer about a scope of an application."""
+        """Remove all decisions on a scope of an application."""
         where = {"applicationId": application_id, "$or": [{"approved": scope}, {"declined": scope}]}
         await self.update(tenant_id, where, {"$pull": {"approved": scope, "declined": scope}})
 
     async def remove(
         self, tenant_id: TenantId, user_id: UserId, application_id: ApplicationId, session: Session | None = None
     ) -> bool:
-        """Forget what a user decided about an application; False when there was nothing."""
+        """Delete the consent of a user to an application; False if there was none."""
         return await self.delete(tenant_id, _id(tenant_id, user_id, application_id), session)
 
-    def _opened(self, found: Mapping[str, Any]) -> Document:
-        document = super()._opened(found)
-        document["expiresAt"] = Instant(round(document["expiresAt"].timestamp() * 1000))
+    def _decode(self, found: Mapping[str, Any]) -> Document:
+        document = super()._decode(found)
+        document["expiresAt"] = from_datetime(document["expiresAt"])
         return document
 
 
@@ -99,9 +99,9 @@ def _id(tenant_id: TenantId, user_id: UserId, application_id: ApplicationId) -> 
     return f"{tenant_id} {user_id} {application_id}"
 
 
-def _merged(member: str, fresh: Collection[str], answered: Collection[str], now: Instant) -> Document:
-    """The scopes of a list that still count and were not answered anew, and the fresh ones."""
+def _merged(member: str, fresh: Collection[str], decided: Collection[str], now: Instant) -> Document:
+    """The unexpired scopes of a list without the `decided` ones, plus the `fresh` ones."""
     is_live = {"$gt": ["$expiresAt", as_datetime(now)]}
     before = {"$cond": [is_live, {"$ifNull": [f"${member}", []]}, []]}
-    # Literals: the name of a scope may begin with a dollar sign.
-    return {"$setUnion": [{"$setDifference": [before, {"$literal": [*answered]}]}, {"$literal": [*fresh]}]}
+    # Literals, because a scope may begin with a dollar sign.
+    return {"$setUnion": [{"$setDifference": [before, {"$literal": [*decided]}]}, {"$literal": [*fresh]}]}

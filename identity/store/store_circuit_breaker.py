@@ -1,8 +1,7 @@
-"""What keeps an outage of MongoDB short for everybody: once it has not answered in time, nothing is asked of it.
+"""A circuit breaker for MongoDB: after one timeout, all operations fail at once until a ping succeeds.
 
-motor asks from a few threads. Were each request to find out for itself that the server hangs, the others would queue up
-behind it, for minutes. So the first timeout closes the way, everybody is told at once, and one ping after the other
-looks whether the server is back.
+motor runs operations in a few threads. If every request had to time out against a hanging server, the others would
+queue behind it for minutes.
 """
 
 from __future__ import annotations
@@ -30,63 +29,63 @@ from identity.errors import Invalid
 T = TypeVar("T")
 
 OPERATION_SECONDS = 5.0
-"""How long one operation, or one transaction with all its repetitions, may take: somebody waits for the answer."""
+"""The time limit for an operation, or for a transaction with all its retries."""
 
 _QUEUE_SECONDS = 1.0
-"""How much longer an operation may take that has to wait for a thread first."""
+"""How much longer an operation may take because it first waits for a thread."""
 _PROBE_SECONDS = 0.2
 _TOO_LARGE = frozenset({10334, 17419, 17420})
-"""MongoDB's numbers for a document that is, or would become by an update, larger than 16 MB."""
+"""MongoDB's error codes for a document that is, or would become, larger than 16 MB."""
 
 _log = structlog.get_logger(__name__)
-_patience: contextvars.ContextVar[float] = contextvars.ContextVar("patience", default=OPERATION_SECONDS)
+_limit_seconds: contextvars.ContextVar[float] = contextvars.ContextVar("limit_seconds", default=OPERATION_SECONDS)
 
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Give what is asked of MongoDB inside the block this long in all; 0 for as long as it takes."""
-    before = _patience.set(seconds)
+    """Limit the time of all MongoDB operations in the block; 0 means no limit."""
+    token = _limit_seconds.set(seconds)
     try:
         with pymongo.timeout(seconds):
             yield
     finally:
-        _patience.reset(before)
+        _limit_seconds.reset(token)
 
 
 def _codes(error: OperationFailure) -> set[int | None]:
-    """MongoDB's numbers for what is wrong with a command, or with the parts of a bulk write."""
+    """The error codes of a command and of the parts of a bulk write."""
     writes = (error.details or {}).get("writeErrors", ())
     return {error.code, *(write["code"] for write in writes)}
 
 
 class StoreCircuitBreaker:
-    """Whether MongoDB answers, as all collections of a database see it."""
+    """The breaker of a database, shared by all of its collections."""
 
     def __init__(self, ping: Callable[[], Awaitable[object]]) -> None:
         self._ping = ping
         self._probe: asyncio.Task[None] | None = None
 
-    def require_answering(self) -> None:
-        """Raise AutoReconnect while MongoDB is known to be away."""
+    def require_closed(self) -> None:
+        """Raise AutoReconnect while the breaker is open."""
         if self._probe is not None:
-            raise AutoReconnect("MongoDB did not answer; it is looked for")
+            raise AutoReconnect("MongoDB did not answer; waiting for a successful ping")
 
-    async def answer(self, asked: Awaitable[T]) -> T:
-        """What was asked for.
+    async def run(self, operation: Awaitable[T]) -> T:
+        """Await an operation within the time limit; a timeout opens the breaker.
 
-        Raises NetworkTimeout when there is no answer in time, wherever it got stuck, and Invalid for a change that
-        would make a document larger than MongoDB keeps: many small requests can make what no single one could.
+        Raises NetworkTimeout after the time limit, and Invalid if a document would exceed MongoDB's size limit, which
+        many small changes can cause although no single request is too large.
         """
-        seconds = _patience.get()
+        seconds = _limit_seconds.get()
         try:
             async with asyncio.timeout(seconds + _QUEUE_SECONDS if seconds else None):
-                return await asked
+                return await operation
         except TimeoutError as error:
-            self._close_way()
+            self._open()
             raise NetworkTimeout("no answer in time") from error
         except ConnectionFailure as error:
             if error.timeout:
-                self._close_way()
+                self._open()
             raise
         except (DocumentTooLarge, OperationFailure) as error:
             if isinstance(error, OperationFailure) and not _TOO_LARGE & _codes(error):
@@ -94,17 +93,19 @@ class StoreCircuitBreaker:
             raise Invalid.whole("[TooLarge]", "The object would be larger than what can be stored.") from error
 
     def stop(self) -> None:
-        """Look for the server no longer."""
+        """Stop probing."""
         if self._probe is not None:
             self._probe.cancel()
 
-    def _close_way(self) -> None:
+    def _open(self) -> None:
         if self._probe is None:
             _log.warning("MongoDB does not answer")
-            # Not in the context of whoever found out: his time is up.
-            self._probe = asyncio.create_task(self._look(), name="look for MongoDB", context=contextvars.Context())
+            # A fresh context: the time limit of the failed operation must not apply to the probe.
+            self._probe = asyncio.create_task(
+                self._ping_until_up(), name="probe MongoDB", context=contextvars.Context()
+            )
 
-    async def _look(self) -> None:
+    async def _ping_until_up(self) -> None:
         while True:
             with contextlib.suppress(PyMongoError):
                 await self._ping()
@@ -115,28 +116,28 @@ class StoreCircuitBreaker:
 
 
 class BreakerProxy:
-    """Stands in front of one of motor's collections or cursors, and asks the guard before it asks MongoDB."""
+    """A proxy of a motor collection or cursor that runs its operations through the breaker."""
 
-    def __init__(self, target: Any, guard: StoreCircuitBreaker) -> None:
+    def __init__(self, target: Any, breaker: StoreCircuitBreaker) -> None:
         self._target = target
-        self._guard = guard
+        self._breaker = breaker
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
         if isinstance(found, str):
             return found
 
-        def ask(*arguments: Any, **options: Any) -> Any:
-            self._guard.require_answering()
-            asked = found(*arguments, **options)
-            return self._guard.answer(asked) if inspect.isawaitable(asked) else BreakerProxy(asked, self._guard)
+        def call(*arguments: Any, **options: Any) -> Any:
+            self._breaker.require_closed()
+            result = found(*arguments, **options)
+            return self._breaker.run(result) if inspect.isawaitable(result) else BreakerProxy(result, self._breaker)
 
-        return ask
+        return call
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         rows = aiter(self._target)
         while True:
             try:
-                yield await self._guard.answer(anext(rows))
+                yield await self._breaker.run(anext(rows))
             except StopAsyncIteration:
                 return

@@ -1,8 +1,9 @@
-"""Devices that users trust: where one was shown a second factor, and for which applications, until that is forgotten.
+"""Trusted devices, on which a user has completed two-factor authentication.
 
-A device is known by a secret that only its browser or app holds; the document's id has the SHA-256 of it. `trusts` has
-an entry for each application (or none) with `startInstant` and `expiration`; `expiresAt`, the last of these, is an
-Instant here and a date in MongoDB, where the TTL index reads it. Never read through a cache: trust can be withdrawn.
+A device is identified by a secret that only its browser or app has; the document id contains its SHA-256. `trusts` has
+an entry with `startInstant` and `expiration` for each application, or one without an application. `expiresAt`, the
+latest expiration, is an Instant here and a date in MongoDB, for the TTL index. Trusts are never cached, so that a
+revocation takes effect immediately.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pymongo import IndexModel
 from identity.call import Document
 from identity.errors import Duplicate
 from identity.ids import ApplicationId, TenantId, UserId, fingerprint
-from identity.instants import Instant, as_datetime
+from identity.instants import Instant, as_datetime, from_datetime
 from identity.store.cache import ChangeStreamStatus
 from identity.store.documents import Documents
 from identity.store.mongo import Database, duplicates
@@ -25,11 +26,11 @@ from identity.store.vault import Vault
 class TwoFactorTrusts(Documents):
     """The trusted devices of all tenants."""
 
-    def __init__(self, database: Database, vault: Vault, freshness: ChangeStreamStatus) -> None:
-        super().__init__(database, "two_factor_trusts", vault, freshness, tenant_scoped=True)
+    def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:
+        super().__init__(database, "two_factor_trusts", vault, stream_status, tenant_scoped=True)
 
     def indexes(self) -> list[IndexModel]:
-        """Those by which trust goes with its user and its application, and is forgotten."""
+        """The indexes by user and by application, and the TTL index."""
         return [
             IndexModel([("tenantId", 1), ("userId", 1)], name="user"),
             IndexModel([("tenantId", 1), ("trusts.applicationId", 1)], name="application"),
@@ -46,7 +47,7 @@ class TwoFactorTrusts(Documents):
         now: Instant,
         expires: Instant,
     ) -> bool:
-        """Trust a device for an application, or for none, beside those before; False for another user's device."""
+        """Trust a device for an application, or for none; False if the device belongs to another user."""
         entry: Document = {"startInstant": now, "expiration": expires}
         if application_id is not None:
             entry["applicationId"] = application_id
@@ -69,23 +70,23 @@ class TwoFactorTrusts(Documents):
             with duplicates():
                 await self._collection.update_one(where, [{"$set": change}], upsert=True)
         except Duplicate:
-            # Another user's device, or a trust of this user's that somebody began at the same moment.
+            # The device of another user, or a concurrent insert for the same user.
             return (await self._collection.update_one(where, [{"$set": change}])).matched_count == 1
         return True
 
     async def find_live(self, tenant_id: TenantId, user_id: UserId, secret: str, now: Instant) -> Document | None:
-        """The trust in a device of this user, as long as any of it lasts."""
+        """The unexpired trust of a device of this user."""
         where = {"_id": _id(tenant_id, secret), "userId": user_id, "expiresAt": {"$gt": as_datetime(now)}}
         return await self.find_where(tenant_id, where)
 
     async def remove_application(self, tenant_id: TenantId, application_id: ApplicationId) -> None:
-        """Take the trust that was given for an application back."""
+        """Remove the trust of all devices for an application."""
         where = {"trusts.applicationId": application_id}
         await self.update_in_chunks(tenant_id, where, {"$pull": {"trusts": {"applicationId": application_id}}})
 
-    def _opened(self, found: Mapping[str, Any]) -> Document:
-        document = super()._opened(found)
-        document["expiresAt"] = Instant(round(document["expiresAt"].timestamp() * 1000))
+    def _decode(self, found: Mapping[str, Any]) -> Document:
+        document = super()._decode(found)
+        document["expiresAt"] = from_datetime(document["expiresAt"])
         return document
 
 

@@ -84,12 +84,12 @@ class Users(IndexSearched):
     fields = FIELDS
     sorted_by = frozenset({"_id", "insertInstant", "private.login"})
 
-    def __init__(self, database: Database, vault: Vault, freshness: ChangeStreamStatus) -> None:
+    def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:
         super().__init__(
             database,
             "users",
             vault,
-            freshness,
+            stream_status,
             tenant_scoped=True,
             sealed=SEALED,
             unique=UNIQUE,
@@ -126,7 +126,7 @@ class Users(IndexSearched):
             return None
         key = rules.login_key(login_id)
         cursor = self._collection.find(self._any(tenant_id, [{_KEY_OF_TYPE[kind]: key} for kind in wanted]))
-        found = [self._opened(stored) async for stored in cursor]
+        found = [self._decode(stored) async for stored in cursor]
         kinds = {kind: user for user in found if (kind := rules.may_log_in_as(user, login_id, wanted)) is not None}
         return next((kinds[kind] for kind in ("email", "phoneNumber", "username") if kind in kinds), None)
 
@@ -143,7 +143,7 @@ class Users(IndexSearched):
         same = [{_KEY_OF_TYPE[kind]: rules.login_key(value)} for kind, value in rules.login_ids(user).items()]
         if not same:
             return []
-        found = [self._opened(stored) async for stored in self._collection.find(self._any(tenant_id, same))]
+        found = [self._decode(stored) async for stored in self._collection.find(self._any(tenant_id, same))]
         return [other for other in found if other["id"] != user["id"]]
 
     async def replace(
@@ -151,13 +151,13 @@ class Users(IndexSearched):
     ) -> None:
         """As for every document; a login that happened in between is a conflict too. Raises Conflict and Duplicate."""
         where = {
-            **self._of(tenant_id),
+            **self._scope(tenant_id),
             "_id": document["id"],
             "lastUpdateInstant": expected,
             "lastLoginInstant": document.get("lastLoginInstant"),
         }
         with duplicates():
-            result = await self._collection.replace_one(where, self._closed(tenant_id, document), session=session)
+            result = await self._collection.replace_one(where, self._encode(tenant_id, document), session=session)
         self._invalidate(session, document["id"])
         if result.matched_count == 0:
             raise Conflict
@@ -175,7 +175,7 @@ class Users(IndexSearched):
     ) -> None:
         """Note a login on the user, on the registration and on the identity that was used, and its place if known."""
         await self._collection.update_one(
-            {**self._of(tenant_id), "_id": user_id},
+            {**self._scope(tenant_id), "_id": user_id},
             {
                 "$max": {
                     "lastLoginInstant": now,
@@ -191,7 +191,7 @@ class Users(IndexSearched):
 
     async def rehash_password(self, tenant_id: TenantId, user_id: UserId, old: Document, fresh: Document) -> bool:
         """Put a new hash of the same password in place of the old one, unless the password changed meanwhile."""
-        where = {**self._of(tenant_id), "_id": user_id, "private.password.hash": old["hash"]}
+        where = {**self._scope(tenant_id), "_id": user_id, "private.password.hash": old["hash"]}
         result = await self._collection.update_one(where, {"$set": {"private.password": fresh}})
         self.invalidate(user_id)
         return result.modified_count == 1
@@ -201,7 +201,7 @@ class Users(IndexSearched):
     ) -> None:
         """Note which of the user's methods was the last one used."""
         await self._collection.update_one(
-            {**self._of(tenant_id), "_id": user_id},
+            {**self._scope(tenant_id), "_id": user_id},
             {"$set": {"twoFactor.methods.$[used].lastUsed": True, "twoFactor.methods.$[other].lastUsed": False}},
             array_filters=[{"used.id": method_id}, {"other.id": {"$ne": method_id}}],
             session=session,
@@ -212,12 +212,12 @@ class Users(IndexSearched):
         self, tenant_id: TenantId, user_id: UserId, code: str, session: Session | None = None
     ) -> bool:
         """Use a recovery code up; of all callers who show it one is told True."""
-        where = {**self._of(tenant_id), "_id": user_id}
+        where = {**self._scope(tenant_id), "_id": user_id}
         stored = await self._collection.find_one(where, {"twoFactor.recoveryCodes": 1}, session=session)
         if stored is None:
             return False
         sealed = [*stored["twoFactor"]["recoveryCodes"]]
-        plain = self._opened(stored)["twoFactor"]["recoveryCodes"]
+        plain = self._decode(stored)["twoFactor"]["recoveryCodes"]
         spent = [kept for kept, text in zip(sealed, plain, strict=True) if two_factor.is_recovery_code(text, code)]
         if not spent:
             return False
@@ -245,7 +245,7 @@ class Users(IndexSearched):
             # The version moves too: an update that read the user before must not let the user in.
             "lastUpdateInstant": {"$add": ["$lastUpdateInstant", 1]},
         }
-        where = {**self._of(tenant_id), "_id": user_id}
+        where = {**self._scope(tenant_id), "_id": user_id}
         result = await self._collection.update_one(where, [{"$set": change}], session=session)
         self._invalidate(session, user_id)
         return result.matched_count == 1
@@ -253,7 +253,7 @@ class Users(IndexSearched):
     async def extend_prevention(self, tenant_id: TenantId, user_id: UserId, action_id: str, expiry: int) -> None:
         """Let an action that stands on its user prevent logins for longer."""
         await self._collection.update_one(
-            {**self._of(tenant_id), "_id": user_id, "private.preventions.actionId": action_id},
+            {**self._scope(tenant_id), "_id": user_id, "private.preventions.actionId": action_id},
             {"$max": {"private.preventions.$[one].expiry": expiry}, "$inc": {"lastUpdateInstant": 1}},
             array_filters=[{"one.actionId": action_id}],
         )
@@ -264,7 +264,7 @@ class Users(IndexSearched):
     ) -> None:
         """Take an action that prevented logins, and is over, from its user."""
         await self._collection.update_one(
-            {**self._of(tenant_id), "_id": user_id, "private.preventions.actionId": action_id},
+            {**self._scope(tenant_id), "_id": user_id, "private.preventions.actionId": action_id},
             {"$pull": {"private.preventions": {"actionId": action_id}}, "$inc": {"lastUpdateInstant": 1}},
             session=session,
         )
@@ -279,7 +279,7 @@ class Users(IndexSearched):
         session: Session | None = None,
     ) -> None:
         """Set these members, which tell of a password, unless the password changed meanwhile."""
-        where = {**self._of(tenant_id), "_id": user_id, "private.password.hash": password_hash}
+        where = {**self._scope(tenant_id), "_id": user_id, "private.password.hash": password_hash}
         await self._collection.update_one(where, {"$set": changed}, session=session)
         self._invalidate(session, user_id)
 
@@ -302,15 +302,15 @@ class Users(IndexSearched):
         self, tenant_id: TenantId, wanted: CleanupFilter, after: str, limit: int
     ) -> list[Document]:
         """So many of them at most, by their ids, which come after `after`."""
-        where = {**wanted.where, **self._of(tenant_id), "_id": {"$gt": after}}
+        where = {**wanted.where, **self._scope(tenant_id), "_id": {"$gt": after}}
         cursor = self._collection.find(where).sort("_id", 1).limit(limit).hint(wanted.index)
-        return [self._opened(stored) async for stored in cursor]
+        return [self._decode(stored) async for stored in cursor]
 
     async def delete_version(
         self, tenant_id: TenantId, user_id: str, version: int, session: Session | None = None
     ) -> bool:
         """As `delete`, unless the user was changed since this `lastUpdateInstant`."""
-        where = {**self._of(tenant_id), "_id": user_id, "lastUpdateInstant": version}
+        where = {**self._scope(tenant_id), "_id": user_id, "lastUpdateInstant": version}
         result = await self._collection.delete_one(where, session=session)
         self._invalidate(session, user_id)
         return result.deleted_count == 1
@@ -318,8 +318,8 @@ class Users(IndexSearched):
     def encode(self, tenant_id: TenantId, user: Document) -> bytes:
         """A new user, which belongs to the store from now on, as bytes: they take far less room than documents do."""
         if user["tenantId"] != tenant_id:
-            raise ValueError(f"{self.name} {user['id']} is not of tenant {tenant_id}")
-        return bson.encode(self._sealed_form(user))
+            raise ValueError(f"{self.name} {user['id']} does not belong to tenant {tenant_id}")
+        return bson.encode(self._encode_in_place(user))
 
     async def insert_encoded(self, users: Sequence[bytes]) -> None:
         """Add many users, of whatever tenants. Raises Duplicate, with those before the one in question written."""
@@ -357,12 +357,12 @@ class Users(IndexSearched):
 
     async def find_children(self, tenant_id: TenantId, parent_email: str, limit: int) -> list[Document]:
         """The users who name this parent, the oldest first."""
-        cursor = self._collection.find({**self._of(tenant_id), "parentEmail": parent_email})
-        return [self._opened(found) async for found in cursor.sort([("insertInstant", 1), ("_id", 1)]).limit(limit)]
+        cursor = self._collection.find({**self._scope(tenant_id), "parentEmail": parent_email})
+        return [self._decode(found) async for found in cursor.sort([("insertInstant", 1), ("_id", 1)]).limit(limit)]
 
     async def existing_ids(self, tenant_id: TenantId, user_ids: Iterable[str]) -> set[str]:
         """Those of the ids that are users'."""
-        where = {**self._of(tenant_id), "_id": {"$in": list(user_ids)}}
+        where = {**self._scope(tenant_id), "_id": {"$in": list(user_ids)}}
         return {str(found["_id"]) async for found in self._collection.find(where, {"_id": 1})}
 
     async def add_memberships(self, tenant_id: TenantId, members: Sequence[Document], session: Session) -> int:
@@ -372,7 +372,7 @@ class Users(IndexSearched):
         # The version moves too: an update that read the user before must not take the membership away.
         writes = [
             UpdateOne(
-                {**self._of(tenant_id), "_id": member["userId"]},
+                {**self._scope(tenant_id), "_id": member["userId"]},
                 {"$push": {"memberships": member}, "$inc": {"lastUpdateInstant": 1}},
             )
             for member in members
@@ -385,7 +385,7 @@ class Users(IndexSearched):
         self, tenant_id: TenantId, group_id: str, user_ids: Sequence[str], session: Session
     ) -> None:
         """Take the membership in a group from these users."""
-        where = {**self._of(tenant_id), "_id": {"$in": list(user_ids)}, "memberships.groupId": group_id}
+        where = {**self._scope(tenant_id), "_id": {"$in": list(user_ids)}, "memberships.groupId": group_id}
         await self._collection.update_many(where, _without_membership(group_id), session=session)
         self._invalidate_many(session, user_ids)
 
@@ -398,7 +398,7 @@ class Users(IndexSearched):
 
         With the tenant beside the `$or`, MongoDB looks at every user that the tenant has.
         """
-        return {"$or": [{**self._of(tenant_id), **condition} for condition in conditions]}
+        return {"$or": [{**self._scope(tenant_id), **condition} for condition in conditions]}
 
     def _invalidate_many(self, session: Session, user_ids: Iterable[str]) -> None:
         """Drop these users from the cache: all the others are still what they were."""

@@ -1,8 +1,8 @@
-"""Secrets at rest: AES-256-GCM under a master key, and keyed fingerprints for look-up.
+"""Encryption of secrets at rest with AES-256-GCM under a master key, and keyed fingerprints for lookups.
 
-The master key file holds one key per line, `<id>:<base64 of 32 bytes>`, the current one first. A sealed text names
-the key it was made with, so old and new keys work side by side while everything is re-encrypted. Fingerprints are
-made under a key of their own, which is itself sealed in the database: rotating the master key leaves them alone.
+The master key file has one key per line, `<id>:<base64 of 32 bytes>`, the current one first. A sealed text contains the
+id of its key, so that old and new keys work together during re-encryption. The fingerprint key is sealed in the
+database and does not change when the master key is rotated.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _MARK = "sealed:1:"
 
 
 class Vault:
-    """Seals and unseals texts; `context` ties a sealed text to its place, so that it cannot be moved elsewhere."""
+    """Seals and unseals texts. `context` is authenticated, so that a sealed text cannot be moved to another member."""
 
     def __init__(self, keys: Mapping[str, bytes], fingerprint_key: bytes = b"", *, file: Path | None = None) -> None:
-        """`file` is where the keys came from: it is read again when something was sealed with a key added since."""
+        """`file` is read again when a text is sealed with an unknown key, which may have been added since."""
         self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
         self._current = next(iter(keys))
         self._fingerprint_key = fingerprint_key
@@ -35,32 +35,32 @@ class Vault:
 
     @classmethod
     def of_file(cls, file: Path) -> Vault:
-        """The vault of a master key file, which is made when there is none. Raises StartupError."""
+        """The vault of a master key file, which is created if it does not exist. Raises StartupError."""
         return cls(ensure_master_keys(file), file=file)
 
     def with_fingerprint_key(self, sealed_key: str) -> Vault:
-        """The same vault, able to make fingerprints."""
+        """This vault with its fingerprint key set."""
         self._fingerprint_key = base64.b64decode(self.unseal(sealed_key, "instance.fingerprintKey"))
         return self
 
     def new_fingerprint_key(self) -> str:
-        """A fresh, sealed fingerprint key for a new instance."""
+        """A new sealed fingerprint key, for a new instance."""
         return self.seal(base64.b64encode(secrets.token_bytes(32)).decode(), "instance.fingerprintKey")
 
     def fingerprint(self, secret: str) -> str:
-        """The keyed fingerprint by which a secret is looked up."""
+        """The keyed fingerprint of a secret, for lookups."""
         return keyed_fingerprint(self._fingerprint_key, secret)
 
     def seal(self, plain: str, context: str) -> str:
-        """Encrypt under the current master key."""
+        """Encrypt a text under the current master key."""
         nonce = os.urandom(12)
         sealed = self._ciphers[self._current].encrypt(nonce, plain.encode(), context.encode())
         return f"{_MARK}{self._current}:{base64.b64encode(nonce + sealed).decode()}"
 
     def unseal(self, sealed: str, context: str) -> str:
-        """Decrypt. Raises StartupError when the master key is not among ours or the text was tampered with."""
+        """Decrypt a text. Raises StartupError if its master key is missing or it was tampered with."""
         key_id, _, body = sealed.removeprefix(_MARK).partition(":")
-        if not sealed.startswith(_MARK) or not self._knows(key_id):
+        if not sealed.startswith(_MARK) or not self._has_key(key_id):
             raise StartupError(
                 f"A stored secret was sealed with the master key [{key_id or '?'}], which is not in the master key"
                 " file. Put the old key back into the file (secrets.master_key_file), below the current one."
@@ -74,11 +74,10 @@ class Vault:
                 " or the stored text was changed."
             ) from error
 
-    def _knows(self, key_id: str) -> bool:
-        """Whether there is such a key, now that it is asked for.
+    def _has_key(self, key_id: str) -> bool:
+        """Whether the master key is available, if necessary after reading the file again.
 
-        While processes are restarted one after the other with a new first key, those that are still to come meet what
-        it has sealed already.
+        During a rolling restart with a new key, processes not yet restarted read texts sealed with it.
         """
         if key_id not in self._ciphers and self._file is not None:
             found = read_master_keys(self._file)
@@ -86,8 +85,12 @@ class Vault:
         return key_id in self._ciphers
 
     def is_current(self, sealed: str) -> bool:
-        """Whether a sealed text was made with the current master key."""
+        """Whether a text is sealed under the current master key."""
         return sealed.startswith(f"{_MARK}{self._current}:")
+
+    def reseal(self, sealed: str, context: str) -> str:
+        """Decrypt a text and encrypt it under the current master key."""
+        return self.seal(self.unseal(sealed, context), context)
 
 
 def is_sealed(value: object) -> bool:
@@ -96,7 +99,7 @@ def is_sealed(value: object) -> bool:
 
 
 def read_master_keys(file: Path) -> dict[str, bytes]:
-    """The keys of a master key file, the current one first; StartupError names what is wrong with it."""
+    """The keys of a master key file, the current one first. Raises StartupError if the file is not valid."""
     try:
         lines = [line.strip() for line in file.read_text().splitlines() if line.strip()]
         keys = {
@@ -110,29 +113,29 @@ def read_master_keys(file: Path) -> dict[str, bytes]:
 
 
 def ensure_master_keys(file: Path) -> dict[str, bytes]:
-    """As `read_master_keys`; makes the file, mode 0600, when there is none."""
+    """As `read_master_keys`; creates the file with mode 0600 if it does not exist."""
     if not file.exists():
-        _put(file, {new_key_id(): secrets.token_bytes(32)}, data_dir.create_private)
+        _write(file, {new_key_id(): secrets.token_bytes(32)}, data_dir.create_private)
     return read_master_keys(file)
 
 
 def add_master_key(file: Path) -> str:
-    """Put a new current key at the head of the file and answer its id."""
+    """Add a new current key at the beginning of the file and return its id."""
     keys = read_master_keys(file)
     key_id = new_key_id()
-    _put(file, {key_id: secrets.token_bytes(32), **keys}, data_dir.write_private)
+    _write(file, {key_id: secrets.token_bytes(32), **keys}, data_dir.write_private)
     return key_id
 
 
 def new_key_id() -> str:
-    """A short id for a master key."""
+    """A random short id for a master key."""
     return secrets.token_hex(4)
 
 
-def _put(file: Path, keys: Mapping[str, bytes], put: Callable[[Path, bytes], None]) -> None:
+def _write(file: Path, keys: Mapping[str, bytes], write: Callable[[Path, bytes], None]) -> None:
     lines = "".join(f"{key_id}:{base64.b64encode(key).decode()}\n" for key_id, key in keys.items())
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        put(file, lines.encode())
+        write(file, lines.encode())
     except OSError as error:
         raise StartupError(f"The master key file {file} cannot be written: {error.strerror}.") from error

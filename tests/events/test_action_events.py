@@ -335,7 +335,7 @@ async def test_the_stores_know_their_tenant(stage: Stage) -> None:
     logs, users, user_id = services.action_logs, services.users, UserId(stage.user["id"])
     tenant_id = TenantId(stage.tenant["id"])
     assert not await logs.extend(other, action["id"], INDEFINITE, stage.now)
-    assert not await logs.end(other, action["id"], INDEFINITE, is_told=True)
+    assert not await logs.end(other, action["id"], INDEFINITE, event_sent=True)
     assert await logs.find_lock_out(other, user_id) is None
     assert not await users.prevent_logins(other, user_id, {"actionId": "x"})
     await users.allow_logins(other, user_id, action["id"])

@@ -28,21 +28,21 @@ class Source:
 
 
 @pytest.fixture
-def freshness() -> ChangeStreamStatus:
+def stream_status() -> ChangeStreamStatus:
     return ChangeStreamStatus()
 
 
 @pytest.mark.requirement("design-state-12")
-async def test_an_entry_lasts_while_changes_are_told_and_a_second_while_they_are_not(freshness, monkeypatch):
+async def test_an_entry_lasts_while_changes_are_told_and_a_second_while_they_are_not(stream_status, monkeypatch):
     now = 1000.0
     monkeypatch.setattr(cache.time, "monotonic", lambda: now)
-    source, remembered = Source(), Cache[str](10, freshness)
-    freshness.is_streaming = True
+    source, remembered = Source(), Cache[str](10, stream_status)
+    stream_status.is_streaming = True
     await remembered.get("a", source.load)
     now += 3600
     assert await remembered.get("a", source.load) == "first"
     assert source.asked == 1
-    freshness.is_streaming, source.value = False, "second"
+    stream_status.is_streaming, source.value = False, "second"
     assert await remembered.get("a", source.load) == "second"
     now += cache.STREAM_DOWN_SECONDS
     assert await remembered.get("a", source.load) == "second"
@@ -53,8 +53,8 @@ async def test_an_entry_lasts_while_changes_are_told_and_a_second_while_they_are
 
 
 @pytest.mark.requirement("design-state-12")
-async def test_what_changes_while_it_is_read_is_handed_out_and_forgotten(freshness):
-    remembered, begun, go_on = Cache[str](10, freshness), asyncio.Event(), asyncio.Event()
+async def test_what_changes_while_it_is_read_is_handed_out_and_forgotten(stream_status):
+    remembered, begun, go_on = Cache[str](10, stream_status), asyncio.Event(), asyncio.Event()
 
     async def slow() -> str:
         begun.set()
@@ -69,8 +69,8 @@ async def test_what_changes_while_it_is_read_is_handed_out_and_forgotten(freshne
     assert remembered.peek("a") is None
 
 
-async def test_those_who_miss_the_same_value_read_it_once(freshness):
-    source, remembered, go_on = Source(), Cache[str](10, freshness), asyncio.Event()
+async def test_those_who_miss_the_same_value_read_it_once(stream_status):
+    source, remembered, go_on = Source(), Cache[str](10, stream_status), asyncio.Event()
 
     async def slow() -> str | None:
         found = await source.load()
@@ -88,8 +88,8 @@ async def test_those_who_miss_the_same_value_read_it_once(freshness):
 
 
 @pytest.mark.parametrize("forget", [lambda cached: cached.drop("a"), lambda cached: cached.clear()])
-async def test_whoever_comes_after_a_change_does_not_get_what_was_read_before(freshness, forget):
-    source, remembered, go_on = Source(), Cache[str](10, freshness), asyncio.Event()
+async def test_whoever_comes_after_a_change_does_not_get_what_was_read_before(stream_status, forget):
+    source, remembered, go_on = Source(), Cache[str](10, stream_status), asyncio.Event()
 
     async def slow() -> str | None:
         found = await source.load()
@@ -107,8 +107,8 @@ async def test_whoever_comes_after_a_change_does_not_get_what_was_read_before(fr
     assert remembered.peek("a") == "second"
 
 
-async def test_a_reading_that_fails_fails_for_those_who_wait_and_is_begun_again(freshness):
-    source, remembered = Source(), Cache[str](10, freshness)
+async def test_a_reading_that_fails_fails_for_those_who_wait_and_is_begun_again(stream_status):
+    source, remembered = Source(), Cache[str](10, stream_status)
 
     async def broken() -> str:
         await asyncio.sleep(0)
@@ -119,16 +119,16 @@ async def test_a_reading_that_fails_fails_for_those_who_wait_and_is_begun_again(
     assert await remembered.get("a", source.load) == "first"
 
 
-async def test_absence_is_looked_up_again(freshness):
-    source, remembered = Source(), Cache[str](10, freshness)
+async def test_absence_is_looked_up_again(stream_status):
+    source, remembered = Source(), Cache[str](10, stream_status)
     source.value = None
     assert await remembered.get("a", source.load) is None
     source.value = "there now"
     assert await remembered.get("a", source.load) == "there now"
 
 
-async def test_the_least_used_goes_when_there_are_too_many(freshness):
-    source, remembered = Source(), Cache[str](2, freshness)
+async def test_the_least_used_goes_when_there_are_too_many(stream_status):
+    source, remembered = Source(), Cache[str](2, stream_status)
     for key in ("a", "b"):
         await remembered.get(key, source.load)
     remembered.peek("a")
@@ -153,10 +153,12 @@ async def hangs() -> str:
 @pytest.mark.requirement("audit-d5")
 @pytest.mark.parametrize("load", [away, hangs])
 @pytest.mark.parametrize("loss", ["drop", "clear"])
-async def test_stale_value_is_served_inside_the_block_alone_while_the_store_is_away(freshness, monkeypatch, load, loss):
+async def test_stale_value_is_served_inside_the_block_alone_while_the_store_is_away(
+    stream_status, monkeypatch, load, loss
+):
     monkeypatch.setattr(cache, "STALE_WAIT_SECONDS", 0.01)
-    freshness.is_streaming = True
-    kept, plain = Cache[str](10, freshness, keeps_stale=True), Cache[str](10, freshness)
+    stream_status.is_streaming = True
+    kept, plain = Cache[str](10, stream_status, keeps_stale=True), Cache[str](10, stream_status)
     source = Source()
     for each in (kept, plain):
         await each.get("a", source.load)
@@ -175,9 +177,9 @@ async def test_stale_value_is_served_inside_the_block_alone_while_the_store_is_a
 
 
 @pytest.mark.requirement("audit-d5")
-async def test_a_store_that_answers_is_believed_and_what_it_deleted_is_not_served_again(freshness):
-    freshness.is_streaming = True
-    kept, source = Cache[str](10, freshness, keeps_stale=True), Source()
+async def test_a_store_that_answers_is_believed_and_what_it_deleted_is_not_served_again(stream_status):
+    stream_status.is_streaming = True
+    kept, source = Cache[str](10, stream_status, keeps_stale=True), Source()
     await kept.get("a", source.load)
     kept.drop("a")
     with stale_if_unavailable():
@@ -190,10 +192,10 @@ async def test_a_store_that_answers_is_believed_and_what_it_deleted_is_not_serve
             await kept.get("a", away)
 
 
-async def test_expired_values_are_stale_and_no_more_are_kept_than_there_is_room_for(freshness, monkeypatch):
+async def test_expired_values_are_stale_and_no_more_are_kept_than_there_is_room_for(stream_status, monkeypatch):
     now = 1000.0
     monkeypatch.setattr(cache.time, "monotonic", lambda: now)
-    kept, source = Cache[str](2, freshness, keeps_stale=True), Source()
+    kept, source = Cache[str](2, stream_status, keeps_stale=True), Source()
     await kept.get("a", source.load)
     now += cache.STREAM_DOWN_SECONDS + 0.001
     with stale_if_unavailable():

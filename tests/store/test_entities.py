@@ -104,9 +104,9 @@ async def test_grants_follow_their_target_in_its_tenant_only(both) -> None:
     target = {"id": new_id(), "name": "Two", "type": {"id": "u"}}
     made = grant(ONE, target["id"], userId=new_id())
     await add(grants, made)
-    await grants.follow_target(OTHER, target, ["write"], None)
+    await grants.update_target(OTHER, target, ["write"], None)
     assert await grants.find_all(ONE) == [made]
-    await grants.follow_target(ONE, target, ["write"], None)
+    await grants.update_target(ONE, target, ["write"], None)
     (followed,) = await grants.find_all(ONE)
     assert followed["permissions"] == ["write"]
     assert followed["private"] == {"entityName": "Two", "typeId": "u"}
@@ -137,9 +137,13 @@ async def test_lists_and_look_ups_stay_in_the_tenant(both) -> None:
     assert [found async for found in entities.iterate(OTHER, {"_id": one["id"]})] == []
 
 
+async def _must_not_load(*_: object) -> None:
+    raise AssertionError("the document is in the cache")
+
+
 async def test_document_is_remembered_by_the_members_that_tell_it_from_others(both, monkeypatch) -> None:
     entities, grants = both
-    entities._cache._freshness.is_streaming = grants._cache._freshness.is_streaming = True
+    entities._cache._stream_status.is_streaming = grants._cache._stream_status.is_streaming = True
     one, other = entity(ONE, clientId="one"), entity(OTHER, clientId="other")
     of = {"entityId": one["id"], "recipientEntityId": other["id"]}
     made = grant(ONE, one["id"], recipientEntityId=other["id"])
@@ -151,7 +155,7 @@ async def test_document_is_remembered_by_the_members_that_tell_it_from_others(bo
         assert await entities.find_cached_where(OTHER, {"clientId": "one"}) is None
         assert await grants.find_cached_where(ONE, of) == made
         assert await grants.find_cached_where(OTHER, of) is None
-        monkeypatch.setattr(entities, "_load", None)
+        monkeypatch.setattr(entities, "_load", _must_not_load)
     monkeypatch.undo()
     renamed = {**one, "clientId": "two", "lastUpdateInstant": 2}
     await entities.replace(ONE, renamed, 1)

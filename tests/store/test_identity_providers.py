@@ -12,9 +12,9 @@ from identity.store.identity_providers import IdentityProviders
 
 @pytest.fixture
 def providers(database, vault) -> IdentityProviders:
-    freshness = ChangeStreamStatus()
-    freshness.is_streaming = True
-    return IdentityProviders(database, RESOURCE.collection, vault, freshness, tenant_scoped=False)
+    stream_status = ChangeStreamStatus()
+    stream_status.is_streaming = True
+    return IdentityProviders(database, RESOURCE.collection, vault, stream_status, tenant_scoped=False)
 
 
 def provider(application_id: str, **members):

@@ -24,11 +24,11 @@ async def test_each_of_many_commands_in_one_turn_has_its_own_answer(redis):
 
 async def test_commands_of_one_turn_are_one_batch_and_those_of_the_next_another(redis, monkeypatch):
     batches = []
-    together = redis.client._together
+    execute_batch = redis.client._execute_batch
 
     async def counted(asked):
         batches.append([one.command[0] for one in asked])
-        return await together(asked)
+        return await execute_batch(asked)
 
     monkeypatch.setattr(redis.client, "_execute_batch", counted)
     key = redis.key("batch", new_id())

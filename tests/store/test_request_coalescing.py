@@ -25,9 +25,9 @@ class Doubling:
         return [2 * number for number in numbers]
 
 
-async def asked(together: RequestCoalescer[int, int], *numbers: int) -> list[asyncio.Task[int]]:
+async def asked(coalescer: RequestCoalescer[int, int], *numbers: int) -> list[asyncio.Task[int]]:
     """Those who ask, in this order, each of whom has begun to wait."""
-    tasks = [asyncio.create_task(together.ask(number)) for number in numbers]
+    tasks = [asyncio.create_task(coalescer.submit(number)) for number in numbers]
     for _ in range(3):
         await asyncio.sleep(0)
     return tasks
@@ -35,9 +35,9 @@ async def asked(together: RequestCoalescer[int, int], *numbers: int) -> list[asy
 
 async def test_whoever_asks_while_others_are_answered_is_in_the_next_batch() -> None:
     doubling = Doubling()
-    together = RequestCoalescer(doubling.do)
-    first = await asked(together, 1)
-    later = await asked(together, 2, 3)
+    coalescer = RequestCoalescer(doubling.do)
+    first = await asked(coalescer, 1)
+    later = await asked(coalescer, 2, 3)
     assert doubling.batches == [[1]]
     doubling.may_answer.set()
     assert await asyncio.gather(*first, *later) == [2, 4, 6]
@@ -46,8 +46,8 @@ async def test_whoever_asks_while_others_are_answered_is_in_the_next_batch() -> 
 
 async def test_a_batch_has_its_bound() -> None:
     doubling = Doubling()
-    together = RequestCoalescer(doubling.do, most=2)
-    tasks = [*await asked(together, 1), *await asked(together, 2, 3, 4)]
+    coalescer = RequestCoalescer(doubling.do, max_batch=2)
+    tasks = [*await asked(coalescer, 1), *await asked(coalescer, 2, 3, 4)]
     doubling.may_answer.set()
     assert await asyncio.gather(*tasks) == [2, 4, 6, 8]
     assert doubling.batches == [[1], [2, 3], [4]]
@@ -55,20 +55,20 @@ async def test_a_batch_has_its_bound() -> None:
 
 async def test_a_failure_is_told_to_its_batch_alone() -> None:
     doubling = Doubling()
-    together = RequestCoalescer(doubling.do)
-    first = await asked(together, 1)
-    failing = await asked(together, 13, 2)
+    coalescer = RequestCoalescer(doubling.do)
+    first = await asked(coalescer, 1)
+    failing = await asked(coalescer, 13, 2)
     doubling.may_answer.set()
     assert await asyncio.gather(*first) == [2]
     told = await asyncio.gather(*failing, return_exceptions=True)
     assert [type(failure) for failure in told] == [ConnectionError] * 2
-    assert await together.ask(4) == 8
+    assert await coalescer.submit(4) == 8
 
 
 async def test_who_gives_up_takes_nothing_from_the_others() -> None:
     doubling = Doubling()
-    together = RequestCoalescer(doubling.do)
-    leaving, staying = [*await asked(together, 1), *await asked(together, 2)]
+    coalescer = RequestCoalescer(doubling.do)
+    leaving, staying = [*await asked(coalescer, 1), *await asked(coalescer, 2)]
     leaving.cancel()
     doubling.may_answer.set()
     assert await staying == 4

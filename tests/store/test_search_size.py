@@ -151,7 +151,7 @@ async def run(documents: Documents, tenant_id: TenantId | None, request: dict[st
     found: list[tuple[int, int]] = []
 
     async def ask(documents: Documents) -> None:
-        query = search.read(RESOURCES[documents.name].search, request, "")
+        query = search.read(RESOURCES[documents.name].search_rules, request, "")
         if tenant_id is None and documents.is_tenant_scoped:
             total, page = await documents.search_across_tenants(query)
         else:
@@ -224,7 +224,7 @@ async def test_a_name_is_found_by_a_piece_of_it_without_looking_at_the_others(fi
         assert total in ({matches, matches // 2} if tenant_id else {matches}), text
         if matches > 25:
             continue
-        where = {"$and": [scope, *map(condition, query.criteria), *filled[name]._looked_up(query)]}
+        where = {"$and": [scope, *map(condition, query.criteria), *filled[name]._index_conditions(query)]}
         command = {"find": name, "filter": where, "sort": dict(query.order), "limit": 25}
         explained = await filled[name]._database.motor.command({"explain": command, "verbosity": "executionStats"})
         assert explained["executionStats"]["totalKeysExamined"] <= 12, text

@@ -1,4 +1,4 @@
-"""The guard: one timeout closes the way to MongoDB for everybody, and one good ping opens it again."""
+"""The circuit breaker: one timeout opens it for all callers, and one successful ping closes it again."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class _Server:
 
 async def test_after_one_timeout_nothing_is_asked_until_a_ping_is_answered() -> None:
     server = _Server()
-    guard = StoreCircuitBreaker(server.ping)
-    things = BreakerProxy(server, guard)
+    breaker = StoreCircuitBreaker(server.ping)
+    things = BreakerProxy(server, breaker)
     assert await things.find_one("first") == "first"
     server.hangs = True
     with time_limit(0.01), pytest.raises(NetworkTimeout):

@@ -24,9 +24,9 @@ def configuration(zone: str) -> dict[str, Any]:
 
 @pytest.fixture
 async def documents(database: Database, vault: Vault) -> Documents:
-    freshness = ChangeStreamStatus()
-    freshness.is_streaming = True
-    made = Documents(database, f"system_{new_id()[:8]}", vault, freshness, tenant_scoped=False)
+    stream_status = ChangeStreamStatus()
+    stream_status.is_streaming = True
+    made = Documents(database, f"system_{new_id()[:8]}", vault, stream_status, tenant_scoped=False)
     await made.insert(None, configuration("Europe/Paris"))
     return made
 

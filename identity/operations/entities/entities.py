@@ -137,7 +137,7 @@ async def _update_grants(
         await services.entity_grants.delete_of_entity(tenant_id, stored["id"], session)
         return
     entity_type = await services.entity_types.get(None, document["type"]["id"])
-    await services.entity_grants.follow_target(tenant_id, document, entity_rules.permission_names(entity_type), session)
+    await services.entity_grants.update_target(tenant_id, document, entity_rules.permission_names(entity_type), session)
 
 
 async def _has_valid_ancestors(services: Services, entity: Document) -> bool:

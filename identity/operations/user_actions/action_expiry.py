@@ -35,7 +35,7 @@ async def end(services: Services, call: Call, log: Document) -> None:
     user = await services.users.find(tenant_id, log["actioneeUserId"])
     definition = await services.user_actions.find_cached(None, log["userActionId"])
     if user is None:
-        await services.action_logs.end(tenant_id, log["id"], call.now, is_told=False)
+        await services.action_logs.end(tenant_id, log["id"], call.now, event_sent=False)
         return
     notifications = Notifications(
         event=definition is not None and definition["sendEndEvent"],
@@ -70,7 +70,7 @@ async def _sweep_batch(services: Services) -> int:
 
 async def _write_end(services: Services, call: Call, phase: Phase, session: Session | None) -> None:
     is_ended = await services.action_logs.end(
-        phase.tenant_id, phase.log["id"], call.now, is_told=phase.notifications.event, session=session
+        phase.tenant_id, phase.log["id"], call.now, event_sent=phase.notifications.event, session=session
     )
     if not is_ended:
         raise _AlreadyEndedError

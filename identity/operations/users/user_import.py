@@ -231,7 +231,7 @@ async def _write(services: Services, call: Call, drafts: _ImportDrafts) -> None:
         before_commit=[Event(_EVENT, {"users": fragments}, tenant_id) for tenant_id, fragments in payloads.items()],
     )
     try:
-        await services.bus.commit(call, change, patience_seconds=BULK_SECONDS)
+        await services.bus.commit(call, change, limit_seconds=BULK_SECONDS)
     except BaseException:
         await pending.undo()
         raise
