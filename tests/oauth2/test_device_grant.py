@@ -731,7 +731,7 @@ async def test_attack_49_wrong_user_codes_from_an_address_are_counted_on_every_w
         elsewhere = await guesser.get(
             "/oauth2/device/validate", params={"client_id": rp.client_id, "user_code": device.user_code}
         )
-        assert "Too many wrong user codes" in refused(elsewhere, "invalid_request", "unknown")["error_description"]
+        assert "Too many incorrect user codes" in refused(elsewhere, "invalid_request", "unknown")["error_description"]
     refused(await device.poll(), "authorization_pending", None)
     await device.approved(http)
 

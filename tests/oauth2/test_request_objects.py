@@ -262,7 +262,7 @@ async def test_attack_27_assertion_is_no_request_and_request_no_assertion(keyed,
 async def test_values_that_are_no_parameters_are_refused(keyed, browser):
     for changes in ({"scope": ["openid"]}, {"state": {"a": 1}}, {"nonce": True}, {"login_hint": "a\x00b"}):
         answer = await opened(keyed, browser, request(keyed, **changes), redirect_uri=REDIRECT_URI)
-        refused(answer, f"has a {next(iter(changes))}")
+        refused(answer, f"has an invalid {next(iter(changes))}")
 
 
 @pytest.mark.requirement("oauth-12-6")

@@ -19,7 +19,7 @@ def test_each_client_is_looked_at_again_once_a_second(monkeypatch) -> None:
 
 
 def test_memory_is_bounded(monkeypatch) -> None:
-    monkeypatch.setattr(key_refresh_throttling, "_REMEMBERED", 2)
+    monkeypatch.setattr(key_refresh_throttling, "_MAXIMUM_CLIENTS", 2)
     looks = KeyRefreshThrottle(lambda *_ids: None)
     for name in ("a", "b", "c"):
         assert looks.take({"id": "t"}, {"id": name})

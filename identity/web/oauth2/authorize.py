@@ -1,4 +1,4 @@
-"""`/oauth2/authorize`: authorization requests by GET and POST, and the login page's own form (RFC 6749 section 3.1)."""
+"""`/oauth2/authorize`: authorization requests by GET and POST, and the login form (RFC 6749 section 3.1)."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class AuthorizeHandler(LoginFlowHandler):
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Begin an authorization request."""
+        """Start an authorization request."""
         return await self.begin(call, self.parameters(REQUEST), tenant_id)
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Take the login form; or begin a request, which another site may well post (OpenID Connect Core 3.1.2.1)."""
+        """Handle the login form, or a request that another site posts (OpenID Connect Core 3.1.2.1)."""
         if "loginId" in form or "password" in form or "identityProviderId" in form:
             return await self.log_in(call, form, tenant_id)
         return await self.begin(call, form, tenant_id)
 
     async def begin(self, call: Call, given: Document, tenant_id: str | None) -> Reply:
-        """Answer from the session, or show the login page."""
+        """Respond from the SSO session, or show the login page."""
         given = await self.resolved(call, given, tenant_id)
         verified_client = await authorization.verify_client(
             self.services, call, self.tenant_hints(tenant_id, given), given
@@ -44,14 +44,14 @@ class AuthorizeHandler(LoginFlowHandler):
         try:
             browser = await sso_bootstrap.bootstrap(self.services, call, verified_client, browser, self.bearer_token())
         except InvalidToken:
-            # It is told to whoever sent the token, which is not who waits at the redirect URI.
+            # Shown to the sender of the token, which is not the recipient at the redirect URI.
             self.verified_client = None
             raise
         step = await authorization.begin(self.services, call, verified_client, browser)
         return await self.shown(step, given)
 
     async def log_in(self, call: Call, form: Document, tenant_id: str | None) -> Reply:
-        """Log in, unless the form is not one that we showed to this browser."""
+        """Log in; a form without a valid CSRF token shows the page again."""
         form = await self.resolved(call, form, tenant_id)
         verified_client = await authorization.verify_client(
             self.services, call, self.tenant_hints(tenant_id, form), form

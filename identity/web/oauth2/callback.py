@@ -1,4 +1,4 @@
-"""`/oauth2/callback`: where identity providers send browsers back to (RFC 6749 section 4.1.2)."""
+"""`/oauth2/callback`: the redirect URI at identity providers (RFC 6749 section 4.1.2)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _AGAIN: Final = "again"
 
 
 class CallbackHandler(LoginFlowHandler):
-    """The redirect URI that operators register at their providers."""
+    """The callback endpoint, which operators register at their providers."""
 
     advice = "Please go back to the application and sign in again."
 
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
-        """Come back by a redirect."""
+        """Handle a response in the query."""
         return await self.arrive(call, self.parameters(_REQUEST))
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document) -> Reply:
-        """Come back by a form of the provider.
+        """Handle a response by form_post.
 
-        Browsers send no SameSite=Lax cookie with a form of another site: a page of ours sends it on, with the cookie.
+        Browsers send no SameSite=Lax cookies with a cross-site form, so a page of ours posts it again, with the cookie.
         """
         if _AGAIN not in form and not self.cookie(authorization_redirect.COOKIE):
             url = call.origin.base_url + authorization_redirect.CALLBACK_PATH
@@ -43,7 +43,7 @@ class CallbackHandler(LoginFlowHandler):
         return await self.arrive(call, form)
 
     async def arrive(self, call: Call, answer: Document) -> Reply:
-        """Go on with the request that the browser left with."""
+        """Continue the authorization request that started the login at the provider."""
         browser = self.browser()
         detour = await provider_callback.consume_state(self.services, call, answer.get("state"), browser)
         self.verified_client = detour.verified_client

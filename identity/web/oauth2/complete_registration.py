@@ -1,4 +1,4 @@
-"""`/oauth2/complete-registration`: asks a user for what the application has to know (spec: hosted login, step 4)."""
+"""`/oauth2/complete-registration`: collect required fields that a user lacks (spec: hosted login, step 4)."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _FORM: Final = "oauth2/complete-registration.form.json"
 
 
 class CompleteRegistrationHandler(LoginFlowHandler):
-    """The page; the login that it is about stands in the browser's login intent."""
+    """The page of a login transaction."""
 
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Show what is missing; or go on where nothing is."""
+        """Show the missing fields, or continue if none is missing."""
         transaction = await self.find_transaction(call, self.parameters(_REQUEST), tenant_id)
         self.verified_client = transaction.verified_client
         return await self.asked(call, transaction, {})
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Take the answers, unless the form is not one that we showed to this browser."""
+        """Handle the form; without a valid CSRF token show the page again."""
         transaction = await self.find_transaction(call, form, tenant_id)
         if not csrf.has_valid_token(self, form):
             self.verified_client = transaction.verified_client
             return await self.asked(call, transaction, form, message=csrf.INVALID_TOKEN)
         step = await complete_registration_page.answer(self.services, call, transaction, self.browser(), form)
-        # Not before: who sends the form twice has one answer for the application.
+        # Only now: of two concurrent forms one gets a response for the application, the other an error page.
         self.verified_client = transaction.verified_client
         if isinstance(step, FormRejected):
             return await self.asked(call, transaction, form, refused=step)
@@ -48,7 +48,7 @@ class CompleteRegistrationHandler(LoginFlowHandler):
         return await self.shown(step, transaction.verified_client.given, done)
 
     async def find_transaction(self, call: Call, given: Document, tenant_id: str | None) -> AuthenticatedTransaction:
-        """The login that this browser waits with."""
+        """Find the login transaction of this browser."""
         hints, cookie = self.tenant_hints(tenant_id, given), self.cookie(login_transactions.COOKIE)
         return await login_resumption.find_authenticated(
             self.services, call, hints, given, cookie, just_in_time_registration.PAGE
@@ -63,7 +63,7 @@ class CompleteRegistrationHandler(LoginFlowHandler):
         refused: FormRejected | None = None,
         message: str = "",
     ) -> Reply:
-        """The page, or what comes next."""
+        """Return the page, or the next step."""
         step = await complete_registration_page.show(self.services, call, transaction, self.browser())
         if isinstance(step, MissingFields):
             return await register.reply_missing_fields(

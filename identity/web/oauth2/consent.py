@@ -1,4 +1,4 @@
-"""`/oauth2/consent`: asks a user what an application may have, and takes the answer (spec: hosted login, step 7)."""
+"""`/oauth2/consent`: prompt for consent and record the decision (spec: hosted login, step 7)."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _FORM: Final = "oauth2/consent.form.json"
 
 
 class ConsentHandler(LoginFlowHandler):
-    """The consent page; the login that it is about stands in the browser's login intent."""
+    """The consent page of a login transaction."""
 
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Show the consent page; or go on where there is nothing to ask any more."""
+        """Show the consent page, or continue if no consent is required any more."""
         transaction = await self.find_transaction(call, self.parameters(_REQUEST), tenant_id)
         self.verified_client = transaction.verified_client
         return await self.asked(call, transaction)
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Take the answer, unless the form is not one that we showed to this browser."""
+        """Handle the decision; without a valid CSRF token show the page again."""
         transaction = await self.find_transaction(call, form, tenant_id)
         if not csrf.has_valid_token(self, form):
             self.verified_client = transaction.verified_client
             return await self.asked(call, transaction, message=csrf.INVALID_TOKEN)
         await login_transactions.consume(self.services, transaction)
-        # Not before: of who sends the form twice the first one has an answer for the application, the second one none.
+        # Only now: of two concurrent forms one gets a response for the application, the other an error page.
         self.verified_client = transaction.verified_client
         step = await consent_page.answer(
             self.services, call, transaction, self.browser(), consent.approved_scopes(form)
@@ -49,13 +49,13 @@ class ConsentHandler(LoginFlowHandler):
         return await self.shown(step, transaction.verified_client.given, done)
 
     async def find_transaction(self, call: Call, given: Document, tenant_id: str | None) -> AuthenticatedTransaction:
-        """The login that this browser waits with."""
+        """Find the login transaction of this browser."""
         hints = self.tenant_hints(tenant_id, given)
         cookie = self.cookie(login_transactions.COOKIE)
         return await login_resumption.find_authenticated(self.services, call, hints, given, cookie, CONSENT_PAGE)
 
     async def asked(self, call: Call, transaction: AuthenticatedTransaction, *, message: str = "") -> Reply:
-        """The page, or what comes next."""
+        """Return the page, or the next step."""
         step = await consent_page.show(self.services, call, transaction, self.browser())
         if isinstance(step, ConsentPage):
             return await consent.reply(self, step, transaction, message=message)

@@ -1,6 +1,6 @@
-"""The device grant's endpoints for programs (RFC 8628): its beginning, and user codes for those with their own pages.
+"""Device grant endpoints for clients (RFC 8628): device authorization, and user codes for their activation pages.
 
-The page on which this service asks for a code itself is in `hosted/device.py`.
+The activation page of this service is in `device_pages.py`.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class DeviceAuthorizeHandler(OAuth2Handler):
         answer="oauth2/device-authorize.response.json",
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Give a device its codes."""
+        """Return a device code and a user code."""
         identified = await self.identify_client(form, tenant_id)
         return Reply(await device_authorization.begin(self.services, call, identified, form), headers=_NOT_KEPT)
 
     def refuse(self, error: ServiceError) -> None:
-        """As elsewhere, but a client that is not known is 400 here, as published."""
+        """Send InvalidClient with status 400, as published."""
         if isinstance(error, InvalidClient):
             error.status = InvalidRequest.status
         super().refuse(error)
 
 
 class UserCodeHandler(OAuth2Handler):
-    """What a device wants that shows a code: told to its client, or to whoever has an API key of the tenant."""
+    """Describes the device of a user code to its client, or to an API key of the tenant."""
 
     @endpoint(
         access=Access.CLIENT_OR_KEY,
@@ -50,7 +50,7 @@ class UserCodeHandler(OAuth2Handler):
         answer="oauth2/device-user-code.response.json",
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Describe the device that shows a user code."""
+        """Describe the device of a user code."""
         if not isinstance(call.caller, ApiKeyCaller):
             identified = await self.identify_client(form, tenant_id)
             return Reply(
@@ -61,7 +61,7 @@ class UserCodeHandler(OAuth2Handler):
         return Reply(await device_codes.describe(self.services, call, tenant, user_code, guesser), headers=_NOT_KEPT)
 
     async def tenant_of_key(self, call: Call, key: ApiKeyCaller, form: Document, path: str | None) -> TenantId:
-        """The tenant that the request names, else the key's, else the only one. Raises Unauthorized for another's."""
+        """Return the tenant of the request, of the key, or the only one. Raises Unauthorized for another tenant."""
         named = await clients.find_named_tenant(self.services, self.tenant_hints(path, form))
         if named is None:
             found = await authentication.find_tenant_id(self.services, key, None)
@@ -72,7 +72,7 @@ class UserCodeHandler(OAuth2Handler):
         return found
 
     def refuse(self, error: ServiceError) -> None:
-        """A bad API key gets what it gets everywhere: 401 without a body."""
+        """Send 401 without a body for an invalid API key, as everywhere."""
         if isinstance(error, Unauthorized):
             self.clear_header("Content-Type")
             self.send(Reply(status=error.status))
@@ -81,11 +81,11 @@ class UserCodeHandler(OAuth2Handler):
 
 
 class ValidateHandler(OAuth2Handler):
-    """Whether a user code is good, for a page that asks for one."""
+    """Validates user codes for activation pages."""
 
     @endpoint(access=Access.PUBLIC, query="oauth2/device-validate.request.json", tenancy=Tenancy.BY_OPERATION)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Answer 200, without a body, for a user code that waits."""
+        """Return 200 without a body for a pending user code."""
         given = self.parameters("oauth2/device-validate.request.json")
         client = await clients.get_client(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
         await device_codes.validate(self.services, call, client, device_codes.required_user_code(given))
@@ -102,12 +102,12 @@ class ApproveHandler(OAuth2Handler):
         answer="oauth2/device-approve.response.json",
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Let the device that shows a user code have its tokens."""
+        """Approve the device of a user code."""
         identified = await self.named_client(form, tenant_id)
         return Reply(await device_codes.approve(self.services, call, identified, form), headers=_NOT_KEPT)
 
     async def named_client(self, form: Document, tenant_id: str | None) -> IdentifiedClient:
-        """The client; the official libraries send their API key along in the header, which says nothing here."""
+        """Return the client. The official libraries also send an API key in the header, which is ignored here."""
         if self.request.headers.get("Authorization", "")[:6].lower() == "basic " or "client_id" not in form:
             return await self.identify_client(form, tenant_id)
         hints, base_url = self.tenant_hints(tenant_id, form), self.addresses.base_url(self.request)

@@ -1,4 +1,4 @@
-"""`/oauth2/device` and `/oauth2/device-complete`: where a user connects a device (RFC 8628 section 3.3)."""
+"""`/oauth2/device` and `/oauth2/device-complete`: the activation page of devices (RFC 8628 section 3.3)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _END: Final = "oauth2/device-complete.request.json"
 
 
 class DeviceHandler(LoginFlowHandler):
-    """Asks for a user code; and, when the user has logged in, about the device. A link alone connects nothing."""
+    """Prompts for a user code and, after the login, for approval. Following a link alone never approves a device."""
 
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Ask for the code; or, where a login waits for it, about the device."""
+        """Prompt for the user code or, with a login transaction, for approval."""
         given = self.parameters(_REQUEST)
         if "intent" in given:
             transaction = await self.find_transaction(call, given, tenant_id)
@@ -41,7 +41,7 @@ class DeviceHandler(LoginFlowHandler):
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Take a code, or the answer about a device, unless the form is not one that we showed to this browser."""
+        """Handle a user code or the decision about a device; without a valid CSRF token show the page again."""
         if "intent" in form:
             return await self.answered(call, form, tenant_id)
         client = await self.client(call, form, tenant_id)
@@ -61,13 +61,13 @@ class DeviceHandler(LoginFlowHandler):
         return Reply(status=302, headers={"Location": location})
 
     async def answered(self, call: Call, form: Document, tenant_id: str | None) -> Reply:
-        """What the answer about a device leads to."""
+        """Handle the decision about a device."""
         transaction = await self.find_transaction(call, form, tenant_id)
         if not csrf.has_valid_token(self, form):
             self.verified_client = transaction.verified_client
             return await self.asked(call, transaction, message=csrf.INVALID_TOKEN)
         await login_transactions.consume(self.services, transaction)
-        # Not before: of who sends the form twice the first one has an answer for the application, the second one none.
+        # Only now: of two concurrent forms one gets a response for the application, the other an error page.
         self.verified_client = transaction.verified_client
         step = await device_page.answer(
             self.services, call, transaction, self.browser(), form.get("grant", ""),
@@ -78,11 +78,11 @@ class DeviceHandler(LoginFlowHandler):
         return await self.shown(step, transaction.verified_client.given, done)
 
     async def client(self, call: Call, given: Document, tenant_id: str | None) -> Client:
-        """The client whose device it is."""
+        """Return the client of the device."""
         return await device_page.get_client(self.services, call, self.tenant_hints(tenant_id, given), given)
 
     async def find_transaction(self, call: Call, given: Document, tenant_id: str | None) -> AuthenticatedTransaction:
-        """The login that this browser waits with."""
+        """Find the login transaction of this browser."""
         hints = self.tenant_hints(tenant_id, given)
         cookie = self.cookie(login_transactions.COOKIE)
         return await login_resumption.find_authenticated(
@@ -90,7 +90,7 @@ class DeviceHandler(LoginFlowHandler):
         )
 
     async def asked(self, call: Call, transaction: AuthenticatedTransaction, *, message: str = "") -> Reply:
-        """The page about the device, or what comes next."""
+        """Return the approval page, or the next step."""
         step = await device_page.show(self.services, call, transaction, self.browser())
         if not isinstance(step, DevicePage):
             return await self.shown(step, transaction.verified_client.given)
@@ -98,7 +98,7 @@ class DeviceHandler(LoginFlowHandler):
         return await device.reply_approval_form(self, step, transaction, is_hosted=is_hosted, message=message)
 
     async def code_page(self, client: Client, given: Document, *, user_code: str, message: str = "") -> Reply:
-        """The page that asks for a code."""
+        """Return the page that prompts for a user code."""
         user = await device_page.find_signed_in_user(self.services, client, self.browser())
         return await device.reply_code_form(self, client, given, user, user_code=user_code, message=message)
 
@@ -108,7 +108,7 @@ class DeviceCompleteHandler(PageHandler):
 
     @endpoint(access=Access.BROWSER, query=_END, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Show what became of the device."""
+        """Show the result."""
         given = self.parameters(_END)
         client = await device_page.get_client(self.services, call, self.tenant_hints(tenant_id, given), given)
         return await device.reply_result(self, client, given)

@@ -1,6 +1,6 @@
-"""The family of every page on the way from login to authorization response: what a step of the login looks like.
+"""Base handler of the pages between login and authorization response: it renders the steps of a login.
 
-Once client and redirect URI are verified, failures go to the redirect URI and nowhere else (RFC 6749 section 4.1.2.1).
+Once client and redirect URI are verified, errors are redirected (RFC 6749 section 4.1.2.1).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ REQUEST: Final = "oauth2/authorize.request.json"
 
 
 class LoginFlowHandler(PageHandler):
-    """Shows steps of a login; `verified_client` is set as soon as errors may be redirected."""
+    """Renders steps of a login; `verified_client` is set as soon as errors may be redirected."""
 
     verified_client: VerifiedClient | None = None
 
     def browser(self, *, from_outside: bool = False) -> Browser:
-        """What this browser shows of itself; its Origin only counts for what comes from outside."""
+        """Return the cookies of this browser, with the Origin header for requests from other sites only."""
         origin = self.request.headers.get("Origin") if from_outside else None
         return Browser(
             self.cookie(sso_sessions.COOKIE),
@@ -57,7 +57,7 @@ class LoginFlowHandler(PageHandler):
         )
 
     async def resolved(self, call: Call, given: Document, tenant_id: str | None) -> Document:
-        """The parameters that count, whether they came with this request, or were pushed, or signed."""
+        """Return the effective parameters: those of this request, or pushed or signed ones."""
         hints = self.tenant_hints(tenant_id, given)
         try:
             return await request_sources.resolve(self.services, call, hints, given, browser=csrf.browser(self))
@@ -70,7 +70,7 @@ class LoginFlowHandler(PageHandler):
             raise
 
     async def shown(self, step: Step, given: Mapping[str, str], *cookies: Morsel[str]) -> Reply:
-        """What a step looks like; `cookies` are set beside those of the step."""
+        """Render a step; `cookies` are set in addition to those of the step."""
         if isinstance(step, LoginPage):
             if isinstance(step.problem, NotRegistered):
                 return self.not_registered(step.client, given)
@@ -100,20 +100,20 @@ class LoginFlowHandler(PageHandler):
         return Reply(status=302, headers={"Location": location}, cookies=[cookie])
 
     def not_registered(self, client: Client, given: Mapping[str, str]) -> Reply:
-        """The way to the page that says so; it carries the request, so that another user can go on with it."""
+        """Redirect to the page for unregistered users, with the request, so that another user can log in."""
         names, kept = self.services.schemas[REQUEST].schema["properties"], request_sources.form_parameters(given)
         query = {"client_id": client.client_id, **{name: kept[name] for name in names if name in kept}}
         location = redirect_uris.with_query(f"{login.base_path(self)}/authorized-not-registered", query)
         return Reply(status=302, headers={"Location": location})
 
     async def page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "") -> Reply:
-        """The login page."""
+        """Return the login page."""
         names = self.services.schemas[REQUEST].schema["properties"]
         chosen = given.get("rememberDevice") if "loginId" in given else self.cookie(login.REMEMBER_COOKIE)
         return await login.reply(self, page, given, names, remember_device=chosen == "true", message=message)
 
     async def departure(self, step: ProviderRedirect, given: Mapping[str, str]) -> Reply:
-        """The way to an identity provider, with the cookie that the way back needs."""
+        """Redirect to an identity provider, with the cookie that the callback requires."""
         cookies = [self.new_cookie(authorization_redirect.COOKIE, step.secret)]
         if request_sources.must_reopen(given):
             cookies.append(csrf.issue(self)[1])
@@ -124,7 +124,7 @@ class LoginFlowHandler(PageHandler):
         return Reply(status=302, headers={"Location": location}, cookies=cookies)
 
     def interlude(self, step: IntermediatePage) -> Reply:
-        """The way to a page that comes before the response; which login it belongs to is in the browser's cookie."""
+        """Redirect to a page before the response, with the secret of its login transaction in a cookie."""
         query = {
             "client_id": step.client.client_id,
             "intent": login_transactions.transaction_id_of(step.transaction_secret),
@@ -143,7 +143,7 @@ class LoginFlowHandler(PageHandler):
         look: page_theme.PageTheme = page_theme.DEFAULT_THEME,
         *cookies: Morsel[str],
     ) -> Reply:
-        """The authorization response: a redirect, never 307, which would post a password on; or a form that posts."""
+        """Return the authorization response: a redirect (never 307, which reposts passwords) or a posting form."""
         all_cookies = [*self.session_cookie(response.cookie), *cookies]
         if response.mode == "form_post":
             return render.form_post(response.redirect_uri, response.parameters.items(), look, all_cookies)
@@ -152,7 +152,7 @@ class LoginFlowHandler(PageHandler):
         return Reply(status=302, headers={"Location": location}, cookies=all_cookies)
 
     def session_cookie(self, cookie: SsoCookie | None) -> list[Morsel[str]]:
-        """The cookies of the browser's session, and of its being known to the user, where they are to be set."""
+        """Return the SSO cookie and the known-device cookie to set, if any."""
         if cookie is None:
             return []
         shown = self.received_cookie(known_devices.cookie_name(cookie.user_id))
@@ -165,7 +165,7 @@ class LoginFlowHandler(PageHandler):
         return found
 
     def refuse(self, error: ServiceError) -> None:
-        """The error response, or the error page as long as nothing is verified_client."""
+        """Send the error response, or the error page until the client is verified."""
         if self.verified_client is None:
             super().refuse(error)
             return
@@ -173,5 +173,5 @@ class LoginFlowHandler(PageHandler):
         self.send(self.response(authorization_responses.error_response(self.verified_client, failure)))
 
     def fail(self) -> None:
-        """An unexpected failure, which says nothing of itself."""
+        """Send a generic error for an unexpected exception."""
         self.refuse(ServerError("unknown", "The service could not answer this request."))

@@ -1,4 +1,4 @@
-"""The family of the pages that a login waits for because something is missing to it: found, guarded and ended alike."""
+"""Base handler of the pages of interrupted logins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from identity.web.oauth2.oauth_handlers import PageHandler
 
 
 class WaitingHandler(LoginFlowHandler):
-    """A page of a halted login, which stands in the browser's login intent."""
+    """A page of an interrupted login."""
 
     advice = "Please go back to the application and sign in again."
     page_name: ClassVar[str]
@@ -28,7 +28,7 @@ class WaitingHandler(LoginFlowHandler):
     async def find_transaction(
         self, call: Call, given: Document, tenant_id: str | None = None
     ) -> InterruptedTransaction:
-        """The login that this browser waits with."""
+        """Find the login transaction of this browser."""
         hints = self.tenant_hints(tenant_id, given)
         cookie = self.cookie(login_transactions.COOKIE)
         transaction = await login_resumption.find_interrupted(self.services, call, hints, given, cookie, self.page_name)
@@ -36,7 +36,7 @@ class WaitingHandler(LoginFlowHandler):
         return transaction
 
     async def went_on(self, transaction: InterruptedTransaction, step: Step) -> Reply:
-        """What comes after the page; its intent leaves the cookie."""
+        """Return the next step, and remove the transaction from the cookie."""
         value = login_transactions.cookie_without(self.cookie(login_transactions.COOKIE), transaction.transaction_id)
         reply = await self.shown(step, transaction.verified_client.given)
         if any(morsel.key == login_transactions.COOKIE for morsel in reply.cookies):
@@ -50,7 +50,7 @@ class WaitingHandler(LoginFlowHandler):
         return await page_theme.load(self, client.tenant, client.application, transaction.verified_client.given)
 
     def form_page(self, transaction: InterruptedTransaction, look: PageTheme, template: str, values: Document) -> Reply:
-        """A page with a form that is sent back to it; what every such form carries is added to the values."""
+        """Render a page with a form that posts to the same path; common values are added."""
         token, cookie = csrf.issue(self)
         hidden = {
             "client_id": transaction.client.client_id,
@@ -67,7 +67,7 @@ class WaitingHandler(LoginFlowHandler):
         return render.form(template, {**common, **values}, look, redirect_uri=redirect_uri, cookies=[cookie])
 
     def refuse(self, error: ServiceError) -> None:
-        """The error at the redirect URI; a page where the login went on meanwhile, and has its answer from that."""
+        """Redirect the error; show an error page if the transaction ended, whose response may have been sent."""
         if isinstance(error, TransactionEndedError):
             PageHandler.refuse(self, error)
         else:

@@ -1,4 +1,4 @@
-"""`/oauth2/logout`: the end of a session, and the way back (OpenID Connect RP-Initiated Logout 1.0)."""
+"""`/oauth2/logout`: end the session and redirect back (OpenID Connect RP-Initiated Logout 1.0)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the parameters of an OAuth request: each at most once, an empty one is absent, unknown ones are ignored.
+"""Parse the parameters of an OAuth request: each at most once, empty ones are absent, unknown ones are ignored.
 
 The files under schemas/oauth2/ name the parameters of each endpoint. `x-blank-counts` marks one that is present even
 when it is empty: a blank secret is a wrong one. `x-repeatable` marks one that may be repeated (RFC 8707 section 2): its

@@ -1,4 +1,4 @@
-"""`/oauth2/passwordless` and `/oauth2/passwordless/{code}`: logging in with a mailed link or code."""
+"""`/oauth2/passwordless` and `/oauth2/passwordless/{code}`: log in with an emailed link or code."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class PasswordlessHandler(_Family):
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Show the page; nothing is sent, however often it is looked at."""
+        """Show the page; no email is sent."""
         given, verified_client = await self.opened(call, self.parameters(REQUEST), tenant_id)
         step = await passwordless_pages.step_before_page(
             self.services, call, verified_client, self.browser(from_outside=True)
@@ -107,7 +107,7 @@ class PasswordlessHandler(_Family):
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Send the mail, unless the form is not one that we showed to this browser."""
+        """Send the email; a form without a valid CSRF token shows the page again."""
         form, verified_client = await self.opened(call, form, tenant_id)
         if not csrf.has_valid_token(self, form):
             return await self.asked(verified_client, form, message=csrf.INVALID_TOKEN)
@@ -170,7 +170,7 @@ class LinkHandler(_Family):
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, code: str, form: Document, tenant_id: str | None = None) -> Reply:
-        """Log in, unless the form is not one that we showed to this browser."""
+        """Log in; a form without a valid CSRF token shows the page again."""
         form, verified_client = await self.opened(call, form, tenant_id)
         one_time_code, login_id = form.get("oneTimeCode"), form.get("loginId", "")
         asks_code = passwordless.uses_one_time_code(verified_client.client)

@@ -1,4 +1,4 @@
-"""`/oauth2/register`: people register themselves and go on with the authorization request that brought them."""
+"""`/oauth2/register`: self-service registration, which continues the authorization request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RegisterHandler(LoginFlowHandler):
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Show the page; it makes nobody, however often it is looked at."""
+        """Show the page; no user is created."""
         given, verified_client = await self.opened(call, self.parameters(REQUEST), tenant_id)
         step = await registration_page.step_before_page(
             self.services, call, verified_client, self.browser(from_outside=True)
@@ -40,7 +40,7 @@ class RegisterHandler(LoginFlowHandler):
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Register, unless the form is not one that we showed to this browser."""
+        """Register the user; a form without a valid CSRF token shows the page again."""
         form, verified_client = await self.opened(call, form, tenant_id)
         if not csrf.has_valid_token(self, form):
             return await self.asked(verified_client.client, form, message=csrf.INVALID_TOKEN)

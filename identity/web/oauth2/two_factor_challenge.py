@@ -1,4 +1,4 @@
-"""`/oauth2/two-factor`, `/oauth2/two-factor-methods`: a login waits for a second factor."""
+"""`/oauth2/two-factor`, `/oauth2/two-factor-methods`: the two-factor challenge of a login."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class TwoFactorHandler(_Family):
         return await self.ended(transaction, page_or_end)
 
     async def told(self, transaction: InterruptedTransaction, step: ChallengePage | Step) -> Reply:
-        """The page, or what comes next."""
+        """Return the page, or the next step."""
         if not isinstance(step, ChallengePage):
             return await self.went_on(transaction, step)
         if step.chosen is None:

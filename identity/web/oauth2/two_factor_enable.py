@@ -1,4 +1,4 @@
-"""`/oauth2/two-factor-enable` and `-complete`: a login waits for its user to add a second factor."""
+"""`/oauth2/two-factor-enable` and `-complete`: set up a second factor during a login."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class EnableHandler(WaitingHandler):
         return await self.told(transaction, added)
 
     async def told(self, transaction: InterruptedTransaction, step: SetupPage | Step, *, message: str = "") -> Reply:
-        """The page, or what comes next."""
+        """Return the page, or the next step."""
         if not isinstance(step, SetupPage):
             return await self.went_on(transaction, step)
         look = await self.look(transaction)

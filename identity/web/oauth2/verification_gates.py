@@ -1,4 +1,4 @@
-"""`/email/verification-required`, `/registration/verification-required`: what a login waits for to be verified.
+"""`/email/verification-required`, `/registration/verification-required`: verification during a login.
 
 (Spec: hosted login, steps 3 and 5.)
 """
@@ -53,7 +53,7 @@ class VerificationGateHandler(WaitingHandler):
         return await self.told(transaction, step)
 
     async def told(self, transaction: InterruptedTransaction, step: VerificationPage | Step) -> Reply:
-        """The page, or what comes next."""
+        """Return the page, or the next step."""
         if not isinstance(step, VerificationPage):
             return await self.went_on(transaction, step)
         look = await self.look(transaction)
