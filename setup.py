@@ -33,7 +33,6 @@ setup(
         "identity": [
             "domain/configuration/*.properties",
             "domain/lambdas/defaults/*",
-            "domain/messaging/*.json",
             "domain/messaging/*.yaml",
             "domain/passwords/*.txt",
             "domain/webhooks/*.json",

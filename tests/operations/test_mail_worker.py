@@ -39,9 +39,9 @@ class Desk:
 
     async def send(self, *addresses: str) -> None:
         first, *others = addresses or ("to@example.com",)
-        extras = mail.Extras(cc=others)
+        options = mail.MailOptions(cc=others)
         errors = await mail.send(
-            self.services, self.call(), self.tenant_id, EMAIL_TEMPLATE, Address(first), {}, extras=extras
+            self.services, self.call(), self.tenant_id, EMAIL_TEMPLATE, Address(first), {}, options=options
         )
         assert errors == {}
 

@@ -1,1 +1,1 @@
-"""Mail and text messages: templates, rendering, queueing, and notifications to users."""
+"""Mail, text messages, their templates and messengers, and notifications and events about users."""

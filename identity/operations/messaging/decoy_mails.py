@@ -1,6 +1,6 @@
-"""Mails for nobody: where anonymous callers ask for a mail, an address that nobody has costs what a user's costs.
+"""Decoy mails: render a mail for an unknown address, so that response times do not reveal which accounts exist.
 
-Otherwise the time of the answer would tell who has an account. Nothing is kept, sent or logged.
+Nothing is stored, sent or logged.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 
 from identity.call import Call, Document
 from identity.domain.messaging import mail_templates
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.ids import TenantId, UserId, new_id
 from identity.operations.messaging import mail, user_views
 from identity.services import Services
@@ -24,13 +24,13 @@ async def render(
     data: Document,
     application: Document | None = None,
 ) -> None:
-    """Make the mail that a user with this address would get, and throw it away."""
+    """Render the mail that a user with this address would get, and discard it."""
     template = None if template_id is None else await services.email_templates.find_cached(None, template_id)
     if template is None:
         return
-    wanted = services.schemas[user_views.SCHEMA].read({"user": {"username": email}})["user"]
-    nobody = rules.with_derived_members(
-        rules.build_user({**wanted, "email": email}, UserId(new_id()), TenantId(tenant["id"]), call.now)
+    defaults = services.schemas[user_views.SCHEMA].read({"user": {"username": email}})["user"]
+    decoy = user_rules.with_derived_members(
+        user_rules.build_user({**defaults, "email": email}, UserId(new_id()), TenantId(tenant["id"]), call.now)
     )
-    known = {**await mail.values(services, tenant, application, nobody), **data}
-    await asyncio.to_thread(mail_templates.render, template, known, [])
+    values = {**await mail.values(services, tenant, application, decoy), **data}
+    await asyncio.to_thread(mail_templates.render, template, values, [])

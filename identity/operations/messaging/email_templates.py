@@ -1,4 +1,4 @@
-"""Email templates: what the generic verbs cannot judge, and how a template would look."""
+"""Email templates: validation beyond the schema, and previews."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from identity.services import Services
 
 
 async def prepare(_services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
-    """Judge every part and variant. Raises Invalid with the lines of what is wrong."""
+    """Validate every part in every language. Raises Invalid; the messages name the lines."""
     crud.require_no_errors(await asyncio.to_thread(mail_templates.problems, document))
     return document
 
@@ -36,9 +36,9 @@ RESOURCE = Resource(
 
 
 async def preview(services: Services, call: Call, request: Document) -> Document:
-    """`email` as it would look for an example user, and `errors` for the parts that could not be made.
+    """Render `email` for an example user, with `errors` for the parts that cannot be rendered.
 
-    What is known only when a mail is sent, such as a link's id, shows as its own name: `${changePasswordId}`.
+    Values known only when a mail is sent, such as the id of a link, appear as their names: `${changePasswordId}`.
     """
     template = request["emailTemplate"]
     locales = [request["locale"]] if "locale" in request else []
@@ -66,7 +66,7 @@ def _field_errors(template: Document, locales: list[str], rendered: mail_templat
 
 
 def example(tenant: Document | None, now: Instant) -> dict[str, Any]:
-    """The values of a preview: somebody with every member that templates like to name."""
+    """The values of a preview: a user with the members that templates commonly use."""
     tenant_id = (tenant or {}).get("id", new_id())
     user = {
         "active": True,

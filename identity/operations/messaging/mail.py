@@ -1,10 +1,11 @@
-"""Mail by template: rendered for its reader, and taken for good before anybody is told that it was."""
+"""Mail by template: rendered for its recipient and stored in the queue before the caller is answered."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from identity.call import Call, Document
@@ -21,8 +22,8 @@ from identity.store.mails import Mail
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Extras:
-    """The reader's languages and address, where they are not a user's own, and who else gets a mail."""
+class MailOptions:
+    """Locales and address, if they are not those of the user, and further recipients."""
 
     locales: Sequence[str] = ()
     cc: Sequence[str] = ()
@@ -31,16 +32,16 @@ class Extras:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Draft:
-    """A mail that was made and not yet taken: what it says, and the job to store."""
+class RenderedMail:
+    """A mail that is not queued yet: its content, and the job to store."""
 
-    letter: MailContent
+    content: MailContent
     mail: Mail
 
 
-_NOTHING_EXTRA = Extras()
-_AT_A_TIME = 16
-"""Mails of one request that are rendered and stored at the same time."""
+_NO_OPTIONS = MailOptions()
+_CONCURRENT_MAILS = 16
+"""Mails of one request that are rendered and stored concurrently."""
 
 
 async def send(
@@ -52,22 +53,21 @@ async def send(
     data: Document,
     *,
     application: Document | None = None,
-    extras: Extras = _NOTHING_EXTRA,
+    options: MailOptions = _NO_OPTIONS,
 ) -> Document:
-    """Take a mail for a user (a stored document) or an address; answers `parseErrors` and `renderErrors`, or nothing.
+    """Queue a mail to a user (a stored document) or an address; return `parseErrors` and `renderErrors`, if any.
 
-    The template reads `user`, `tenant` and `application` as the API shows them, and the members of `data`. When the
-    answer is empty the mail is stored, and sent by a worker, again and again if need be. What cannot be sent is told
-    in the event log too: most callers have nobody to tell.
+    The template can use `user`, `tenant` and `application` in the form of the API, and the members of `data`. Without
+    errors the mail is stored; a worker sends and retries it. Errors are also written to the event log.
     """
-    made = await draft(services, call, tenant_id, template_id, to, data, application=application, extras=extras)
-    if not isinstance(made, Draft):
-        return made
-    await services.mails.add([made.mail], call.now)
+    rendered = await render(services, call, tenant_id, template_id, to, data, application=application, options=options)
+    if not isinstance(rendered, RenderedMail):
+        return rendered
+    await services.mails.add([rendered.mail], call.now)
     return {}
 
 
-async def draft(
+async def render(
     services: Services,
     call: Call,
     tenant_id: TenantId,
@@ -76,59 +76,59 @@ async def draft(
     data: Document,
     *,
     application: Document | None = None,
-    extras: Extras = _NOTHING_EXTRA,
-) -> Draft | Document:
-    """As `send`, but for taking it: for a mail that is stored together with something else. Answers errors likewise.
+    options: MailOptions = _NO_OPTIONS,
+) -> RenderedMail | Document:
+    """As `send`, without storing the mail: for mails that are stored in the transaction of a change.
 
     A document in place of the template's id is a built-in template.
     """
     template, template_id = await _template(services, template_id)
     if template is None:
-        return await _refused(services, call, template_id, {"parseErrors": {"template": "There is no such template."}})
+        return await _log_errors(
+            services, call, template_id, {"parseErrors": {"template": "There is no such template."}}
+        )
     tenant = await services.tenants.get(None, tenant_id)
-    known = {**await values(services, tenant, application, to), **data}
-    languages = extras.locales or (to.get("preferredLanguages", []) if isinstance(to, dict) else [])
-    rendered = await asyncio.to_thread(mail_templates.render, template, known, languages)
+    template_values = {**await values(services, tenant, application, to), **data}
+    locales = options.locales or (to.get("preferredLanguages", []) if isinstance(to, dict) else [])
+    rendered = await asyncio.to_thread(mail_templates.render, template, template_values, locales)
     if rendered.errors:
-        return await _refused(services, call, template_id, rendered.errors)
-    reader = _reader(to, extras)
-    if reader is None:
-        return await _refused(services, call, template_id, {"renderErrors": {"to": "The user has no email address."}})
-    letter = _letter(tenant, template, rendered, reader, extras)
+        return await _log_errors(services, call, template_id, rendered.errors)
+    recipient = _recipient(to, options)
+    if recipient is None:
+        return await _log_errors(
+            services, call, template_id, {"renderErrors": {"to": "The user has no email address."}}
+        )
+    content = _content(tenant, template, rendered, recipient, options)
     try:
-        return Draft(letter, await asyncio.to_thread(_mail, tenant, letter, call))
+        return RenderedMail(content, await asyncio.to_thread(_mail, tenant, content, call))
     except UndeliverableAddress as error:
-        return await _refused(services, call, template_id, {"renderErrors": {"to": str(error)}})
+        return await _log_errors(services, call, template_id, {"renderErrors": {"to": str(error)}})
 
 
 async def send_all(services: Services, call: Call, template_id: str, request: Document) -> Document:
-    """Take a mail for each user and address of a request; answers the errors of those who get none.
+    """Queue a mail to each user and address of a request; return the errors by user id or address.
 
-    Raises NotFound for a template that does not exist, Invalid for users and applications that do not, with nothing
-    sent.
+    Raises NotFound for an unknown template and Invalid for unknown users or applications, with nothing sent.
     """
     await crud.retrieve(services, call, email_templates.RESOURCE, template_id)
     application = await _application(services, call, request.get("applicationId"))
     tenant_id = await _tenant_of(services, call, application, request["userIds"])
-    readers = await _users(services, tenant_id, request["userIds"])
-    addresses = [Address(one["address"], one.get("display", "")) for one in request["toAddresses"]]
-    if not readers and not addresses:
+    users = await _users(services, tenant_id, request["userIds"])
+    addresses = [Address(to["address"], to.get("display", "")) for to in request["toAddresses"]]
+    if not users and not addresses:
         raise Invalid.field("empty", "userIds", "You must specify the [userIds] or the [toAddresses] property.")
     data = {"requestData": request["requestData"]}
-    extras = Extras(cc=request["ccAddresses"], bcc=request["bccAddresses"])
-    anonymous = dataclasses.replace(extras, locales=request["preferredLanguages"])
-    geoip = asyncio.Semaphore(_AT_A_TIME)
-
-    async def one(to: Document | Address) -> tuple[Document | Address, Document]:
-        more = anonymous if isinstance(to, Address) else extras
-        async with geoip:
-            return to, await send(
-                services, call, tenant_id, template_id, to, data, application=application, extras=more
-            )
-
+    options = MailOptions(cc=request["ccAddresses"], bcc=request["bccAddresses"])
+    anonymous_options = dataclasses.replace(options, locales=request["preferredLanguages"])
+    send_one = functools.partial(send, services, call, tenant_id, template_id, data=data, application=application)
+    mails: list[tuple[Document | Address, Coroutine[Any, Any, Document]]] = [
+        *((user, send_one(user, options=options)) for user in users),
+        *((address, send_one(address, options=anonymous_options)) for address in addresses),
+    ]
+    limit = asyncio.Semaphore(_CONCURRENT_MAILS)
+    all_errors = await asyncio.gather(*(_limited(limit, mail) for _, mail in mails))
     results: Document = {}
-    everybody: list[Document | Address] = [*readers, *addresses]
-    for to, errors in await asyncio.gather(*map(one, everybody)):
+    for (to, _), errors in zip(mails, all_errors, strict=True):
         if errors and isinstance(to, Address):
             results.setdefault("anonymousResults", {})[to.address] = errors
         elif errors and isinstance(to, dict):
@@ -136,8 +136,13 @@ async def send_all(services: Services, call: Call, template_id: str, request: Do
     return results
 
 
+async def _limited(limit: asyncio.Semaphore, mail: Coroutine[Any, Any, Document]) -> Document:
+    async with limit:
+        return await mail
+
+
 async def _template(services: Services, template_id: str | Document) -> tuple[Document | None, str]:
-    """A template and its name in the event log."""
+    """The template, and its id or name for the event log."""
     if isinstance(template_id, str):
         return await services.email_templates.find_cached(None, template_id), template_id
     return template_id, template_id["name"]
@@ -153,7 +158,7 @@ async def _application(services: Services, call: Call, application_id: str | Non
 
 
 async def _tenant_of(services: Services, call: Call, application: Document | None, user_ids: Iterable[str]) -> TenantId:
-    """The tenant that sends: the call's, else the application's, else that of the first user. Raises Invalid."""
+    """The sending tenant: of the call, else the application, else the first user. Raises Invalid."""
     if call.tenant_id is not None:
         return call.tenant_id
     if application is not None:
@@ -166,7 +171,7 @@ async def _tenant_of(services: Services, call: Call, application: Document | Non
 
 
 async def _users(services: Services, tenant_id: TenantId, user_ids: Sequence[str]) -> list[Document]:
-    """The users of a request. Raises Invalid for each that the tenant does not have."""
+    """The users of a request. Raises Invalid with an error for each unknown one."""
     found, errors = [], []
     for index, user_id in enumerate(user_ids):
         user = await services.users.find_cached(tenant_id, user_id)
@@ -181,7 +186,7 @@ async def _users(services: Services, tenant_id: TenantId, user_ids: Sequence[str
 async def values(
     services: Services, tenant: Document, application: Document | None, to: Document | Address | str
 ) -> dict[str, Any]:
-    """What a template reads: nothing that the API does not show, and no secret of a client."""
+    """The values of a template: members that the API returns, without client secrets."""
     found: dict[str, Any] = {
         "tenant": crud.to_schema_response(services, "api/tenant.json", "tenant", tenant),
         template_language.NOW: services.clock.now(),
@@ -197,48 +202,48 @@ async def values(
     return found
 
 
-def _reader(to: Document | Address, extras: Extras) -> Address | None:
+def _recipient(to: Document | Address, options: MailOptions) -> Address | None:
     if isinstance(to, Address):
         return to
-    address = extras.address or user_rules.email_address(to)
+    address = options.address or user_rules.email_address(to)
     return None if address is None else Address(address, to.get("fullName", ""))
 
 
-def _letter(
-    tenant: Document, template: Document, rendered: mail_templates.Rendered, reader: Address, extras: Extras
+def _content(
+    tenant: Document, template: Document, rendered: mail_templates.Rendered, recipient: Address, options: MailOptions
 ) -> MailContent:
     configuration = tenant["emailConfiguration"]
     name = rendered.parts.get("fromName") or configuration.get("defaultFromName", "")
     return MailContent(
         Address(template.get("fromEmail") or configuration["defaultFromEmail"], name),
-        reader,
+        recipient,
         rendered.parts.get("subject", ""),
         rendered.parts.get("text", ""),
         rendered.parts.get("html", ""),
-        [Address(address) for address in extras.cc],
-        [Address(address) for address in extras.bcc],
+        [Address(address) for address in options.cc],
+        [Address(address) for address in options.bcc],
         [(header["name"], header["value"]) for header in configuration["additionalHeaders"]],
     )
 
 
-def _mail(tenant: Document, letter: MailContent, call: Call) -> Mail:
-    """The mail as it goes out. Raises Undeliverable.
+def _mail(tenant: Document, content: MailContent, call: Call) -> Mail:
+    """The message to send. Raises UndeliverableAddress.
 
-    Bounces go to the sender, or to the `mail.smtp.from` of the tenant's properties.
+    Bounces go to `mail.smtp.from` of the tenant's properties, or to the sender.
     """
     mail_id = new_id()
-    sender = mail_messages.ascii_address(letter.sender.address)
+    sender = mail_messages.ascii_address(content.sender.address)
     bounces = properties(tenant["emailConfiguration"]).get("mail.smtp.from", "") or sender
     message_id = f"<{mail_id}@{sender.rpartition('@')[2]}>"
-    message = mail_messages.compose(letter, message_id, call.now)
+    message = mail_messages.compose(content, message_id, call.now)
     return Mail(
-        MailId(mail_id), TenantId(tenant["id"]), mail_messages.ascii_address(bounces), letter.recipients, message
+        MailId(mail_id), TenantId(tenant["id"]), mail_messages.ascii_address(bounces), content.recipients, message
     )
 
 
-async def _refused(services: Services, call: Call, template_id: str, errors: Document) -> Document:
-    """The errors, after the event log has heard of them."""
+async def _log_errors(services: Services, call: Call, template_id: str, errors: Document) -> Document:
+    """Write errors to the event log, and return them."""
     lines = [f"  {part}: {message}" for found in errors.values() for part, message in found.items()]
-    text = f"A mail by the email template [{template_id}] could not be made.\n" + "\n".join(lines)
+    text = f"A mail by the email template [{template_id}] could not be sent.\n" + "\n".join(lines)
     await event_logs.record(services, call, "Error", text)
     return errors

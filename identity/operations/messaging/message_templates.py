@@ -1,4 +1,4 @@
-"""Message templates: what the generic verbs cannot judge, and how a message would look."""
+"""Message templates: validation beyond the schema, and previews."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from identity.services import Services
 
 
 async def prepare(_services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
-    """Judge every variant. Raises Invalid with the lines of what is wrong."""
+    """Validate the text in every language. Raises Invalid; the messages name the lines."""
     crud.require_no_errors(await asyncio.to_thread(message_templates.problems, document))
     return document
 
@@ -35,7 +35,7 @@ RESOURCE = Resource(
 
 
 async def preview(services: Services, call: Call, request: Document) -> Document:
-    """`message` as it would look for an example user, and `errors` where it could not be made."""
+    """Render `message` for an example user, with `errors` if it cannot be rendered."""
     template = request["messageTemplate"]
     locales = [request["locale"]] if "locale" in request else []
     tenant = await services.tenants.find_cached(None, call.tenant_id or services.default_tenant_id)
@@ -47,6 +47,6 @@ async def preview(services: Services, call: Call, request: Document) -> Document
         )
     except (ParseError, RenderError) as error:
         path = f"messageTemplate.{mail_templates.variant(template, message_templates.TEXT, locales)[0]}"
-        found = FieldError.of("invalid", path, error.message)
-        return {"message": message, "errors": {"fieldErrors": {path: [{"code": found.code, "message": found.message}]}}}
+        field = FieldError.of("invalid", path, error.message)
+        return {"message": message, "errors": {"fieldErrors": {path: [{"code": field.code, "message": field.message}]}}}
     return {"message": message}

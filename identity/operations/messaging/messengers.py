@@ -1,6 +1,6 @@
-"""Messengers: what the generic verbs cannot judge, which is everything that refers to something outside of the object.
+"""Messengers: validation beyond the schema.
 
-A generic messenger is a receiver of JSON; the published kinds Twilio and Kafka are not served, and refused by name.
+A generic messenger receives JSON; the published types Twilio and Kafka are not supported, and are rejected by name.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from identity.services import Services
 
 
 async def prepare(services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
-    """Judge where messages go, and what goes with them. Raises Invalid."""
+    """Validate URL, certificates and headers. Raises Invalid."""
     messenger = _normalised(document)
-    errors = _url_problems(services, messenger) + await _certificate_problems(services, messenger)
+    errors = _url_errors(services, messenger) + await _certificate_errors(services, messenger)
     reason = webhook_headers.problem(messenger["headers"])
     if reason is not None:
-        errors.append(_problem("headers", f"The headers cannot be used: {reason}."))
+        errors.append(_error("headers", f"The headers cannot be used: {reason}."))
     crud.require_no_errors(errors)
     return messenger
 
@@ -48,7 +48,7 @@ RESOURCE = Resource(
 
 
 def _normalised(document: Document) -> Document:
-    """The published example names a key where a certificate is expected."""
+    """Accept a key id in `sslCertificate`, as the published example has it."""
     key_id = parse_id(document.get("sslCertificate", ""))
     if key_id is None:
         return document
@@ -56,19 +56,19 @@ def _normalised(document: Document) -> Document:
     return {"sslCertificateId": key_id, **rest}
 
 
-def _url_problems(services: Services, messenger: Document) -> list[FieldError]:
+def _url_errors(services: Services, messenger: Document) -> list[FieldError]:
     reason = check_url(messenger["url"], services.config.webhooks.allowed_networks) if "url" in messenger else None
-    return [] if reason is None else [_problem("url", f"The URL cannot be used: {reason}.")]
+    return [] if reason is None else [_error("url", f"The URL cannot be used: {reason}.")]
 
 
-async def _certificate_problems(services: Services, messenger: Document) -> list[FieldError]:
+async def _certificate_errors(services: Services, messenger: Document) -> list[FieldError]:
     pem, key_id = messenger.get("sslCertificate"), messenger.get("sslCertificateId")
     errors = []
     if pem is not None and not tls.is_certificate(pem):
-        errors.append(_problem("sslCertificate", "The [messenger.sslCertificate] must be a PEM certificate."))
+        errors.append(_error("sslCertificate", "The [messenger.sslCertificate] must be a PEM certificate."))
     if key_id is not None and not await _has_certificate(services, key_id):
         message = "The [messenger.sslCertificateId] must name a key with a certificate and a private key."
-        errors.append(_problem("sslCertificateId", message))
+        errors.append(_error("sslCertificateId", message))
     return errors
 
 
@@ -77,5 +77,5 @@ async def _has_certificate(services: Services, key_id: str) -> bool:
     return key is not None and "certificate" in key and "privateKey" in key
 
 
-def _problem(member: str, message: str) -> FieldError:
+def _error(member: str, message: str) -> FieldError:
     return FieldError.of("invalid", f"messenger.{member}", message)

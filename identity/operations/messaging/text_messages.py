@@ -1,7 +1,7 @@
-"""Text messages by template: rendered for their reader, taken for good before anybody is told, sent by a messenger.
+"""Text messages by template: rendered, stored in the queue before the caller is answered, and sent by a messenger.
 
-A generic messenger gets a POST of `{"phoneNumber": …, "textMessage": …}`, as published; what it does with it is its
-own. `Idempotency-Key` is the same in every attempt at one message (an extension).
+A generic messenger receives a POST of `{"phoneNumber": …, "textMessage": …}`, as published. `Idempotency-Key` is the
+same in all attempts of a message (an extension).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from identity.outbound.tls import is_trust_anchor
 from identity.services import Services
 from identity.store.text_messages import TextMessage
 
-_KEPT_ANSWER_BYTES: Final = 1000
+_MAX_RESPONSE_BYTES: Final = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Failure:
-    """A messenger that has not taken a message; `reason` is for the event log, and holds nothing of the message."""
+class MessengerFailure:
+    """A failed request to a messenger; `reason` is for the event log and contains nothing of the message."""
 
     url: str
     reason: str
 
 
-async def send_sms(  # noqa: PLR0913 (who, by what, to whom, and with which words)
+async def send_sms(  # noqa: PLR0913 (messenger, template, recipient and values)
     services: Services,
     call: Call,
     tenant_id: TenantId,
@@ -49,53 +49,53 @@ async def send_sms(  # noqa: PLR0913 (who, by what, to whom, and with which word
     application: Document | None = None,
     phone_number: str | None = None,
 ) -> bool:
-    """Take a text message for a user (a stored document) or a phone number; False, with an event log, if it cannot go.
+    """Queue a text message to a user (a stored document) or a phone number; return whether it could be queued.
 
-    `phone_number` is where it goes when that is not the user's `mobilePhone`, such as the phone of a two-factor method.
-    The template reads `user`, `tenant` and `application` as the API shows them, and the members of `data`. Once this
-    answers True the message is stored, and a worker hands it to the messenger, again and again if need be.
+    `phone_number` replaces the user's `mobilePhone`, such as for a two-factor method. The template can use `user`,
+    `tenant` and `application` in the form of the API, and the members of `data`. A worker sends and retries the
+    message. Errors are written to the event log.
     """
     template = await services.message_templates.find_cached(None, message_template_id)
     messenger = await services.messengers.find_cached(None, messenger_id)
     if template is None or messenger is None:
-        which = "message template" if template is None else "messenger"
-        return await _refused(services, call, message_template_id, messenger_id, f"There is no such {which}.")
+        missing = "message template" if template is None else "messenger"
+        return await _log_error(services, call, message_template_id, messenger_id, f"There is no such {missing}.")
     number = phone_number or (to if isinstance(to, str) else to.get("mobilePhone") or to.get("phoneNumber"))
     if not number:
-        return await _refused(services, call, message_template_id, messenger_id, "The user has no phone number.")
+        return await _log_error(services, call, message_template_id, messenger_id, "The user has no phone number.")
     tenant = await services.tenants.get(None, tenant_id)
     values = {**await mail.values(services, tenant, application, to), **data}
     languages = to.get("preferredLanguages", []) if isinstance(to, dict) else []
     try:
         text = await asyncio.to_thread(message_templates.render, template, values, languages)
     except (ParseError, RenderError) as error:
-        return await _refused(services, call, message_template_id, messenger_id, error.message)
+        return await _log_error(services, call, message_template_id, messenger_id, error.message)
     message = TextMessage(new_id(), tenant_id, messenger_id, number, text, call.origin.trace, call.via)
     await services.text_messages.add([message], call.now)
     return True
 
 
-async def deliver(services: Services, message: TextMessage) -> Failure | None:
-    """Hand a message to its messenger; None when it was taken, or the messenger is gone."""
+async def deliver(services: Services, message: TextMessage) -> MessengerFailure | None:
+    """Send a message to its messenger; return None after success, or if the messenger was deleted."""
     messenger = await services.messengers.find_cached(None, message.messenger_id)
     if messenger is None:
         return None
     try:
         response = await services.http.request(await _request(services, messenger, message))
     except (ServiceError, LookupError, ValueError) as error:
-        return Failure(messenger["url"], f"its certificate cannot be used ({type(error).__name__})")
+        return MessengerFailure(messenger["url"], f"its certificate cannot be used ({type(error).__name__})")
     except OutboundError as error:
-        return Failure(messenger["url"], f"{error.kind}: {error.message}")
+        return MessengerFailure(messenger["url"], f"{error.kind}: {error.message}")
     if 200 <= response.status < 300:
         return None
-    return Failure(messenger["url"], f"status {response.status}")
+    return MessengerFailure(messenger["url"], f"status {response.status}")
 
 
 async def _request(services: Services, messenger: Document, message: TextMessage) -> Request:
     username = messenger.get("httpAuthenticationUsername")
     key_id = messenger.get("sslCertificateId")
     certificate = None if key_id is None else await WebhookKeys.certificate_of(services.keys, key_id)
-    own = certificate[0] if certificate is not None and is_trust_anchor(certificate[0]) else None
+    trust_anchor = certificate[0] if certificate is not None and is_trust_anchor(certificate[0]) else None
     headers = {"Accept": "application/json", **webhook_headers.sendable(messenger["headers"])}
     return Request(
         method="POST",
@@ -112,12 +112,12 @@ async def _request(services: Services, messenger: Document, message: TextMessage
         basic=(username, Secret(messenger.get("httpAuthenticationPassword") or "")) if username else None,
         client_certificate=certificate,
         trust_pem=messenger.get("sslCertificate"),
-        added_trust_pem=own,
-        max_response_bytes=_KEPT_ANSWER_BYTES,
+        added_trust_pem=trust_anchor,
+        max_response_bytes=_MAX_RESPONSE_BYTES,
     )
 
 
-async def _refused(services: Services, call: Call, template_id: str, messenger_id: str, reason: str) -> bool:
-    text = f"A message by the message template [{template_id}] for the messenger [{messenger_id}] could not be made: "
+async def _log_error(services: Services, call: Call, template_id: str, messenger_id: str, reason: str) -> bool:
+    text = f"A message by the message template [{template_id}] for the messenger [{messenger_id}] could not be sent: "
     await event_logs.record(services, call, "Error", text + reason)
     return False

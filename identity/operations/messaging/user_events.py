@@ -1,4 +1,4 @@
-"""The events about users and registrations, with the payloads that receivers know."""
+"""Events about users and registrations."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from identity.services import Services
 
 
 def user_event(event_type: str, user: Document, **extra: object) -> Event:
-    """An event about a user; `extra` are the members that its type has beside `user`."""
+    """An event about a user; `extra` are its members other than `user`."""
     return Event(event_type, {"user": users.without_secrets(user), **extra})
 
 
 def before_update(original: Document, user: Document) -> list[Event]:
-    """What webhooks may veto about an update: the update, and each login id that changes its value."""
+    """The events before an update: the update itself, and one for each changed login id."""
     return [
         user_event("user.update", user, original=users.without_secrets(original)),
         *(
@@ -26,7 +26,7 @@ def before_update(original: Document, user: Document) -> list[Event]:
 
 
 def after_update(original: Document, user: Document, *, new_password: bool) -> list[Event]:
-    """What is told after an update was committed."""
+    """The events after an update."""
     events = [user_event("user.update.complete", user, original=users.without_secrets(original))]
     if original.get("email") and original.get("email") != user.get("email"):
         events.append(user_event("user.email.update", user, previousEmail=original["email"]))
@@ -36,12 +36,12 @@ def after_update(original: Document, user: Document, *, new_password: bool) -> l
 
 
 def email_verified(user: Document) -> list[Event]:
-    """What webhooks may veto about an address that becomes verified; `user` is who it is then."""
+    """The events before an email is verified; `user` is the user after the change."""
     return [user_event("user.email.verified", user), identity_verified(user, "email", user["email"])]
 
 
 def identity_verified(user: Document, login_id_type: str, login_id: str) -> Event:
-    """What webhooks may veto about a login id that becomes verified."""
+    """The event before a login id is verified."""
     return user_event("user.identity.verified", user, loginId=login_id, loginIdType=login_id_type)
 
 
@@ -58,7 +58,7 @@ def two_factor_changes(original: Document | None, user: Document) -> list[Event]
 def registration_event(
     event_type: str, user: Document, registration: Document, original: Document | None = None
 ) -> Event:
-    """An event about one registration, which travels beside its user."""
+    """An event about a registration and its user."""
     before = {} if original is None else {"original": registrations.without_secrets(original)}
     return Event(
         event_type,
@@ -74,7 +74,7 @@ def registration_event(
 async def announce_duplicates(
     services: Services, call: Call, event_type: str, user: Document, others: list[Document]
 ) -> None:
-    """Tell that a request failed because others have its login ids: one event for each of them."""
+    """Announce that a request failed because its login ids belong to other users: one event for each of them."""
     events = [_duplicate(event_type, user, other) for other in others]
     await services.bus.announce(call.within(TenantId(user["tenantId"])), events)
 

@@ -1,4 +1,4 @@
-"""Mails that tell a user of what happened to the account: each is on where tenant or application name a template."""
+"""Mails that notify a user of changes of the account; sent if tenant or application configure a template."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from identity.domain.objects import event_info
 from identity.domain.users import users
 from identity.ids import TenantId
 from identity.operations.messaging import mail, user_events
-from identity.operations.messaging.mail import Extras
+from identity.operations.messaging.mail import MailOptions
 from identity.services import Services
 from identity.store.rate_limits import Limit
 
@@ -26,7 +26,7 @@ Template = Literal[
     "twoFactorMethodAddEmailTemplateId",
     "twoFactorMethodRemoveEmailTemplateId",
 ]
-_IN_USE: Final[dict[str, Template]] = {
+_DUPLICATE_TEMPLATES: Final[dict[str, Template]] = {
     "create": "loginIdInUseOnCreateEmailTemplateId",
     "update": "loginIdInUseOnUpdateEmailTemplateId",
 }
@@ -42,15 +42,15 @@ _EVENT_TYPES: Final[dict[Template, str]] = {
     "twoFactorMethodAddEmailTemplateId": "UserTwoFactorMethodAdd",
     "twoFactorMethodRemoveEmailTemplateId": "UserTwoFactorMethodRemove",
 }
-"""The published names of event types in templates, by which one template serves several notices."""
-_IN_USE_NOTICES: Final = 5
-_IN_USE_SECONDS: Final = 3600
+"""The published `event.type` by template, so that templates can be shared."""
+_MAX_DUPLICATE_NOTICES: Final = 5
+_DUPLICATE_NOTICES_SECONDS: Final = 3600
 
 
 def template_of(tenant: Document, application: Document | None, name: str) -> str | None:
     """The id of the template that `emailConfiguration` names: the application's, else the tenant's."""
-    own = None if application is None else application["emailConfiguration"].get(name)
-    found: str | None = own or tenant["emailConfiguration"].get(name)
+    of_application = None if application is None else application["emailConfiguration"].get(name)
+    found: str | None = of_application or tenant["emailConfiguration"].get(name)
     return found
 
 
@@ -65,10 +65,10 @@ async def notify(
     application: Document | None = None,
     address: str | None = None,
 ) -> None:
-    """Send a notice to a user (or to another `address` about the user), after the commit of what it tells of.
+    """Send a mail to a user, or to another `address` about the user, after the change was committed.
 
-    Does nothing where no template is named, or the user has no address. Beside `data` the template reads
-    `event.type`, `event.createInstant` and `event.info`: what happened, when, and where the request came from.
+    Does nothing without a template or an address. The template can use `data`, `event.type`, `event.createInstant` and
+    `event.info` (the origin of the request).
     """
     template_id = template_of(tenant, application, name)
     if template_id is None or (address or users.email_address(user)) is None:
@@ -78,16 +78,18 @@ async def notify(
         "info": event_info.build(call, services.geoip.find),
         "type": _EVENT_TYPES[name],
     }
-    values = {"event": event, **(data or {})}
+    template_values = {"event": event, **(data or {})}
     tenant_id = TenantId(tenant["id"])
-    extras = Extras(address=address)
-    await mail.send(services, call, tenant_id, template_id, user, values, application=application, extras=extras)
+    options = MailOptions(address=address)
+    await mail.send(
+        services, call, tenant_id, template_id, user, template_values, application=application, options=options
+    )
 
 
 async def notify_update(
     services: Services, call: Call, tenant: Document, before: Document, user: Document, *, new_password: bool
 ) -> None:
-    """Tell of an update: a new email, to the old address and the new one, and a new password."""
+    """Notify of an update: a new email (at the old and the new address) and a new password."""
     previous = before.get("email")
     if previous and previous != user.get("email"):
         data = {"previousEmail": previous}
@@ -103,18 +105,18 @@ async def notify_duplicate(
     tenant: Document,
     user: Document,
     others: Iterable[Document],
-    deed: Literal["create", "update"],
+    operation: Literal["create", "update"],
 ) -> None:
-    """Tell webhooks, and those who have them, that somebody wanted to have their login ids.
+    """Notify webhooks and the owners of login ids that a request tried to use these login ids.
 
-    Anybody may ask to register with them: no more than five mails an hour go to a user.
+    Anonymous callers can trigger this: a user gets at most five mails an hour.
     """
     others = list(others)
-    await user_events.announce_duplicates(services, call, f"user.loginId.duplicate.{deed}", user, others)
-    name = _IN_USE[deed]
+    await user_events.announce_duplicates(services, call, f"user.loginId.duplicate.{operation}", user, others)
+    name = _DUPLICATE_TEMPLATES[operation]
     if template_of(tenant, None, name) is None:
         return
     for other in others:
-        limit = Limit("notice-in-use", str(other["id"]), _IN_USE_NOTICES, _IN_USE_SECONDS)
+        limit = Limit("notice-in-use", str(other["id"]), _MAX_DUPLICATE_NOTICES, _DUPLICATE_NOTICES_SECONDS)
         if await services.rate_limits.consume(TenantId(tenant["id"]), [limit]) is None:
             await notify(services, call, tenant, other, name)

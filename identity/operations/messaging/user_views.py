@@ -1,10 +1,10 @@
-"""Users as the API shows them: to callers, and to the templates of mails."""
+"""Users in the form of API responses, which mail templates use as well."""
 
 from __future__ import annotations
 
 from identity.call import Document
 from identity.domain.passwords import password_hashing
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.operations.groups import group_roles
 from identity.services import Services
 
@@ -12,13 +12,13 @@ SCHEMA = "api/user.json"
 
 
 async def to_response(services: Services, user: Document) -> Document:
-    """The user as the API shows it, with the roles of its groups."""
-    effective = await group_roles.with_group_roles(services.documents, user)
-    shown: Document = services.schemas[SCHEMA].show({"user": rules.without_private_members(effective)})["user"]
-    return shown
+    """The user in the form of the API, including the roles of its groups."""
+    user = await group_roles.with_group_roles(services.documents, user)
+    response: Document = services.schemas[SCHEMA].show({"user": user_rules.without_private_members(user)})["user"]
+    return response
 
 
 async def to_retrieve_response(services: Services, user: Document) -> Document:
-    """As `answer`, with the scheme of the password, which only a retrieve tells."""
+    """As `to_response`, with the `encryptionScheme` of the password, which only a retrieve returns."""
     password = password_hashing.stored_password(user)
     return await to_response(services, user) | ({} if password is None else {"encryptionScheme": password.scheme})

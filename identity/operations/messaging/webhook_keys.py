@@ -1,4 +1,4 @@
-"""The keys that deliveries need: to sign, and to prove to a receiver who calls."""
+"""Keys for deliveries to webhooks and messengers: signing keys and client certificates."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from identity.tokens.signing_keys import KeyRing, SigningKey
 
 
 class WebhookKeys:
-    """What the Deliverer asks of keys; raises LookupError for one that is not there."""
+    """Signs with, and reads, the keys of the instance. Raises LookupError for an unknown or unsuitable key."""
 
     def __init__(self, ring: KeyRing, keys: Documents) -> None:
         self._ring = ring
         self._keys = keys
 
     async def sign_jwt(self, key_id: str, claims: Mapping[str, object]) -> str:
-        """A compact JWS over the claims."""
+        """A compact JWS of the claims."""
         return await jws.sign(await self._key(key_id), claims)
 
     async def sign_octets(self, key_id: str, content: bytes) -> str | None:
-        """The Standard Webhooks signature of a key, or None for keys of kinds that make none."""
+        """A Standard Webhooks signature, or None if the key's algorithm is not one of that specification."""
         key = await self._key(key_id)
         version = standard_webhooks.VERSIONS.get(key.algorithm)
         if version is None:
             return None
         if key.signer is None:
-            raise LookupError(f"the key {key_id} has no private half")
+            raise LookupError(f"the key {key_id} has no private key")
         return standard_webhooks.serialize_signature(version, key.signer.sign(content))
 
     async def client_certificate(self, key_id: str) -> tuple[str, Secret]:

@@ -11,7 +11,7 @@ from identity.errors import Invalid
 from identity.ids import Secret, TenantId, fingerprint, same_secret
 from identity.operations.limits import message_limits
 from identity.operations.messaging import mail, text_messages
-from identity.operations.messaging.mail import Extras
+from identity.operations.messaging.mail import MailOptions
 from identity.services import Services
 
 
@@ -71,8 +71,8 @@ async def send(
     template_id = require_sendable(tenant, application, address)
     tenant_id, data = TenantId(tenant["id"]), {"code": code}
     if address.method == two_factor.EMAIL:
-        extras = Extras(address=address.value)
-        await mail.send(services, call, tenant_id, template_id, user, data, application=application, extras=extras)
+        options = MailOptions(address=address.value)
+        await mail.send(services, call, tenant_id, template_id, user, data, application=application, options=options)
         return
     messenger_id = tenant["multiFactorConfiguration"][address.method]["messengerId"]
     await text_messages.send_sms(

@@ -16,7 +16,7 @@ from identity.domain.webhooks.webhook_transactions import NONE
 from identity.events.changes import Change, Event, Write
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.messaging import mail
-from identity.operations.messaging.mail import Draft
+from identity.operations.messaging.mail import RenderedMail
 from identity.operations.sessions import session_termination, sso_sessions
 from identity.operations.sessions.session_termination import SessionTermination
 from identity.services import Services
@@ -91,23 +91,23 @@ def _payload(phase: Phase) -> Document:
     return action_rules.event_payload(phase.log, phase.name, languages, notify=phase.notifications.notify_user)
 
 
-def _event(phase: Phase, draft: Draft | None) -> Event:
+def _event(phase: Phase, draft: RenderedMail | None) -> Event:
     definition = phase.definition or {}
     payload = {**_payload(phase), "emailedUser": draft is not None}
     if draft is not None and definition.get("includeEmailInEventJSON"):
-        payload["email"] = action_rules.email_of(draft.letter)
+        payload["email"] = action_rules.email_of(draft.content)
     transaction_type = NONE if phase.name == "end" else definition.get("transactionType", NONE)
     return Event("user.action", payload, transaction_type=transaction_type)
 
 
-async def _draft_mail(services: Services, call: Call, phase: Phase) -> Draft | None:
+async def _draft_mail(services: Services, call: Call, phase: Phase) -> RenderedMail | None:
     """Return the mail of the phase, or None if it has none or its template fails."""
     template_id = (phase.definition or {}).get(f"{phase.name}EmailTemplateId")
     if not phase.notifications.mail or template_id is None:
         return None
     data: Document = {"event": {name: value for name, value in _payload(phase).items() if value is not None}}
-    draft = await mail.draft(services, call, phase.tenant_id, template_id, phase.user, data)
-    return draft if isinstance(draft, Draft) else None
+    draft = await mail.render(services, call, phase.tenant_id, template_id, phase.user, data)
+    return draft if isinstance(draft, RenderedMail) else None
 
 
 async def _terminations(services: Services, call: Call, phase: Phase) -> Sequence[SessionTermination]:

@@ -75,7 +75,7 @@ async def _send_verification(
     await mail.send(
         services, call, client.tenant_id, template or builtin_mails.template("verify_new_email"),
         user, {**started.template_variables(), **link},
-        application=client.application, extras=mail.Extras(address=email),
+        application=client.application, options=mail.MailOptions(address=email),
     )  # fmt: skip
 
 

@@ -183,7 +183,7 @@ async def test_what_cannot_be_made_is_told_in_the_event_log_and_not_sent(sender,
         assert not await sender.send(absent, template, "+14155550100")
         assert receiver.requests == []
     phone, broken, missing = await sender.logs(messenger)
-    assert phone.endswith("could not be made: The user has no phone number.")
+    assert phone.endswith("could not be sent: The user has no phone number.")
     assert unknown in broken
     assert missing.endswith("There is no such message template.")
     (gone,) = await sender.logs(absent)
