@@ -1,4 +1,4 @@
-"""The two forms of an index search request: query parameters, and a JSON body (that of web/crud.py)."""
+"""Index search requests by query parameters and by a JSON body."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUERY: Query = {
     "sortFields[0].order": "text",
     "startRow": "integer",
 }
-"""The query parameters; further fields to sort by are numbered on."""
+"""The query parameters; further fields to sort by have further numbers."""
 
 REQUEST: Final = "api/index-search.request.json"
 """The schema of the body."""
@@ -32,7 +32,7 @@ class IndexSearchHandler(ApiHandler):
     """Reads the criteria of an index search."""
 
     def criteria(self) -> Document:
-        """Those that the query parameters name."""
+        """Return the criteria of the query parameters."""
         criteria: Document = dict(self.query())
         if ids := self.texts("ids"):
             criteria["ids"] = ids

@@ -109,7 +109,8 @@ def test_operations_of_the_protocol_say_what_they_are_for() -> None:
             assert "Raises" not in operation["description"]
     described = SERVED["paths"]["/oauth2/par"]["post"]["description"]
     assert described == (
-        "The pushed authorization request endpoint. Keep an authorization request for a minute, and name it."
+        "The pushed authorization request endpoint. "
+        "Store an authorization request for a minute and return its request_uri."
     )
 
 

@@ -1,1 +1,1 @@
-"""The /api subjects that are more than a row of resources.py."""
+"""The /api subjects with more than the generic operations."""

@@ -1,4 +1,4 @@
-"""/api/user/action and /api/user/comment: what is done to users, and what is noted about them."""
+"""/api/user/action and /api/user/comment: actions taken on users, and comments about them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ActionsHandler(ApiHandler):
         answer="api/actions.response.json",
     )
     async def get(self, call: Call) -> Reply:
-        """The actions on a user: all, those that are live or are not, or those that prevent logins."""
+        """Retrieve the actions on a user: all, the active or inactive ones, or those that prevent logins."""
         user_id = self.query().get("userId")
         if not user_id:
             raise Invalid.field("missing", "userId", "You must specify the [userId] parameter.")
@@ -54,12 +54,12 @@ class ActionHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_TAKES, answer=_ANSWER)
     async def put(self, call: Call, action_id: str, body: Document) -> Reply:
-        """Modify: another end, another comment."""
+        """Modify the expiration or the comment."""
         return Reply({"action": await applied_actions.modify(self.services, call, body, action_id)})
 
     @endpoint(access=Access.API_KEY, takes=_TAKES, answer=_ANSWER)
     async def delete(self, call: Call, action_id: str) -> Reply:
-        """Cancel: end it before its time."""
+        """Cancel the action before it expires."""
         return Reply({"action": await applied_actions.cancel(self.services, call, self.optional_body(), action_id)})
 
 
@@ -68,7 +68,7 @@ class CommentsHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes="api/user-comment.json", answer="api/user-comment.json")
     async def post(self, call: Call, body: Document) -> Reply:
-        """Note something about a user."""
+        """Add a comment about a user."""
         return Reply({"userComment": await user_comments.add(self.services, call, body)})
 
 
@@ -88,7 +88,7 @@ class CommentSearchHandler(SearchHandler):
 
 
 def _uuid(name: str, text: str) -> str:
-    """The id in a query parameter. Raises Invalid for a text that is none."""
+    """Return the id in a query parameter. Raises Invalid for one that is not a UUID."""
     found = parse_id(text)
     if found is None:
         raise Invalid.field("couldNotConvert", name, f"The [{name}] must be a UUID.")

@@ -47,15 +47,15 @@ class ApplicationHandler(ObjectHandler):
 
 
 class OAuthConfigurationHandler(ApiHandler):
-    """What a client library asks before a login."""
+    """The settings that a client library reads before a login."""
 
     def path_name(self, name: str) -> str:
-        """The id by the name the API gives it."""
+        """Return the published name of the id."""
         return "applicationId"
 
     @endpoint(access=Access.OPTIONAL_KEY, answer="api/oauth-configuration.response.json")
     async def get(self, call: Call, object_id: str) -> Reply:
-        """The OAuth configuration; with the client secret for callers with an API key."""
+        """Retrieve the OAuth configuration; with the client secret for callers with an API key."""
         with_secret = isinstance(call.caller, ApiKeyCaller)
         return Reply(await operations.oauth_configuration(self.services, call, object_id, with_secret=with_secret))
 

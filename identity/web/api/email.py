@@ -1,4 +1,4 @@
-"""/api/email: templates with the generic verbs, previews, and sending."""
+"""/api/email: templates, previews and sending."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from identity.web.endpoint import Access, Reply, endpoint
 
 
 class PreviewHandler(ApiHandler):
-    """How a template would look."""
+    """Previews of email templates."""
 
     @endpoint(access=Access.API_KEY, body="api/email-preview.json", answer="api/email-preview.response.json")
     async def post(self, call: Call, body: Document) -> Reply:
@@ -19,10 +19,10 @@ class PreviewHandler(ApiHandler):
 
 
 class SendHandler(ApiHandler):
-    """Mails by a template."""
+    """Mails from a template."""
 
     def path_name(self, name: str) -> str:
-        """The id by the name the API gives it."""
+        """Return the published name of the id."""
         return "emailTemplateId"
 
     @endpoint(
@@ -31,7 +31,7 @@ class SendHandler(ApiHandler):
         answer={202: "api/email-send.response.json"},
     )
     async def post(self, call: Call, object_id: str, body: Document) -> Reply:
-        """Accept a mail for each reader: 202, with the errors of those who get none."""
+        """Queue a mail to each recipient: 202, with the errors of recipients that get none."""
         return Reply(await mail.send_all(self.services, call, object_id, body), 202)
 
 

@@ -30,7 +30,7 @@ class EntitySearchHandler(index_search.IndexSearchHandler):
 
     @endpoint(access=Access.API_KEY, feature=_FEATURE)
     async def put(self, call: Call) -> Reply:
-        """Flush the index: the database that is searched here is always up to date."""
+        """Flush the index, which is a no-op: searches read the database."""
         return Reply()
 
 
@@ -38,18 +38,18 @@ class GrantsHandler(ApiHandler):
     """The grants on one entity."""
 
     def path_name(self, name: str) -> str:
-        """The id by the name the API gives it."""
+        """Return the published name of the id."""
         return "entityId"
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=entity_grants.RESOURCE.schema, feature=_FEATURE)
     async def post(self, call: Call, entity_id: str, body: Document) -> Reply:
-        """Make a grant, or replace it."""
+        """Create a grant, or replace it."""
         await entity_grants.upsert(self.services, call, entity_id, body)
         return Reply()
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=entity_grants.RESOURCE.schema, feature=_FEATURE)
     async def put(self, call: Call, entity_id: str, body: Document) -> Reply:
-        """Make a grant, or replace it."""
+        """Create a grant, or replace it."""
         await entity_grants.upsert(self.services, call, entity_id, body)
         return Reply()
 
@@ -68,12 +68,12 @@ class GrantsHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, query={"recipientEntityId": "uuid", "userId": "uuid"}, feature=_FEATURE)
     async def delete(self, call: Call, entity_id: str) -> Reply:
-        """Take the grant of one recipient away."""
+        """Delete the grant of one recipient."""
         await entity_grants.delete(self.services, call, entity_id, self.recipient())
         return Reply()
 
     def recipient(self) -> Mapping[str, str]:
-        """Whose grant is meant, as the query names it."""
+        """Return the recipient in the query."""
         query = self.query()
         return {name: query[name] for name in RECIPIENTS if query.get(name)}
 

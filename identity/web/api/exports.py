@@ -1,4 +1,4 @@
-"""What a log has, as a zipped file of CSV: by query parameters or by a JSON body."""
+"""Exports of logs as zipped CSV files, by query parameters or by a JSON body."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _PIECE_BYTES = 65_536
 
 
 class ExportHandler(ApiHandler):
-    """One log as a file."""
+    """The export of one log."""
 
     kind: csv_exports.Kind
     make: Make
     schema: str
     criteria_names: Sequence[str]
-    """What the criteria of a body may be called, the published name last."""
+    """The accepted names of the criteria in a body, the published one last."""
 
     def query_of(self, declared: Endpoint) -> Query:
-        """What the log can be searched for, beside what a method declares."""
+        """Return the search parameters of the log and the query parameters of the method."""
         return {**searches.parameters(self.kind.search), **super().query_of(declared)}
 
     @endpoint(
@@ -55,7 +55,7 @@ class ExportHandler(ApiHandler):
     async def exported(
         self, call: Call, request: Mapping[str, object], criteria: Mapping[str, object], prefix: str
     ) -> Reply:
-        """Send the zip, piece by piece."""
+        """Stream the zip file."""
         zone = self.services.system.settings.report_timezone
         wanted = csv_exports.read(self.kind, request, criteria, prefix, zone)
         file = await self.make(self.services, call, wanted)
@@ -67,7 +67,7 @@ class ExportHandler(ApiHandler):
 def route(
     path: str, kind: csv_exports.Kind, make: Make, schema: str, criteria_names: Sequence[str] = ("criteria",)
 ) -> Route:
-    """The route of one log; `schema` is that of its JSON bodies."""
+    """Return the route of the export of one log; `schema` is that of its JSON bodies."""
     given = {"kind": kind, "make": make, "schema": schema, "criteria_names": criteria_names}
     return Route(path, ExportHandler, given)
 

@@ -45,7 +45,7 @@ class FamilyHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.MEMBER, answer=_ANSWER)
     async def put(self, call: Call, family_id: str, body: Document) -> Reply:
-        """Let a user in, or change a member."""
+        """Add a user, or change a member."""
         return Reply({"family": await operations.put_member(self.services, call, body, family_id)})
 
 
@@ -54,7 +54,7 @@ class FamilyMemberHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY)
     async def delete(self, call: Call, family_id: str, user_id: str) -> Reply:
-        """Let a user out."""
+        """Remove a user."""
         await operations.remove_member(self.services, call, family_id, user_id)
         return Reply()
 
@@ -64,7 +64,7 @@ class PendingChildrenHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, query={"parentEmail": "text"}, answer="api/pending-children.response.json")
     async def get(self, call: Call) -> Reply:
-        """Retrieve the children who name a parent and wait for a family."""
+        """Retrieve the children who stated a parent and have no family yet."""
         email = self.query().get("parentEmail")
         if not email:
             raise Invalid.field("blank", "parentEmail", "You must specify the [parentEmail] parameter.")
@@ -76,7 +76,7 @@ class FamilyRequestHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.REQUEST)
     async def post(self, call: Call, body: Document) -> Reply:
-        """Ask a parent by mail."""
+        """Send a family request to a parent by mail."""
         await operations.send_family_request(self.services, call, body)
         return Reply()
 

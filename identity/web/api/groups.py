@@ -17,7 +17,7 @@ class MembersHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=group_members.REQUEST, answer=group_members.REQUEST)
     async def post(self, call: Call, body: Document) -> Reply:
-        """Let users into groups."""
+        """Add users to groups."""
         return self.members(await group_members.add(self.services, call, body))
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=group_members.REQUEST, answer=group_members.REQUEST)
@@ -27,7 +27,7 @@ class MembersHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, query={"groupId": "uuid", "userId": "uuid"}, takes=group_members.REMOVAL)
     async def delete(self, call: Call) -> Reply:
-        """Take users out of groups: one, or all, by query; or whom the body names."""
+        """Remove one user or all users from a group by query, or the members in the body."""
         group_id, user_id = self.id_parameter("groupId"), self.id_parameter("userId")
         body = self.optional_body()
         if group_id is not None:
@@ -41,11 +41,11 @@ class MembersHandler(ApiHandler):
         return Reply()
 
     def members(self, by_group: Document) -> Reply:
-        """Memberships by group."""
+        """Return memberships by group."""
         return Reply(group_members.to_response(self.services, by_group))
 
     def id_parameter(self, name: str) -> str | None:
-        """An id in the query. Raises Invalid for one that is no UUID."""
+        """Return an id of the query. Raises Invalid for one that is not a UUID."""
         text = self.query().get(name)
         if text and parse_id(text) is None:
             raise Invalid.field("couldNotConvert", name, f"The [{name}] must be a UUID.")
@@ -56,12 +56,12 @@ class MemberHandler(ApiHandler):
     """`/api/group/member/{memberId}`: one membership."""
 
     def path_name(self, name: str) -> str:
-        """The id by the name the API gives it."""
+        """Return the published name of the id."""
         return "memberId"
 
     @endpoint(access=Access.API_KEY)
     async def delete(self, call: Call, member_id: str) -> Reply:
-        """End it."""
+        """Delete the membership."""
         await group_members.remove_by_id(self.services, call, member_id)
         return Reply()
 

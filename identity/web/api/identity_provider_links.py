@@ -1,4 +1,4 @@
-"""/api/identity-provider/link: which account at a provider belongs to which user, and links yet to be completed."""
+"""/api/identity-provider/link: links between accounts at providers and users, and pending links."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CREATED = {200: "api/identity-provider-link.json#identityProviderLink", 409: No
 
 
 class LinksHandler(ApiHandler):
-    """Links, named by provider, account and user."""
+    """Links, identified by provider, account and user."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes="api/identity-provider-link.json", answer=_CREATED)
     async def post(self, call: Call, body: Document) -> Reply:
@@ -33,19 +33,19 @@ class LinksHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, query=_QUERY)
     async def delete(self, call: Call) -> Reply:
-        """Remove one."""
+        """Delete one."""
         await operations.delete(self.services, call, self.query())
         return Reply()
 
 
 class PendingLinkHandler(ApiHandler):
-    """A link that a login left to be completed."""
+    """A pending link of a login."""
 
     uuid_paths: ClassVar[bool] = False
 
     @endpoint(access=Access.API_KEY, answer="api/pending-idp-link.response.json", query={"userId": "uuid"})
     async def get(self, call: Call, pending_id: str) -> Reply:
-        """Retrieve, with `?userId=` for what it would mean for that user."""
+        """Retrieve, optionally for the user of `?userId=`."""
         given = self.query().get("userId")
         user_id = parse_id(given)
         if given and user_id is None:

@@ -1,4 +1,4 @@
-"""/api/identity-provider: providers, who manages a domain, and logins through them; /api/jwt/reconcile."""
+"""/api/identity-provider: providers, lookup by domain, and logins through them; /api/jwt/reconcile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ProvidersHandler(crud.CollectionHandler):
 
 
 class LookupHandler(ApiHandler):
-    """Who manages a domain."""
+    """The lookup of the provider of a domain."""
 
     @endpoint(
         access=Access.PUBLIC,
@@ -37,7 +37,7 @@ class LookupHandler(ApiHandler):
         query={"domain": "text", "tenantId": "uuid"},
     )
     async def get(self, call: Call) -> Reply:
-        """By `?domain=`, a domain or an email address, and `&tenantId=`."""
+        """Look up by `?domain=`, a domain or an email address, and `&tenantId=`."""
         query = self.query()
         tenant = query.get("tenantId")
         if tenant and parse_id(tenant) is None:
@@ -47,33 +47,33 @@ class LookupHandler(ApiHandler):
 
 
 class StartHandler(ApiHandler):
-    """Logins that begin here: of the types that need that, none is served."""
+    """The start of logins, which no supported type of provider has."""
 
     @endpoint(access=Access.PUBLIC, raw_body=True, takes="api/identity-provider-start.request.json", answer=_REFUSED)
     async def post(self, call: Call, body: Document) -> Reply:
-        """Refuse, saying why."""
+        """Refuse with the reason."""
         await provider_login.start(self.services, call, body)
         return Reply()
 
 
 class ProviderLoginHandler(LoginApiHandler):
-    """Log in with what a provider gave."""
+    """Logins with the credentials of a provider."""
 
     @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in."""
         trust_id = self.cookie(two_factor_trust.COOKIE)
-        return self.answered(await provider_login.log_in(self.services, call, body, trust_id=trust_id))
+        return self.respond(await provider_login.log_in(self.services, call, body, trust_id=trust_id))
 
 
 class ReconcileHandler(LoginApiHandler):
-    """The older form of a login with a JWT."""
+    """The deprecated form of a login with a JWT."""
 
     @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in through a provider of type ExternalJWT."""
         trust_id = self.cookie(two_factor_trust.COOKIE)
-        return self.answered(
+        return self.respond(
             await provider_login.log_in(self.services, call, body, only=EXTERNAL_JWT, trust_id=trust_id)
         )
 

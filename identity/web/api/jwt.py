@@ -1,4 +1,4 @@
-"""/api/jwt: public keys as they were told before there were key sets, access tokens, and refresh tokens."""
+"""/api/jwt: public keys as PEM, access tokens, and refresh tokens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PublicKeyHandler(ApiHandler):
         answer="api/jwt-public-key.response.json",
     )
     async def get(self, call: Call) -> Reply:
-        """All of them, or the one of a kid or of an application. Raises NotFound."""
+        """Retrieve all, or the one of a kid or of an application. Raises NotFound."""
         with stale_if_unavailable():
             keys = await discovery.public_pems(self.services, call.now)
         kid, application_id = self.query().get("kid"), self.query().get("applicationId")
@@ -45,20 +45,20 @@ class PublicKeyHandler(ApiHandler):
 
 
 class BearerHandler(LoginApiHandler):
-    """What is called with an access token."""
+    """Shared by the endpoints with an access token."""
 
 
 class ValidateHandler(BearerHandler):
-    """Whether a token is good."""
+    """Validation of access tokens."""
 
     @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, answer="api/jwt-validate.response.json")
     async def get(self, call: Call) -> Reply:
-        """The claims of the bearer's token."""
+        """Retrieve the claims of the access token."""
         return Reply({"jwt": await token_api.validate(self.services, call, self.token())})
 
 
 class IssueHandler(BearerHandler):
-    """A token for another application."""
+    """Access tokens for another application."""
 
     @endpoint(
         access=Access.BEARER,
@@ -87,25 +87,25 @@ class VendHandler(ApiHandler):
         answer="api/jwt-token.response.json#token",
     )
     async def post(self, call: Call, body: Document) -> Reply:
-        """Sign what the caller wants."""
+        """Sign the claims of the request."""
         return Reply(await token_api.vend(self.services, call, body))
 
 
 class RefreshTokensHandler(BearerHandler):
-    """New access tokens for refresh tokens; the refresh tokens of a user, and the end of refresh tokens."""
+    """Refresh of access tokens, and the refresh tokens of a user."""
 
     @endpoint(
         access=Access.RECOGNIZED_KEY, takes="api/jwt-refresh.request.json", answer="api/jwt-refresh.response.json"
     )
     async def post(self, call: Call) -> Reply:
-        """Refresh by what the cookies hold or, without them, by the body, which browsers with cookies need not send."""
+        """Refresh with the tokens of the cookies, or else of the body, which is optional with cookies."""
         given = {"refreshToken": self.cookie(REFRESH_COOKIE), "token": self.cookie(ACCESS_COOKIE)}
         held = {name: value for name, value in given.items() if value is not None}
-        return self.answered(await refresh_token_api.refresh(self.services, call, {**super().optional_body(), **held}))
+        return self.respond(await refresh_token_api.refresh(self.services, call, {**super().optional_body(), **held}))
 
     @endpoint(access=Access.API_KEY, query={"userId": "uuid"}, answer=f"{_TOKENS}#refreshTokens")
     async def get(self, call: Call) -> Reply:
-        """The live ones of `?userId=`."""
+        """Retrieve the valid refresh tokens of `?userId=`."""
         user_id = self.query().get("userId")
         found = await refresh_token_api.retrieve_of_user(self.services, call, self.uuid("userId", user_id))
         return Reply({"refreshTokens": found})
@@ -114,7 +114,7 @@ class RefreshTokensHandler(BearerHandler):
         access=Access.KEY_OR_BEARER, query={"applicationId": "uuid", "token": "text", "userId": "uuid"}, takes=_REVOKE
     )
     async def delete(self, call: Call) -> Reply:
-        """Revoke by value, user, application, or user and application; what the body says goes before the query."""
+        """Revoke by value, user, application, or user and application; the body takes precedence over the query."""
         names = ("applicationId", "token", "userId")
         asked = {name: self.query().get(name) for name in names}
         body = {**{name: value for name, value in asked.items() if value}, **self.optional_body()}
@@ -122,13 +122,13 @@ class RefreshTokensHandler(BearerHandler):
         return Reply()
 
     def optional_body(self) -> Document:
-        """JSON or, for a token that is not to stand in the URL, a form."""
+        """Return the JSON body, or that of a form, which keeps tokens out of the URL."""
         if self.content_type() == _FORM:
             return dict(parse_qsl(self.request.body.decode("utf-8", "replace")))
         return super().optional_body()
 
     def uuid(self, name: str, text: str | None) -> str:
-        """A parameter that must be a UUID. Raises Invalid."""
+        """Return a parameter that must be a UUID. Raises Invalid."""
         value = parse_id(text)
         if value is None:
             kind = "couldNotConvert" if text else "missing"

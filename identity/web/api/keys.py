@@ -1,4 +1,4 @@
-"""/api/key: the generic verbs, and generate and import."""
+"""/api/key: the generic operations, generation and import."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from identity.web.endpoint import Access, Reply, endpoint
 
 
 class GenerateHandler(crud.ResourceHandler):
-    """Make a key here."""
+    """Key generation."""
 
     resource = operations.RESOURCE
 
@@ -21,7 +21,7 @@ class GenerateHandler(crud.ResourceHandler):
 
 
 class ImportHandler(crud.ResourceHandler):
-    """Bring a key along."""
+    """Key import."""
 
     resource = operations.RESOURCE
 

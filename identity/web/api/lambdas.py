@@ -1,4 +1,4 @@
-"""/api/lambda: the generic verbs, and the list of one type."""
+"""/api/lambda: the generic operations, and the list of one type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/api/login and /api/logout: logging in and out over the API, and telling that somebody is there."""
+"""/api/login and /api/logout: logins, pings and logouts."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from identity.web.endpoint import Access, Query, Reply, endpoint
 LOGIN_ANSWERS: Final = {200: "api/login.response.json", 401: None, 410: None, 423: None} | dict.fromkeys(
     (202, 203, 212, 213, 232, 242, 409), "api/login.response.json"
 )
-"""The statuses of the Login API response, and what their bodies are."""
+"""The statuses of the Login API response with their bodies."""
 
 REFRESH_COOKIE: Final = "refresh_token"
 ACCESS_COOKIE: Final = "access_token"
-"""The cookies that hold what a login gave."""
+"""The cookies with the tokens of a login."""
 
 _PING = "api/login-ping.request.json"
 _ADDRESS: Query = {"callerIPAddress": "text", "ipAddress": "text"}
 
 
 class LoginApiHandler(ApiHandler):
-    """What answers with the Login API response."""
+    """Shared by the endpoints with the Login API response."""
 
-    def answered(self, answer: login_responses.LoginResponse) -> Reply:
-        """The response, and its tokens once more as cookies."""
+    def respond(self, answer: login_responses.LoginResponse) -> Reply:
+        """Return the response, with its tokens as cookies as well."""
         return Reply(answer.body, answer.status, cookies=self.cookies_of(answer), reason=answer.reason)
 
     def cookies_of(self, answer: login_responses.LoginResponse) -> list[Morsel[str]]:
-        """`access_token` for as long as the browser runs, `refresh_token` for as long as it lives."""
+        """Return the session cookie `access_token`, and `refresh_token` for its lifetime."""
         body = answer.body or {}
         cookies = [self.new_cookie(ACCESS_COOKIE, body["token"])] if "token" in body else []
         if answer.refresh_token_expires is not None:
@@ -42,10 +42,10 @@ class LoginApiHandler(ApiHandler):
         return cookies
 
     def token(self) -> str | None:
-        """The access token of the Authorization header (Bearer, or JWT as older clients say) or of the cookie.
+        """Return the access token of the Authorization header (Bearer, or JWT in older clients) or of the cookie.
 
-        A POST that does not say that it has JSON can be sent by any page of the same site, without our being asked
-        (CORS): to such a one the browser's cookie lends nothing.
+        A POST without the content type of JSON can be sent by any page of the same site without a CORS preflight, so
+        that the cookie is ignored for it.
         """
         scheme, _, token = self.request.headers.get("Authorization", "").strip().partition(" ")
         if scheme.lower() in {"bearer", "jwt"}:
@@ -54,7 +54,7 @@ class LoginApiHandler(ApiHandler):
         return None if is_simple else self.cookie(ACCESS_COOKIE)
 
     def cookie(self, name: str) -> str | None:
-        """The value of a cookie, if there is one."""
+        """Return the value of a cookie, if it is set."""
         return self.received_cookie(name) or None
 
 
@@ -64,29 +64,29 @@ class LoginHandler(LoginApiHandler):
     @endpoint(access=Access.OPTIONAL_KEY, raw_body=True, takes="api/login.request.json", answer=LOGIN_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in."""
-        return self.answered(await login_api.log_in(self.services, call, body, self.cookie(two_factor_trust.COOKIE)))
+        return self.respond(await login_api.log_in(self.services, call, body, self.cookie(two_factor_trust.COOKIE)))
 
     @endpoint(access=Access.KEY_OR_BEARER, takes=_PING, answer=LOGIN_ANSWERS)
     async def put(self, call: Call) -> Reply:
-        """Note that a user is there: the one whom the body names or, without an API key, that of the access token."""
+        """Record the activity of a user: the one in the body or, without an API key, that of the access token."""
         body = self.optional_body()
         if not isinstance(call.caller, ApiKeyCaller):
-            return self.answered(await login_api.ping_by_token(self.services, call, body, self.token()))
-        return self.answered(await login_api.ping(self.services, call, body))
+            return self.respond(await login_api.ping_by_token(self.services, call, body, self.token()))
+        return self.respond(await login_api.ping(self.services, call, body))
 
 
 class PingHandler(LoginApiHandler):
-    """The older form of a ping, with ids in the path."""
+    """The deprecated form of a ping, with ids in the path."""
 
     @endpoint(
         access=Access.API_KEY, query={"callerIPAddress": "text", "ipAddress": "text"}, takes=_PING, answer=LOGIN_ANSWERS
     )
     async def put(self, call: Call, user_id: str, application_id: str | None = None) -> Reply:
-        """Note that a user is there."""
+        """Record the activity of a user."""
         address = self.query().get("ipAddress") or self.query().get("callerIPAddress")
         named = {"userId": user_id, "applicationId": application_id, "ipAddress": address}
         body = {**self.optional_body(), **{name: value for name, value in named.items() if value is not None}}
-        return self.answered(await login_api.ping(self.services, call, body))
+        return self.respond(await login_api.ping(self.services, call, body))
 
 
 class LogoutHandler(LoginApiHandler):
@@ -98,7 +98,7 @@ class LogoutHandler(LoginApiHandler):
         takes="api/logout.request.json",
     )
     async def post(self, call: Call) -> Reply:
-        """End the refresh token of the request or, where it names none, of the cookie; the cookies go in any case."""
+        """Revoke the refresh token of the request, or else of the cookie, and delete the cookies."""
         request = self.services.schemas["api/logout.request.json"].read(self.optional_body())
         value = request.get("refreshToken") or self.query().get("refreshToken") or self.cookie(REFRESH_COOKIE)
         everywhere = request["global"] or self.flag("global")

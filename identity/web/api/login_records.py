@@ -1,4 +1,4 @@
-"""/api/system/login-record and /api/user/recent-login: who logged in when, from where and to what."""
+"""/api/system/login-record and /api/user/recent-login: records of logins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SearchHandler(ApiHandler):
     """Search the login records."""
 
     def query_of(self, declared: Endpoint) -> Query:
-        """The criteria, beside what a method declares."""
+        """Return the search parameters and the query parameters of the method."""
         return {**searches.parameters(login_records.SEARCH), **super().query_of(declared)}
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, query={"retrieveTotal": "boolean"}, answer=_ANSWER)
@@ -40,7 +40,7 @@ class SearchHandler(ApiHandler):
         return await self.found(call, criteria_of(body), "search.", with_total=body.get("retrieveTotal") is True)
 
     async def found(self, call: Call, criteria: Mapping[str, object], prefix: str, *, with_total: bool) -> Reply:
-        """The answer to both forms."""
+        """Search by criteria."""
         return Reply(await login_records.search(self.services, call, criteria, prefix, with_total=with_total))
 
 
@@ -54,7 +54,7 @@ class RecentLoginsHandler(ApiHandler):
         answer=f"{_ANSWER}#logins",
     )
     async def get(self, call: Call) -> Reply:
-        """Those of a user, or of all."""
+        """Retrieve those of a user, or of all users."""
         query = self.query()
         found = await login_records.find_recent(
             self.services, call, query.get("userId"), query.get("offset"), query.get("limit")

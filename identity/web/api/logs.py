@@ -18,19 +18,19 @@ _EVENT_LOG = "api/event-log.json#eventLog"
 
 
 class LogFamily(ResourceHandler):
-    """What both logs share: rows are numbered, and nothing is ever changed or removed by a caller."""
+    """Shared by both logs: rows have numbers, and cannot be changed or deleted."""
 
     uuid_paths: ClassVar[bool] = False
 
     def number(self, text: str) -> int:
-        """The number of a row in the path. Raises Invalid."""
+        """Return the number of a row in the path. Raises Invalid."""
         if not re.fullmatch(r"[0-9]{1,18}", text):
             name = self.resource.id_name
             raise Invalid.field("couldNotConvert", name, f"The [{name}] in the path must be a whole number.")
         return int(text)
 
     def missing(self) -> Invalid:
-        """The error of a GET without a number."""
+        """Return the error of a GET without a number."""
         name = self.resource.id_name
         return Invalid.field("missing", name, f"You must specify the [{name}] in the path.")
 

@@ -1,4 +1,4 @@
-"""/api/messenger and /api/message: who brings messages to phones, and what the messages say."""
+"""/api/messenger and /api/message: messengers, and templates of text messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from identity.web.endpoint import Access, Reply, endpoint
 
 
 class PreviewHandler(ApiHandler):
-    """How a message would look."""
+    """Previews of message templates."""
 
     @endpoint(access=Access.API_KEY, body="api/message-preview.json", answer="api/message-preview.response.json")
     async def post(self, call: Call, body: Document) -> Reply:

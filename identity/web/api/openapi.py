@@ -1,4 +1,4 @@
-"""`/api/openapi.json`: the description of the API, as prepared bytes that clients may keep for five minutes."""
+"""`/api/openapi.json`: the OpenAPI document, which clients may cache for five minutes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from identity.web.openapi.document import PreparedDocument
 
 
 class OpenApiHandler(ApiHandler):
-    """The OpenAPI document. It tells nothing but what the documentation of the project tells everybody."""
+    """The OpenAPI document, which is public."""
 
     document: PreparedDocument
     cross_origin = CrossOriginAccess.OPEN
@@ -33,5 +33,5 @@ class OpenApiHandler(ApiHandler):
 
 
 def routes(every: Callable[[], Sequence[Route]]) -> list[Route]:
-    """The route of the document of `every` route."""
+    """Return the route of the document of `every` route."""
     return [Route("/api/openapi.json", OpenApiHandler, {"document": PreparedDocument(every)})]

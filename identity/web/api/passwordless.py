@@ -16,7 +16,7 @@ _ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if sta
 
 
 class StartHandler(ApiHandler):
-    """Logins that begin here."""
+    """The start of a login."""
 
     @endpoint(
         access=Access.API_KEY,
@@ -25,7 +25,7 @@ class StartHandler(ApiHandler):
         answer="api/passwordless-start.response.json",
     )
     async def post(self, call: Call, body: Document) -> Reply:
-        """Make a code, which the caller brings to the user."""
+        """Create a code, which the caller sends to the user."""
         return Reply(await passwordless.start(self.services, call, body))
 
 
@@ -40,12 +40,12 @@ class SendHandler(ApiHandler):
 
 
 class LoginHandler(LoginApiHandler):
-    """Logins that end here."""
+    """The completion of a login."""
 
     @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes="api/passwordless-login.request.json", answer=_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
-        """Log in by a code."""
-        return self.answered(await passwordless.log_in(self.services, call, body, self.cookie(two_factor_trust.COOKIE)))
+        """Log in with a code."""
+        return self.respond(await passwordless.log_in(self.services, call, body, self.cookie(two_factor_trust.COOKIE)))
 
 
 ROUTES = [

@@ -18,7 +18,7 @@ _ADDRESS: Query = {"ipAddress": "text"}
 
 
 class ForgotPasswordHandler(ApiHandler):
-    """Users who forgot their password."""
+    """Password resets."""
 
     @endpoint(
         access=Access.OPTIONAL_KEY,
@@ -27,7 +27,7 @@ class ForgotPasswordHandler(ApiHandler):
         answer={200: f"{_BEGUN}?", 403: None, 404: None, 422: None},
     )
     async def post(self, call: Call, body: Document) -> Reply:
-        """Begin a reset."""
+        """Start a reset."""
         return Reply(await password_api.start_reset(self.services, call, body))
 
 
@@ -40,7 +40,7 @@ class ChangePasswordHandler(BearerHandler):
         answer={200: None, 404: None},
     )
     async def get(self, call: Call) -> Reply:
-        """Whether a user can change the password without a trust token."""
+        """Check whether a user can change the password without a trust token."""
         login_id, types = self.query().get("loginId"), self.texts("loginIdTypes")
         call = login_responses.with_stated_ip_address(call, self.query())
         await password_api.check_user(self.services, call, self.token(), login_id, types)
@@ -67,7 +67,7 @@ class ChangePasswordIdHandler(ApiHandler):
 
     @endpoint(access=Access.RECOGNIZED_KEY, query=_ADDRESS, answer={200: None})
     async def get(self, call: Call, change_password_id: str) -> Reply:
-        """Whether an id is good without a trust token."""
+        """Check whether an id can be used without a trust token."""
         call = login_responses.with_stated_ip_address(call, self.query())
         await password_api.check_id(self.services, call, change_password_id)
         return Reply()

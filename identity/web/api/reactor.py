@@ -1,4 +1,4 @@
-"""/api/reactor: which features are on. There is no license to be activated, renewed or given back."""
+"""/api/reactor: the enabled features. No license can be activated or deactivated."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
 
 class ReactorHandler(ApiHandler):
-    """The features. Tools that bring a license along get on; what they bring is not even looked at."""
+    """The enabled features; license keys of clients are ignored."""
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer="api/reactor.response.json")
     async def get(self, call: Call) -> Reply:
-        """Show them."""
+        """Retrieve the enabled features."""
         return Reply({"status": reactor.status(self.services)})
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
     async def post(self, call: Call) -> Reply:
-        """Activate: everything is active already."""
+        """Activate, which is a no-op."""
         return Reply()
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
     async def put(self, call: Call) -> Reply:
-        """Make its keys anew: there are none."""
+        """Regenerate the keys, which is a no-op."""
         return Reply()
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
     async def delete(self, call: Call) -> Reply:
-        """Deactivate: features need no license, so they stay as the setting `license.features` has them."""
+        """Deactivate, which is a no-op: the setting `license.features` decides."""
         return Reply()
 
 
 class ReactorMetricsHandler(ApiHandler):
-    """What the reactor counts."""
+    """The metrics of the reactor."""
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer="api/reactor-metrics.response.json")
     async def get(self, call: Call) -> Reply:
-        """How many users have passwords that became known, by tenant."""
+        """Retrieve the number of users with breached passwords, by tenant."""
         return Reply({"metrics": await reactor.metrics(self.services, call)})
 
 

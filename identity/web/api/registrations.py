@@ -1,4 +1,4 @@
-"""/api/user/registration: what ties users to applications."""
+"""/api/user/registration: registrations of users for applications."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RegistrationFamilyHandler(UserFamilyHandler):
     async def register(
         self, call: Call, body: Document, user_id: str | None, application_id: str | None = None
     ) -> Reply:
-        """Create a registration; the response has the user if it is new, too."""
+        """Create a registration; the response has a new user as well."""
         done = await operations.create(self.services, call, body, user_id, application_id)
         answer: Document = {"registration": operations.to_response(self.services, done.registration), **done.token}
         answer |= await verification_responses.for_registration(
@@ -49,7 +49,7 @@ class NewRegistrationHandler(RegistrationFamilyHandler):
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/registration-with-token.response.json")
     async def post(self, call: Call, body: Document) -> Reply:
-        """Create both."""
+        """Create the user and the registration."""
         return await self.register(call, body, None)
 
 
@@ -58,7 +58,7 @@ class UserRegistrationsHandler(RegistrationFamilyHandler):
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/registration-with-token.response.json")
     async def post(self, call: Call, user_id: str, body: Document) -> Reply:
-        """Register this user, or with `user` make it under this id."""
+        """Register this user, or with `user` create it with this id."""
         return await self.register(call, body, user_id)
 
     @endpoint(access=Access.API_KEY, answer={})

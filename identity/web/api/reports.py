@@ -1,4 +1,4 @@
-"""/api/report: how many logins, active users and registrations there were."""
+"""/api/report: counts of logins, active users and registrations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LoginsHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_KEY_AND_HEADER, query=_LOGINS, answer=_REPORT)
     async def get(self, call: Call) -> Reply:
-        """By the hour."""
+        """Retrieve the counts by hour."""
         return Reply(await reports.logins(self.services, call, self.query(), self.texts("loginIdTypes")))
 
 
@@ -28,7 +28,7 @@ class DailyUsersHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, query=_RANGE, answer=_REPORT)
     async def get(self, call: Call) -> Reply:
-        """By the day."""
+        """Retrieve the counts by day."""
         return Reply(await reports.daily_users(self.services, call, self.query()))
 
 
@@ -37,7 +37,7 @@ class MonthlyUsersHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, query=_RANGE, answer=_REPORT)
     async def get(self, call: Call) -> Reply:
-        """By the month."""
+        """Retrieve the counts by month."""
         return Reply(await reports.monthly_users(self.services, call, self.query()))
 
 
@@ -46,12 +46,12 @@ class RegistrationsHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, query=_RANGE, answer=_REPORT)
     async def get(self, call: Call) -> Reply:
-        """By the hour."""
+        """Retrieve the counts by hour."""
         return Reply(await reports.registrations(self.services, call, self.query()))
 
 
 class TotalsHandler(ApiHandler):
-    """Everything there is."""
+    """Totals."""
 
     @endpoint(
         access=Access.API_KEY,
@@ -60,7 +60,7 @@ class TotalsHandler(ApiHandler):
         answer="api/report-totals.response.json",
     )
     async def get(self, call: Call) -> Reply:
-        """All in all; `excludes=applicationTotals` leaves the applications out."""
+        """Retrieve the totals; `excludes=applicationTotals` leaves the applications out."""
         excluded = {name for text in self.texts("excludes") for name in text.split(",")}
         with_applications = "applicationTotals" not in excluded
         return Reply(await reports.totals(self.services, call, with_applications=with_applications))

@@ -1,4 +1,4 @@
-"""/api/user/scope-consent: what users allowed applications, as far as it is remembered. An extension of our own."""
+"""/api/user/scope-consent: remembered consents of users to scopes of applications. An extension of our own."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from identity.web.endpoint import Access, Reply, endpoint
 
 
 class UserScopeConsentsHandler(ApiHandler):
-    """All decisions of a user."""
+    """The scope consents of a user."""
 
     @endpoint(access=Access.API_KEY, answer="api/scope-consents.response.json")
     async def get(self, call: Call, user_id: str) -> Reply:
-        """Retrieve what a user allowed applications."""
+        """Retrieve the scope consents of a user."""
         return Reply({"scopeConsents": await operations.retrieve_all(self.services, call, user_id)})
 
 
 class ScopeConsentHandler(ApiHandler):
-    """The decision of a user about one application."""
+    """The scope consent of a user for one application."""
 
     @endpoint(access=Access.API_KEY, answer="api/scope-consent.response.json")
     async def get(self, call: Call, user_id: str, application_id: str) -> Reply:
-        """Retrieve what a user allowed an application."""
+        """Retrieve the scope consent for an application."""
         return Reply({"scopeConsent": await operations.retrieve(self.services, call, user_id, application_id)})
 
     @endpoint(access=Access.API_KEY)
     async def delete(self, call: Call, user_id: str, application_id: str) -> Reply:
-        """Withdraw it: the user is asked again, and the application's refresh tokens of the user end."""
+        """Withdraw it, and revoke the refresh tokens of the user for the application."""
         await operations.withdraw(self.services, call, user_id, application_id)
         return Reply()
 

@@ -14,19 +14,19 @@ from identity.web.endpoint import Access, Endpoint, Reply, Tenancy, endpoint
 
 
 class HealthHandler(ApiHandler):
-    """For load balancers: 200 or 500, nothing else."""
+    """Health for load balancers: 200 or 500 without a body."""
 
     @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION, answer={200: None, 500: None})
     async def get(self, call: Call) -> Reply:
-        """Whether the service can do its work."""
+        """Check whether the service can handle requests."""
         return Reply(status=200 if await operations.is_healthy(self.services) else 500)
 
 
 class StatusHandler(ApiHandler):
-    """The same in more detail, for callers with a global key."""
+    """Status in detail, for callers with a global key."""
 
     async def open_call(self, declared: Endpoint) -> Call:
-        """As elsewhere, but a key that cannot be looked up makes the caller nobody: the answer is why it cannot."""
+        """Return the call; if the key cannot be looked up, the caller is anonymous and the response has the cause."""
         try:
             return await super().open_call(declared)
         except operations.STORE_ERRORS:
@@ -38,7 +38,7 @@ class StatusHandler(ApiHandler):
         answer=dict.fromkeys((200, operations.DATABASE_UNREACHABLE, 500), "api/status.response.json"),
     )
     async def get(self, call: Call) -> Reply:
-        """What works; without a key an empty object."""
+        """Retrieve the status; without a key an empty object."""
         code, body = await operations.status(self.services, in_full=isinstance(call.caller, ApiKeyCaller))
         return Reply(body, code)
 
@@ -53,7 +53,7 @@ class VersionHandler(ApiHandler):
 
 
 class ReindexHandler(ApiHandler):
-    """Building a search index anew. Searches read the collections themselves, so there is never anything to do."""
+    """Rebuilding of a search index, which does nothing: searches read the collections."""
 
     @endpoint(
         access=Access.API_KEY,
@@ -63,7 +63,7 @@ class ReindexHandler(ApiHandler):
         answer={202: None},
     )
     async def post(self, call: Call, body: Document) -> Reply:
-        """Accept, and be done."""
+        """Accept the request."""
         index = body.get("index")
         if index is None or index == "":
             raise Invalid.field("blank", "index", "You must specify the [index] property.")
@@ -73,7 +73,7 @@ class ReindexHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer={202: None, 404: None})
     async def get(self, call: Call) -> Reply:
-        """Whether it is going on: 404 says that it is not."""
+        """Check whether a rebuild is running: 404 if not."""
         raise NotFound
 
 
@@ -95,7 +95,7 @@ class MetricsHandler(ApiHandler):
 
 
 def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
-    """The routes of this module."""
+    """Return the routes of this module."""
     return [
         Route("/api/health", HealthHandler),
         Route("/api/status", StatusHandler),

@@ -31,7 +31,7 @@ class TenantHandler(crud.ObjectHandler, tenancy=Tenancy.BY_OPERATION):
         answer={200: None, 202: None},
     )
     async def delete(self, call: Call, object_id: str) -> Reply:
-        """Remove the tenant and all that is its: at once, or with `async` after answering 202."""
+        """Delete the tenant and its objects, with `async` after responding with 202."""
         request = self.services.schemas[_DELETE].read(self.optional_body())
         is_async = self.is_flag_set("async", request)
         await operations.delete(self.services, call, object_id)
@@ -60,7 +60,7 @@ class PasswordRulesHandler(ApiHandler):
 
     @endpoint(access=Access.PUBLIC, answer="api/password-validation-rules.response.json")
     async def get(self, call: Call, object_id: str | None = None) -> Reply:
-        """The rules of the tenant in the path, else of the header's, else of the only one."""
+        """Retrieve the rules of the tenant in the path, or else of the call."""
         rules = await operations.retrieve_password_rules(self.services, call, object_id)
         return Reply({"passwordValidationRules": rules})
 

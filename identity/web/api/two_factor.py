@@ -1,4 +1,4 @@
-"""/api/two-factor: challenges, their codes, and the logins that they complete."""
+"""/api/two-factor: challenges, verification codes, and logins with two-factor authentication."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CODES: Final = "api/two-factor-recovery-code.response.json"
 
 
 class StartHandler(ApiHandler):
-    """Challenges that a caller of the API begins."""
+    """Challenges started by the API."""
 
     @endpoint(
         access=Access.API_KEY,
@@ -37,21 +37,21 @@ class StartHandler(ApiHandler):
         answer="api/two-factor-start.response.json",
     )
     async def post(self, call: Call, body: Document) -> Reply:
-        """Begin one."""
+        """Start a challenge."""
         return Reply(await two_factor_login_api.start(self.services, call, body))
 
 
 class LoginHandler(LoginApiHandler):
-    """Completing a login."""
+    """The completion of a login."""
 
     @endpoint(
         access=Access.RECOGNIZED_KEY, raw_body=True, takes="api/two-factor-login.request.json", answer=_LOGIN_ANSWERS
     )
     async def post(self, call: Call, body: Document) -> Reply:
-        """Log in with a code; where the computer is to be trusted, its cookie tells of it from then on."""
+        """Log in with a code, and set the trust cookie if the device is to be trusted."""
         trust_id = self.cookie(two_factor_trust.COOKIE)
         done = await two_factor_login_api.log_in(self.services, call, body, trust_id)
-        reply = self.answered(done.answer)
+        reply = self.respond(done.answer)
         if done.trust_seconds is None or done.answer.body is None:
             return reply
         morsel = self.new_cookie(two_factor_trust.COOKIE, done.answer.body["twoFactorTrustId"], done.trust_seconds)
@@ -59,7 +59,7 @@ class LoginHandler(LoginApiHandler):
 
 
 class LoginSendHandler(ApiHandler):
-    """The codes of a challenge."""
+    """Verification codes of a challenge."""
 
     uuid_paths = False
 
@@ -76,73 +76,73 @@ class SecretHandler(BearerHandler):
 
     @endpoint(access=Access.KEY_OR_BEARER, answer="api/two-factor-secret.response.json")
     async def get(self, call: Call) -> Reply:
-        """Make one."""
+        """Generate a secret."""
         await two_factor_method_api.require_caller(self.services, call, self.token())
         return Reply(two_factor_methods.new_secret())
 
 
 class SendHandler(BearerHandler):
-    """The codes with which methods are added and removed."""
+    """Verification codes to add and remove methods."""
 
     @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, takes="api/two-factor-send.request.json")
     async def post(self, call: Call, body: Document) -> Reply:
-        """Send one."""
+        """Send a code."""
         await two_factor_method_api.send_code(self.services, call, self.token(), body)
         return Reply()
 
 
 class StatusFamily(ApiHandler):
-    """Whether a second factor is wanted of a user."""
+    """Whether a user must complete two-factor authentication."""
 
     async def asked(self, call: Call, trust_id: str | None) -> Reply:
-        """What is asked by query, of a device that may be trusted."""
+        """Return the status for the user of the query, on a device that may be trusted."""
         query = {name: self.query().get(name) for name in _STATUS_QUERY}
         named = {name: value for name, value in {**query, "twoFactorTrustId": trust_id}.items() if value}
         return await self.told(call, named)
 
     async def told(self, call: Call, body: Document) -> Reply:
-        """The status with the trust that there is."""
+        """Return the status of a request."""
         answer = await two_factor_status.retrieve(self.services, call, body)
         return Reply(answer.body, answer.status, reason=answer.reason)
 
 
 class StatusHandler(StatusFamily):
-    """As StatusFamily, for a login or another deed."""
+    """The two-factor status for a login or another action."""
 
     @endpoint(access=Access.API_KEY, query=_STATUS_QUERY, answer=_STATUS_ANSWERS)
     async def get(self, call: Call) -> Reply:
-        """Ask for a login."""
+        """Retrieve the status for a login."""
         return await self.asked(call, None)
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_STATUS, answer=_STATUS_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
-        """Ask for a login or another deed."""
+        """Retrieve the status for a login or another action."""
         return await self.told(call, body)
 
 
 class TrustStatusHandler(StatusFamily):
-    """As StatusFamily, of a device that may be trusted."""
+    """The two-factor status on a device that may be trusted."""
 
     uuid_paths = False
 
     @endpoint(access=Access.API_KEY, query=_STATUS_QUERY, answer=_STATUS_ANSWERS)
     async def get(self, call: Call, two_factor_trust_id: str) -> Reply:
-        """Ask for a login."""
+        """Retrieve the status for a login."""
         return await self.asked(call, two_factor_trust_id)
 
 
 class MethodsHandler(BearerHandler):
-    """The methods of the user whose access token it is."""
+    """The two-factor methods of the user of the access token."""
 
     @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, takes=_ENABLE, answer=_ENABLED)
     async def post(self, call: Call, body: Document, user_id: str | None = None) -> Reply:
-        """Add one."""
+        """Add a method."""
         added = await two_factor_method_api.enable(self.services, call, self.token(), body, user_id)
         return Reply(added or None)
 
     @endpoint(access=Access.KEY_OR_BEARER, query=_DISABLE_QUERY, takes=_DISABLE, answer=_DISABLED)
     async def delete(self, call: Call, user_id: str | None = None) -> Reply:
-        """Remove one, or all by a recovery code; what the body says goes before the query."""
+        """Remove a method, or all with a recovery code; the body takes precedence over the query."""
         asked = {name: self.query().get(name) for name in _DISABLE_QUERY}
         body = {**{name: value for name, value in asked.items() if value}, **self.optional_body()}
         await two_factor_method_api.disable(self.services, call, self.token(), body, user_id)
@@ -150,11 +150,11 @@ class MethodsHandler(BearerHandler):
 
 
 class UserMethodsHandler(MethodsHandler):
-    """The methods of a user."""
+    """The two-factor methods of a user."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes="api/two-factor-update.request.json")
     async def put(self, call: Call, user_id: str, body: Document) -> Reply:
-        """Name one."""
+        """Rename a method."""
         await two_factor_method_api.rename(self.services, call, body, user_id)
         return Reply()
 
@@ -164,14 +164,14 @@ class RecoveryCodesHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, answer=_CODES)
     async def get(self, call: Call, user_id: str) -> Reply:
-        """Those that are left."""
+        """Retrieve the unused codes."""
         codes = await two_factor_method_api.retrieve_recovery_codes(self.services, call, user_id)
         return Reply({"recoveryCodes": codes})
 
     @endpoint(access=Access.API_KEY, takes="api/event-info.request.json", answer=_CODES)
     async def post(self, call: Call, user_id: str) -> Reply:
-        """Put ten new ones in their place."""
-        self.optional_body()  # for what it tells of the origin
+        """Replace them with ten new codes."""
+        self.optional_body()  # for its `eventInfo`
         codes = await two_factor_method_api.generate_recovery_codes(self.services, call, user_id)
         return Reply({"recoveryCodes": codes})
 

@@ -26,14 +26,14 @@ class UserActionHandler(ObjectHandler):
 
     @endpoint(access=Access.API_KEY, query={"reactivate": "boolean"}, takes=_SCHEMA, answer=_OBJECT)
     async def put(self, call: Call, object_id: str) -> Reply:
-        """Replace, or with `reactivate` switch on again."""
+        """Replace, or with `reactivate` activate again."""
         if self.flag("reactivate"):
             return await self.respond(await operations.reactivate(self.services, call, object_id))
         return await self.respond(await self.operation("update", call)(self.json_object(), object_id))
 
     @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"})
     async def delete(self, call: Call, object_id: str) -> Reply:
-        """Deactivate, or with `hardDelete` remove for good."""
+        """Deactivate, or with `hardDelete` delete."""
         if self.flag("hardDelete"):
             await self.operation("delete", call)(object_id)
         else:

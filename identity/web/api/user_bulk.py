@@ -1,4 +1,4 @@
-"""/api/user/bulk: many users deactivated, or removed, at once."""
+"""/api/user/bulk: deactivation or deletion of many users at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class UserBulkHandler(ApiHandler):
         answer="api/user-delete.response.json",
     )
     async def delete(self, call: Call) -> Reply:
-        """Deactivate, or with `hardDelete` remove for good; what the body says wins over the query."""
+        """Deactivate, or with `hardDelete` delete; the body takes precedence over the query."""
         said = {name: value for name, value in self.optional_body().items() if value is not None}
         request = {**self._queried(), **said}
         return Reply(await user_deletions.delete(self.services, call, request))

@@ -1,4 +1,4 @@
-"""/api/user/consent: what users consented to."""
+"""/api/user/consent: consents of users."""
 
 from __future__ import annotations
 

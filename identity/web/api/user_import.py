@@ -1,4 +1,4 @@
-"""/api/user/import and /api/user/refresh-token/import: what was somewhere else before, very much of it at once."""
+"""/api/user/import and /api/user/refresh-token/import: imports of many objects at once."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _ANSWER = {200: None, 500: None}
 
 
 class LongBodyHandler(ApiHandler):
-    """What the handlers of long lists share."""
+    """Shared by the handlers of long lists."""
 
     item_schema: ClassVar[str]
     """The schema of an item of the list, in its wrapper."""
 
     def initialize(self, **arguments: Any) -> None:
-        """As elsewhere; the items of the list are examined as they are read."""
+        """Return the ignored members; those of items are collected while the list is read."""
         super().initialize(**arguments)
         self._ignored: list[request_members.Path] = []
 
     def ignored_members(self) -> list[request_members.Path]:
-        """Those of the items first, as far as they were read."""
+        """Return the ignored members, those of items first."""
         return self._ignored + super().ignored_members()
 
     def reader(self, name: str) -> user_import.ReadRequest:
-        """What reads the body, with a list under this name. Raises Invalid for a body of another media type."""
+        """Read the body with a list of this name. Raises Invalid for another media type."""
         kind = self.content_type()
         if kind not in {"application/json", ""} and self.request.body:
             raise self.unsupported(kind)
@@ -59,7 +59,7 @@ class UserImportHandler(LongBodyHandler):
 
     @endpoint(access=Access.API_KEY, takes=user_import.REQUEST, answer=_ANSWER)
     async def post(self, call: Call) -> Reply:
-        """Make up to ten thousand users."""
+        """Create up to ten thousand users."""
         await user_import.import_users(self.services, call, self.reader("users"))
         return Reply()
 

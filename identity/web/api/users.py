@@ -23,19 +23,19 @@ _HARD_DELETE: Final = "api/hard-delete.request.json"
 
 
 class UserFamilyHandler(ApiHandler):
-    """What the handlers of users and of registrations share."""
+    """Shared by the handlers of users and of registrations."""
 
     async def created(self, done: operations.CreatedUser) -> Reply:
-        """The user that was made, and what begins with it."""
+        """Return a new user with its tokens and open verifications."""
         return await self.changed(done.user, done.token)
 
     async def changed(self, user: Document, more: Document | None = None) -> Reply:
-        """The user as it is now, and the verifications that it has open."""
+        """Return a changed user with its open verifications."""
         opened = await verification_responses.for_user(self.services, user, with_codes=True)
         return Reply({"user": await user_views.to_response(self.services, user), **opened, **(more or {})})
 
     async def found(self, user: Document) -> Reply:
-        """The user as it is retrieved."""
+        """Return a retrieved user with its open verifications."""
         opened = await verification_responses.for_user(self.services, user, with_codes=False)
         return Reply({"user": await user_views.to_retrieve_response(self.services, user), **opened})
 
@@ -112,9 +112,9 @@ class UserHandler(UserFamilyHandler):
 
     @endpoint(access=Access.API_KEY, query={"reactivate": "boolean"}, takes=_SCHEMA, answer=_ANSWER)
     async def put(self, call: Call, user_id: str) -> Reply:
-        """Replace, or with `reactivate` let in again."""
+        """Replace, or with `reactivate` activate again."""
         if self.flag("reactivate"):
-            self.optional_body()  # for what it tells of the origin
+            self.optional_body()  # for its `eventInfo`
             user = await operations.reactivate(self.services, call, user_id)
         else:
             body = self.json_object()
@@ -130,7 +130,7 @@ class UserHandler(UserFamilyHandler):
 
     @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes=_HARD_DELETE)
     async def delete(self, call: Call, user_id: str) -> Reply:
-        """Deactivate, or with `hardDelete` remove for good."""
+        """Deactivate, or with `hardDelete` delete."""
         request = self.services.schemas[_HARD_DELETE].read(self.optional_body())
         if self.is_flag_set("hardDelete", request):
             await operations.delete(self.services, call, user_id)
@@ -154,7 +154,7 @@ class UserSearchHandler(index_search.IndexSearchHandler):
 
     @endpoint(access=Access.API_KEY)
     async def put(self, call: Call) -> Reply:
-        """Flush the index: the database that is searched here is always up to date."""
+        """Flush the index, which is a no-op: searches read the database."""
         return Reply()
 
 

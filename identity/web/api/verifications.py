@@ -1,4 +1,4 @@
-"""/api/user/verify-email, /api/user/verify-registration, /api/identity/verify: verifications from beginning to end."""
+"""/api/user/verify-email, /api/user/verify-registration, /api/identity/verify: verifications."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STARTED: Final = "api/verification-started.response.json"
 
 
 class VerifyEmailHandler(ApiHandler):
-    """Verify an address; have a mail sent that lets its reader do so."""
+    """Verify an email address, or send a verification mail."""
 
     uuid_paths: ClassVar[bool] = False
 
@@ -26,7 +26,7 @@ class VerifyEmailHandler(ApiHandler):
 
 
 class StartEmailHandler(VerifyEmailHandler):
-    """As above; the path without an id."""
+    """The path without an id."""
 
     @endpoint(
         access=Access.OPTIONAL_KEY,
@@ -34,7 +34,7 @@ class StartEmailHandler(VerifyEmailHandler):
         answer={200: _STARTED},
     )
     async def put(self, call: Call) -> Reply:
-        """Begin a verification of a user's address."""
+        """Start the verification of a user's address."""
         query = self.query()
         wanted = VerificationRequest(
             query.get("email"), query.get("applicationId"), self.flag("sendVerifyEmail", default=True)
@@ -55,7 +55,7 @@ class VerifyRegistrationHandler(ApiHandler):
 
 
 class StartRegistrationHandler(VerifyRegistrationHandler):
-    """As above; the path without an id."""
+    """The path without an id."""
 
     @endpoint(
         access=Access.OPTIONAL_KEY,
@@ -68,9 +68,9 @@ class StartRegistrationHandler(VerifyRegistrationHandler):
         answer={200: _STARTED},
     )
     async def put(self, call: Call) -> Reply:
-        """Begin a verification of a user's registration."""
+        """Start the verification of a user's registration."""
         query = self.query()
-        # The published clients say it by the second name.
+        # Published clients use the second name.
         names = ("sendVerifyRegistrationEmail", "sendVerifyPasswordEmail")
         is_sent = all(self.flag(name, default=True) for name in names)
         wanted = VerificationRequest(query.get("email"), query.get("applicationId"), is_sent)
@@ -78,7 +78,7 @@ class StartRegistrationHandler(VerifyRegistrationHandler):
 
 
 class VerifyIdentityHandler(ApiHandler):
-    """Say that a login id is verified."""
+    """Mark a login id as verified."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes="api/identity-verify.request.json")
     async def post(self, call: Call, body: Document) -> Reply:
@@ -88,20 +88,20 @@ class VerifyIdentityHandler(ApiHandler):
 
 
 class StartIdentityHandler(ApiHandler):
-    """Begin to verify a login id."""
+    """The start of a verification."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes="api/identity-verify-start.request.json", answer=_STARTED)
     async def post(self, call: Call, body: Document) -> Reply:
-        """Begin, and send nothing."""
+        """Start, without sending a message."""
         return Reply(await identity_verifications.start(self.services, call, body))
 
 
 class SendIdentityHandler(ApiHandler):
-    """Send what verifies a login id."""
+    """The messages of verifications."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes="api/identity-verify-send.request.json")
     async def post(self, call: Call, body: Document) -> Reply:
-        """Send it to the login id."""
+        """Send the message to the login id."""
         await identity_verifications.send(self.services, call, body)
         return Reply()
 
@@ -116,7 +116,7 @@ class CompleteIdentityHandler(ApiHandler):
         answer="api/identity-verify-complete.response.json",
     )
     async def post(self, call: Call, body: Document) -> Reply:
-        """Verify by the id, and the code that goes with it."""
+        """Verify by the id and its code."""
         return Reply(await identity_verifications.complete(self.services, call, body))
 
 

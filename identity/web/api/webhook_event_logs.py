@@ -20,25 +20,25 @@ _CRITERIA: Query = {
 
 
 class EventLogHandler(ApiHandler):
-    """One event that was sent."""
+    """A sent event."""
 
     @endpoint(access=Access.API_KEY, answer="api/webhook-event-log.json")
     async def get(self, call: Call, webhook_event_log_id: str) -> Reply:
-        """The event, with every attempt to deliver it."""
+        """Retrieve the event with its delivery attempts."""
         return Reply({"webhookEventLog": await operations.retrieve(self.services, webhook_event_log_id)})
 
 
 class AttemptLogHandler(ApiHandler):
-    """One attempt to deliver an event."""
+    """A delivery attempt."""
 
     @endpoint(access=Access.API_KEY, answer="api/webhook-attempt-log.json")
     async def get(self, call: Call, webhook_attempt_log_id: str) -> Reply:
-        """The attempt."""
+        """Retrieve the attempt."""
         return Reply({"webhookAttemptLog": await operations.retrieve_attempt(self.services, webhook_attempt_log_id)})
 
 
 class EventLogSearchHandler(ApiHandler):
-    """Events that were sent, by query or by body, with the same names."""
+    """Search of sent events, by query or by body, with the same names."""
 
     @endpoint(access=Access.API_KEY, query=_CRITERIA, answer="api/webhook-event-log-search.response.json")
     async def get(self, call: Call) -> Reply:
@@ -55,7 +55,7 @@ class EventLogSearchHandler(ApiHandler):
         return await self.found(call, body["search"], "search.")
 
     async def found(self, call: Call, criteria: Document, prefix: str) -> Reply:
-        """The answer to both forms."""
+        """Search by criteria."""
         total, events = await operations.search(self.services, call, criteria, prefix)
         return Reply({"total": total, "webhookEventLogs": events})
 
