@@ -1,7 +1,4 @@
-"""Loops beside the requests, started under supervision, so that no surprise ends one silently, and surely ended.
-
-And work that goes on after the answer to a request was given, or that lets others go on in between.
-"""
+"""Supervised background loops, work that continues after a response, and cooperative yielding in long work."""
 
 from __future__ import annotations
 
@@ -19,30 +16,30 @@ T = TypeVar("T")
 _RESTART_SECONDS = 1.0
 _PATIENCE_SECONDS = 0.05
 _STEP_SECONDS = 0.003
-"""For how long work goes on before others have their turn: a request waits this long for each of its own steps."""
+"""How long work may run before it yields to the event loop."""
 
 
 class CooperativeYield:
-    """Long work of many short steps, in which everybody else goes on: `await pace.step()` after each of them."""
+    """Yields to the event loop during long work: call `await cooperative.step()` after each short step."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
 
     async def step(self) -> None:
-        """Let others go on, if this work has gone on for a few milliseconds."""
+        """Yield if the work has run for a few milliseconds since the last yield."""
         if time.perf_counter() - self._began > _STEP_SECONDS:
             await asyncio.sleep(0)
             self._began = time.perf_counter()
 
 
 class ShieldedTask(Generic[T]):
-    """What a loop takes, such as leases: ending the loop in the midst of it loses nothing that was taken."""
+    """Runs work, such as leasing, whose result must not be lost when the calling loop is cancelled."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[T]] = set()
 
     async def take(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the work answers; it goes on when whoever waits for it is cancelled."""
+        """The result of the work, which continues when the caller is cancelled."""
         task = asyncio.create_task(work)
         self._running.add(task)
         try:
@@ -54,7 +51,7 @@ class ShieldedTask(Generic[T]):
         return found
 
     async def left(self, seconds: float) -> list[T]:
-        """What was taken and reached nobody, as far as it is there within so long."""
+        """The results that no caller received, of work that ends within `seconds`."""
         if not self._running:
             return []
         done, late = await asyncio.wait(self._running, timeout=seconds)
@@ -64,9 +61,9 @@ class ShieldedTask(Generic[T]):
 
 
 class BackgroundWork:
-    """Work of which the caller must not learn by how long it takes: it goes on when the answer is out.
+    """Work that continues after the response, so that the response time reveals nothing about it.
 
-    There is a bound to how much goes on at once; who would go beyond it waits, so that nothing is left undone.
+    The number of concurrent tasks is bounded; `begin` waits for a slot, so that no work is dropped.
     """
 
     def __init__(self, most: int = 1000) -> None:
@@ -74,7 +71,7 @@ class BackgroundWork:
         self._running: set[asyncio.Task[None]] = set()
 
     async def begin(self, name: str, work: Coroutine[Any, Any, object]) -> None:
-        """Let the work go on by itself, as soon as there is a place. What it raises is logged."""
+        """Start the work as soon as a slot is free. Its exceptions are logged."""
         try:
             await self._places.acquire()
         except asyncio.CancelledError:
@@ -89,20 +86,20 @@ class BackgroundWork:
         self._places.release()
 
     async def finish(self) -> None:
-        """Wait until everything is done that was begun."""
+        """Wait until all work is done."""
         while self._running:
             await asyncio.wait(self._running)
 
 
 def start(name: str, loop: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-    """Run a loop until it is ended. An error that it does not handle itself is logged, and it begins again."""
+    """Run a loop until it is cancelled. An unhandled error is logged and the loop restarts."""
     return asyncio.create_task(_supervised(name, loop), name=name)
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait until they are done.
 
-    Again and again: a library that awaits with a time limit loses a cancellation that arrives just as its wait ends.
+    Cancels repeatedly, because a library may lose a cancellation that arrives just as its own timeout ends.
     """
     while pending := [task for task in tasks if not task.done()]:
         for task in pending:

@@ -1,4 +1,4 @@
-"""Identifiers and secrets: making them, comparing them, hiding them."""
+"""Identifiers and secrets: generation, constant-time comparison, fingerprints and masking."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MailId = NewType("MailId", str)
 
 _RANDOM_BYTES: Final = 4096
 _random: list[bytes] = []
-"""16 random bytes for each of the next ids: asking the system costs more than all else that a UUID takes.
+"""Random bytes for the next ids, because the system call costs more than the rest of a UUID.
 
-For ids alone: what is secret never waits in memory.
+For ids only: secrets are never generated in advance.
 """
 os.register_at_fork(after_in_child=_random.clear)
 
@@ -31,7 +31,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class Secret(str):
-    """A string whose repr is masked, so that it cannot slip into a log line by way of a repr."""
+    """A string with a masked repr, so that it does not appear in logs."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
-"""The log: for people or for machines, on standard error, with a request id and without secrets.
+"""Logging to standard error, as console text or JSON, with request ids and with secrets masked.
 
-Every room logs through structlog; what libraries log through logging comes out in the same form.
+The service logs through structlog; log records of libraries are rendered in the same format.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def configure(level: str, style: str, stream: TextIO | None = None) -> None:
 
 
 def mask(value: Any) -> Any:
-    """The same value with everything that looks like a secret hidden, however deep it lies."""
+    """The value with everything that looks like a secret masked, at any depth."""
     if isinstance(value, Secret):
         return _MASK
     if isinstance(value, str):
@@ -143,12 +143,12 @@ def _mask_entry(_logger: Any, _method: str, entry: _Entry) -> _Entry:
 
 
 def _one_line(_logger: Any, _method: str, entry: _Entry) -> _Entry:
-    """Take control characters out of what came from outside, so that input cannot forge a line of the log."""
+    """Escape control characters, so that input cannot forge log lines."""
     return {name: _safe(name, value) if isinstance(value, str) else value for name, value in entry.items()}
 
 
 def _safe(name: str, text: str) -> str:
-    """A traceback keeps its lines, indented, because the message of an exception may quote input, too."""
+    """Escape a text; a traceback keeps its lines, indented, because an exception message may contain input."""
     if name != "exception":
         return _printable(text)
     return "\n".join(f"  {_printable(line)}" for line in text.split("\n"))

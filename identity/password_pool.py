@@ -1,4 +1,4 @@
-"""Password hashing off the event loop, in one bounded pool of threads: the costly schemes let go of the GIL."""
+"""Password hashing in a bounded thread pool; the expensive schemes release the GIL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 class PasswordPool:
-    """Hashes and verifies. At most one thread per core works; a bounded number of callers wait."""
+    """Hashes and verifies passwords in at most one thread per core, with a bounded queue."""
 
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or os.cpu_count() or 1
@@ -33,19 +33,16 @@ class PasswordPool:
         self._is_closed = False
 
     async def hash(self, password: str, scheme: str, factor: int) -> StoredPassword:
-        """Hash a password with a fresh salt. Raises Unavailable when too many wait, ValueError for one too long.
+        """Hash a password with a new salt. Raises Unavailable if the queue is full, ValueError if it is too long.
 
-        The tenant's rules refuse long passwords before; this only keeps a caller who forgot them from costing much.
+        The tenant's password rules reject long passwords first; this check only limits the cost of a missing one.
         """
         if _is_too_long(password):
             raise ValueError("a password is longer than any rule allows")
         return await self._run(password_hashing.hash_password, password, scheme, factor)
 
     async def hash_many(self, wanted: Iterable[tuple[str, str, int]]) -> AsyncIterator[StoredPassword]:
-        """Hash very many, each (password, scheme, factor), in their order; logins go on beside that.
-
-        Half of the threads work at them, one at least, and never more are waiting. Raises ValueError as `hash` does.
-        """
+        """Hash many (password, scheme, factor) in order, using at most half of the threads. Raises as `hash` does."""
         limit = max(1, self._threads // 2)
         rest, under_way = iter(wanted), collections.deque[asyncio.Task[StoredPassword]]()
         try:
@@ -60,9 +57,9 @@ class PasswordPool:
                 task.cancel()
 
     async def verify(self, password: str, stored: StoredPassword) -> bool:
-        """Whether this is the password. Raises Unavailable when too many wait.
+        """Whether this is the password. Raises Unavailable if the queue is full.
 
-        One that is too long is wrong, and that takes as long as for any other.
+        A password that is too long is incorrect; the check takes as long as for any other.
         """
         if _is_too_long(password):
             await self._run(password_hashing.verify, "", stored)
@@ -70,14 +67,14 @@ class PasswordPool:
         return await self._run(password_hashing.verify, password, stored)
 
     async def verify_decoy(self, password: str, scheme: str, factor: int) -> None:
-        """Spend the time of a verification for a user who does not exist, so that nobody can tell."""
+        """Spend the time of a verification for an unknown user, against user enumeration by response time."""
         key = (scheme, factor)
         if key not in self._decoys:
             self._decoys[key] = await self.hash("decoy", scheme, factor)
         await self.verify(password, self._decoys[key])
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Shut down the threads."""
         self._is_closed = True
         if self._rest is not None:
             self._rest.cancel()
@@ -94,7 +91,7 @@ class PasswordPool:
             self.tidy_later()
 
     def tidy_later(self) -> None:
-        """Tidy up once nothing is hashed: argon2 leaves 19 MiB in the heap for every thread, an import more."""
+        """Return freed memory to the system when idle: argon2 leaves 19 MiB in the heap per thread."""
         if self._rest is not None:
             self._rest.cancel()
         if self._is_closed:
@@ -108,7 +105,7 @@ def _is_too_long(password: str) -> bool:
 
 
 def _give_memory_back() -> None:
-    """Hand freed memory to the system, where the C library has a way to (glibc)."""
+    """Return freed memory to the system, if the C library supports it (glibc)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

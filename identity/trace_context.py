@@ -1,7 +1,6 @@
-"""Trace contexts: to which trace a request belongs, as the headers `traceparent` and `tracestate` tell it.
+"""W3C Trace Context, level 1 (https://www.w3.org/TR/trace-context/): the headers `traceparent` and `tracestate`.
 
-W3C Trace Context, level 1 (https://www.w3.org/TR/trace-context/). A context that is malformed is none, as its section
-2.2 asks for; what is read here goes on to receivers, so nothing of it is taken on trust.
+A malformed context is ignored (section 2.2). Values are validated strictly, because they are sent on to receivers.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _MEMBER = re.compile(r"[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TraceContext:
-    """A place in a trace: the ids of the trace and of the span in hexadecimal, the flags, and what vendors added."""
+    """The hexadecimal ids of a trace and a span, the flags, and the vendor-specific state."""
 
     trace_id: str
     span_id: str
@@ -32,17 +31,17 @@ class TraceContext:
 
     @property
     def parent(self) -> str:
-        """The value of `traceparent`, by which the next one hangs its span below this one."""
+        """The value of `traceparent` for child spans."""
         return f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}"
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers for the next one in the trace."""
+        """The headers to propagate the context."""
         return {PARENT_HEADER: self.parent, **({STATE_HEADER: self.state} if self.state else {})}
 
 
 def read(parent: str | None, state: str | None) -> TraceContext | None:
-    """The context that a request carries, or None. A malformed state is dropped alone (section 3.3)."""
+    """The context of a request, or None. Only the state is dropped if it alone is malformed (section 3.3)."""
     if not parent:
         return None
     found = _PARENT.fullmatch(parent.strip())

@@ -1,6 +1,6 @@
-"""The processes of the sandbox, and the way there: a bounded number works, a bounded number of callers waits.
+"""The process pool of the sandbox, with a bounded number of processes and of queued callers.
 
-Processes and not threads: a thread cannot be ended, and the engine's library has loops that never look at its clock.
+Processes rather than threads, because a thread cannot be killed and the engine has loops that ignore its time limit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FULL: Final = "Too many lambdas at once. Try again."
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InvocationResult:
-    """What came of an invocation: `result`, a JSON text, or a `problem` with its `line`; and what was printed."""
+    """The result of an invocation as JSON, or a `problem` with its `line`; and its console output."""
 
     result: str | None = None
     problem: str | None = None
@@ -48,7 +48,7 @@ class InvocationResult:
 
 
 class Sandbox:
-    """Runs JavaScript within the limits of the settings; processes start when they are first needed, and stay."""
+    """Runs JavaScript within the configured limits. Processes start on demand and are reused."""
 
     def __init__(self, settings: Lambdas) -> None:
         self._settings = settings
