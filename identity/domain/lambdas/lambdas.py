@@ -1,8 +1,8 @@
-"""Lambdas: which types there are, what each defines, and what a lambda may hand back.
+"""Lambda types, the function that each defines, and validation of what a lambda returns.
 
-populate    adds to the claims of a token, or to the userinfo response; its first argument counts
-reconcile   takes over what an identity provider says; changes the user and the registration
-validate    says no to a login or a registration, by the errors of its first argument
+populate    modifies its first argument: the claims of a token, or the userinfo response
+reconcile   modifies the user and the registration by the claims of an identity provider
+validate    rejects a login or a registration by adding errors to its first argument
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from identity.errors import FieldError, GeneralError
 T = TypeVar("T")
 
 ENGINE: Final = "GraalJS"
-"""The published name of the engine: modern JavaScript, of which ours is another."""
+"""The published name of the JavaScript engine; the service runs QuickJS under it."""
 
 _RECONCILED: Final = (
     "Apple",
@@ -52,7 +52,7 @@ FUNCTIONS: Final[Mapping[str, str]] = {
     "UserInfoPopulate": "populate",
     **{f"{name}Reconcile": "reconcile" for name in _RECONCILED},
 }
-"""Type -> the function that the body has to define."""
+"""The function that the body must define, by type."""
 
 REFERENCES: Final[Mapping[str, Mapping[str, str]]] = {
     "application": {
@@ -75,27 +75,27 @@ REFERENCES: Final[Mapping[str, Mapping[str, str]]] = {
         "oauthConfiguration.clientCredentialsAccessTokenPopulateLambdaId": "ClientCredentialsJWTPopulate",
     },
 }
-"""Resource -> member -> the type of lambda that the member names."""
+"""The lambda type that a member refers to, by resource and member."""
 
-# The kind of a token is not a lambda's to say: an ID token that called itself an access token would be taken for one,
-# and so would the token of an entity that called itself a user's.
+# The type of a token is reserved: otherwise a lambda could turn an ID token into an access token, or the token of an
+# entity into that of a user.
 USER_TOKEN_CLAIMS: Final = frozenset({"amr", "cnf", "exp", "iat", "sub", "tid", "tty", "userinfo_claims"})
 CLIENT_TOKEN_CLAIMS: Final = frozenset({"amr", "aud", "cnf", "exp", "gty", "iat", "permissions", "sub", "tid", "tty"})
 USERINFO_CLAIMS: Final = frozenset({"email", "email_verified", "sub", "tid"})
-"""Reserved claims: a lambda can neither add nor change nor remove them."""
+"""Reserved claims, which a lambda cannot add, change or remove."""
 
-_MAXIMUM_DEPTH: Final = 40
-_MAXIMUM_ERRORS: Final = 100
+_MAX_DEPTH: Final = 40
+_MAX_ERRORS: Final = 100
 
 
 class ReturnedError(ValueError):
-    """What a lambda left behind cannot be used; the message says why."""
+    """The result of a lambda is unusable; the message has the reason."""
 
 
 def returned(text: str, given: Sequence[Any]) -> list[Any]:
-    """The arguments as the lambda left them, from their JSON text. Raises ReturnedError.
+    """Parse the arguments that a lambda returned. Raises ReturnedError.
 
-    Each is still of its kind: an object stays an object, what was absent stays absent.
+    Each must have the JSON type of the argument `given`: an object remains an object, null remains null.
     """
     try:
         values = orjson.loads(text)
@@ -109,10 +109,12 @@ def returned(text: str, given: Sequence[Any]) -> list[Any]:
     return [_plain(value, 1) for value in values]
 
 
-def populated(claims: Document, after: Document, reserved: Collection[str]) -> Document:
-    """Claims as a lambda left them, but for the reserved ones; null removes a claim."""
-    kept = {name: value for name, value in after.items() if name not in reserved and value is not None}
-    return {**kept, **{name: value for name, value in claims.items() if name in reserved}}
+def populated(claims: Document, returned_claims: Document, reserved: Collection[str]) -> Document:
+    """The claims that a lambda returned, with the original reserved claims; null removes a claim."""
+    populated_claims = {
+        name: value for name, value in returned_claims.items() if name not in reserved and value is not None
+    }
+    return {**populated_claims, **{name: value for name, value in claims.items() if name in reserved}}
 
 
 def fresh_result() -> Document:
@@ -121,7 +123,7 @@ def fresh_result() -> Document:
 
 
 def errors_of(result: Document) -> tuple[list[FieldError], list[GeneralError]]:
-    """The errors that a validation put into its first argument. Raises ReturnedError."""
+    """The errors that a validation added to its first argument. Raises ReturnedError."""
     errors = _member(result, "errors", dict)
     by_field = _member(errors, "fieldErrors", dict)
     fields = [
@@ -130,11 +132,11 @@ def errors_of(result: Document) -> tuple[list[FieldError], list[GeneralError]]:
         for entry in _member(by_field, path, list)
     ]
     whole = [GeneralError(*_entry(entry, "[invalid]")) for entry in _member(errors, "generalErrors", list)]
-    return fields[:_MAXIMUM_ERRORS], whole[:_MAXIMUM_ERRORS]
+    return fields[:_MAX_ERRORS], whole[:_MAX_ERRORS]
 
 
 def errors_response(fields: Sequence[FieldError], general: Sequence[GeneralError]) -> Document:
-    """The errors as events carry them."""
+    """The errors in the form of event payloads."""
     by_field: dict[str, list[Document]] = {}
     for error in fields:
         by_field.setdefault(error.path, []).append({"code": error.code, "message": error.message})
@@ -145,14 +147,14 @@ def errors_response(fields: Sequence[FieldError], general: Sequence[GeneralError
 
 
 def _entry(entry: Any, code: str) -> tuple[str, str]:
-    """(code, message) of one error; both may be missing."""
+    """The code and the message of an error, each with a default."""
     if not isinstance(entry, dict):
         raise ReturnedError("an error must be an object with a code and a message")
     return _member(entry, "code", str) or code, _member(entry, "message", str) or "The request was refused."
 
 
 def _member(holder: Document, name: str, kind: type[T]) -> T:
-    """A member of what came back, or an empty one where it is absent. Raises ReturnedError for one of another kind."""
+    """A member of the result, or its empty value. Raises ReturnedError if it has another type."""
     value = holder.get(name)
     if value is None:
         return kind()
@@ -178,9 +180,9 @@ def _kind(value: Any) -> str:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """The value without `__proto__`, which is nothing to us and something to whoever reads a token in JavaScript."""
-    if depth > _MAXIMUM_DEPTH:
-        raise ReturnedError(f"what it left behind is nested deeper than {_MAXIMUM_DEPTH} levels")
+    """The value without `__proto__` members, which could pollute prototypes in JavaScript that reads a token."""
+    if depth > _MAX_DEPTH:
+        raise ReturnedError(f"what it left behind is nested deeper than {_MAX_DEPTH} levels")
     if isinstance(value, dict):
         return {name: _plain(member, depth + 1) for name, member in value.items() if name != "__proto__"}
     return [_plain(item, depth + 1) for item in value] if isinstance(value, list) else value

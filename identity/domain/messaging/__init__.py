@@ -1,1 +1,1 @@
-"""Rules of mail and messages: the template language, templates, and mail headers."""
+"""Rules of mail and messages: templates, their language, and the format of mails."""

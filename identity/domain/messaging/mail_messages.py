@@ -1,4 +1,4 @@
-"""A mail as the bytes that go to a mail server (RFC 5322), and what may stand in its headers."""
+"""The format of mails (RFC 5322): addresses, headers and body."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEADER_NAME = re.compile(r"[!-9;-~]+")
 _DOT_ATOM = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
 _DOMAIN = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
 
-# They are the mail's own, or say how to read it: an additional header must not contradict them.
+# Set by the service; additional headers must not contradict them.
 _OWN_HEADERS = frozenset(
     {
         "bcc",
@@ -34,7 +34,7 @@ _OWN_HEADERS = frozenset(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Address:
-    """An email address and the name that is shown with it."""
+    """An email address and its display name."""
 
     address: str
     display: str = ""
@@ -42,7 +42,7 @@ class Address:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MailContent:
-    """What a mail says, to whom; the `bcc` readers are not named in it."""
+    """Content and recipients of a mail; `bcc` recipients do not appear in its headers."""
 
     sender: Address
     to: Address
@@ -55,18 +55,18 @@ class MailContent:
 
     @property
     def recipients(self) -> tuple[str, ...]:
-        """Everybody who gets it, once, as mail servers are told."""
+        """The envelope recipients, without duplicates."""
         return tuple(dict.fromkeys(ascii_address(one.address) for one in (self.to, *self.cc, *self.bcc)))
 
 
-class UndeliverableAddress(ValueError):  # noqa: N818 (named by what it says of an address)
-    """An address to which no mail can be sent."""
+class UndeliverableAddress(ValueError):  # noqa: N818 (describes the address)
+    """No mail can be sent to the address."""
 
 
 def ascii_address(address: str) -> str:
-    """The address in ASCII, its domain as registered (RFC 5891). Raises Undeliverable.
+    """The address in ASCII, with its domain in IDNA form (RFC 5891). Raises UndeliverableAddress.
 
-    A local part beyond ASCII needs an extension (RFC 6531) that most servers on the way do not have.
+    Non-ASCII local parts (RFC 6531) are not supported, because few mail servers accept them.
     """
     local, _, domain = address.strip().rpartition("@")
     try:
@@ -79,7 +79,7 @@ def ascii_address(address: str) -> str:
 
 
 def address_problems(address: str, path: str) -> list[FieldError]:
-    """A field error when no mail can come from, or go to, the address."""
+    """A field error if mail cannot be sent from, or to, the address."""
     try:
         ascii_address(address)
     except UndeliverableAddress as error:
@@ -88,7 +88,7 @@ def address_problems(address: str, path: str) -> list[FieldError]:
 
 
 def header_problems(headers: Iterable[Document], path: str) -> list[FieldError]:
-    """A field error for each additional header that no mail can carry, or that is the mail's own."""
+    """A field error for each additional header that is invalid, or set by the service."""
     errors = []
     for index, header in enumerate(headers):
         if not is_additional(header["name"], header["value"]):
@@ -103,32 +103,32 @@ def is_additional(name: str, value: str) -> bool:
     return bool(_HEADER_NAME.fullmatch(name)) and name.lower() not in _OWN_HEADERS and _one_line(value) == value
 
 
-def compose(letter: MailContent, message_id: str, now: Instant) -> bytes:
+def compose(content: MailContent, message_id: str, now: Instant) -> bytes:
     """The mail in ASCII with CRLF line ends. Raises Undeliverable.
 
-    Nothing that a template or a name holds can begin a header: every value is made one line first.
+    Templates and names cannot inject headers: every header value is reduced to one line first.
     """
-    from email.message import EmailMessage  # noqa: PLC0415 (only who sends mail pays for it)
+    from email.message import EmailMessage  # noqa: PLC0415 (imported only to send mail)
     from email.policy import SMTP  # noqa: PLC0415
 
-    # ASCII alone: who knows whether every server on the way takes eight bits.
+    # 7-bit only: not every mail server supports 8BITMIME.
     message = EmailMessage(policy=SMTP.clone(cte_type="7bit"))
     message["Message-ID"] = message_id
     message["Date"] = as_datetime(now)
-    message["From"] = _mailbox(letter.sender)
-    message["To"] = _mailbox(letter.to)
-    if letter.cc:
-        message["Cc"] = [_mailbox(one) for one in letter.cc]
-    message["Subject"] = _one_line(letter.subject)
-    for name, value in letter.headers:
+    message["From"] = _mailbox(content.sender)
+    message["To"] = _mailbox(content.to)
+    if content.cc:
+        message["Cc"] = [_mailbox(one) for one in content.cc]
+    message["Subject"] = _one_line(content.subject)
+    for name, value in content.headers:
         if is_additional(name, value) and name not in message:
             message[name] = value
-    if letter.text or not letter.html:
-        message.set_content(letter.text)
-    if letter.html and letter.text:
-        message.add_alternative(letter.html, subtype="html")
-    elif letter.html:
-        message.set_content(letter.html, subtype="html")
+    if content.text or not content.html:
+        message.set_content(content.text)
+    if content.html and content.text:
+        message.add_alternative(content.html, subtype="html")
+    elif content.html:
+        message.set_content(content.html, subtype="html")
     return message.as_bytes()
 
 
@@ -140,7 +140,7 @@ def _mailbox(one: Address) -> object:
 
 
 def _one_line(text: str) -> str:
-    """The text without control characters and line ends of any alphabet."""
+    """The text in one line, without control and format characters."""
     plain = "".join(" " if unicodedata.category(letter) in {"Cc", "Zl", "Zp"} else letter for letter in text)
     plain = "".join(letter for letter in plain if unicodedata.category(letter) not in {"Cf", "Cs"})
     return " ".join(plain.split())

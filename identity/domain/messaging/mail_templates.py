@@ -1,4 +1,4 @@
-"""Email templates: the parts of one, which variant a reader gets, and what is wrong inside of it."""
+"""Email templates: their parts, the choice of a language, validation and rendering."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from identity.errors import FieldError
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a mail: its name in results, the members of the template that hold it, and whether it is HTML."""
+    """A part of a mail: its name in results, its members in the template, and whether it is HTML."""
 
     name: str
     default: str
@@ -32,7 +32,7 @@ PARTS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rendered:
-    """What became of the parts, by name; a part with an error is not among them."""
+    """The rendered parts by name; parts with errors are missing."""
 
     parts: Mapping[str, str]
     parse_errors: Mapping[str, str]
@@ -40,13 +40,13 @@ class Rendered:
 
     @property
     def errors(self) -> Document:
-        """The errors as the API tells them; empty when there are none."""
+        """The errors in the form of the API."""
         found = {"parseErrors": dict(self.parse_errors), "renderErrors": dict(self.render_errors)}
         return {name: errors for name, errors in found.items() if errors}
 
 
 def problems(template: Document) -> list[FieldError]:
-    """A field error, with its line, for every part and variant that is no template, and for a useless sender."""
+    """A field error, with its line, for each invalid part in each language, and for an invalid sender."""
     errors = [FieldError.of("invalid", path, message) for path, message in _parse_errors(template)]
     if "fromEmail" in template:
         errors += mail_messages.address_problems(template["fromEmail"], "emailTemplate.fromEmail")
@@ -65,36 +65,36 @@ def _parse_errors(template: Document) -> Iterator[tuple[str, str]]:
 
 
 def variant(template: Document, part: Part, locales: Iterable[str]) -> tuple[str, str]:
-    """The member that holds a part for readers of these locales, the most wanted first, and its text.
+    """The member, and the text, of a part in the first available of the preferred locales.
 
-    A locale is met by itself or by its language alone: `de_CH` by `de`.
+    A locale matches itself or its language: `de_CH` matches `de`.
     """
     localized = {_plain(locale): locale for locale in template.get(part.localized, {})}
     for locale in map(_plain, locales):
-        for wanted in (locale, locale.partition("_")[0]):
-            if wanted in localized:
-                own = localized[wanted]
-                return f"{part.localized}.{own}", template[part.localized][own]
+        for candidate in (locale, locale.partition("_")[0]):
+            if candidate in localized:
+                key = localized[candidate]
+                return f"{part.localized}.{key}", template[part.localized][key]
     return part.default, template.get(part.default, "")
 
 
 def render(
     template: Document, values: Mapping[str, Any], locales: Sequence[str] = (), *, preview: bool = False
 ) -> Rendered:
-    """Every part that the template has, with the values put in; errors go by the name of their part."""
+    """Render all parts of a template; errors are collected by part."""
     parts, parse_errors, render_errors = {}, {}, {}
     for part in PARTS:
         text = variant(template, part, locales)[1]
         if not text:
             continue
         try:
-            made = template_language.render(text, values, html=part.is_html, preview=preview)
+            text = template_language.render(text, values, html=part.is_html, preview=preview)
         except ParseError as error:
             parse_errors[part.name] = error.message
         except RenderError as error:
             render_errors[part.name] = error.message
         else:
-            parts[part.name] = made if part.name in {"html", "text"} else " ".join(made.split())
+            parts[part.name] = text if part.name in {"html", "text"} else " ".join(text.split())
     return Rendered(parts, parse_errors, render_errors)
 
 

@@ -1,4 +1,4 @@
-"""Message templates: which text a reader gets, and what is wrong inside of it."""
+"""Message templates: validation and rendering."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from identity.domain.messaging.template_budget import ParseError
 from identity.errors import FieldError
 
 TEXT: Final = mail_templates.Part("text", "defaultTemplate", "localizedTemplates")
-"""A message has one part."""
+"""The only part of a message."""
 
 
 def problems(template: Document) -> list[FieldError]:
-    """A field error, with its line, for every variant that is no template."""
+    """A field error, with its line, for each language whose text is not a valid template."""
     variants = {TEXT.default: template.get(TEXT.default)}
     variants |= {f"{TEXT.localized}.{locale}": text for locale, text in template.get(TEXT.localized, {}).items()}
     errors = []
@@ -28,6 +28,6 @@ def problems(template: Document) -> list[FieldError]:
 
 
 def render(template: Document, values: Mapping[str, Any], locales: Sequence[str] = (), *, preview: bool = False) -> str:
-    """The message with the values put in. Raises ParseError and RenderError."""
+    """Render a message. Raises ParseError and RenderError."""
     text = mail_templates.variant(template, TEXT, locales)[1]
     return template_language.render(text, values, html=False, preview=preview).strip()

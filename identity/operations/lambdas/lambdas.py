@@ -1,4 +1,4 @@
-"""Lambdas: JavaScript of administrators that the service runs; kept, judged, and invoked."""
+"""Lambdas: JavaScript functions of administrators; validation, default lambdas, and invocation in the sandbox."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 
 from identity.call import Call, Document
 from identity.domain.lambdas import default_lambdas
-from identity.domain.lambdas import lambdas as rules
+from identity.domain.lambdas import lambdas as lambda_rules
 from identity.domain.objects.resource_definition import Resource, SearchRules
 from identity.errors import Duplicate, FieldError, Invalid, LambdaFailed
 from identity.operations.objects import crud, event_logs, references
@@ -19,13 +19,13 @@ from identity.services import Services
 
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
-    """Judge the body by running it, and a new type by who uses the old one. Raises Invalid and Unavailable."""
+    """Validate the body by running it, and a change of type by the references. Raises Invalid and Unavailable."""
     errors = []
     kind, body = document.get("type"), document.get("body")
     if kind is not None and body is not None:
-        errors += await _body_problems(services, kind, body)
+        errors += await _body_errors(services, kind, body)
     if kind is not None and stored is not None and kind != stored["type"]:
-        errors += await _type_problems(services, call, stored["id"])
+        errors += await _type_errors(services, call, stored["id"])
     crud.require_no_errors(errors)
     return document
 
@@ -47,36 +47,36 @@ RESOURCE = Resource(
 
 
 async def add_defaults(services: Services, call: Call, ids: Mapping[str, str]) -> None:
-    """Make those of the lambdas that an instance comes with that are not there; `ids`: type -> id."""
+    """Create the default lambdas that do not exist yet; `ids` are their ids by type."""
+    await asyncio.gather(*(_add_default(services, call, kind, lambda_id) for kind, lambda_id in ids.items()))
 
-    async def add(kind: str, lambda_id: str) -> None:
-        lambda_ = {
-            "body": default_lambdas.BODIES[kind],
-            "debug": False,
-            "engineType": rules.ENGINE,
-            "id": lambda_id,
-            "name": f"Default {kind.removesuffix('Reconcile')} reconcile",
-            "type": kind,
-            **crud.creation_instants(call.now),
-        }
-        with contextlib.suppress(Duplicate):
-            await services.lambdas.insert(None, lambda_)
 
-    await asyncio.gather(*(add(kind, lambda_id) for kind, lambda_id in ids.items()))
+async def _add_default(services: Services, call: Call, kind: str, lambda_id: str) -> None:
+    lambda_ = {
+        "body": default_lambdas.BODIES[kind],
+        "debug": False,
+        "engineType": lambda_rules.ENGINE,
+        "id": lambda_id,
+        "name": f"Default {kind.removesuffix('Reconcile')} reconcile",
+        "type": kind,
+        **crud.creation_instants(call.now),
+    }
+    with contextlib.suppress(Duplicate):
+        await services.documents["lambdas"].insert(None, lambda_)
 
 
 async def retrieve_all(services: Services, kind: str | None) -> list[Document]:
-    """Every lambda, or those of a type. Raises Invalid for a type that does not exist."""
-    if kind and kind not in rules.FUNCTIONS:
-        message = f"The [type] must be one of {', '.join(sorted(rules.FUNCTIONS))}."
+    """All lambdas, or those of a type. Raises Invalid for an unknown type."""
+    if kind and kind not in lambda_rules.FUNCTIONS:
+        message = f"The [type] must be one of {', '.join(sorted(lambda_rules.FUNCTIONS))}."
         raise Invalid.field("couldNotConvert", "type", message)
     return await services.lambdas.find_all(None, {"type": kind} if kind else None)
 
 
 async def reference_problems(services: Services, resource: str, document: Document) -> list[FieldError]:
-    """A field error for each lambda that a tenant or an application names and that is not there, or of another type."""
+    """A field error for each lambda of a tenant or application that does not exist or has another type."""
     errors = []
-    for member, kind in rules.REFERENCES[resource].items():
+    for member, kind in lambda_rules.REFERENCES[resource].items():
         section, _, name = member.partition(".")
         lambda_id = document.get(section, {}).get(name)
         if lambda_id is not None and not await is_of_type(services, lambda_id, kind):
@@ -92,51 +92,51 @@ async def is_of_type(services: Services, lambda_id: str, kind: str) -> bool:
 
 
 async def invoke(services: Services, call: Call, lambda_id: str, kind: str, *arguments: Any) -> list[Any]:
-    """Run the lambda, and answer the arguments (JSON values) as its function left them.
+    """Run a lambda and return its arguments (JSON values) as the function modified them.
 
-    Each is still of its own kind: an object stays an object. Where there is no such lambda of the type, they are
-    answered as they are. Raises LambdaFailed, after an event log was written; Unavailable when too many wait.
+    Their JSON types do not change: an object remains an object. Without such a lambda of the type, the arguments are
+    returned unchanged. Raises LambdaFailed after writing to the event log, and Unavailable if too many are queued.
     """
     lambda_ = await services.lambdas.find_cached(None, lambda_id)
     if lambda_ is None or lambda_["type"] != kind:
         return list(arguments)
-    outcome = await services.sandbox.call(lambda_["body"], rules.FUNCTIONS[kind], orjson.dumps(arguments))
+    outcome = await services.sandbox.call(lambda_["body"], lambda_rules.FUNCTIONS[kind], orjson.dumps(arguments))
     if lambda_["debug"] and outcome.printed:
-        await event_logs.record(services, call, "Debug", f"{_called(lambda_)} printed:\n{outcome.printed}")
+        await event_logs.record(services, call, "Debug", f"{_describe(lambda_)} printed:\n{outcome.printed}")
     if outcome.result is None:
-        raise await failure(services, call, lambda_, outcome.problem or "nothing came back")
+        raise await failure(services, call, lambda_, outcome.problem or "nothing was returned")
     try:
-        return rules.returned(outcome.result, arguments)
-    except rules.ReturnedError as error:
+        return lambda_rules.returned(outcome.result, arguments)
+    except lambda_rules.ReturnedError as error:
         raise await failure(services, call, lambda_, str(error)) from error
 
 
 async def log_failure(services: Services, call: Call, lambda_id: str, reason: str) -> LambdaFailed:
-    """As `failure`, for a caller that has the id alone."""
+    """As `failure`, by the id of the lambda."""
     return await failure(services, call, await services.lambdas.get(None, lambda_id), reason)
 
 
 async def failure(services: Services, call: Call, lambda_: Document, reason: str) -> LambdaFailed:
-    """What to raise when a lambda failed, or left behind what its caller cannot use; writes the event log."""
-    await event_logs.record(services, call, "Error", f"{_called(lambda_)} failed: {reason}")
+    """The error of a failed lambda, or of one with an unusable result; also written to the event log."""
+    await event_logs.record(services, call, "Error", f"{_describe(lambda_)} failed: {reason}")
     return LambdaFailed("A lambda failed. The event log says how.", log_detail=f"lambda {lambda_['id']}")
 
 
-def _called(lambda_: Document) -> str:
+def _describe(lambda_: Document) -> str:
     return f"The {lambda_['type']} lambda [{lambda_['name']}] with the id [{lambda_['id']}]"
 
 
-async def _body_problems(services: Services, kind: str, body: str) -> list[FieldError]:
-    outcome = await services.sandbox.check(body, rules.FUNCTIONS[kind])
+async def _body_errors(services: Services, kind: str, body: str) -> list[FieldError]:
+    outcome = await services.sandbox.check(body, lambda_rules.FUNCTIONS[kind])
     if outcome.problem is None:
         return []
-    place = "" if outcome.line is None else f" in line {outcome.line}"
+    location = "" if outcome.line is None else f" in line {outcome.line}"
     reason = outcome.problem.partition("\n")[0]
-    return [FieldError.of("invalid", "lambda.body", f"The [lambda.body] cannot be used: {reason}{place}.")]
+    return [FieldError.of("invalid", "lambda.body", f"The [lambda.body] cannot be used: {reason}{location}.")]
 
 
-async def _type_problems(services: Services, call: Call, lambda_id: str) -> list[FieldError]:
-    """A lambda of another type than is wanted would not be run: who relies on it has to let go of it first."""
+async def _type_errors(services: Services, call: Call, lambda_id: str) -> list[FieldError]:
+    """The type cannot change while the lambda is referenced: references to another type are not run."""
     try:
         await references.require_unreferenced(services, RESOURCE, lambda_id, call.now)
     except Invalid:

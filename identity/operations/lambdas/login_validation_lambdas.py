@@ -1,11 +1,11 @@
-"""The lambdas that say no: to a login that lacks nothing else, and to a registration that a user makes on their own."""
+"""Validation lambdas: they can reject a login that is otherwise complete, and a self-service registration."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from identity.call import Call, Document
-from identity.domain.lambdas import lambdas as rules
+from identity.domain.lambdas import lambdas as lambda_rules
 from identity.domain.objects import event_info
 from identity.domain.users import registrations, users
 from identity.errors import FieldError, GeneralError, LoginPrevented
@@ -23,7 +23,7 @@ async def require_login(
     application: Document | None,
     authentication_type: str,
 ) -> None:
-    """Ask the tenant's lambda about a login. Raises LoginPrevented with its errors, and LambdaFailed."""
+    """Run the tenant's login validation. Raises LoginPrevented with its errors, and LambdaFailed."""
     lambda_id = tenant["lambdaConfiguration"].get("loginValidationId")
     if lambda_id is None:
         return
@@ -37,7 +37,7 @@ async def require_login(
 async def registration_errors(
     services: Services, call: Call, application: Document, user: Document, registration: Document
 ) -> Errors:
-    """What the application's lambda has against a registration that a user makes on their own. Raises LambdaFailed."""
+    """The errors of the application's lambda about a self-service registration. Raises LambdaFailed."""
     lambda_id = application["lambdaConfiguration"].get("selfServiceRegistrationValidationId")
     if lambda_id is None:
         return (), ()
@@ -54,18 +54,25 @@ async def _errors(
     registration: Document | None,
     context: Document,
 ) -> Errors:
-    shown = None if registration is None else registrations.without_secrets(registration)
+    registration_argument = None if registration is None else registrations.without_secrets(registration)
     result, *_ = await lambdas.invoke(
-        services, call, lambda_id, kind, rules.fresh_result(), users.without_secrets(user), shown, context
+        services,
+        call,
+        lambda_id,
+        kind,
+        lambda_rules.fresh_result(),
+        users.without_secrets(user),
+        registration_argument,
+        context,
     )
     try:
-        return rules.errors_of(result)
-    except rules.ReturnedError as error:
+        return lambda_rules.errors_of(result)
+    except lambda_rules.ReturnedError as error:
         raise await lambdas.log_failure(services, call, lambda_id, str(error)) from error
 
 
 def _context(call: Call, application: Document | None, **more: object) -> Document:
-    """What a validation may know of the request."""
+    """The context argument of a validation."""
     return {
         "applicationId": None if application is None else application["id"],
         "eventInfo": event_info.build(call),

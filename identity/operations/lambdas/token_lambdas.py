@@ -1,6 +1,6 @@
-"""What stands between a login and its tokens: the roles of the user's groups, and the lambdas that add to the claims.
+"""Tokens with the roles of the user's groups and the claims that lambdas add.
 
-Both read from memory alone; where there are none, nothing is awaited that takes time.
+Groups and lambdas are read from caches; without any, issuing a token costs nothing more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from identity.call import Call, Document
-from identity.domain.lambdas import lambdas as rules
+from identity.domain.lambdas import lambdas as lambda_rules
 from identity.domain.users import registrations, users
 from identity.errors import InvalidTarget
 from identity.operations.groups import group_roles
@@ -25,12 +25,12 @@ _CLIENT_LAMBDA: Final = "clientCredentialsAccessTokenPopulateLambdaId"
 
 
 async def access_token(services: Services, call: Call, login: TokenContext, *, ttl: int | None = None) -> IssuedToken:
-    """A new access token with the roles of all groups and what the lambda makes of it. Raises LambdaFailed."""
-    login = await _effective(services, login)
+    """Issue an access token with group roles, populated by the application's lambda. Raises LambdaFailed."""
+    login = await _with_group_roles(services, login)
     populate = _populate(services, call, login, "accessTokenPopulateId")
     issued = await services.tokens.access_token(login, call.now, ttl=ttl, populate=populate)
     if login.resources and len(issued.token) > jws.MAXIMUM_LENGTH:
-        # We would not read it again ourselves.
+        # The service itself would reject such a token.
         raise InvalidTarget(None, "The resources do not fit into one access token.")
     return issued
 
@@ -38,8 +38,8 @@ async def access_token(services: Services, call: Call, login: TokenContext, *, t
 async def id_token(
     services: Services, call: Call, login: TokenContext, *, access_token: str | None = None, code: str | None = None
 ) -> IssuedToken:
-    """A new ID token with what the application's lambda makes of it. Raises LambdaFailed."""
-    login = await _effective(services, login)
+    """Issue an ID token, populated by the application's lambda. Raises LambdaFailed."""
+    login = await _with_group_roles(services, login)
     populate = _populate(services, call, login, "idTokenPopulateId")
     return await services.tokens.id_token(login, call.now, access_token=access_token, code=code, populate=populate)
 
@@ -47,17 +47,19 @@ async def id_token(
 async def userinfo(
     services: Services, call: Call, application: Document, user: Document, token: Mapping[str, Any], claims: Document
 ) -> Document:
-    """The userinfo response as the application's lambda leaves it. Raises LambdaFailed."""
+    """The userinfo response, populated by the application's lambda. Raises LambdaFailed."""
     lambda_id = application["lambdaConfiguration"].get("userinfoPopulateId")
     if lambda_id is None:
         return claims
-    about = _about(await group_roles.with_group_roles(services.documents, user), application)
-    after, *_ = await lambdas.invoke(services, call, lambda_id, "UserInfoPopulate", claims, *about, dict(token))
-    return rules.populated(claims, after, rules.USERINFO_CLAIMS)
+    user_arguments = _user_arguments(await group_roles.with_group_roles(services.documents, user), application)
+    returned, *_ = await lambdas.invoke(
+        services, call, lambda_id, "UserInfoPopulate", claims, *user_arguments, dict(token)
+    )
+    return lambda_rules.populated(claims, returned, lambda_rules.USERINFO_CLAIMS)
 
 
 def has_client_lambda(tenant: Document) -> bool:
-    """Whether there is a lambda that adds to the tokens of entities; without one nothing need be made ready for it."""
+    """Whether a lambda populates the tokens of entities."""
     return tenant["oauthConfiguration"].get(_CLIENT_LAMBDA) is not None
 
 
@@ -70,19 +72,19 @@ async def client_credentials(
     targets: Sequence[Document],
     permissions: Mapping[str, Sequence[str]],
 ) -> Document:
-    """The claims of an entity's token as the tenant's lambda leaves them. Raises LambdaFailed.
+    """The claims of an entity's token, populated by the tenant's lambda. Raises LambdaFailed.
 
-    `recipient` is the entity that asks, `targets` are those it asks for, `permissions` what it has at each of them.
+    `recipient` is the requesting entity, `targets` the requested ones, `permissions` its permissions by target.
     """
     lambda_id = tenant["oauthConfiguration"].get(_CLIENT_LAMBDA)
     if lambda_id is None:
         return claims
     given = (recipient, list(targets), {name: list(granted) for name, granted in permissions.items()})
     kind = "ClientCredentialsJWTPopulate"
-    return await _populated(services, call, lambda_id, kind, rules.CLIENT_TOKEN_CLAIMS, claims, given)
+    return await _populated(services, call, lambda_id, kind, lambda_rules.CLIENT_TOKEN_CLAIMS, claims, given)
 
 
-async def _effective(services: Services, login: TokenContext) -> TokenContext:
+async def _with_group_roles(services: Services, login: TokenContext) -> TokenContext:
     user = await group_roles.with_group_roles(services.documents, login.user)
     return login if user is login.user else dataclasses.replace(login, user=user)
 
@@ -91,8 +93,10 @@ def _populate(services: Services, call: Call, login: TokenContext, member: str) 
     lambda_id = login.application["lambdaConfiguration"].get(member)
     if lambda_id is None:
         return None
-    about = _about(login.user, login.application)
-    return functools.partial(_populated, services, call, lambda_id, "JWTPopulate", rules.USER_TOKEN_CLAIMS, given=about)
+    user_arguments = _user_arguments(login.user, login.application)
+    return functools.partial(
+        _populated, services, call, lambda_id, "JWTPopulate", lambda_rules.USER_TOKEN_CLAIMS, given=user_arguments
+    )
 
 
 async def _populated(
@@ -104,8 +108,8 @@ async def _populated(
     claims: Document,
     given: Sequence[Any],
 ) -> Document:
-    after, *_ = await lambdas.invoke(services, call, lambda_id, kind, claims, *given)
-    populated = rules.populated(claims, after, reserved)
+    returned, *_ = await lambdas.invoke(services, call, lambda_id, kind, claims, *given)
+    populated = lambda_rules.populated(claims, returned, reserved)
     if entity_tokens.is_entity_token(populated) and not entity_tokens.is_entity_token(claims):
         raise await lambdas.log_failure(
             services, call, lambda_id, "the token of a user cannot say that it is an entity's"
@@ -115,7 +119,7 @@ async def _populated(
     return populated
 
 
-def _about(user: Document, application: Document) -> tuple[Document, Document | None]:
-    """The user and the registration, as a lambda may see them."""
+def _user_arguments(user: Document, application: Document) -> tuple[Document, Document | None]:
+    """The user and registration arguments of a lambda, without secrets."""
     registration = users.find_registration(user, application["id"])
     return users.without_secrets(user), None if registration is None else registrations.without_secrets(registration)
