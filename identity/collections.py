@@ -90,7 +90,7 @@ class Stores(Collections):
 
     @classmethod
     def over(cls, database: Database, vault: Vault, schedule: RetrySchedule) -> Stores:
-        stream_status = ChangeStreamStatus()
+        stream_status = ChangeStreamStatus(database.last_answer)
         documents: dict[str, Documents] = {
             row.collection: _CLASSES.get(row.collection, Documents)(
                 database,

@@ -13,6 +13,7 @@ import asyncio
 import collections
 import contextlib
 import contextvars
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, Generic, TypeVar
@@ -25,7 +26,7 @@ STREAM_DOWN_SECONDS = 1.0
 """The TTL of an entry while the change stream is down."""
 
 STALE_WAIT_SECONDS: Final = 0.8
-"""How long all reads of a block together wait for the store before stale values are served."""
+"""How long all reads of a block together wait for a silent store before stale values are served."""
 _SHORTEST_WAIT_SECONDS: Final = 0.05
 
 _UNAVAILABLE: Final[tuple[type[Exception], ...]] = (TimeoutError, *OUTAGES)
@@ -45,10 +46,11 @@ def stale_if_unavailable() -> Iterator[None]:
 
 
 class ChangeStreamStatus:
-    """Whether the change stream is running; shared by all caches."""
+    """Whether the change stream is running, and when MongoDB answered last; shared by all caches."""
 
-    def __init__(self) -> None:
+    def __init__(self, last_answer: Callable[[], float] = lambda: -math.inf) -> None:
         self.is_streaming = False
+        self.last_answer = last_answer
 
 
 class Cache(Generic[V]):
@@ -87,9 +89,25 @@ class Cache(Generic[V]):
         stale_from = _stale_from.get()
         if stale_from is not None and (stale := self._stale.get(key)) is not None:
             wait_seconds = max(stale_from - time.monotonic(), _SHORTEST_WAIT_SECONDS)
-            return await _unless_unavailable(loading, stale, wait_seconds)
+            return await self._unless_unavailable(loading, stale, wait_seconds)
         # Shielded: the cancellation of one caller must not cancel the load of the others.
         return await asyncio.shield(loading)
+
+    async def _unless_unavailable(self, loading: asyncio.Task[V | None], stale: V, wait_seconds: float) -> V | None:
+        """Return the value being read or, when MongoDB has not answered anything for a while, the stale value.
+
+        A read that is merely slow is waited for: MongoDB answers other operations meanwhile.
+        """
+        # The read may outlive every caller: retrieve its exception, so that asyncio does not log it.
+        loading.add_done_callback(lambda done: done.cancelled() or done.exception())
+        while True:
+            try:
+                async with asyncio.timeout(wait_seconds):
+                    return await asyncio.shield(loading)
+            except _UNAVAILABLE:
+                silent_seconds = time.monotonic() - self._stream_status.last_answer()
+                if loading.done() or silent_seconds > STALE_WAIT_SECONDS:
+                    return stale
 
     async def _load(self, key: str, load: Callable[[], Awaitable[V | None]]) -> V | None:
         try:
@@ -129,14 +147,3 @@ class Cache(Generic[V]):
             self._stale[key] = entry[0]
             if len(self._stale) > self._size:
                 self._stale.popitem(last=False)
-
-
-async def _unless_unavailable(loading: asyncio.Task[V | None], stale: V, wait_seconds: float) -> V | None:
-    """Return the value being read or, when the store does not answer in time, the stale value."""
-    # The read may outlive every caller: retrieve its exception, so that asyncio does not log it.
-    loading.add_done_callback(lambda done: done.cancelled() or done.exception())
-    try:
-        async with asyncio.timeout(wait_seconds):
-            return await asyncio.shield(loading)
-    except _UNAVAILABLE:
-        return stale

@@ -110,6 +110,10 @@ class Database:
         except OperationFailure as error:
             raise StartupError(f"MongoDB refused the connection (mongodb.uri): {_short(error)}") from error
 
+    def last_answer(self) -> float:
+        """Return the monotonic instant at which MongoDB answered last."""
+        return self._breaker.last_answer
+
     async def ping(self) -> None:
         """One round trip; raises PyMongoError if the server is unavailable."""
         self._breaker.require_closed()

@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
+import math
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
@@ -64,6 +66,8 @@ class StoreCircuitBreaker:
     def __init__(self, ping: Callable[[], Awaitable[object]]) -> None:
         self._ping = ping
         self._probe: asyncio.Task[None] | None = None
+        self.last_answer = -math.inf
+        """The monotonic instant of the last answer."""
 
     def require_closed(self) -> None:
         """Raise AutoReconnect while the breaker is open."""
@@ -79,7 +83,7 @@ class StoreCircuitBreaker:
         seconds = _limit_seconds.get()
         try:
             async with asyncio.timeout(seconds + _QUEUE_SECONDS if seconds else None):
-                return await operation
+                result = await operation
         except TimeoutError as error:
             self._open()
             raise NetworkTimeout("no answer in time") from error
@@ -91,6 +95,8 @@ class StoreCircuitBreaker:
             if isinstance(error, OperationFailure) and not _TOO_LARGE & _codes(error):
                 raise
             raise Invalid.whole("[TooLarge]", "The object would be larger than what can be stored.") from error
+        self.last_answer = time.monotonic()
+        return result
 
     def stop(self) -> None:
         """Stop probing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from pymongo.errors import AutoReconnect
@@ -174,6 +175,23 @@ async def test_stale_value_is_served_inside_the_block_alone_while_the_store_is_a
             await kept.get("b", load)
     for task in (*kept._loading.values(), *plain._loading.values()):
         task.cancel()
+
+
+@pytest.mark.requirement("audit-d5")
+async def test_slow_read_is_waited_for_while_the_store_answers_others(monkeypatch):
+    monkeypatch.setattr(cache, "STALE_WAIT_SECONDS", 0.01)
+    stream_status = cache.ChangeStreamStatus(time.monotonic)
+    stream_status.is_streaming = True
+    kept, source = Cache[str](10, stream_status, keeps_stale=True), Source()
+    await kept.get("a", source.load)
+    kept.drop("a")
+
+    async def slow() -> str:
+        await asyncio.sleep(0.1)
+        return "second"
+
+    with stale_if_unavailable():
+        assert await kept.get("a", slow) == "second"
 
 
 @pytest.mark.requirement("audit-d5")
