@@ -1,1 +1,1 @@
-"""Measures the service: start-up, memory and rates, each beside what the machine could do at best."""
+"""Measures the service: start-up, memory and rates, each next to the limit of the machine."""

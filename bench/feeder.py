@@ -51,7 +51,7 @@ class Feeder:
     ) -> list[float]:
         """Write events at an even pace; answers when each was to be there (seconds of time.perf_counter).
 
-        `run` is told by their bodies, to tell these events from others.
+        `run` is in their bodies, to distinguish these events from others.
         """
         began = time.perf_counter()
         due = [began + number / per_second for number in range(round(per_second * seconds))]
@@ -86,7 +86,7 @@ class Feeder:
 
 
 def number_of(body: bytes) -> int:
-    """The number of the event that a body tells of, where its user was named by number."""
+    """The number of an event, from the email of the user in its body."""
     return int(orjson.loads(body)["event"]["user"]["email"].partition("@")[0])
 
 

@@ -10,7 +10,7 @@ COLUMNS = ("one process", "two processes")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured value; a fault makes it void, and a note stands behind it."""
+    """One measured value; a fault makes it void, and a note follows it."""
 
     value: float
     unit: str

@@ -1,4 +1,4 @@
-"""The objects that the scenarios use, made through the API and the login page as anybody else would make them."""
+"""The objects that the scenarios use, created through the API and the login page."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def prepare(url: str) -> Objects:
 
 
 async def create_user(http: httpx.AsyncClient, email: str, password: Mapping[str, Any]) -> None:
-    """Make a user whose password is hashed as told."""
+    """Create a user whose password is hashed with the given scheme."""
     await _post(http, "/api/user", {"user": {"email": email, "password": PASSWORD, **password}})
 
 

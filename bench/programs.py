@@ -85,7 +85,7 @@ def processor_seconds(pid: int) -> float:
 def service(data_dir: Path, config: Path, log: Path, **settings: object) -> Program:
     """A run.py; settings as server__port=9012.
 
-    Where the machine writes no bytecode, every start would compile all that is imported: it is kept beside the log.
+    Where the machine writes no bytecode, every start would compile all that is imported: it is written next to the log.
     """
     port = free_port()
     given = {"data_dir": data_dir, "server__port": port, **settings}
@@ -105,7 +105,7 @@ def module(name: str, log: Path) -> Program:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -109,5 +109,5 @@ def _fault(result: Mapping[str, int]) -> str:
     counts = {name: result[name] for name in ("bad", "status", "connect", "read", "write", "timeout") if result[name]}
     if not counts:
         return "" if result["requests"] else "no answer at all"
-    told = ", ".join(f"{count} {name}" for name, count in counts.items())
-    return f"of {result['requests']} answers were wrong: {told} {result['complaint']}".rstrip()
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return f"of {result['requests']} answers were wrong: {summary} {result['complaint']}".rstrip()

@@ -25,7 +25,7 @@ class Bench:
         return self.instance.urls
 
     def people(self, index: int) -> Sequence[Person]:
-        """The people who call one process: nobody calls two, or their documents would be what is measured."""
+        """The users of one process; none is shared, or contention for their documents would be measured."""
         return self.objects.people[index :: len(self.urls)]
 
     async def rate(self, load_of: Callable[[int], wrk.Load]) -> Figure:

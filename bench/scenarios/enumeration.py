@@ -1,8 +1,8 @@
-"""Whether time tells who has an account: the same failing request for users of all sorts, and their medians.
+"""Whether response times reveal accounts: the same failing request for users of all sorts, and their medians.
 
 The figure is the largest difference between two medians, as a part of the median for a wrong password. Chance says
 which sort comes next, so that whatever else the machine does falls on all of them alike. With the cheap scheme a
-password costs next to nothing, so that what can be told apart is not covered by the time of a hash; argon2id is what
+password costs next to nothing, so that differences are not covered by the time of a hash; argon2id is what
 a tenant has.
 """
 
@@ -71,13 +71,13 @@ async def _compared(
             taken[sort].append(seconds)
     medians = {sort: statistics.median(times) for sort, times in taken.items()}
     spread = max(medians.values()) - min(medians.values())
-    told = ", ".join(f"{sort} {1000 * median:.2f} ms" for sort, median in medians.items())
-    print(f"  {path}, about {trials} trials each: {told}", flush=True)
+    summary = ", ".join(f"{sort} {1000 * median:.2f} ms" for sort, median in medians.items())
+    print(f"  {path}, about {trials} trials each: {summary}", flush=True)
     return Figure(100 * spread / medians["wrong password"], "%")
 
 
 async def _prepared(http: httpx.AsyncClient, scheme: str, factor: int) -> tuple[str, Mapping[str, str]]:
-    """A tenant in which failures lock nobody, and a user of each sort: who fails is told nothing of it."""
+    """A tenant whose failed logins lock no user, and a user of each sort; failures trigger no notification."""
     template_id = await _template(http)
     wanted = {
         "name": f"Enumeration {scheme} {time.time_ns()}",

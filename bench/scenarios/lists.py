@@ -1,4 +1,4 @@
-"""Pages and searches of a hundred objects, and of ten thousand: they should not tell the difference."""
+"""Pages and searches of a hundred and of ten thousand objects: the times should not differ."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _HANGING_READ_TIMEOUT = 30_000
 _BACKLOG = 100_000
 _SETTLING_SECONDS = 3.0
 _HEARING_SECONDS = 0.5
-"""Until every process has heard of a change of a webhook."""
+"""Time for every process to update its cache of webhooks."""
 _NEW_PER_SECOND = 20
 
 _RATES = (20, 40, 60, 80, 100, 125, 150, 200)
@@ -75,18 +75,18 @@ async def _first_attempts(bench: Bench) -> Figure:
 
 async def _sustained(bench: Bench) -> Figure:
     """The most users that can be created in a second while the p99 of the first attempts stays below a second."""
-    best, told = 0, ""
+    best, note = 0, ""
     for rate in _RATES:
         figure = await creation_rate(bench, rate)
         if figure.fault or figure.p99_ms is None or figure.p99_ms >= 1000:
-            told = f"{told}; at {rate}/s {figure.fault or f'p99 {rounded(figure.p99_ms or 0)} ms'}"
+            note = f"{note}; at {rate}/s {figure.fault or f'p99 {rounded(figure.p99_ms or 0)} ms'}"
             break
-        best, told = rate, f"p99 {rounded(figure.p99_ms)} ms"
-    return Figure(best, "/s", note=told.lstrip("; "))
+        best, note = rate, f"p99 {rounded(figure.p99_ms)} ms"
+    return Figure(best, "/s", note=note.lstrip("; "))
 
 
 async def _isolation(bench: Bench) -> Figure:
-    """The p99 of 99 receivers beside one that hangs, as a part of their p99 beside one that does not."""
+    """The p99 of 99 receivers while another hangs, as a share of their p99 while it responds."""
     rounds: dict[bool, list[float]] = {False: [], True: []}
     async with _fed(bench) as (feeder, receiver), webhooks(bench, receiver.url, _MANY) as webhook_ids:
         await _waited(feeder, receiver, webhook_ids, _EVENTS_PER_SECOND_TO_MANY, 1.0)
@@ -120,8 +120,8 @@ def _logins(state: str) -> Scenario:
                     rounds[kind].append(await _login_times(bench, names))
                 dead.let_go()
         ratios = {part: _ratio(rounds[state], rounds["up"], part) for part in (50, 95, 99)}
-        told = ", ".join(f"p{part} {rounded(ratio)} %" for part, ratio in ratios.items())
-        return Figure(ratios[99], "%", note=f"{told}; p99 {_told(_p99s(rounds['up']))}")
+        summary = ", ".join(f"p{part} {rounded(ratio)} %" for part, ratio in ratios.items())
+        return Figure(ratios[99], "%", note=f"{summary}; p99 {_formatted(_p99s(rounds['up']))}")
 
     title = f"p99 of logins while 5 receivers {state}, against receivers that answer"
     return Scenario(f"logins-{state}", title, measure, "<= 110 %", group="receivers")
@@ -153,7 +153,7 @@ async def _users(url: str) -> list[str]:
     return names
 
 
-async def _beside_backlog(bench: Bench) -> Figure:
+async def _during_backlog(bench: Bench) -> Figure:
     """The p99 of new events to one webhook while another's backlog is drained, as a part of that while it waits."""
     waiting, drained, rates = [], [], []
     async with (
@@ -177,8 +177,8 @@ async def _beside_backlog(bench: Bench) -> Figure:
         await feeder.drop(behind[0])
     figure = _compared(drained, waiting)
     rate = rounded(statistics.median(rates))
-    told = f"{figure.note}; the backlog at {rate}/s, new events of its own webhook {_told([own])}"
-    return Figure(figure.value, "%", note=told)
+    note = f"{figure.note}; the backlog at {rate}/s, new events of its own webhook {_formatted([own])}"
+    return Figure(figure.value, "%", note=note)
 
 
 async def _set_status(bench: Bench, webhook_id: str, status: str) -> None:
@@ -227,7 +227,7 @@ async def _fed(bench: Bench) -> AsyncIterator[tuple[Feeder, Receiver]]:
 def _compared(with_it: Sequence[float], without: Sequence[float]) -> Figure:
     """The median of one side as a part of the other's."""
     ratio = 100 * statistics.median(with_it) / statistics.median(without)
-    return Figure(ratio, "%", note=f"p99 {_told(with_it)} instead of {_told(without)}")
+    return Figure(ratio, "%", note=f"p99 {_formatted(with_it)} instead of {_formatted(without)}")
 
 
 def _ratio(with_it: Sequence[Sequence[float]], without: Sequence[Sequence[float]], part: int) -> float:
@@ -239,7 +239,7 @@ def _p99s(rounds: Sequence[Sequence[float]]) -> list[float]:
     return [_quantile(times, 99) for times in rounds]
 
 
-def _told(seconds: Sequence[float]) -> str:
+def _formatted(seconds: Sequence[float]) -> str:
     return f"{rounded(1000 * statistics.median(seconds))} ms"
 
 
@@ -254,10 +254,10 @@ SCENARIOS = (
         group="receivers",
     ),
     Scenario("sustained", "users created with 5 webhooks, first attempts within 1 s", _sustained, group="receivers"),
-    Scenario("isolation", "p99 of 99 receivers beside one that hangs", _isolation, "< 110 %", group="receivers"),
+    Scenario("isolation", "p99 of 99 receivers while another hangs", _isolation, "< 110 %", group="receivers"),
     _logins("refuse"),
     _logins("hang"),
     Scenario(
-        "backlog", "p99 of new events beside 100,000 late ones", _beside_backlog, "<= 110 %", group="receivers"
+        "backlog", "p99 of new events during a backlog of 100,000", _during_backlog, "<= 110 %", group="receivers"
     ),
 )  # fmt: skip

@@ -88,7 +88,7 @@ async def _filled(bench: Bench, count: int) -> float:
 
 
 async def _one_import(bench: Bench) -> Figure:
-    """Ten thousand users in one call, who are nobody else's."""
+    """Ten thousand new users in one call."""
     first = 10**9 + int(time.time() * 1000) % 10**8 * 100
     seconds = await _import(bench.urls[-1], first, _CALL)
     return Figure(_CALL / seconds, "/s")

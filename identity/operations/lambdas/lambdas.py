@@ -62,7 +62,7 @@ async def _add_default(services: Services, call: Call, kind: str, lambda_id: str
         **crud.creation_instants(call.now),
     }
     with contextlib.suppress(Duplicate):
-        await services.documents["lambdas"].insert(None, lambda_)
+        await services.lambdas.insert(None, lambda_)
 
 
 async def retrieve_all(services: Services, kind: str | None) -> list[Document]:
