@@ -100,14 +100,15 @@ class Cache(Generic[V]):
         """
         # The read may outlive every caller: retrieve its exception, so that asyncio does not log it.
         loading.add_done_callback(lambda done: done.cancelled() or done.exception())
-        while True:
-            try:
-                async with asyncio.timeout(wait_seconds):
-                    return await asyncio.shield(loading)
-            except _UNAVAILABLE:
-                silent_seconds = time.monotonic() - self._stream_status.last_answer()
-                if loading.done() or silent_seconds > STALE_WAIT_SECONDS:
-                    return stale
+        while not loading.done():
+            await asyncio.wait({loading}, timeout=wait_seconds)
+            silent_seconds = time.monotonic() - self._stream_status.last_answer()
+            if not loading.done() and silent_seconds > STALE_WAIT_SECONDS:
+                return stale
+        try:
+            return await loading
+        except _UNAVAILABLE:
+            return stale
 
     async def _load(self, key: str, load: Callable[[], Awaitable[V | None]]) -> V | None:
         try:
