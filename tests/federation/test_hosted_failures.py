@@ -27,7 +27,7 @@ async def told(hosted, shown) -> str:
 @pytest.mark.parametrize(
     ("answer", "text", "kind", "reason"),
     [
-        ({"error": "access_denied", "error_description": "no"}, "cancelled", "Information", "access_denied no"),
+        ({"error": "access_denied", "error_description": "no"}, "canceled", "Information", "access_denied no"),
         ({"error": "temporarily_unavailable"}, FAILED, "Error", "temporarily_unavailable"),
         ({"error": "x\r\ny<script>alert(1)</script>"}, FAILED, "Error", "x??y<script>"),
         ({}, FAILED, "Error", "neither code nor error"),

@@ -65,7 +65,12 @@ async def find_effective(services: Services, tenant: Document, application: Docu
     theme_id = (application or {}).get("themeId") or tenant.get("themeId")
     if theme_id in {None, theme_rules.DEFAULT_ID}:
         return None
-    return await services.themes.find_cached(None, str(theme_id))
+    return await find(services, str(theme_id))
+
+
+async def find(services: Services, theme_id: str) -> Document | None:
+    """Return a theme, from the cache."""
+    return await services.themes.find_cached(None, theme_id)
 
 
 def _require_not_default(theme_id: str) -> None:

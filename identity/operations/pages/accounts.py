@@ -1,4 +1,4 @@
-"""What users see and change of their own accounts. Whose account it is the browser's session says, and nothing else."""
+"""The account pages, on which users see and change their own account; only the session identifies the user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal
 from identity.call import Call, Document
 from identity.domain.passwords import password_hashing
 from identity.domain.two_factor import two_factor
-from identity.domain.users import self_registration as rules
+from identity.domain.users import self_registration
 from identity.domain.users.self_registration import RegistrationField
 from identity.errors import FieldError, Invalid, WrongCode
 from identity.ids import UserId
@@ -19,6 +19,7 @@ from identity.operations.clients.clients import Client
 from identity.operations.limits import failed_login_limits
 from identity.operations.login_transactions.authorization_steps import Browser, CurrentLogin
 from identity.operations.objects import crud
+from identity.operations.pages import page_messages
 from identity.operations.password_changes import password_changes
 from identity.operations.password_changes.password_changes import PasswordChange
 from identity.operations.passwords import user_passwords
@@ -30,8 +31,8 @@ from identity.operations.verification.verification_codes import OpenVerification
 from identity.services import Services
 from identity.store.rate_limits import Limit
 
-FRESH_SECONDS: Final = 900
-"""How long ago a user may have logged in for what decides about the account: password, address, second factors."""
+RECENT_LOGIN_SECONDS: Final = 900
+"""The maximum age of a login that changes the password, the address or the two-factor methods."""
 
 Confirmation = Literal["currentPassword", "code"]
 """The field that confirms the change of a login identifier."""
@@ -40,16 +41,18 @@ _PASSWORD_FAILURES: Final = 10
 _PASSWORD_SECONDS: Final = 900
 _MERGE: Final = "application/merge-patch+json"
 _EMAIL: Final = RegistrationField("email", is_required=True)
-_PLAIN: Final = (
+_DEFAULT_PROFILE: Final = (
     RegistrationField("firstName", is_required=False),
     RegistrationField("lastName", is_required=False),
     RegistrationField("preferredLanguages", is_required=False),
 )
+_LANGUAGES: Final = "preferredLanguages"
+_HIDDEN_REASONS: Final = ("[duplicate]", "[inactive]", "[blocked]", "[notEmail]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Account:
-    """A user who is logged in here, as stored now."""
+    """The signed-in user, as stored now."""
 
     client: Client
     user: Document
@@ -62,54 +65,54 @@ class Account:
 
 
 async def find(services: Services, call: Call, client: Client, browser: Browser) -> Account | None:
-    """The account of whoever is logged in in this browser, unless something stands in the way: the login says what."""
-    strict = account_logins.with_second_factor_required(client)
-    current = await current_logins.find_session(services, call, strict, None, browser)
-    if current is None or authorization.unmet_requirement(call, strict, current) is not None:
+    """Return the account of the signed-in user; None if a login is required, or an unmet requirement of one."""
+    client_of_page = account_logins.with_second_factor_required(client)
+    current = await current_logins.find_session(services, call, client_of_page, None, browser)
+    if current is None or authorization.unmet_requirement(call, client_of_page, current) is not None:
         return None
     return Account(client, current.user, current)
 
 
-def is_fresh(call: Call, account: Account) -> bool:
-    """Whether the user logged in a short time ago."""
-    return later(account.current.session.auth_instant, seconds=FRESH_SECONDS) > call.now
+def has_recent_login(call: Call, account: Account) -> bool:
+    """Whether the user logged in recently enough for sensitive changes."""
+    return later(account.current.session.auth_instant, seconds=RECENT_LOGIN_SECONDS) > call.now
 
 
-def questions(account: Account) -> tuple[RegistrationField, ...]:
-    """The fields that a user may change: the application's registration fields, else name and language.
+def editable_fields(account: Account) -> tuple[RegistrationField, ...]:
+    """Return the application's registration fields, else name and language.
 
     The email address is included only for users who can confirm its change.
     """
     has_email = bool(account.user.get("email")) and confirmation_of(account) is not None
-    return (_EMAIL, *_profile(account)) if has_email else _profile(account)
+    return (_EMAIL, *_profile_fields(account)) if has_email else _profile_fields(account)
 
 
 def confirmation_of(account: Account) -> Confirmation | None:
-    """What confirms the change of a login identifier: the password, else a second factor; None without either."""
+    """Return what confirms the change of a login identifier: the password, else a two-factor code."""
     if password_hashing.stored_password(account.user) is not None:
         return "currentPassword"
     return "code" if account.user["twoFactor"]["methods"] else None
 
 
-def values(account: Account) -> dict[str, str]:
-    """What the fields hold now: of several languages the first one."""
-    found = {question.name: account.user.get(question.member) for question in questions(account)}
+def field_values(account: Account) -> dict[str, str]:
+    """Return the current values of the editable fields; of several languages the first."""
+    found = {field.name: account.user.get(field.member) for field in editable_fields(account)}
     return {name: str(value[0] if isinstance(value, list) else value) for name, value in found.items() if value}
 
 
 async def edit(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> OpenVerification | None:
-    """Apply a form's changes to the profile; answers the verification of a new email address, which stays pending.
+    """Apply a form's changes to the profile; returns the verification of a new email address, which stays pending.
 
-    A new address requires the current password or a second factor. Raises Invalid for what is missing or wrong,
-    Unavailable after too many messages, and WebhookTransactionFailed.
+    A new address requires the current password or a two-factor code. Raises Invalid, Unavailable when a rate limit is
+    exceeded, and WebhookTransactionFailed.
     """
-    asked = questions(account)
-    crud.require_no_errors(rules.problems(asked, form))
+    fields = editable_fields(account)
+    crud.require_no_errors(self_registration.problems(fields, form))
     inside, client = call.within(account.client.tenant_id), account.client
-    email = form.get(_EMAIL.name, "") if _EMAIL in asked else ""
+    email = form.get(_EMAIL.name, "") if _EMAIL in fields else ""
     is_new_email = bool(email) and email_change_requests.is_different(account.user, email)
     if is_new_email:
-        await _confirm(services, inside, account, form)
+        await _require_confirmation(services, inside, account, form)
         await email_change_requests.require_usable(services, inside, client.tenant, account.user, email)
     change = _profile_change(account, form)
     if not is_new_email or any(account.user.get(member) != value for member, value in change.items()):
@@ -120,7 +123,7 @@ async def edit(services: Services, call: Call, account: Account, form: Mapping[s
 
 
 async def send_confirmation(services: Services, call: Call, account: Account, method_id: str) -> None:
-    """Send the code of a second factor that confirms a change. Raises Invalid and Unavailable."""
+    """Send the code of a two-factor method that confirms a change. Raises Invalid and Unavailable."""
     client, method = account.client, two_factor.find_method(account.user, method_id)
     address = None if method is None else CodeAddress.of(method)
     await two_factor_methods.send_code(
@@ -129,16 +132,15 @@ async def send_confirmation(services: Services, call: Call, account: Account, me
 
 
 async def pending_email(services: Services, account: Account) -> str:
-    """The address that replaces the user's once it is verified, or nothing."""
+    """Return the address that replaces the user's once it is verified; empty if there is none."""
     found = await email_changes.find_open(services, account.user)
     return "" if found is None else found[1]
 
 
 async def change_password(services: Services, call: Call, account: Account, current: str, password: str) -> None:
-    """Set a new password for whoever knows the present one.
+    """Set a new password after verifying the current one; all sessions end, including this one.
 
-    Raises Invalid for a wrong one, or a new one that breaks the rules, and WebhookTransactionFailed. Every session
-    ends, this one too.
+    Raises Invalid for an incorrect current password or an unacceptable new one, and WebhookTransactionFailed.
     """
     tenant = account.client.tenant
     await _require_password(services, call, account, current)
@@ -146,62 +148,64 @@ async def change_password(services: Services, call: Call, account: Account, curr
     await password_changes.change_password(services, call, tenant, account.user_id, change)
 
 
-async def _confirm(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> None:
-    """Require the current password, or a code of a second factor of a user without one. Raises Invalid."""
+def without_email_reasons(errors: Sequence[FieldError]) -> list[FieldError]:
+    """Replace the reasons why an email address cannot be used, since it may belong to another user."""
+    return [
+        FieldError.of("unusable", error.path, "This address cannot be used.")
+        if error.path == _EMAIL.name and error.code.startswith(_HIDDEN_REASONS)
+        else error
+        for error in errors
+    ]
+
+
+async def _require_confirmation(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> None:
+    """Require the current password, or a two-factor code of a user without a password. Raises Invalid."""
     name = confirmation_of(account)
-    given = form.get(name, "").strip() if name == "code" else form.get("currentPassword", "")
-    if not given:
+    value = form.get(name, "").strip() if name == "code" else form.get("currentPassword", "")
+    if not value:
         raise Invalid.field("blank", name or "currentPassword", "Confirm the change of your email address.")
     if name == "currentPassword":
-        await _require_password(services, call, account, given)
+        await _require_password(services, call, account, value)
         return
     try:
-        await two_factor_methods.confirm(services, call, account.user, given)
+        await two_factor_methods.confirm(services, call, account.user, value)
     except WrongCode as error:
         raise Invalid.field("invalid", "code", "The [code] is incorrect.") from error
 
 
 async def _require_password(services: Services, call: Call, account: Account, current: str) -> None:
-    """Raise Invalid for a wrong password, and after too many of them."""
+    """Raise Invalid for an incorrect password, and when the limit of incorrect passwords is exceeded."""
     tenant, tenant_id = account.client.tenant, account.client.tenant_id
     limits = [
         Limit("account-password", account.user_id, _PASSWORD_FAILURES, _PASSWORD_SECONDS),
         *failed_login_limits.address_limits(call),
     ]
     if await services.rate_limits.consume(tenant_id, limits) is not None:
-        raise Invalid.whole("[RateLimitedException]", "Too many wrong passwords.")
+        raise Invalid.whole(page_messages.TOO_MANY_ATTEMPTS, "Too many incorrect passwords.")
     if not await user_passwords.is_correct(services, tenant, account.user, current):
         raise password_changes.wrong_current_password()
     await services.rate_limits.refund(tenant_id, limits)
 
 
-def _profile(account: Account) -> tuple[RegistrationField, ...]:
+def _profile_fields(account: Account) -> tuple[RegistrationField, ...]:
     application = account.client.application
-    return rules.profile_fields(application) if rules.is_enabled(application) else _PLAIN
+    if self_registration.is_enabled(application):
+        return self_registration.profile_fields(application)
+    return _DEFAULT_PROFILE
 
 
 def _profile_change(account: Account, form: Mapping[str, str]) -> Document:
-    """The members of the user that a form changes at once."""
-    asked = _profile(account)
-    answers = rules.read_values(asked, form)
-    change = {question.member: answers.get(question.member) for question in asked if question.name in form}
-    if any(question.member == "preferredLanguages" for question in asked):
-        # An empty list is sent as an absent field.
-        change["preferredLanguages"] = _languages(account, answers.get("preferredLanguages", []))
+    """Return the members of the user that a form changes immediately."""
+    fields = _profile_fields(account)
+    answers = self_registration.read_values(fields, form)
+    change = {field.member: answers.get(field.member) for field in fields if field.name in form}
+    if any(field.member == _LANGUAGES for field in fields):
+        # Browsers send an empty list as an absent field.
+        change[_LANGUAGES] = _languages(account, answers.get(_LANGUAGES, []))
     return change
 
 
 def _languages(account: Account, chosen: list[str]) -> list[str]:
-    """The languages after a form that shows but the first one: who leaves it as it is keeps the others."""
-    before = account.user.get("preferredLanguages", [])
+    """Return the languages after a change of the first; an unchanged form keeps the others."""
+    before = account.user.get(_LANGUAGES, [])
     return before if chosen == before[:1] else chosen
-
-
-def told(errors: Sequence[FieldError]) -> list[FieldError]:
-    """The errors as a page tells them: why an address cannot be used is not told, since somebody else may have it."""
-    return [
-        FieldError.of("unusable", error.path, "This address cannot be used.")
-        if error.path == _EMAIL.name and error.code.startswith(("[duplicate]", "[inactive]", "[blocked]", "[notEmail]"))
-        else error
-        for error in errors
-    ]

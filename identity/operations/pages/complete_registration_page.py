@@ -1,7 +1,6 @@
-"""The page that asks for what an application has to know of a user: what is missing, and what comes of the answer.
+"""The page that asks for profile data which the application requires and the user's profile lacks.
 
-It finds the login again by a login intent, as the consent page does. An answer that lacks something leaves the intent
-as it is; one that is good uses it up, so that one form gives one response.
+A rejected form does not consume the login transaction; an accepted one does, so that a form produces one response.
 """
 
 from __future__ import annotations
@@ -17,54 +16,51 @@ from identity.operations.clients.clients import Client
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, Step
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
+from identity.operations.pages import registration_page
 from identity.operations.pages.registration_page import FormRejected
 from identity.services import Services
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MissingFields:
-    """The questions that the user has to answer."""
+    """The required fields that the user has to fill in."""
 
     client: Client
     user: Document
-    questions: tuple[RegistrationField, ...]
+    fields: tuple[RegistrationField, ...]
 
 
 async def show(
     services: Services, call: Call, transaction: AuthenticatedTransaction, browser: Browser
 ) -> MissingFields | Step:
-    """What to ask; or what comes next where nothing is missing any more. Raises OAuth2Error."""
-    recalled = await authorization.restore_login(
-        services, call, transaction.verified_client, transaction.login, browser
-    )
-    if recalled is None:
-        return LoginPage(transaction.verified_client.client)
-    request, current = recalled
-    questions = just_in_time_registration.missing_fields(transaction.verified_client.client, current.user)
-    if questions:
-        return MissingFields(transaction.verified_client.client, current.user, questions)
+    """Return the page, or the next step if nothing is missing any more. Raises OAuth2Error."""
+    verified_client, client = transaction.verified_client, transaction.client
+    restored = await authorization.restore_login(services, call, verified_client, transaction.login, browser)
+    if restored is None:
+        return LoginPage(client)
+    request, current = restored
+    fields = just_in_time_registration.missing_fields(client, current.user)
+    if fields:
+        return MissingFields(client, current.user, fields)
     await login_transactions.consume(services, transaction)
-    return await authorization.proceed(services, call, transaction.verified_client, request, current)
+    return await authorization.proceed(services, call, verified_client, request, current)
 
 
 async def answer(
     services: Services, call: Call, transaction: AuthenticatedTransaction, browser: Browser, form: Mapping[str, str]
 ) -> Step | FormRejected:
-    """What an answer comes to. Raises OAuth2Error, and LambdaFailed."""
-    recalled = await authorization.restore_login(
-        services, call, transaction.verified_client, transaction.login, browser
-    )
-    if recalled is None:
-        return LoginPage(transaction.verified_client.client)
-    request, current = recalled
+    """Store the answers, register the user and continue. Raises OAuth2Error and LambdaFailed."""
+    verified_client, client = transaction.verified_client, transaction.client
+    restored = await authorization.restore_login(services, call, verified_client, transaction.login, browser)
+    if restored is None:
+        return LoginPage(client)
+    request, current = restored
     try:
-        user = await just_in_time_registration.register(
-            services, call, transaction.verified_client.client, current.user["id"], form
-        )
+        user = await just_in_time_registration.register(services, call, client, current.user["id"], form)
     except Invalid as error:
         return FormRejected(error.fields, error.general)
     except WebhookTransactionFailed:
-        return FormRejected(general=[GeneralError("registration.vetoed", "")])
+        return FormRejected(general=[GeneralError(registration_page.REJECTED, "")])
     await login_transactions.consume(services, transaction)
     current = dataclasses.replace(current, user=user)
-    return await authorization.proceed(services, call, transaction.verified_client, request, current)
+    return await authorization.proceed(services, call, verified_client, request, current)

@@ -1,7 +1,6 @@
-"""The consent page: what it asks, and what comes of the answer (spec: hosted login, step 7; scopes and consent).
+"""The consent page: shows the scopes that an application requests, and processes the user's decision.
 
-It finds the login again by a login intent. Being looked at leaves the intent as it is; the answer uses it up, so that
-one form gives one response.
+Showing the page does not consume the login transaction. Submitting it does, so that a form produces one response.
 """
 
 from __future__ import annotations
@@ -17,39 +16,36 @@ from identity.operations.authorization import authorization
 from identity.operations.clients.clients import Client
 from identity.operations.configuration import scope_consents
 from identity.operations.login_transactions import login_transactions
-from identity.operations.login_transactions.authorization_steps import (
-    Browser,
-    CurrentLogin,
-    LoginPage,
-    Step,
-)
+from identity.operations.login_transactions.authorization_steps import Browser, CurrentLogin, LoginPage, Step
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.services import Services
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConsentPage:
-    """The user has to be asked."""
+    """The user has to decide on the scopes of `prompt`."""
 
     client: Client
     user: Document
-    question: ConsentPrompt
+    prompt: ConsentPrompt
 
 
 async def show(
     services: Services, call: Call, transaction: AuthenticatedTransaction, browser: Browser
 ) -> ConsentPage | Step:
-    """What to ask; or what comes next where there is nothing to ask any more. Raises OAuth2Error."""
-    verified_client = transaction.verified_client
-    recalled = await authorization.restore_login(services, call, verified_client, transaction.login, browser)
-    if recalled is None:
-        return LoginPage(verified_client.client)
-    request, current = recalled
-    question = await _question(services, call, verified_client.client, request, current)
-    if question is not None:
-        return ConsentPage(verified_client.client, current.user, question)
+    """Return the page, or the next step if no consent is required any more. Raises OAuth2Error."""
+    client = transaction.client
+    restored = await authorization.restore_login(
+        services, call, transaction.verified_client, transaction.login, browser
+    )
+    if restored is None:
+        return LoginPage(client)
+    request, current = restored
+    prompt = await _find_prompt(services, call, client, request, current)
+    if prompt is not None:
+        return ConsentPage(client, current.user, prompt)
     await login_transactions.consume(services, transaction)
-    return await authorization.proceed(services, call, verified_client, request, current)
+    return await authorization.proceed(services, call, transaction.verified_client, request, current)
 
 
 async def answer(
@@ -59,34 +55,31 @@ async def answer(
     browser: Browser,
     approved: Collection[str] | None,
 ) -> Step:
-    """What an answer comes to, when the intent was claimed.
+    """Record the decision, after the transaction was consumed, and continue.
 
-    `approved` are the scopes that were ticked, None where the user wants none of it. Raises AccessDenied for a refusal,
-    also of a required scope.
+    `approved` are the selected scopes, None if the user canceled. Raises AccessDenied if the user canceled or declined
+    a required scope.
     """
     if approved is None:
-        raise AccessDenied("consent_canceled", "The user does not agree.")
-    verified_client = transaction.verified_client
-    recalled = await authorization.restore_login(services, call, verified_client, transaction.login, browser)
-    if recalled is None:
-        return LoginPage(verified_client.client)
-    request, current = recalled
-    question = await _question(services, call, verified_client.client, request, current)
-    if question is None:
+        raise AccessDenied("consent_canceled", "The user did not consent.")
+    verified_client, client = transaction.verified_client, transaction.client
+    restored = await authorization.restore_login(services, call, verified_client, transaction.login, browser)
+    if restored is None:
+        return LoginPage(client)
+    request, current = restored
+    prompt = await _find_prompt(services, call, client, request, current)
+    if prompt is None:
         return await authorization.proceed(services, call, verified_client, request, current)
-    decision = question.decide(approved)
-    granted = await scope_consents.record_decision(
-        services, call, verified_client.client, current.user, question, decision
-    )
-    return await authorization.respond(
-        services, call, verified_client, dataclasses.replace(request, scopes=granted), current
-    )
+    decision = prompt.answered(approved)
+    granted = await scope_consents.record_decision(services, call, client, current.user, prompt, decision)
+    request = dataclasses.replace(request, scopes=granted)
+    return await authorization.respond(services, call, verified_client, request, current)
 
 
-async def _question(
+async def _find_prompt(
     services: Services, call: Call, client: Client, request: AuthorizationRequest, current: CurrentLogin
 ) -> ConsentPrompt | None:
-    """What there is to ask somebody whom nothing else stops."""
+    """Return the prompt for a user whose login meets all other requirements."""
     if authorization.unmet_requirement(call, client, current) is not None:
         return None
     found = await scope_consents.resolve_consent(services, call, client, current.user, request)

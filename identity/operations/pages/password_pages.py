@@ -1,8 +1,8 @@
-"""The pages of forgotten and changed passwords: what they ask for, in which order, and what comes of the answers.
+"""The pages that change a forgotten or expired password.
 
-Who has a second factor shows it before the form, but for a login that has seen it. That it was shown is remembered for
-this browser and this change alone: another browser with the same link is asked again. The challenge stays here: whoever
-knew its id could take it to the API, and be logged in without a password.
+A user with two-factor authentication enters a code first, unless the login that led here did. The completed challenge
+is stored for this browser and change password id only: another browser with the same link has to complete its own. The
+id of the challenge never leaves the service, because the API would complete a login with it without a password.
 """
 
 from __future__ import annotations
@@ -15,131 +15,136 @@ from identity.call import Call, Document
 from identity.errors import Invalid, NotFound, Unavailable, WrongCode
 from identity.ids import TenantId, fingerprint
 from identity.operations.login import two_factor_challenges
+from identity.operations.pages import page_messages
 from identity.operations.password_changes import password_changes
 from identity.operations.password_changes.password_changes import CompletedPasswordChange, PresentedTrust
 from identity.operations.passwords.change_password_ids import ValidChangePasswordId
 from identity.services import Services
 
-_ASKED: Final = "change-password-asked"
-_SHOWN: Final = "change-password-factor"
-_SECONDS: Final = 600
+_CHALLENGED: Final = "change-password-asked"
+_COMPLETED: Final = "change-password-factor"
+_LIFETIME_SECONDS: Final = 600
+
+WRONG_CODE: Final = "twoFactor.wrong"
+_EXPIRED: Final = "twoFactor.over"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TwoFactorForm:
-    """The second factor that is asked for first; `is_sent` when a code is on its way."""
+    """The user has to enter a two-factor code; `message` is the key of a page text."""
 
-    found: ValidChangePasswordId
+    valid_id: ValidChangePasswordId
     two_factor_id: str = dataclasses.field(repr=False)
     methods: tuple[Document, ...] = ()
     message: str = ""
-    is_sent: bool = False
+    is_code_sent: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PasswordForm:
-    """A password may be set: the factor was shown where there is one."""
+    """The user may enter a new password."""
 
-    found: ValidChangePasswordId
-    is_shown: bool
+    valid_id: ValidChangePasswordId
+    has_second_factor: bool
 
 
 async def show(services: Services, call: Call, change_id: str, browser: str) -> TwoFactorForm | PasswordForm:
-    """What a change password id leads to in a browser; nothing is used up. Raises NotFound for one that is over."""
-    found = await password_changes.get_valid_id(services, call, change_id)
-    return await _judged(services, call, found, change_id, browser)
+    """Return the form for a change password id in a browser, without consuming it. Raises NotFound."""
+    valid_id = await password_changes.get_valid_id(services, call, change_id)
+    if valid_id.details.is_trusted or not password_changes.requires_trust_token(valid_id.tenant, valid_id.user):
+        return PasswordForm(valid_id, has_second_factor=False)
+    if await _find(services, _COMPLETED, valid_id, change_id, browser) is not None:
+        return PasswordForm(valid_id, has_second_factor=True)
+    return await _challenge(services, call.within(TenantId(valid_id.tenant["id"])), valid_id, change_id, browser)
 
 
-async def answer(
+async def enter_code(
     services: Services, call: Call, change_id: str, browser: str, code: str
 ) -> TwoFactorForm | PasswordForm:
-    """What a code comes to: the form of the password, or the question once more. Raises NotFound."""
-    challenge = await show(services, call, change_id, browser)
-    if isinstance(challenge, PasswordForm):
-        return challenge
-    found = challenge.found
-    call = call.within(TenantId(found.tenant["id"]))
+    """Verify a two-factor code; returns the password form, or the same form for an incorrect code. Raises NotFound."""
+    form = await show(services, call, change_id, browser)
+    if isinstance(form, PasswordForm):
+        return form
+    valid_id = form.valid_id
+    call = call.within(TenantId(valid_id.tenant["id"]))
     try:
-        await two_factor_challenges.verify_and_consume(services, call, challenge.two_factor_id, code.strip())
-    except WrongCode:
-        return dataclasses.replace(challenge, message="twoFactor.wrong")
-    except Unavailable:
-        return dataclasses.replace(challenge, message="[RateLimitedException]")
+        await two_factor_challenges.verify_and_consume(services, call, form.two_factor_id, code.strip())
+    except (WrongCode, Unavailable) as error:
+        return dataclasses.replace(form, message=page_messages.of_code_error(error, wrong=WRONG_CODE))
     except NotFound:
-        # Too many tries, or too late: a new challenge, whose tries are counted for the account all the same.
-        again = await _challenge(services, call, found, change_id, browser, is_new=True)
-        return dataclasses.replace(again, message="twoFactor.over")
-    await _remember(services, _SHOWN, found, change_id, browser, {})
-    return PasswordForm(found, is_shown=True)
+        # Expired, or too many attempts. The attempts of the new challenge count for the same account.
+        form = await _challenge(services, call, valid_id, change_id, browser, is_new=True)
+        return dataclasses.replace(form, message=_EXPIRED)
+    await _store(services, _COMPLETED, valid_id, change_id, browser, {})
+    return PasswordForm(valid_id, has_second_factor=True)
 
 
-async def send(
+async def send_code(
     services: Services, call: Call, change_id: str, browser: str, method_id: str
 ) -> TwoFactorForm | PasswordForm:
-    """Send a code to one of the user's methods. Raises NotFound."""
-    challenge = await show(services, call, change_id, browser)
-    if isinstance(challenge, PasswordForm):
-        return challenge
-    call = call.within(TenantId(challenge.found.tenant["id"]))
+    """Send a code with one of the user's methods. Raises NotFound."""
+    form = await show(services, call, change_id, browser)
+    if isinstance(form, PasswordForm):
+        return form
+    call = call.within(TenantId(form.valid_id.tenant["id"]))
     try:
-        await two_factor_challenges.send_code(services, call, challenge.two_factor_id, method_id)
-    except Invalid:
-        return dataclasses.replace(challenge, message="twoFactor.cannotSend")
-    except Unavailable:
-        return dataclasses.replace(challenge, message="[RateLimitedException]")
-    return dataclasses.replace(challenge, is_sent=True)
+        await two_factor_challenges.send_code(services, call, form.two_factor_id, method_id)
+    except (Invalid, Unavailable) as error:
+        message = page_messages.of_code_error(error, wrong=page_messages.CANNOT_SEND)
+        return dataclasses.replace(form, message=message)
+    return dataclasses.replace(form, is_code_sent=True)
 
 
 async def complete(
-    services: Services, call: Call, change: PasswordForm, change_id: str, password: str
+    services: Services, call: Call, form: PasswordForm, change_id: str, password: str
 ) -> CompletedPasswordChange:
     """Set the password. Raises as `password_changes.complete` does."""
-    call = call.within(TenantId(change.found.tenant["id"]))
-    trust = PresentedTrust(is_verified=change.is_shown)
+    call = call.within(TenantId(form.valid_id.tenant["id"]))
+    trust = PresentedTrust(is_verified=form.has_second_factor)
     return await password_changes.complete(services, call, change_id, password, trust=trust)
 
 
-async def _judged(
-    services: Services, call: Call, found: ValidChangePasswordId, change_id: str, browser: str
-) -> TwoFactorForm | PasswordForm:
-    if found.details.is_trusted or not password_changes.requires_trust_token(found.tenant, found.user):
-        return PasswordForm(found, is_shown=False)
-    if await _remembered(services, _SHOWN, found, change_id, browser) is not None:
-        return PasswordForm(found, is_shown=True)
-    return await _challenge(services, call.within(TenantId(found.tenant["id"])), found, change_id, browser)
-
-
 async def _challenge(
-    services: Services, call: Call, found: ValidChangePasswordId, change_id: str, browser: str, *, is_new: bool = False
+    services: Services,
+    call: Call,
+    valid_id: ValidChangePasswordId,
+    change_id: str,
+    browser: str,
+    *,
+    is_new: bool = False,
 ) -> TwoFactorForm:
-    """The challenge that waits in this browser, or a new one."""
-    methods = tuple(two_factor_challenges.visible_methods(call, found.user))
-    waiting = None if is_new else await _remembered(services, _ASKED, found, change_id, browser)
-    if waiting is not None:
+    """Return the open challenge of this browser, or issue one."""
+    methods = tuple(two_factor_challenges.visible_methods(call, valid_id.user))
+    stored = None if is_new else await _find(services, _CHALLENGED, valid_id, change_id, browser)
+    if stored is not None:
         with contextlib.suppress(NotFound):
-            await two_factor_challenges.get_challenge(services, call, waiting["twoFactorId"])
-            return TwoFactorForm(found, waiting["twoFactorId"], methods)
-    about: Document = {"authenticationType": "PASSWORD"}
-    secret = await two_factor_challenges.issue_challenge(services, call, found.tenant, None, found.user, about)
-    await _remember(services, _ASKED, found, change_id, browser, {"twoFactorId": secret})
-    return TwoFactorForm(found, secret, methods)
+            await two_factor_challenges.get_challenge(services, call, stored["twoFactorId"])
+            return TwoFactorForm(valid_id, stored["twoFactorId"], methods)
+    document: Document = {"authenticationType": "PASSWORD"}
+    two_factor_id = await two_factor_challenges.issue_challenge(
+        services, call, valid_id.tenant, None, valid_id.user, document
+    )
+    await _store(services, _CHALLENGED, valid_id, change_id, browser, {"twoFactorId": two_factor_id})
+    return TwoFactorForm(valid_id, two_factor_id, methods)
 
 
-async def _remember(
-    services: Services, kind: str, found: ValidChangePasswordId, change_id: str, browser: str, document: Document
+async def _store(
+    services: Services, kind: str, valid_id: ValidChangePasswordId, change_id: str, browser: str, document: Document
 ) -> None:
-    """Remember something of a change in one browser; what was remembered before is forgotten."""
-    key, tenant_id = _key(change_id, browser), TenantId(found.tenant["id"])
+    """Store the state of a change in one browser, replacing the previous one."""
+    key, tenant_id = _key(change_id, browser), TenantId(valid_id.tenant["id"])
     await services.one_time_tokens.consume(tenant_id, kind, key)
-    await services.one_time_tokens.issue(tenant_id, kind, found.user["id"], document, _SECONDS, make=lambda: key)
+    await services.one_time_tokens.issue(
+        tenant_id, kind, valid_id.user["id"], document, _LIFETIME_SECONDS, make=lambda: key
+    )
 
 
-async def _remembered(
-    services: Services, kind: str, found: ValidChangePasswordId, change_id: str, browser: str
+async def _find(
+    services: Services, kind: str, valid_id: ValidChangePasswordId, change_id: str, browser: str
 ) -> Document | None:
-    ticket = await services.one_time_tokens.find(TenantId(found.tenant["id"]), kind, _key(change_id, browser))
-    return None if ticket is None or not browser or ticket.owner != found.user["id"] else ticket.document
+    token = await services.one_time_tokens.find(TenantId(valid_id.tenant["id"]), kind, _key(change_id, browser))
+    return None if token is None or not browser or token.owner != valid_id.user["id"] else token.document
 
 
 def _key(change_id: str, browser: str) -> str:
-    return fingerprint(f"{_SHOWN} {change_id} {browser}")
+    return fingerprint(f"{_COMPLETED} {change_id} {browser}")

@@ -1,8 +1,8 @@
-"""Logins by a mailed link or code on our own pages: asked for with a login id, completed by what the mail has.
+"""Passwordless logins on the hosted pages: enter a login id, then follow the link or enter the code of the message.
 
-Whether anybody has the login id is never told. What the mail leads back with is the authorization request itself, which
-is judged again from its beginning; the code of the mail is used up by a form of ours, never by looking at an address:
-programs that look at the links of a mail before its reader does would otherwise log nobody in and use up every code.
+The responses do not reveal whether the login id exists. The link of a message repeats the authorization request, which
+is validated again. Only a submitted form consumes the code: mail scanners open links before their reader does, and
+would otherwise consume every code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from identity.call import Call
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.domain.users import users as user_rules
 from identity.errors import Invalid, InvalidRequest, NotFound, Unavailable
 from identity.operations.authorization import (
@@ -39,31 +39,30 @@ from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
 
 BROWSER_PARAMETER: Final = "browser"
-"""The parameter that says in which browser a mail was asked for."""
+"""The parameter of a link that identifies the browser that requested the message."""
 REMEMBER_PARAMETER: Final = "rememberDevice"
+LINK_EXPIRED: Final = "passwordless.over"
 
-_OVER: Final = "passwordless.over"
 _REQUEST: Final = "oauth2/authorize.request.json"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MessageSent:
-    """A mail is on its way, or would be if anybody had the login id; `code` only where the mail has a code to type."""
+    """A message was sent, if the login id exists; `code` is the login's code if the user has to enter another one."""
 
-    client: Client
     code: str = dataclasses.field(default="", repr=False)
 
 
 def require_enabled(client: Client) -> None:
-    """Raise InvalidRequest unless the application lets its users log in by mail."""
+    """Raise InvalidRequest unless the application enables passwordless logins."""
     if not passwordless.is_offered(client):
-        raise InvalidRequest("unknown", "The application does not offer logins without a password.")
+        raise InvalidRequest("unknown", "Passwordless login is not enabled for the application.")
 
 
 async def step_before_page(
     services: Services, call: Call, verified_client: VerifiedClient, browser: Browser
 ) -> Step | None:
-    """What comes in place of the page; None when that is to be shown. Raises OAuth2Error."""
+    """Return the step that replaces the page; None if the page has to be shown. Raises OAuth2Error."""
     require_enabled(verified_client.client)
     return await authorization.step_without_page(services, call, verified_client, browser)
 
@@ -74,46 +73,46 @@ async def send_message(
     verified_client: VerifiedClient,
     browser: Browser,
     login_id: str,
-    mark: str,
+    browser_id: str,
     *,
     is_persistent: bool,
-) -> MessageSent | steps.TooManyAttempts | Step:
-    """Mail a link or a code to whoever has a login id. Raises OAuth2Error.
+) -> MessageSent | login_outcomes.TooManyAttempts | Step:
+    """Send a link or a code to the user with a login id. Raises OAuth2Error.
 
-    `mark` is what the link says of the browser that asked. Who manages the domain of a login id answers for its users.
+    `browser_id` is the value of the link's BROWSER_PARAMETER. If an identity provider manages the domain of the login
+    id, the browser is redirected there instead.
     """
     step = await step_before_page(services, call, verified_client, browser)
     if step is not None:
         return step
     client = verified_client.client
-    away = await authorization_redirect.redirect_by_domain(
+    provider_redirect = await authorization_redirect.redirect_by_domain(
         services, call, verified_client, browser, login_id, is_persistent=is_persistent
     )
-    if away is not None:
-        return away
+    if provider_redirect is not None:
+        return provider_redirect
     state = {
-        **link_parameters(services, verified_client),
-        BROWSER_PARAMETER: mark,
+        **_link_parameters(services, verified_client),
+        BROWSER_PARAMETER: browser_id,
         REMEMBER_PARAMETER: str(is_persistent).lower(),
     }
     try:
-        begun = await passwordless.send_to(services, call.within(client.tenant_id), client, login_id, state=state)
+        started = await passwordless.send_to(services, call.within(client.tenant_id), client, login_id, state=state)
     except Unavailable:
-        return steps.TooManyAttempts(0)
-    if not passwordless.uses_one_time_code(client):
-        return MessageSent(client)
-    return MessageSent(client, begun.code)
+        return login_outcomes.TooManyAttempts(0)
+    return MessageSent(started.code) if passwordless.uses_one_time_code(client) else MessageSent()
 
 
-async def login_id_of(services: Services, call: Call, verified_client: VerifiedClient, code: str) -> str | None:
-    """Whom a code would log in, for the page that asks whether to; None where it is over. Nothing is used up.
+async def find_login_id(services: Services, call: Call, verified_client: VerifiedClient, code: str) -> str | None:
+    """Return the login id of the user whom a code logs in, without consuming it; None if it is invalid.
 
-    Raises Unavailable after too many codes that were none.
+    Raises Unavailable after too many invalid codes.
     """
     client = verified_client.client
-    inside = call.within(client.tenant_id)
     try:
-        found = await passwordless.redeem(services, inside, code, application_id=client.client_id)
+        found = await passwordless.redeem(
+            services, call.within(client.tenant_id), code, application_id=client.client_id
+        )
     except (NotFound, Invalid):
         return None
     return user_rules.primary_login_id(found.authenticated.user)
@@ -129,7 +128,7 @@ async def log_in(
     *,
     is_persistent: bool,
 ) -> Step | None:
-    """Log in with what a mail had, and go on; None for a code to type in that is wrong, or one that is over.
+    """Log in with the code of a message and continue. Returns None if the entered `one_time_code` is invalid.
 
     Raises OAuth2Error.
     """
@@ -140,31 +139,32 @@ async def log_in(
     await device_approvals.require_pending(services, call, client, request)
     try:
         found = await passwordless.redeem(services, inside, code, one_time_code, application_id=client.client_id)
-        credentials = await two_factor_trust.apply_device_trust(services, inside, found.authenticated, browser.trust_id)
+        authenticated = await two_factor_trust.apply_device_trust(
+            services, inside, found.authenticated, browser.trust_id
+        )
         attempt = password_login.continue_login(
-            services, inside, credentials, passwordless.AUTHENTICATION_TYPE, side_effects=found.side_effects
+            services, inside, authenticated, passwordless.AUTHENTICATION_TYPE, side_effects=found.side_effects
         )
         result = await authorization.login_or_problem(attempt)
     except (NotFound, Invalid):
-        return None if one_time_code is not None else LoginPage(client, problem=StepFailed(_OVER))
+        return None if one_time_code is not None else LoginPage(client, problem=StepFailed(LINK_EXPIRED))
     except Unavailable:
-        return LoginPage(client, problem=steps.TooManyAttempts(0))
-    if isinstance(result, steps.Halt):
-        halted = InterruptedLogin(result.user["id"], passwordless.AUTHENTICATION_TYPE, is_persistent=is_persistent)
-        return await login_requirements.redirect_to_step(services, call, verified_client, halted, result)
-    if not isinstance(result, steps.LoggedIn):
+        return LoginPage(client, problem=login_outcomes.TooManyAttempts(0))
+    if isinstance(result, login_outcomes.Halt):
+        login = InterruptedLogin(result.user["id"], passwordless.AUTHENTICATION_TYPE, is_persistent=is_persistent)
+        return await login_requirements.redirect_to_step(services, call, verified_client, login, result)
+    if not isinstance(result, login_outcomes.LoggedIn):
         return LoginPage(client, user_rules.primary_login_id(found.authenticated.user), result)
     if authorization.is_registration_missing(client, result.user):
         return LoginPage(client, user_rules.primary_login_id(result.user), NotRegistered())
-    fresh = NewLogin(result.user, passwordless.AUTHENTICATION_TYPE, is_persistent, second_factor_checked=True)
-    return await authorization.continue_with_login(services, call, verified_client, request, browser, fresh)
+    new_login = NewLogin(result.user, passwordless.AUTHENTICATION_TYPE, is_persistent, second_factor_checked=True)
+    return await authorization.continue_with_login(services, call, verified_client, request, browser, new_login)
 
 
-def link_parameters(services: Services, verified_client: VerifiedClient) -> Mapping[str, str]:
-    """The request as the link of a mail has it."""
-    declared, kept = (
-        services.schemas[_REQUEST].schema["properties"],
-        request_sources.form_parameters(verified_client.given),
-    )
-    found = {name: str(kept[name]) for name in declared if name in kept}
-    return {**found, "client_id": verified_client.client.client_id, "tenantId": verified_client.client.tenant_id}
+def _link_parameters(services: Services, verified_client: VerifiedClient) -> Mapping[str, str]:
+    """Return the authorization request as the link of a message repeats it."""
+    given = request_sources.form_parameters(verified_client.given)
+    names = services.schemas[_REQUEST].schema["properties"]
+    client = verified_client.client
+    request = {name: str(given[name]) for name in names if name in given}
+    return {**request, "client_id": client.client_id, "tenantId": client.tenant_id}

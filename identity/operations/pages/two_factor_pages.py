@@ -1,6 +1,6 @@
-"""The pages of a login that waits for a second factor: choosing a method, showing its code, trusting the browser.
+"""The two-factor pages of a login: choose a method, enter its code, trust the device.
 
-After too many wrong codes, or when the challenge is over, the login begins again.
+The login starts again after too many incorrect codes, and when the challenge expires.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import dataclasses
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import login_outcomes
 from identity.domain.two_factor import two_factor
 from identity.errors import NotFound, Unavailable, WrongCode
 from identity.ids import Secret
@@ -24,22 +24,19 @@ from identity.operations.login_transactions.authorization_steps import (
     StepFailed,
 )
 from identity.operations.login_transactions.login_transactions import InterruptedTransaction
+from identity.operations.pages import page_messages
 from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
 
-SENT: Final = "twoFactor.sent"
-WRONG: Final = "twoFactor.wrongCode"
-CHOOSE: Final = "twoFactor.choose"
-TOO_MANY: Final = "[RateLimitedException]"
-VETOED: Final = "[WebhookTransactionException]"
-_OVER: Final = "[TwoFactorTimeout]"
+METHOD_REQUIRED: Final = "twoFactor.choose"
+_EXPIRED: Final = "[TwoFactorTimeout]"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChallengePage:
-    """The user has to show a second factor; `message` is the key of what is to be said of the last attempt.
+    """The user has to enter a code of the `chosen` method, or choose one of the (masked) `methods` if it is None.
 
-    `methods` as they may be shown; `chosen` is the one whose code is asked for, None before any was chosen.
+    `message` is the key of a page text.
     """
 
     transaction: InterruptedTransaction
@@ -50,7 +47,7 @@ class ChallengePage:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Continued:
-    """The login went on; `trust` is what the browser shows from now on to be trusted, and for how many seconds."""
+    """The login continues with `step`; `trust` is the secret of the trusted device and its lifetime in seconds."""
 
     step: Step
     trust: tuple[Secret, int] | None = None
@@ -59,84 +56,85 @@ class Continued:
 async def show(
     services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, message: str = ""
 ) -> ChallengePage | Step:
-    """The page; or what comes next where no second factor is missing any more. Raises OAuth2Error."""
-    halt = await login_resumption.unmet_requirement(services, call, transaction, browser)
-    if not isinstance(halt, steps.SecondFactorRequired) or "twoFactorId" not in transaction.login.details:
+    """Return the page, or the next step if two-factor authentication is no longer required. Raises OAuth2Error."""
+    requirement = await login_resumption.unmet_requirement(services, call, transaction, browser)
+    details = transaction.login.details
+    if not isinstance(requirement, login_outcomes.SecondFactorRequired) or "twoFactorId" not in details:
         return await login_resumption.resume(services, call, transaction, browser)
-    inside, details = call.within(transaction.client.tenant_id), transaction.login.details
+    call = call.within(transaction.client.tenant_id)
     try:
-        found = await two_factor_challenges.get_challenge(services, inside, details["twoFactorId"])
+        challenge = await two_factor_challenges.get_challenge(services, call, details["twoFactorId"])
     except NotFound:
-        return _over(transaction)
-    chosen = two_factor.find_method(found.user, details["methodId"])
-    shown = None if chosen is None else two_factor.visible_method(chosen, is_masked=True)
-    return ChallengePage(transaction, found.methods(), shown, message or details.get("message", ""))
+        return _expired(transaction)
+    chosen = two_factor.find_method(challenge.user, details["methodId"])
+    visible = None if chosen is None else two_factor.visible_method(chosen, is_masked=True)
+    return ChallengePage(transaction, challenge.methods(), visible, message or details.get("message", ""))
 
 
 async def choose(
     services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, method_id: str
 ) -> ChallengePage | Step:
-    """Choose a method; if its codes are messages, one is sent. Raises OAuth2Error.
+    """Choose a method and send its code, if it sends any. Raises OAuth2Error.
 
-    The answer has no message where one is needed: it is remembered for the page of the code.
+    The message about the sent code is stored with the transaction, for the page that asks for the code.
     """
     page = await show(services, call, transaction, browser)
     if not isinstance(page, ChallengePage):
         return page
     method = next((one for one in page.methods if one["id"] == method_id), None)
     if method is None:
-        return dataclasses.replace(page, message=CHOOSE)
+        return dataclasses.replace(page, message=METHOD_REQUIRED)
     message = ""
     if login_requirements.sends_codes(method):
-        inside, two_factor_id = call.within(transaction.client.tenant_id), transaction.login.details["twoFactorId"]
+        two_factor_id = transaction.login.details["twoFactorId"]
         try:
-            message = await login_requirements.send_code(services, inside, two_factor_id, method_id)
+            message = await login_requirements.send_code(
+                services, call.within(transaction.client.tenant_id), two_factor_id, method_id
+            )
         except NotFound:
-            return _over(transaction)
+            return _expired(transaction)
     if not await login_transactions.update_details(services, transaction, methodId=method_id, message=message):
         raise login_transactions.ended()
     return dataclasses.replace(page, chosen=method, message=message)
 
 
 async def enter_code(
-    services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, code: str, *, trusts: bool
+    services: Services,
+    call: Call,
+    transaction: InterruptedTransaction,
+    browser: Browser,
+    code: str,
+    *,
+    trusts_device: bool,
 ) -> ChallengePage | Continued:
-    """Take a code. To trust the browser is only good where the login goes on. Raises OAuth2Error."""
+    """Verify a code and resume the login; the device is trusted only if the login continues. Raises OAuth2Error."""
     page = await show(services, call, transaction, browser)
     if not isinstance(page, ChallengePage):
         return Continued(page)
-    inside = call.within(transaction.client.tenant_id)
+    client, two_factor_id = transaction.client, transaction.login.details["twoFactorId"]
+    inside = call.within(client.tenant_id)
     try:
-        verified = await two_factor_challenges.verify_code(
-            services, inside, transaction.login.details["twoFactorId"], code
-        )
+        verified = await two_factor_challenges.verify_code(services, inside, two_factor_id, code)
         login = dataclasses.replace(transaction.login.with_details(), second_factor=verified.method)
         step = await login_resumption.resume(services, call, transaction, browser, login, verified.side_effects())
-    except WrongCode:
-        return dataclasses.replace(page, message=WRONG)
-    except Unavailable:
-        return dataclasses.replace(page, message=TOO_MANY)
+    except (WrongCode, Unavailable) as error:
+        return dataclasses.replace(page, message=page_messages.of_code_error(error))
     except NotFound:
-        return Continued(_over(transaction))
+        return Continued(_expired(transaction))
     if isinstance(step, LoginPage) and isinstance(step.problem, RejectedByWebhook):
-        return dataclasses.replace(page, message=VETOED)
-    if not trusts or isinstance(step, LoginPage):
+        return dataclasses.replace(page, message=page_messages.LOGIN_REJECTED)
+    if not trusts_device or isinstance(step, LoginPage):
         return Continued(step)
     trust = await two_factor_trust.trust_device(
-        services,
-        inside,
-        transaction.client.tenant,
-        transaction.client.application,
-        verified.user,
-        secret=browser.trust_id,
+        services, inside, client.tenant, client.application, verified.user, secret=browser.trust_id
     )
     return Continued(step, trust)
 
 
-def _over(transaction: InterruptedTransaction) -> Step:
-    """The login page: the challenge is met, was tried too often, or is too old.
+def _expired(transaction: InterruptedTransaction) -> Step:
+    """Return the login page for a challenge that was completed, expired or failed too often.
 
-    The transaction is left alone: a request that met the challenge a moment ago is about to consume it. It leads to no
-    response without the challenge.
+    The transaction is not consumed: a concurrent request that completed the challenge is about to do so. Without the
+    challenge it leads to no response.
     """
-    return LoginPage(transaction.client, problem=StepFailed(_OVER))
+    return LoginPage(transaction.client, problem=StepFailed(_EXPIRED))

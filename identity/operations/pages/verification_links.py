@@ -1,9 +1,8 @@
-"""The links of verification mails, as our pages take them: whose they are, and what following one does.
+"""The links of verification emails.
 
-A link does nothing by being fetched, unless by the browser in which its user is signed in: programs that look at mails
-fetch what stands in them, and an address that they verify may be one that somebody else signed up with. Everybody else
-presses a button, which is theirs alone to press. Who follows a link again finds it done, as long as it would have
-lived.
+Fetching a link verifies nothing, unless its user is signed in in the same browser: mail scanners fetch links, and
+the address may belong to someone other than the person who signed up with it. Otherwise the user presses a button on
+the page. A link that was followed reports success again for the rest of its lifetime.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from identity.services import Services
 EMAIL: Final[VerificationKind] = email_verifications.KIND
 REGISTRATION: Final[VerificationKind] = registration_verifications.KIND
 
-_DONE: Final = {EMAIL: "email-verified", REGISTRATION: "registration-verified"}
+_VERIFIED: Final = {EMAIL: "email-verified", REGISTRATION: "registration-verified"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerificationLink:
-    """A link that counts, or that was followed already (`is_done`)."""
+    """A valid link, or one that was followed already (`is_verified`)."""
 
     tenant: Document
     user_id: str
     application_id: str | None
-    asks_code: bool = False
-    is_done: bool = False
+    uses_code: bool = False
+    is_verified: bool = False
 
     @property
     def tenant_id(self) -> TenantId:
@@ -48,37 +47,38 @@ class VerificationLink:
 async def find(
     services: Services, tenant_id: TenantId | None, kind: VerificationKind, verification_id: str
 ) -> VerificationLink | None:
-    """What a link stands for; nothing is used up. None for one that is unknown, over, or another tenant's."""
-    ticket = await services.one_time_tokens.find(tenant_id, kind, verification_id)
-    done = None if ticket is not None else await services.one_time_tokens.find(tenant_id, _DONE[kind], verification_id)
-    found = ticket or done
-    if found is None:
+    """Return a link without consuming it; None if it is unknown, has expired or belongs to another tenant."""
+    is_verified = False
+    token = await services.one_time_tokens.find(tenant_id, kind, verification_id)
+    if token is None:
+        token, is_verified = await services.one_time_tokens.find(tenant_id, _VERIFIED[kind], verification_id), True
+    if token is None:
         return None
     return VerificationLink(
-        await services.tenants.get(None, found.tenant_id),
-        found.document.get("userId", found.owner),
-        found.document.get("applicationId"),
-        asks_code=bool(found.document.get("code")),
-        is_done=done is not None,
+        await services.tenants.get(None, token.tenant_id),
+        token.document.get("userId", token.owner),
+        token.document.get("applicationId"),
+        uses_code=bool(token.document.get("code")),
+        is_verified=is_verified,
     )
 
 
-async def sought(
+async def find_limited(
     services: Services, call: Call, tenant_id: TenantId | None, kind: VerificationKind, verification_id: str
 ) -> VerificationLink | None:
-    """As `find`, for a stranger: an address that finds nothing too often is stopped. Raises Unavailable."""
+    """Find a link for an anonymous caller. Raises Unavailable after too many unknown links from one address."""
     try:
         async with verification_api.limit_failures(services, call):
-            found = await find(services, tenant_id, kind, verification_id)
-            if found is None:
+            link = await find(services, tenant_id, kind, verification_id)
+            if link is None:
                 raise NotFound(log_detail="no such link")
-            return found
+            return link
     except NotFound:
         return None
 
 
-async def is_own(services: Services, link: VerificationLink, sso_secret: str) -> bool:
-    """Whether the user of a link is the one who is signed in in this browser."""
+async def is_signed_in(services: Services, link: VerificationLink, sso_secret: str) -> bool:
+    """Whether the browser with this SSO cookie is signed in as the user of a link."""
     session = await sso_sessions.find(services, link.tenant, sso_secret)
     return session is not None and session.user_id == link.user_id
 
@@ -86,54 +86,59 @@ async def is_own(services: Services, link: VerificationLink, sso_secret: str) ->
 async def follow(
     services: Services, call: Call, kind: VerificationKind, link: VerificationLink, verification_id: str, code: str
 ) -> None:
-    """Verify what a link is about, once.
+    """Verify the address or registration of a link, once.
 
-    Raises Invalid for a wrong code, NotFound when the link is over meanwhile, and WebhookTransactionFailed, with the
-    link still good.
+    Raises:
+        Invalid: the code is incorrect.
+        NotFound: the link has expired or was used meanwhile.
+        WebhookTransactionFailed: a webhook vetoed the verification; the link stays valid.
     """
-    if link.is_done:
+    if link.is_verified:
         return
     call = call.within(link.tenant_id)
     complete = email_verifications.complete if kind == EMAIL else registration_verifications.complete
     await complete(services, call, verification_id, code or None)
-    await _remember(services, kind, link, verification_id)
+    await _remember_verified(services, kind, link, verification_id)
 
 
 async def send_again(
     services: Services, call: Call, tenant: Document, kind: VerificationKind, application: Document | None, email: str
 ) -> bool:
-    """Send another link, if somebody waits for one at the address; nobody learns whether.
+    """Send another link in the background, if the address has to be verified; the caller does not learn whether.
 
-    The mail is made when the answer is out. False when the browser's address asked too often.
+    Returns False when the caller's address exceeded its limit of messages.
     """
     tenant_id = TenantId(tenant["id"])
-    limited: message_limits.MessageKind = "sendEmailVerification" if kind == EMAIL else "sendRegistrationVerification"
+    message: message_limits.MessageKind = "sendEmailVerification" if kind == EMAIL else "sendRegistrationVerification"
     try:
-        await message_limits.count_message_from_address(services, call, tenant, limited)
+        await message_limits.count_message_from_address(services, call, tenant, message)
     except Unavailable:
         return False
-    wanted = VerificationRequest(email, None if application is None else application["id"], is_counted=True)
+    request = VerificationRequest(email, None if application is None else application["id"], is_counted=True)
     start = verification_api.start_email if kind == EMAIL else verification_api.start_registration
-    await services.background_work.begin("verification link", _quietly(start(services, call.within(tenant_id), wanted)))
+    sending = _ignore_refusal(start(services, call.within(tenant_id), request))
+    await services.background_work.begin("verification link", sending)
     return True
 
 
 def may_send(tenant: Document, kind: VerificationKind, application: Document | None) -> bool:
-    """Whether links of this kind are sent at all."""
+    """Whether tenant or application send links of this kind."""
     if kind == EMAIL:
         return bool(tenant["emailConfiguration"]["verifyEmail"])
     return application is not None and bool(application["verifyRegistration"])
 
 
-async def _remember(services: Services, kind: VerificationKind, link: VerificationLink, verification_id: str) -> None:
+async def _remember_verified(
+    services: Services, kind: VerificationKind, link: VerificationLink, verification_id: str
+) -> None:
     ttl_seconds = int(link.tenant["externalIdentifierConfiguration"][f"{kind}IdTimeToLiveInSeconds"])
-    about = {"userId": link.user_id, "applicationId": link.application_id}
+    document = {"userId": link.user_id, "applicationId": link.application_id}
     await services.one_time_tokens.issue(
-        link.tenant_id, _DONE[kind], link.user_id, about, ttl_seconds, make=lambda: verification_id
+        link.tenant_id, _VERIFIED[kind], link.user_id, document, ttl_seconds, make=lambda: verification_id
     )
 
 
-async def _quietly(work: Coroutine[Any, Any, object]) -> None:
-    """Nobody is there to be told that nothing was sent."""
+async def _ignore_refusal(sending: Coroutine[Any, Any, object]) -> None:
+    """Send a link; its refusal is ignored, since the response was sent already."""
     with contextlib.suppress(Forbidden, Invalid, NotFound):
-        await work
+        await sending

@@ -1,4 +1,4 @@
-"""The consent page: what each scope means to whoever is asked, and the form of the answer."""
+"""The consent page: the texts of the requested scopes, and the parsing of its form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from identity.web.hosted import csrf, page_theme, render
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
-_ANSWER = re.compile(r"scopeConsents\['(.+)'\]")
+_SCOPE_FIELD = re.compile(r"scopeConsents\['(.+)'\]")
 
 
 async def reply(
@@ -24,9 +24,9 @@ async def reply(
     *,
     message: str = "",
 ) -> Reply:
-    """The page; `message` is the key of a text that stands above it."""
-    client, question, given = page.client, page.question, transaction.verified_client.given
-    look = await page_theme.load(handler, client.tenant, client.application, given)
+    """Return the page; `message` is the key of a page text."""
+    client, prompt, given = page.client, page.prompt, transaction.verified_client.given
+    theme = await page_theme.load(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
     hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction.transaction_id}
     form = render.ConsentForm(
@@ -35,28 +35,30 @@ async def reply(
         hidden=(*hidden.items(), (csrf.FIELD, token)),
         redirect_uri=given["redirect_uri"],
         login_id=users.primary_login_id(page.user),
-        required=tuple(scope_choice(look, client.application, scope) for scope in question.required),
+        required=tuple(scope_choice(theme, client.application, scope) for scope in prompt.required),
         optional=tuple(
-            scope_choice(look, client.application, scope, is_checked=scope in question.approved)
-            for scope in question.optional
+            scope_choice(theme, client.application, scope, is_checked=scope in prompt.approved)
+            for scope in prompt.optional
         ),
-        unknown=tuple(scope_choice(look, client.application, scope) for scope in question.unknown),
-        message=look[message] if message else "",
+        unknown=tuple(scope_choice(theme, client.application, scope) for scope in prompt.unknown),
+        message=theme.message(message),
     )
-    return csrf.with_status(render.consent(form, look, [cookie, *page_theme.locale_cookies(handler, given)]), message)
+    return csrf.with_status(render.consent(form, theme, [cookie, *page_theme.locale_cookies(handler, given)]), message)
 
 
 def approved_scopes(form: Mapping[str, str]) -> frozenset[str] | None:
-    """The scopes that the answer allows; None for a refusal of them all, which is whatever is not `allow`."""
+    """Return the approved scopes of a form; None unless its action is `allow`."""
     if form.get("action") != "allow":
         return None
-    answers = ((_ANSWER.fullmatch(name), value) for name, value in form.items())
+    answers = ((_SCOPE_FIELD.fullmatch(name), value) for name, value in form.items())
     return frozenset(found[1] for found, value in answers if found is not None and value == "true")
 
 
-def scope_choice(look: PageTheme, application: Document, scope: str, *, is_checked: bool = False) -> render.ScopeChoice:
-    """A scope in the words of the theme, else of the application, else by its name."""
+def scope_choice(
+    theme: PageTheme, application: Document, scope: str, *, is_checked: bool = False
+) -> render.ScopeChoice:
+    """Return a scope with its texts of the theme, else of the application, else its name."""
     custom: Document = next((entry for entry in application["scopes"] if entry["name"] == scope), {})
-    message = look.scope_text("scope-message", scope, application) or custom.get("defaultConsentMessage") or scope
-    detail = look.scope_text("scope-detail", scope, application) or custom.get("defaultConsentDetail") or ""
+    message = theme.scope_text("scope-message", scope, application) or custom.get("defaultConsentMessage") or scope
+    detail = theme.scope_text("scope-detail", scope, application) or custom.get("defaultConsentDetail") or ""
     return render.ScopeChoice(f"scopeConsents['{scope}']", message, detail, is_checked)

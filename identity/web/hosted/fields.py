@@ -1,7 +1,7 @@
-"""Forms of fields: what a page asks for, what was wrong with the last answer, and how both are shown.
+"""Forms of labeled fields, with the errors of the previous submission.
 
-The page says at its top everything that is wrong, each with a link to its field, and each field says it again: who
-cannot see the page hears it from both.
+All errors are listed at the top of the page, each with a link to its field, and again at the field, so that screen
+readers announce them in both places.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 from identity.call import Document
 from identity.errors import FieldError, GeneralError
 from identity.web.endpoint import Reply
-from identity.web.hosted import render
+from identity.web.hosted import csrf, render
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.hosted.render import Cookies
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Field:
-    """One field: `kind` is the type of its input, or `select`; `autocomplete` what browsers know it as."""
+    """One field: `kind` is the type of its input, or `select`; `autocomplete` is the HTML attribute."""
 
     name: str
     label: str
@@ -36,10 +36,9 @@ class Field:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Form:
-    """What a page of fields shows; `remember` is None where it does not ask whether to stay signed in.
+    """A page of fields; `remember` is None without a "keep me signed in" checkbox.
 
-    `links` are ways to other pages: text and address. `notes` stand below the form. `buttons` are further
-    ones, each a form of its own: text, name of the value, value.
+    `links` are pairs of text and URL. `notes` follow the form. `buttons` are separate forms: text, field name, value.
     """
 
     title: str
@@ -56,37 +55,44 @@ class Form:
     buttons: Sequence[tuple[str, str, str]] = ()
 
 
-def with_errors(fields: Iterable[Field], errors: Iterable[FieldError], look: PageTheme) -> list[Field]:
-    """The fields with what is wrong with each, and the first one in need of it focused."""
-    told: dict[str, list[str]] = {}
+def with_errors(fields: Iterable[Field], errors: Iterable[FieldError], theme: PageTheme) -> list[Field]:
+    """Return the fields with their errors; the first one with an error, else the first empty one, is focused."""
+    messages: dict[str, list[str]] = {}
     for error in errors:
-        told.setdefault(error.path, []).append(look.find(error.code, error.message))
-    found = [dataclasses.replace(field, errors=tuple(told.get(field.name, ()))) for field in fields]
-    wanted = next((field for field in found if field.errors), None) or next((f for f in found if not f.value), None)
-    return [dataclasses.replace(field, is_focused=field is wanted) for field in found]
+        messages.setdefault(error.path, []).append(theme.find(error.code, error.message))
+    found = [dataclasses.replace(field, errors=tuple(messages.get(field.name, ()))) for field in fields]
+    focused = next((field for field in found if field.errors), None) or next((f for f in found if not f.value), None)
+    return [dataclasses.replace(field, is_focused=field is focused) for field in found]
 
 
-def messages_without_field(errors: Iterable[FieldError], fields: Iterable[Field], look: PageTheme) -> list[str]:
-    """What is wrong with what the page has no field for."""
+def messages_without_field(errors: Iterable[FieldError], fields: Iterable[Field], theme: PageTheme) -> list[str]:
+    """Return the messages of errors for which the page has no field."""
     names = {field.name for field in fields}
-    return [look.find(error.code, error.message) for error in errors if error.path not in names]
+    return [theme.find(error.code, error.message) for error in errors if error.path not in names]
 
 
-def general_messages(errors: Iterable[GeneralError], look: PageTheme) -> list[str]:
-    """What is wrong with no field in particular."""
-    return [look.find(error.code, error.message or error.code) for error in errors]
+def general_messages(errors: Iterable[GeneralError], theme: PageTheme) -> list[str]:
+    """Return the messages of errors that belong to no field."""
+    return [theme.find(error.code, error.message or error.code) for error in errors]
 
 
-def page(form: Form, look: PageTheme, *, redirect_uri: str | None = None, cookies: Cookies = ()) -> Reply:
-    """The page; `redirect_uri` is where its answer may lead."""
+def page(
+    form: Form, theme: PageTheme, *, message: str = "", redirect_uri: str | None = None, cookies: Cookies = ()
+) -> Reply:
+    """Return the page. `message` is the key of a page text, `redirect_uri` where its response may lead."""
     values: Mapping[str, Any] = {member.name: getattr(form, member.name) for member in dataclasses.fields(form)}
-    values = {**values, "wrong": [field for field in form.fields if field.errors]}
-    return render.form("fields.html", values, look, redirect_uri=redirect_uri, cookies=cookies)
+    values = {
+        **values,
+        "message": theme.message(message) or form.message,
+        "wrong": [field for field in form.fields if field.errors],
+    }
+    reply = render.form("fields.html", values, theme, redirect_uri=redirect_uri, cookies=cookies)
+    return csrf.with_status(reply, message)
 
 
-def password_hints(rules: Document, look: PageTheme) -> tuple[str, ...]:
-    """What a tenant asks of a new password, a line each."""
-    asked = {
+def password_hints(rules: Document, theme: PageTheme) -> tuple[str, ...]:
+    """Return the tenant's rules for passwords, one per line."""
+    applies = {
         "passwordRules.nonAlpha": rules["requireNonAlpha"],
         "passwordRules.number": rules["requireNumber"],
         "passwordRules.mixedCase": rules["requireMixedCase"],
@@ -94,5 +100,5 @@ def password_hints(rules: Document, look: PageTheme) -> tuple[str, ...]:
         "passwordRules.previous": rules["rememberPreviousPasswords"]["enabled"],
         "passwordRules.breached": rules["breachDetection"]["enabled"],
     }
-    length = look.fill("passwordRules.length", str(rules["minLength"]))
-    return (length, *(look[key] for key, is_flag_set in asked.items() if is_flag_set))
+    length = theme.fill("passwordRules.length", str(rules["minLength"]))
+    return (length, *(theme[key] for key, is_applied in applies.items() if is_applied))

@@ -1,4 +1,4 @@
-"""The login page: what it says of a failed attempt, and how it carries the authorization request along."""
+"""The login page, with the problem of a failed attempt and the parameters of the authorization request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import urllib.parse
 from collections.abc import Collection, Iterable, Mapping
 from http.cookies import Morsel
 
-from identity.domain.login import login_outcomes
+from identity.domain.login import login_outcomes as steps
 from identity.domain.users import self_registration as rules
 from identity.operations.authorization import passwordless, request_sources
 from identity.operations.clients.clients import Client
@@ -17,31 +17,32 @@ from identity.operations.password_changes import password_changes
 from identity.operations.providers import authorization_redirect
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, page_theme, render
+from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 REMEMBER_COOKIE = "fusionauth.remember-device"
-"""The cookie with the last choice of the checkbox."""
+"""Remembers the state of the "keep me signed in" checkbox."""
 
 _REMEMBER_SECONDS = 31_536_000
 
 _MESSAGES: Mapping[type[Problem], str] = {
-    login_outcomes.WrongCredentials: "[InvalidLogin]",
-    login_outcomes.TooManyAttempts: "[RateLimitedException]",
-    login_outcomes.Deactivated: "[UserLockedException]",
-    login_outcomes.AccountLocked: "[LoginPreventedException]",
-    login_outcomes.ActionPrevents: "[LoginPreventedException]",
-    login_outcomes.Expired: "[UserExpiredException]",
-    login_outcomes.SecondFactorRequired: "[TwoFactorRequired]",
-    login_outcomes.PasswordChangeRequired: "[PasswordChangeRequired]",
-    login_outcomes.EmailNotVerified: "[EmailNotVerified]",
-    login_outcomes.RegistrationNotVerified: "[RegistrationNotVerified]",
+    steps.WrongCredentials: "[InvalidLogin]",
+    steps.TooManyAttempts: "[RateLimitedException]",
+    steps.Deactivated: "[UserLockedException]",
+    steps.AccountLocked: "[LoginPreventedException]",
+    steps.ActionPrevents: "[LoginPreventedException]",
+    steps.Expired: "[UserExpiredException]",
+    steps.SecondFactorRequired: "[TwoFactorRequired]",
+    steps.PasswordChangeRequired: "[PasswordChangeRequired]",
+    steps.EmailNotVerified: "[EmailNotVerified]",
+    steps.RegistrationNotVerified: "[RegistrationNotVerified]",
     outcomes.NotRegistered: "[UserAuthorizedNotRegisteredException]",
     outcomes.UnknownProvider: "[InvalidIdentityProviderId]",
     outcomes.RejectedByWebhook: "[WebhookTransactionException]",
     outcomes.RejectedByLambda: "[LoginPreventedException]",
     outcomes.Busy: "[ServiceBusy]",
 }
-"""Problem -> the key of its text."""
+"""Problem -> key of its page text."""
 
 
 async def reply(
@@ -53,72 +54,72 @@ async def reply(
     remember_device: bool = False,
     message: str = "",
 ) -> Reply:
-    """The page. `given` are the parameters of the request, of which those in `names` are carried along.
+    """Return the page, whose form repeats the parameters of `given` that are in `names`.
 
-    `message` is the key of a text that is shown instead of the problem's.
+    `message` is the key of a page text that replaces that of the problem.
     """
-    look = await page_theme.load(handler, page.client.tenant, page.client.application, given)
+    theme = await page_theme.load(handler, page.client.tenant, page.client.application, given)
     offer = await authorization_redirect.find_options(handler.services, page.client)
     token, cookie = csrf.issue(handler)
     kept = request_sources.form_parameters(given)
-    carried = tuple((name, kept[name]) for name in names if name in kept)
+    repeated = tuple((name, kept[name]) for name in names if name in kept)
     is_by_mail = passwordless.is_offered(page.client)
     form = render.LoginForm(
         application_name=page.client.application["name"],
         action=authorize_path(handler),
-        hidden=(*carried, (csrf.FIELD, token)),
+        hidden=(*repeated, (csrf.FIELD, token)),
         redirect_uri=given["redirect_uri"],
         login_id=page.login_id,
         remember_device=remember_device,
-        message=look[message] if message else message_of(page.problem, look),
+        message=theme.message(message) or message_of(page.problem, theme),
         is_invalid=is_credential_error(page.problem),
-        # A provider may manage the domain of the login id: then nobody here has a password to ask for.
+        # If a provider manages the domain of the login id, its users have no password here.
         asks_password=bool(page.login_id) or not offer.manages_domains,
         offer=offer,
         passwordless=url_with_request(handler, "passwordless", given, names) if is_by_mail else "",
-        forgot=_forgot(page.client, given, names),
+        forgot=_forgot_url(page.client, given, names),
         register=url_with_request(handler, "register", given, names)
         if rules.is_enabled(page.client.application)
         else "",
     )
-    return csrf.with_status(render.login(form, look, [cookie, *page_theme.locale_cookies(handler, given)]), message)
+    return csrf.with_status(render.login(form, theme, [cookie, *page_theme.locale_cookies(handler, given)]), message)
 
 
 def remember_cookie(handler: OAuth2Handler, *, is_persistent: bool) -> Morsel[str]:
-    """The cookie that ticks the checkbox, or not, when the page is shown the next time."""
+    """Return the cookie that sets the checkbox the next time."""
     return handler.new_cookie(REMEMBER_COOKIE, str(is_persistent).lower(), _REMEMBER_SECONDS)
 
 
-def message_of(problem: Problem | None, look: page_theme.PageTheme) -> str:
-    """What a page says of a problem; what a lambda says of a login that it refuses stands as it is."""
+def message_of(problem: Problem | None, theme: PageTheme) -> str:
+    """Return the message for a problem; the messages of a lambda that rejected the login are shown unchanged."""
     if problem is None:
         return ""
     if isinstance(problem, outcomes.RejectedByLambda):
         return " ".join(problem.messages)
     if isinstance(problem, outcomes.ProviderFailed | outcomes.StepFailed):
-        return look[problem.key]
-    return look[_MESSAGES[type(problem)]]
+        return theme[problem.key]
+    return theme[_MESSAGES[type(problem)]]
 
 
 def is_credential_error(problem: Problem | None) -> bool:
-    """Whether what was typed in is what is wrong."""
-    return isinstance(problem, login_outcomes.WrongCredentials)
+    """Whether the login id or password was incorrect."""
+    return isinstance(problem, steps.WrongCredentials)
 
 
 def authorize_path(handler: OAuth2Handler) -> str:
-    """Where the form of the login page goes, whichever page of the login shows it."""
+    """Return the path of the authorization endpoint."""
     return f"{base_path(handler)}/authorize"
 
 
 def url_with_request(handler: OAuth2Handler, page: str, given: Mapping[str, str], names: Iterable[str]) -> str:
-    """The address of another page of the login, such as `register`, with the whole request."""
+    """Return the URL of another page of the login, such as `register`, with the authorization request."""
     kept = request_sources.form_parameters(given)
     query = {name: kept[name] for name in names if name in kept}
     return f"{base_path(handler)}/{page}?{urllib.parse.urlencode(query)}"
 
 
-def _forgot(client: Client, given: Mapping[str, str], names: Iterable[str]) -> str:
-    """The way to the page for a forgotten password, which stands beside no tenant; nothing where no mail is sent."""
+def _forgot_url(client: Client, given: Mapping[str, str], names: Iterable[str]) -> str:
+    """Return the URL of the page for forgotten passwords; empty if no email template is configured."""
     if user_notifications.template_of(client.tenant, client.application, password_changes.FORGOT_TEMPLATE) is None:
         return ""
     kept = request_sources.form_parameters(given)
@@ -129,5 +130,5 @@ def _forgot(client: Client, given: Mapping[str, str], names: Iterable[str]) -> s
 
 
 def base_path(handler: OAuth2Handler) -> str:
-    """The path that all pages of the protocol share, with the tenant where that stands in it."""
+    """Return the common path of the protocol endpoints, including the tenant if the request path has one."""
     return handler.request.path.rpartition("/oauth2/")[0] + "/oauth2"

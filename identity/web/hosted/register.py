@@ -1,12 +1,13 @@
-"""The registration page: the fields that an application asks for, and what was wrong with the last attempt."""
+"""The registration page and the page that completes a profile: their fields, and the errors of the last attempt."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
-from identity.domain.users import self_registration as rules
-from identity.domain.users import users
+from identity.domain.users import self_registration
+from identity.domain.users import users as user_rules
 from identity.domain.users.self_registration import RegistrationField
 from identity.operations.authorization import request_sources
 from identity.operations.clients.clients import Client
@@ -32,7 +33,7 @@ _INPUTS: Final[Mapping[str, tuple[str, str]]] = {
     "preferredLanguages": ("select", "language"),
     "username": ("text", "username"),
 }
-"""Member of a user -> the type of its input, and what browsers know it as."""
+"""Member of a user -> type of its input, and its `autocomplete` attribute."""
 
 LANGUAGES: Final = (
     ("ar", "العربية"), ("bg", "Български"), ("cs", "Čeština"), ("da", "Dansk"), ("de", "Deutsch"), ("el", "Ελληνικά"),
@@ -54,44 +55,39 @@ async def reply(
     refused: FormRejected | None = None,
     message: str = "",
 ) -> Reply:
-    """The page. `given` are the request's parameters, of which those in `names` are carried along, and the answers.
+    """Return the registration page, with the values of `given` and the authorization parameters in `names`.
 
-    `message` is the key of a text that stands above it.
+    `message` is the key of a page text.
     """
-    refused = refused or FormRejected()
-    look = await page_theme.load(handler, client.tenant, client.application, given)
+    theme = await page_theme.load(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
-    kept = request_sources.form_parameters(given)
-    asked = fields.with_errors(_fields(client, given, look), refused.fields, look)
-    told = fields.general_messages(refused.general, look) + fields.messages_without_field(refused.fields, asked, look)
+    request = request_sources.form_parameters(given)
     name = client.application["name"]
     form = Form(
         action=handler.request.path,
-        hidden=[*((name, kept[name]) for name in names if name in kept), (csrf.FIELD, token)],
-        title=look.fill("register.title", name),
-        heading=look["register.heading"],
-        lead=look.fill("register.lead", name, strong=True),
-        submit=look["register.submit"],
-        fields=asked,
-        message=look[message] if message else " ".join(told),
+        hidden=[*((key, request[key]) for key in names if key in request), (csrf.FIELD, token)],
+        title=theme.fill("register.title", name),
+        heading=theme["register.heading"],
+        lead=theme.fill("register.lead", name, strong=True),
+        submit=theme["register.submit"],
         remember=given.get("rememberDevice") == "true",
-        links=[(look["register.login"], login.url_with_request(handler, "authorize", given, names))],
+        links=[(theme["register.login"], login.url_with_request(handler, "authorize", given, names))],
     )
-    all_cookies = [cookie, *page_theme.locale_cookies(handler, given)]
-    page = fields.page(form, look, redirect_uri=given["redirect_uri"], cookies=all_cookies)
-    return csrf.with_status(page, message)
+    form = _with_errors(form, _fields(client, given, theme), refused or FormRejected(), theme)
+    cookies = [cookie, *page_theme.locale_cookies(handler, given)]
+    return fields.page(form, theme, message=message, redirect_uri=given["redirect_uri"], cookies=cookies)
 
 
 async def reply_email_sent(handler: OAuth2Handler, client: Client, given: Mapping[str, str], names: list[str]) -> Reply:
-    """What is said where a mail says the rest: the same for a new address and for one that is taken."""
-    look = await page_theme.load(handler, client.tenant, client.application, given)
+    """Return the page after an email was sent; it is the same for a new address and for one in use."""
+    theme = await page_theme.load(handler, client.tenant, client.application, given)
     values = {
-        "title": look["registerSent.title"],
-        "heading": look["registerSent.heading"],
-        "text": look["registerSent.text"],
-        "links": [(look["selfService.login"], login.url_with_request(handler, "authorize", given, names))],
+        "title": theme["registerSent.title"],
+        "heading": theme["registerSent.heading"],
+        "text": theme["registerSent.text"],
+        "links": [(theme["selfService.login"], login.url_with_request(handler, "authorize", given, names))],
     }
-    return render.form("notice.html", values, look)
+    return render.form("notice.html", values, theme)
 
 
 async def reply_missing_fields(
@@ -103,51 +99,58 @@ async def reply_missing_fields(
     refused: FormRejected | None = None,
     message: str = "",
 ) -> Reply:
-    """The page that asks a user for what an application has to know; `answers` are those that were not good."""
-    refused, client, given = refused or FormRejected(), page.client, transaction.verified_client.given
-    look = await page_theme.load(handler, client.tenant, client.application, given)
+    """Return the page that asks for missing profile data; `answers` are the rejected values.
+
+    `message` is the key of a page text.
+    """
+    client, given = page.client, transaction.verified_client.given
+    theme = await page_theme.load(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
     hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction.transaction_id}
-    shown = [profile_field(asked, answers.get(asked.name, ""), look) for asked in page.questions]
-    asked = fields.with_errors(shown, refused.fields, look)
-    told = fields.general_messages(refused.general, look) + fields.messages_without_field(refused.fields, asked, look)
     name = client.application["name"]
     form = Form(
         action=handler.request.path,
         hidden=[*hidden.items(), (csrf.FIELD, token)],
-        title=look.fill("completeRegistration.title", name),
-        heading=look["completeRegistration.heading"],
-        lead=look.fill("completeRegistration.lead", name, strong=True),
-        submit=look["completeRegistration.submit"],
-        fields=asked,
-        message=look[message] if message else " ".join(told),
-        notes=[look.fill("device.signedIn", users.primary_login_id(page.user), strong=True)],
+        title=theme.fill("completeRegistration.title", name),
+        heading=theme["completeRegistration.heading"],
+        lead=theme.fill("completeRegistration.lead", name, strong=True),
+        submit=theme["completeRegistration.submit"],
+        notes=[theme.fill("device.signedIn", user_rules.primary_login_id(page.user), strong=True)],
     )
-    reply = fields.page(form, look, redirect_uri=given["redirect_uri"], cookies=[cookie])
-    return csrf.with_status(reply, message)
+    missing = [profile_field(field, answers.get(field.name, ""), theme) for field in page.fields]
+    form = _with_errors(form, missing, refused or FormRejected(), theme)
+    return fields.page(form, theme, message=message, redirect_uri=given["redirect_uri"], cookies=[cookie])
 
 
-def profile_field(asked: RegistrationField, value: str, look: PageTheme) -> Field:
-    """The field of one question."""
-    kind, autocomplete = _INPUTS[asked.member]
+def profile_field(field: RegistrationField, value: str, theme: PageTheme) -> Field:
+    """Return the form field of a registration field; a language that is not listed is added to the choices."""
+    kind, autocomplete = _INPUTS[field.member]
     choices: tuple[tuple[str, str], ...] = LANGUAGES if kind == "select" else ()
     if choices and value and value not in dict(choices):
         choices = ((value, value), *choices)
     return Field(
-        asked.name, look[f"user.{asked.member}"], kind, autocomplete, value, asked.is_required, choices=choices
+        field.name, theme[f"user.{field.member}"], kind, autocomplete, value, field.is_required, choices=choices
     )
 
 
-def _fields(client: Client, given: Mapping[str, str], look: PageTheme) -> list[Field]:
-    """Everything that is asked for, with what was answered; a password is never sent back."""
+def _with_errors(form: Form, form_fields: list[Field], refused: FormRejected, theme: PageTheme) -> Form:
+    """Return the form with its fields and the errors of a rejected form."""
+    form_fields = fields.with_errors(form_fields, refused.fields, theme)
+    messages = fields.general_messages(refused.general, theme)
+    messages += fields.messages_without_field(refused.fields, form_fields, theme)
+    return dataclasses.replace(form, fields=form_fields, message=" ".join(messages))
+
+
+def _fields(client: Client, given: Mapping[str, str], theme: PageTheme) -> list[Field]:
+    """Return all fields of the registration page with their values; passwords are never returned to the browser."""
     application = client.application
-    first, *others = rules.page_fields(client.tenant, application)
+    first, *others = self_registration.page_fields(client.tenant, application)
     hint = given.get("login_hint", "") if first.member == "email" else ""
-    hints = fields.password_hints(client.tenant["passwordValidationRules"], look)
+    hints = fields.password_hints(client.tenant["passwordValidationRules"], theme)
     found = [
-        profile_field(first, given.get(first.name, hint), look),
-        Field(rules.PASSWORD, look["register.password"], "password", "new-password", hints=hints),
+        profile_field(first, given.get(first.name, hint), theme),
+        Field(self_registration.PASSWORD, theme["register.password"], "password", "new-password", hints=hints),
     ]
     if application["registrationConfiguration"]["confirmPassword"]:
-        found.append(Field(rules.CONFIRM, look["register.confirm"], "password", "new-password"))
-    return [*found, *(profile_field(asked, given.get(asked.name, ""), look) for asked in others)]
+        found.append(Field(self_registration.CONFIRM, theme["register.confirm"], "password", "new-password"))
+    return [*found, *(profile_field(field, given.get(field.name, ""), theme) for field in others)]

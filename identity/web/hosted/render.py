@@ -1,4 +1,4 @@
-"""The hosted pages: templates compiled once, one stylesheet under the hash of its content, and a strict policy each."""
+"""Render the hosted pages from compiled templates, each with a strict Content-Security-Policy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _INVALID = Markup(' aria-invalid="true"')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoginForm:
-    """What the login page shows: `hidden` is the whole authorization request, so that nothing depends on a cookie."""
+    """The login page; `hidden` is the whole authorization request, so that the page needs no server-side state."""
 
     application_name: str
     action: str
@@ -51,7 +51,7 @@ class LoginForm:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LinkForm:
-    """What the page of a pending link shows; `account` is what the provider calls the account, if anything."""
+    """The page of a pending link; `account` is the name of the account at the provider, if known."""
 
     application_name: str
     provider_name: str
@@ -66,7 +66,7 @@ class LinkForm:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScopeChoice:
-    """One scope on the consent page: the name of its field, what it means, more of that, and whether it is ticked."""
+    """A scope on the consent page: the name of its field, its texts, and whether it is selected."""
 
     field: str
     message: str
@@ -76,7 +76,7 @@ class ScopeChoice:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConsentForm:
-    """What the consent page shows; `login_id` says who is asked."""
+    """The consent page of the user with this login id."""
 
     application_name: str
     action: str
@@ -111,53 +111,55 @@ def stylesheet() -> bytes:
 
 @functools.cache
 def stylesheet_path() -> str:
-    """Where the stylesheet is served: the path changes with the content, so that it may be kept for ever."""
+    """Return the path of the stylesheet; it changes with the content, so that browsers can cache it forever."""
     return f"/static/style-{fingerprint(stylesheet().decode())[:16]}.css"
 
 
-def login(form: LoginForm, look: PageTheme, cookies: Cookies = ()) -> Reply:
+def login(form: LoginForm, theme: PageTheme, cookies: Cookies = ()) -> Reply:
     """The login page."""
     images = tuple(sorted({_origin(button.image_url) for button in form.offer.buttons if button.image_url}))
     plain = (_origin(url) for url in form.offer.plain_urls)
-    policy = _policy(form_action=(*_leads_to(form), *plain), image=images)
-    return _page("login.html", policy, _fields(form), look, cookies)
+    policy = _policy(form_action=(*_form_targets(form.redirect_uri), *plain), image=images)
+    return _page("login.html", policy, _fields(form), theme, cookies)
 
 
-def link(form: LinkForm, look: PageTheme, cookies: Cookies = ()) -> Reply:
+def link(form: LinkForm, theme: PageTheme, cookies: Cookies = ()) -> Reply:
     """The page of a pending link."""
-    return _page("start_idp_link.html", _policy(form_action=_leads_to(form)), _fields(form), look, cookies)
+    return _page(
+        "start_idp_link.html", _policy(form_action=_form_targets(form.redirect_uri)), _fields(form), theme, cookies
+    )
 
 
-def not_registered(application_name: str, other: str, look: PageTheme) -> Reply:
-    """The page for a user whom an application does not know; `other` is where another one can log in."""
-    return _page("not_registered.html", _policy(), {"application_name": application_name, "other": other}, look)
+def not_registered(application_name: str, other: str, theme: PageTheme) -> Reply:
+    """The page for a user without a registration; `other` is the URL at which another user can log in."""
+    return _page("not_registered.html", _policy(), {"application_name": application_name, "other": other}, theme)
 
 
-def consent(form: ConsentForm, look: PageTheme, cookies: Cookies = ()) -> Reply:
+def consent(form: ConsentForm, theme: PageTheme, cookies: Cookies = ()) -> Reply:
     """The consent page."""
     fields = {field.name: getattr(form, field.name) for field in dataclasses.fields(form)}
     origin = _origin(form.redirect_uri)
-    policy = _policy(form_action=_places(form.redirect_uri))
+    policy = _policy(form_action=_form_targets(form.redirect_uri))
     target = urllib.parse.urlsplit(form.redirect_uri).hostname or origin
-    return _page("consent.html", policy, fields | {"target": target}, look, cookies)
+    return _page("consent.html", policy, fields | {"target": target}, theme, cookies)
 
 
 def form(
     template: str,
     values: Mapping[str, Any],
-    look: PageTheme,
+    theme: PageTheme,
     *,
     redirect_uri: str | None = None,
     cookies: Cookies = (),
     nonce: str | None = None,
 ) -> Reply:
-    """A page with a form of ours; `redirect_uri` is where its answer may lead, `nonce` that of its script if any."""
-    geoip = ("'self'",) if redirect_uri is None else _places(redirect_uri)
-    return _page(template, _policy(nonce, form_action=geoip), values, look, cookies)
+    """Return a page with a form; `redirect_uri` is where its response may lead, `nonce` that of its script."""
+    form_action = ("'self'",) if redirect_uri is None else _form_targets(redirect_uri)
+    return _page(template, _policy(nonce, form_action=form_action), values, theme, cookies)
 
 
 def error(body: Mapping[str, Any], status: int, advice: str) -> Reply:
-    """The error page, which also prints the OAuth error JSON for the application's developer."""
+    """Return the error page, which includes the OAuth error JSON for the application's developer."""
     values = {"description": body["error_description"], "oauth_json": json.dumps(body, indent=2), "advice": advice}
     return dataclasses.replace(_page("error.html", _policy(), values, DEFAULT_THEME), status=status)
 
@@ -165,55 +167,55 @@ def error(body: Mapping[str, Any], status: int, advice: str) -> Reply:
 def form_post(
     action: str,
     parameters: Iterable[tuple[str, str]],
-    look: PageTheme,
+    theme: PageTheme,
     cookies: Cookies = (),
     *,
     text: str = "formPost.text",
 ) -> Reply:
-    """A page that posts an authorization response to its redirect URI (OAuth 2.0 Form Post Response Mode).
+    """Return a page that posts parameters to a URL, such as an authorization response (Form Post Response Mode).
 
-    Or something else to somewhere else; then `text` is the key of what it says meanwhile.
+    `text` is the key of the page text.
     """
     nonce = secrets.token_urlsafe(16)
     policy = _policy(script=nonce, form_action=("https:", _origin(action)))
     values = {"action": action, "parameters": list(parameters), "nonce": nonce, "text": text}
-    return _page("form_post.html", policy, values, look, cookies=cookies)
+    return _page("form_post.html", policy, values, theme, cookies=cookies)
 
 
-def logout(target: str, logout_urls: Iterable[str], look: PageTheme, cookies: Cookies = ()) -> Reply:
-    """A page that loads the logout URL of every application and then goes on (OpenID Connect Front-Channel Logout)."""
+def logout(target: str, logout_urls: Iterable[str], theme: PageTheme, cookies: Cookies = ()) -> Reply:
+    """Return a page that loads all logout URLs, then redirects (OpenID Connect Front-Channel Logout)."""
     nonce, urls = secrets.token_urlsafe(16), list(logout_urls)
     policy = _policy(script=nonce, frame=tuple(sorted({_origin(url) for url in urls})))
     values = {"target": target, "logout_urls": urls, "nonce": nonce}
-    return _page("logout.html", policy, values, look, cookies=cookies)
+    return _page("logout.html", policy, values, theme, cookies=cookies)
 
 
 def confirm_logout(
-    action: str, hidden: Iterable[tuple[str, str]], look: PageTheme, target: str, cookies: Cookies = ()
+    action: str, hidden: Iterable[tuple[str, str]], theme: PageTheme, target: str, cookies: Cookies = ()
 ) -> Reply:
-    """A page that requires the user's confirmation of a logout that another site requested."""
+    """Return a page that asks the user to confirm a logout that another site requested."""
     policy = _policy(form_action=("'self'", "https:", *(() if target.startswith("/") else (_origin(target),))))
-    return _page("confirm_logout.html", policy, {"action": action, "hidden": list(hidden)}, look, cookies=cookies)
+    return _page("confirm_logout.html", policy, {"action": action, "hidden": list(hidden)}, theme, cookies=cookies)
 
 
-def logged_out(look: PageTheme, cookies: Cookies = ()) -> Reply:
-    """The end of a logout that leads nowhere else."""
-    return _page("logged_out.html", _policy(), {}, look, cookies=cookies)
+def logged_out(theme: PageTheme, cookies: Cookies = ()) -> Reply:
+    """Return the page after a logout without a redirect URI."""
+    return _page("logged_out.html", _policy(), {}, theme, cookies=cookies)
 
 
-def index(look: PageTheme, *, is_logged_in: bool) -> Reply:
+def index(theme: PageTheme, *, is_logged_in: bool) -> Reply:
     """The landing page."""
-    return _page("index.html", _policy(), {"is_logged_in": is_logged_in}, look)
+    return _page("index.html", _policy(), {"is_logged_in": is_logged_in}, theme)
 
 
-def _page(template: str, policy: str, values: Mapping[str, Any], look: PageTheme, cookies: Cookies = ()) -> Reply:
+def _page(template: str, policy: str, values: Mapping[str, Any], theme: PageTheme, cookies: Cookies = ()) -> Reply:
     headers = {
         "Content-Type": "text/html; charset=utf-8",
         "Content-Security-Policy": policy,
         "X-Frame-Options": "DENY",
         "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     }
-    body = _templates().get_template(template).render(**values, texts=look).encode()
+    body = _templates().get_template(template).render(**values, texts=theme).encode()
     return Reply(body, headers=headers, cookies=cookies)
 
 
@@ -222,19 +224,14 @@ def _fields(form: LoginForm | LinkForm) -> dict[str, Any]:
     return {field.name: getattr(form, field.name) for field in dataclasses.fields(form)} | {"described": described}
 
 
-def _leads_to(form: LoginForm | LinkForm) -> tuple[str, ...]:
-    """Where the form of a login may lead."""
-    return _places(form.redirect_uri)
+def _form_targets(redirect_uri: str) -> tuple[str, ...]:
+    """Return the `form-action` sources of a login that ends at this URI: our own pages, providers and the URI.
 
-
-def _places(redirect_uri: str) -> tuple[str, ...]:
-    """Where the forms of a request may lead that ends at this URI; identity providers are found under https.
-
-    The hosted backend redirects on to the application, which has no TLS where the service has none: in development.
+    The hosted backend redirects to the application, which in development may not use TLS.
     """
     origin, path = _origin(redirect_uri), urllib.parse.urlsplit(redirect_uri).path
-    goes_on = origin.startswith("http:") and path == hosted_backend_callback.PATH
-    return ("'self'", "https:", origin, "http:") if goes_on else ("'self'", "https:", origin)
+    redirects_on = origin.startswith("http:") and path == hosted_backend_callback.PATH
+    return ("'self'", "https:", origin, "http:") if redirects_on else ("'self'", "https:", origin)
 
 
 def _policy(
@@ -243,9 +240,9 @@ def _policy(
     frame: tuple[str, ...] = (),
     image: tuple[str, ...] = (),
 ) -> str:
-    """A Content-Security-Policy that lets in our stylesheet and, where a page needs it, one script and named frames.
+    """Return a Content-Security-Policy that allows our stylesheet, and at most one script and the named frames.
 
-    Browsers apply form-action to redirects after a form was sent, too: a login form has to name where the login leads.
+    Browsers apply form-action to the redirects after a form as well, so that a login form has to name the redirect URI.
     """
     directives = {
         "default-src": "'none'",
@@ -261,7 +258,7 @@ def _policy(
 
 
 def _origin(url: str) -> str:
-    """The origin of a URL as a source of a policy; of a native application's URL its scheme."""
+    """Return the origin of a URL as a policy source; for the URL of a native application its scheme."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in {"http", "https"}:
         return f"{parts.scheme}:"

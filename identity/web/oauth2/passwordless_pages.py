@@ -205,7 +205,7 @@ class LinkHandler(_Family):
         login_id: str | None = ""
         if not is_same:
             try:
-                login_id = await passwordless_pages.login_id_of(self.services, call, verified_client, code)
+                login_id = await passwordless_pages.find_login_id(self.services, call, verified_client, code)
             except Unavailable:
                 return await self.page(LoginPage(client, problem=login_outcomes.TooManyAttempts(0)), given)
         if login_id is None:

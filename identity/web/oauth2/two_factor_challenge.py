@@ -40,7 +40,7 @@ class _Family(WaitingHandler):
     async def choice(self, page: ChallengePage) -> Reply:
         """The page on which a method is chosen."""
         look = await self.look(page.transaction)
-        reply = self.form_page(page.transaction, look, "two_factor_methods.html", two_factor.choice(page, look))
+        reply = self.form_page(page.transaction, look, "two_factor_methods.html", two_factor.choice_values(page, look))
         return csrf.with_status(reply, page.message)
 
 
@@ -67,9 +67,9 @@ class TwoFactorHandler(_Family):
             return await self.told(
                 transaction, await two_factor_pages.choose(self.services, call, transaction, browser, method_id)
             )
-        trusts = form.get("trustComputer") == "true"
+        trusts_device = form.get("trustComputer") == "true"
         page_or_end = await two_factor_pages.enter_code(
-            self.services, call, transaction, browser, form.get("code", "").strip(), trusts=trusts
+            self.services, call, transaction, browser, form.get("code", "").strip(), trusts_device=trusts_device
         )
         if isinstance(page_or_end, ChallengePage):
             return await self.told(transaction, page_or_end)
@@ -84,7 +84,7 @@ class TwoFactorHandler(_Family):
         look = await self.look(transaction)
         other = self.beside(transaction, "two-factor-methods") if len(step.methods) > 1 else ""
         values = {
-            **two_factor.code(step, look),
+            **two_factor.code_values(step, look),
             "other": other,
             "resends": login_requirements.sends_codes(step.chosen),
         }
@@ -121,7 +121,7 @@ class MethodsHandler(_Family):
             step = await two_factor_pages.show(self.services, call, transaction, browser, csrf.INVALID_TOKEN)
         if not isinstance(step, ChallengePage):
             return await self.went_on(transaction, step)
-        if step.message in {csrf.INVALID_TOKEN, two_factor_pages.CHOOSE}:
+        if step.message in {csrf.INVALID_TOKEN, two_factor_pages.METHOD_REQUIRED}:
             return await self.choice(step)
         return Reply(status=302, headers={"Location": self.beside(transaction, "two-factor")})
 

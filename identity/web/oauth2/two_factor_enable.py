@@ -8,11 +8,13 @@ from typing import ClassVar, Final
 
 from identity.call import Call, Document
 from identity.domain.two_factor import qr_codes
+from identity.operations.authorization import login_resumption
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Step
 from identity.operations.login_transactions.login_transactions import InterruptedTransaction
 from identity.operations.pages import two_factor_setup
-from identity.operations.pages.two_factor_setup import RecoveryCodesPage, SetupPage
+from identity.operations.pages.method_setup import MethodSetup
+from identity.operations.pages.two_factor_setup import RecoveryCodesPage
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import csrf, login, two_factor
@@ -58,16 +60,16 @@ class EnableHandler(WaitingHandler):
             return await self.recovery_codes(added)
         return await self.told(transaction, added)
 
-    async def told(self, transaction: InterruptedTransaction, step: SetupPage | Step, *, message: str = "") -> Reply:
+    async def told(self, transaction: InterruptedTransaction, step: MethodSetup | Step, *, message: str = "") -> Reply:
         """Return the page, or the next step."""
-        if not isinstance(step, SetupPage):
+        if not isinstance(step, MethodSetup):
             return await self.went_on(transaction, step)
         look = await self.look(transaction)
         query = {"client_id": transaction.client.client_id, "tenantId": transaction.client.tenant_id}
         place = f"{self.request.path}?{urllib.parse.urlencode(query | {'intent': transaction.transaction_id})}"
-        values = two_factor.setup(step, look, message or step.message, place)
+        values = two_factor.setup_values(step, look, message or step.message, place)
         if step.secret:
-            values["path"], values["side"] = await asyncio.to_thread(qr_codes.svg_path, step.uri)
+            values["path"], values["side"] = await asyncio.to_thread(qr_codes.svg_path, step.key_uri)
         return csrf.with_status(self.form_page(transaction, look, "two_factor_enable.html", values), message)
 
     async def recovery_codes(self, added: RecoveryCodesPage) -> Reply:
@@ -96,7 +98,7 @@ class EnableCompleteHandler(WaitingHandler):
         transaction = await self.find_transaction(call, form, tenant_id)
         if not csrf.has_valid_token(self, form):
             return csrf.with_status(await self.shown_again(transaction), csrf.INVALID_TOKEN)
-        step = await two_factor_setup.finish(self.services, call, transaction, self.browser())
+        step = await login_resumption.resume(self.services, call, transaction, self.browser())
         return await self.went_on(transaction, step)
 
     async def shown_again(self, transaction: InterruptedTransaction) -> Reply:

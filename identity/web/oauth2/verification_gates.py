@@ -15,7 +15,8 @@ from identity.operations.pages import verification_pages
 from identity.operations.pages.verification_pages import VerificationPage
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import csrf, verification
+from identity.web.hosted import csrf
+from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.login_step_handlers import WaitingHandler
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
@@ -57,7 +58,7 @@ class VerificationGateHandler(WaitingHandler):
         if not isinstance(step, VerificationPage):
             return await self.went_on(transaction, step)
         look = await self.look(transaction)
-        reply = self.form_page(transaction, look, "verification_required.html", verification.values(step, look))
+        reply = self.form_page(transaction, look, "verification_required.html", _values(step, look))
         return csrf.with_status(reply, step.message)
 
 
@@ -71,6 +72,25 @@ class RegistrationHandler(VerificationGateHandler):
     """The registration."""
 
     page_name: ClassVar[str] = login_transactions.VERIFY_REGISTRATION
+
+
+def _values(page: VerificationPage, theme: PageTheme) -> Document:
+    """Return the values of the template."""
+    kind = "email" if page.is_email else "registration"
+    texts = "emailVerificationRequired." if page.is_email else "registrationVerificationRequired."
+    external_ids = page.transaction.client.tenant["externalIdentifierConfiguration"]
+    return {
+        "title": theme[f"{texts}title"],
+        "heading": theme[f"{texts}heading"],
+        "lead": theme.fill(f"{texts}lead", page.email, strong=True),
+        "asks_code": page.uses_code,
+        "is_numeric": external_ids[f"{kind}VerificationOneTimeCodeGenerator"]["type"] == "randomDigits",
+        "may_change_email": page.may_change_email,
+        "message": theme.message(page.message),
+        "is_good": page.message == verification_pages.MESSAGE_SENT,
+        "is_wrong": page.message == verification_pages.WRONG_CODE,
+        "is_unusable": page.message == verification_pages.UNUSABLE_EMAIL,
+    }
 
 
 ROUTES = [Route(handler.page_name, handler) for handler in (EmailHandler, RegistrationHandler)]

@@ -1,4 +1,4 @@
-"""`/account/two-factor`: the second factors of an account."""
+"""`/account/two-factor`: signed-in users add and remove their two-factor methods."""
 
 from __future__ import annotations
 
@@ -7,176 +7,174 @@ from typing import Any, Final
 
 from identity.call import Call, Document
 from identity.domain.two_factor import qr_codes
-from identity.operations.pages import account_two_factor
-from identity.operations.pages.account_two_factor import Adding, Removing
+from identity.operations.pages import account_two_factor, method_setup
+from identity.operations.pages.account_two_factor import MethodRemoval
 from identity.operations.pages.accounts import Account
+from identity.operations.pages.method_setup import MethodSetup
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import csrf, render, two_factor
 from identity.web.hosted.fields import Field, Form
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
-from identity.web.self_service.account import FORM, REQUEST, STALE, AccountPage, Told, account_name, at
+from identity.web.self_service.account import FORM, REJECTED_FORM, REQUEST, AccountHandler, FormFeedback, session_name
 from identity.web.self_service.page_context import PageContext
 
-_DONE: Final = {"added": "accountTwoFactor.added", "removed": "accountTwoFactor.removed"}
-_HOME: Final = "/account/two-factor"
+_CHANGED: Final = {"added": "accountTwoFactor.added", "removed": "accountTwoFactor.removed"}
+_LIST_PATH: Final = "/account/two-factor"
+_ENABLE_PATH: Final = f"{_LIST_PATH}/enable"
+_DISABLE_PATH: Final = f"{_LIST_PATH}/disable"
 
 
-class FactorPage(AccountPage):
-    """A page about second factors, which only who logged in a short time ago may see."""
+class _TwoFactorHandler(AccountHandler):
+    """A page about two-factor methods, which requires a recent login."""
 
-    page = _HOME
-    is_sensitive = True
+    page_path = _LIST_PATH
+    requires_recent_login = True
 
-    def home(self, place: PageContext, **more: str) -> Reply:
-        """The way to the list."""
-        return Reply(status=302, headers={"Location": at(_HOME, place, **more)})
-
-
-class ListHandler(FactorPage):
-    """The second factors that the user has."""
-
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
-    async def get(self, call: Call) -> Reply:
-        """List them."""
-        given = self.parameters(REQUEST)
-
-        async def show(place: PageContext, account: Account) -> Reply:
-            look, methods = place.look, account_two_factor.methods(account)
-            named = [(_called(one, place), one) for one in methods]
-            add = [(look["accountTwoFactor.add"], at(f"{_HOME}/enable", place))]
-            values = {
-                "title": look["accountTwoFactor.title"],
-                "heading": look["accountTwoFactor.heading"],
-                "lead": look["accountTwoFactor.lead"],
-                "message": look[_DONE[given["changed"]]] if given.get("changed") in _DONE else "",
-                "facts": [(name, one.get("email") or one.get("mobilePhone") or "") for name, one in named],
-                "nothing": look["accountTwoFactor.none"],
-                "buttons": [
-                    *(add if account_two_factor.offered(account) else []),
-                    *(
-                        (look.fill("accountTwoFactor.remove", name), at(f"{_HOME}/disable", place, methodId=one["id"]))
-                        for name, one in named
-                    ),
-                ],
-                "links": [(look["account.back"], at("/account", place))],
-            }
-            return render.form("account.html", values, look)
-
-        return await self.entered(call, given, show)
+    def redirect_to_list(self, context: PageContext, **more: str) -> Reply:
+        """Return the redirect to the list of methods."""
+        return self.redirect_to(context.url(_LIST_PATH, **more))
 
 
-class EnableHandler(FactorPage):
-    """Adds a second factor."""
+class ListHandler(_TwoFactorHandler):
+    """The two-factor methods of the user."""
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
-        """Show the secret, or where a code goes."""
+        """List the methods."""
         given = self.parameters(REQUEST)
+        loaded = await self.load_account(call, given)
+        if isinstance(loaded, Reply):
+            return loaded
+        context, account = loaded
+        theme = context.theme
+        methods = [(two_factor.name_of(method, theme), method) for method in account_two_factor.methods(account)]
+        can_add = bool(account_two_factor.available_methods(account))
+        buttons = [(theme["accountTwoFactor.add"], context.url(_ENABLE_PATH))] if can_add else []
+        buttons += [
+            (theme.fill("accountTwoFactor.remove", name), context.url(_DISABLE_PATH, methodId=method["id"]))
+            for name, method in methods
+        ]
+        values = {
+            "title": theme["accountTwoFactor.title"],
+            "heading": theme["accountTwoFactor.heading"],
+            "lead": theme["accountTwoFactor.lead"],
+            "message": theme.message(_CHANGED.get(given.get("changed", ""), "")),
+            "facts": [(name, two_factor.address_of(method)) for name, method in methods],
+            "nothing": theme["accountTwoFactor.none"],
+            "buttons": buttons,
+            "links": [(theme["account.back"], context.url("/account"))],
+        }
+        return render.form("account.html", values, theme)
 
-        async def show(place: PageContext, account: Account) -> Reply:
-            page = account_two_factor.adding(account, given.get("method", ""))
-            return self.home(place) if page is None else await self.asked(place, page)
 
-        return await self.entered(call, given, show)
+class EnableHandler(_TwoFactorHandler):
+    """Adds a two-factor method."""
+
+    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call) -> Reply:
+        """Show the secret of an authenticator app, or the address that receives the code."""
+        given = self.parameters(REQUEST)
+        loaded = await self.load_account(call, given)
+        if isinstance(loaded, Reply):
+            return loaded
+        context, account = loaded
+        setup = account_two_factor.prepare_setup(account, given.get("method", ""))
+        return self.redirect_to_list(context) if setup is None else await self.setup_page(context, account, setup)
 
     @endpoint(access=Access.BROWSER, form=FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document) -> Reply:
-        """Take the code."""
+        """Add the method, or send its code."""
+        loaded = await self.load_account(call, form)
+        if isinstance(loaded, Reply):
+            return loaded
+        context, account = loaded
+        secret = form.get("secretBase32Encoded", "")
+        setup = account_two_factor.prepare_setup(account, form.get("method", ""), secret)
+        if setup is None:
+            return self.redirect_to_list(context)
+        if not self.accepts(account, form):
+            return await self.setup_page(context, account, setup, csrf.INVALID_TOKEN)
+        if form.get("action") == "send":
+            setup = await method_setup.send_setup_code(self.services, call, setup)
+            return await self.setup_page(context, account, setup)
+        result = await account_two_factor.add(self.services, call, setup, form.get("code", ""))
+        if isinstance(result, MethodSetup):
+            return await self.setup_page(context, account, result)
+        if not result.recovery_codes:
+            return self.redirect_to_list(context, changed="added")
+        values = {"codes": list(result.recovery_codes), "back": context.url(_LIST_PATH, changed="added")}
+        return render.form("account_recovery_codes.html", values, context.theme)
 
-        async def show(place: PageContext, account: Account) -> Reply:
-            page = account_two_factor.adding(account, form.get("method", ""), form.get("secretBase32Encoded", ""))
-            if page is None:
-                return self.home(place)
-            if not self.is_own(account, form):
-                return await self.asked(place, page, message=csrf.INVALID_TOKEN)
-            if form.get("action") == "send":
-                return await self.asked(place, await account_two_factor.send_to_add(self.services, call, page))
-            step = await account_two_factor.add(self.services, call, page, form.get("code", ""))
-            if isinstance(step, Adding):
-                return await self.asked(place, step)
-            if not step.recovery_codes:
-                return self.home(place, changed="added")
-            values = {"codes": list(step.recovery_codes), "back": at(_HOME, place, changed="added")}
-            return render.form("account_recovery_codes.html", values, place.look)
-
-        return await self.entered(call, form, show)
-
-    async def asked(self, place: PageContext, page: Adding, *, message: str = "") -> Reply:
-        """The page with the secret, or the address."""
-        token, cookie = self.issued()
-        given = {**place.carried, "session": account_name(page.account), csrf.FIELD: token}
-        values: dict[str, Any] = two_factor.setup(page, place.look, message or page.message, at(self.path(), place))
-        values["others"].append((at(_HOME, place), place.look["account.back"]))
-        if page.secret:
-            values["path"], values["side"] = await asyncio.to_thread(qr_codes.svg_path, page.uri)
-        name = "" if place.application is None else place.application["name"]
-        values |= {"application_name": name, "action": self.path(), "hidden": list(given.items())}
-        reply = render.form("account_two_factor_enable.html", values, place.look, cookies=[cookie])
+    async def setup_page(self, context: PageContext, account: Account, setup: MethodSetup, message: str = "") -> Reply:
+        """Return the page with the secret or the address."""
+        token, cookie = self.form_token()
+        hidden = {**context.parameters, "session": session_name(account), csrf.FIELD: token}
+        message = message or setup.message
+        values: dict[str, Any] = two_factor.setup_values(setup, context.theme, message, context.url(_ENABLE_PATH))
+        values["others"].append((context.url(_LIST_PATH), context.theme["account.back"]))
+        if setup.secret:
+            values["path"], values["side"] = await asyncio.to_thread(qr_codes.svg_path, setup.key_uri)
+        name = "" if context.application is None else context.application["name"]
+        values |= {"application_name": name, "action": _ENABLE_PATH, "hidden": list(hidden.items())}
+        reply = render.form("account_two_factor_enable.html", values, context.theme, cookies=[cookie])
         return csrf.with_status(reply, message)
 
-    def path(self) -> str:
-        """The path of this page."""
-        return f"{_HOME}/enable"
 
-
-class DisableHandler(FactorPage):
-    """Removes a second factor."""
+class DisableHandler(_TwoFactorHandler):
+    """Removes a two-factor method."""
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
-        """Ask for a code of it."""
+        """Show the form for a code of the method."""
         given = self.parameters(REQUEST)
-
-        async def show(place: PageContext, account: Account) -> Reply:
-            page = account_two_factor.removing(account, given.get("methodId", ""))
-            return self.home(place) if page is None else self.asked(place, account, page)
-
-        return await self.entered(call, given, show)
+        loaded = await self.load_account(call, given)
+        if isinstance(loaded, Reply):
+            return loaded
+        context, account = loaded
+        removal = account_two_factor.prepare_removal(account, given.get("methodId", ""))
+        return self.redirect_to_list(context) if removal is None else self.removal_page(context, account, removal)
 
     @endpoint(access=Access.BROWSER, form=FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document) -> Reply:
-        """Take the code."""
+        """Remove the method, or send its code."""
+        loaded = await self.load_account(call, form)
+        if isinstance(loaded, Reply):
+            return loaded
+        context, account = loaded
+        removal = account_two_factor.prepare_removal(account, form.get("methodId", ""))
+        if removal is None:
+            return self.redirect_to_list(context)
+        if not self.accepts(account, form):
+            return self.removal_page(context, account, removal, REJECTED_FORM)
+        if form.get("action") == "send":
+            removal = await account_two_factor.send_removal_code(self.services, call, account, removal)
+            return self.removal_page(context, account, removal)
+        result = await account_two_factor.remove(self.services, call, account, removal, form.get("code", ""))
+        if isinstance(result, MethodRemoval):
+            return self.removal_page(context, account, result)
+        return self.redirect_to_list(context, changed="removed")
 
-        async def show(place: PageContext, account: Account) -> Reply:
-            page = account_two_factor.removing(account, form.get("methodId", ""))
-            if page is None:
-                return self.home(place)
-            if not self.is_own(account, form):
-                return self.asked(place, account, page, STALE)
-            if form.get("action") == "send":
-                sent = await account_two_factor.send_to_remove(self.services, call, account, page)
-                return self.asked(place, account, sent)
-            step = await account_two_factor.remove(self.services, call, account, page, form.get("code", ""))
-            return (
-                self.asked(place, account, step) if isinstance(step, Removing) else self.home(place, changed="removed")
-            )
-
-        return await self.entered(call, form, show)
-
-    def asked(self, place: PageContext, account: Account, page: Removing, told: Told | None = None) -> Reply:
-        """The form for the code."""
-        look = place.look
-        field = Field("code", look["twoFactor.code"], "text", "one-time-code", is_focused=True)
-        address = page.method.get("email") or page.method.get("mobilePhone") or ""
+    def removal_page(
+        self, context: PageContext, account: Account, removal: MethodRemoval, feedback: FormFeedback | None = None
+    ) -> Reply:
+        """Return the form for a code of the method."""
+        theme = context.theme
+        send_button = (theme.fill("twoFactor.send", two_factor.address_of(removal.method)), "action", "send")
         form = Form(
-            title=look["accountTwoFactorDisable.title"],
-            heading=look["accountTwoFactorDisable.heading"],
-            lead=look["accountTwoFactorDisable.lead"],
-            submit=look["accountTwoFactorDisable.submit"],
-            hidden=[("methodId", page.method["id"])],
-            fields=[field],
-            buttons=[(look.fill("twoFactor.send", address), "action", "send")] if page.is_sendable else [],
+            title=theme["accountTwoFactorDisable.title"],
+            heading=theme["accountTwoFactorDisable.heading"],
+            lead=theme["accountTwoFactorDisable.lead"],
+            submit=theme["accountTwoFactorDisable.submit"],
+            hidden=[("methodId", removal.method["id"])],
+            fields=[Field("code", theme["twoFactor.code"], "text", "one-time-code", is_focused=True)],
+            buttons=[send_button] if removal.sends_codes else [],
         )
-        return self.account_form(place, account, form, told or Told(message=page.message))
-
-
-def _called(method: Document, place: PageContext) -> str:
-    return str(method.get("name") or place.look[f"twoFactor.{method['method']}"])
+        return self.account_form(context, account, form, feedback or FormFeedback(message=removal.message))
 
 
 ROUTES = [
-    Route(_HOME, ListHandler),
-    Route(f"{_HOME}/enable", EnableHandler),
-    Route(f"{_HOME}/disable", DisableHandler),
+    Route(_LIST_PATH, ListHandler),
+    Route(_ENABLE_PATH, EnableHandler),
+    Route(_DISABLE_PATH, DisableHandler),
 ]

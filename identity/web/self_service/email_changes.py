@@ -6,6 +6,7 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.errors import NotFound, WebhookTransactionFailed
+from identity.operations.pages import page_messages
 from identity.operations.verification import email_changes, verification_api
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -23,35 +24,34 @@ class RevokeHandler(SelfServiceHandler):
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, token: str) -> Reply:
         """Show the button."""
-        return self.confirm(await self.place(call, self.parameters(REQUEST)))
+        return self.confirmation(await self.load_context(call, self.parameters(REQUEST)))
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, token: str) -> Reply:
         """Revoke the change."""
-        place = await self.place(call, form)
+        context = await self.load_context(call, form)
         if not csrf.has_valid_token(self, form):
-            return self.confirm(place, message=csrf.INVALID_TOKEN)
+            return self.confirmation(context, csrf.INVALID_TOKEN)
         try:
             async with verification_api.limit_failures(self.services, call):
-                await email_changes.revoke(self.services, call, place.tenant_id, token)
+                await email_changes.revoke(self.services, call, context.tenant_id, token)
         except NotFound:
-            return self.notice(place, "emailRevokeOver")
+            return self.notice(context, "emailRevokeOver")
         except WebhookTransactionFailed:
-            return self.confirm(place, message="verify.vetoed")
-        password = (place.look["emailRevoked.password"], f"/password/forgot?{place.query}")
-        return self.notice(place, "emailRevoked", links=[password])
+            return self.confirmation(context, page_messages.CHANGE_REJECTED)
+        link = (context.theme["emailRevoked.password"], context.url("/password/forgot"))
+        return self.notice(context, "emailRevoked", [link])
 
-    def confirm(self, place: PageContext, *, message: str = "") -> Reply:
-        """The page with the button; it is the same for unknown tokens."""
-        look = place.look
+    def confirmation(self, context: PageContext, message: str = "") -> Reply:
+        """Return the page with the button; it is the same for unknown tokens."""
+        theme = context.theme
         form = Form(
-            title=look["emailRevoke.title"],
-            heading=look["emailRevoke.heading"],
-            lead=look["emailRevoke.lead"],
-            submit=look["emailRevoke.submit"],
-            message=look[message] if message else "",
+            title=theme["emailRevoke.title"],
+            heading=theme["emailRevoke.heading"],
+            lead=theme["emailRevoke.lead"],
+            submit=theme["emailRevoke.submit"],
         )
-        return csrf.with_status(self.form_page(place, form), message)
+        return self.form_page(context, form, message)
 
 
 ROUTES = [Route("/email/revoke-change/{token}", RevokeHandler)]

@@ -1,4 +1,4 @@
-"""`/password/*`: a forgotten password, the link of the mail about it, and the form on which a password is changed."""
+"""`/password/*`: request a password reset, and the form that changes a password."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.two_factor import two_factor
 from identity.errors import FieldError, Invalid, InvalidRequest, NotFound, Unavailable, WebhookTransactionFailed
 from identity.operations.authorization import login_resumption
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.login_transactions import InterruptedTransaction
 from identity.operations.messaging import user_notifications
-from identity.operations.pages import password_pages
+from identity.operations.pages import page_messages, password_pages
 from identity.operations.pages.password_pages import PasswordForm, TwoFactorForm
 from identity.operations.password_changes import password_changes
 from identity.web.base_handlers import Route
@@ -27,215 +28,226 @@ _FORGOT: Final = "oauth2/forgot-password.form.json"
 _CHANGE: Final = "oauth2/change-password.form.json"
 _PASSWORD: Final = "password"  # noqa: S105 (the name of a field)
 _CONFIRM: Final = "passwordConfirm"
-_DIFFERENT: Final = FieldError.of("doNotMatch", _CONFIRM, "The two passwords are not the same.")
+PASSWORDS_DIFFER: Final = FieldError.of("doNotMatch", _CONFIRM, "The two passwords do not match.")
+
+_MAXIMUM_LOGIN_ID: Final = 500
 
 
 class ForgotHandler(SelfServiceHandler):
-    """Asks for whom a mail is to be sent; nobody learns whether anybody is there."""
+    """Sends a password reset email; the response does not reveal whether the user exists."""
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
         """Show the form."""
         given = self.parameters(REQUEST)
-        return self.asked(await self.place(call, given), given.get("login_hint", ""))
+        return self.forgot_page(await self.load_context(call, given), given.get("login_hint", ""))
 
     @endpoint(access=Access.BROWSER, form=_FORGOT, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document) -> Reply:
-        """Send the mail, when the answer is out."""
-        place, login_id = await self.place(call, form), form.get("loginId", "").strip()
+        """Send the email in the background."""
+        context, login_id = await self.load_context(call, form), form.get("loginId", "").strip()
         if not csrf.has_valid_token(self, form):
-            return self.asked(place, login_id, message=csrf.INVALID_TOKEN)
-        if not is_sent(place):
-            raise InvalidRequest("unknown", "No mails for forgotten passwords are sent here.")
+            return self.forgot_page(context, login_id, csrf.INVALID_TOKEN)
+        if not _sends_reset_mails(context):
+            raise InvalidRequest("unknown", "Password reset emails are not enabled.")
         if not login_id:
-            return self.asked(place, login_id, message="forgot.blank")
-        state = {name: value for name, value in place.given.items() if name not in {"client_id", "tenantId"}}
+            return self.forgot_page(context, login_id, "forgot.blank")
+        state = {name: value for name, value in context.parameters.items() if name not in {"client_id", "tenantId"}}
         try:
             await password_changes.request_reset(
-                self.services, call.within(place.tenant_id), place.tenant, login_id,
-                application=place.application, state=state or None,
+                self.services, call.within(context.tenant_id), context.tenant, login_id,
+                application=context.application, state=state or None,
             )  # fmt: skip
         except Unavailable:
-            return self.asked(place, login_id, message="[RateLimitedException]")
-        return self.moved("/password/sent", place)
+            return self.forgot_page(context, login_id, page_messages.TOO_MANY_ATTEMPTS)
+        return self.redirect_to(context.url("/password/sent"))
 
-    def asked(self, place: PageContext, login_id: str, *, message: str = "") -> Reply:
-        """The form; or that there is none, where no such mails are sent."""
-        look = place.look
-        links = [(look["forgot.back"], place.login)] if place.login else []
-        if not is_sent(place):
-            return self.notice(place, "forgotOff", links=links)
-        field = Field("loginId", look["login.loginId"], "text", "username", login_id[:500], is_focused=True)
+    def forgot_page(self, context: PageContext, login_id: str, message: str = "") -> Reply:
+        """Return the form, or a notice if password reset emails are not enabled."""
+        theme = context.theme
+        links = context.login_links("forgot.back")
+        if not _sends_reset_mails(context):
+            return self.notice(context, "forgotOff", links)
+        label, value = theme["login.loginId"], login_id[:_MAXIMUM_LOGIN_ID]
         form = Form(
-            title=look["forgot.title"],
-            heading=look["forgot.heading"],
-            lead=look["forgot.lead"],
-            submit=look["forgot.submit"],
-            fields=[field],
-            message=look[message] if message else "",
+            title=theme["forgot.title"],
+            heading=theme["forgot.heading"],
+            lead=theme["forgot.lead"],
+            submit=theme["forgot.submit"],
+            fields=[Field("loginId", label, "text", "username", value, is_focused=True)],
             links=links,
         )
-        return csrf.with_status(self.form_page(place, form), message)
+        return self.form_page(context, form, message)
 
 
 class SentHandler(SelfServiceHandler):
-    """What is said after the form was sent, to everybody."""
+    """The page after the request, the same whether or not an email was sent."""
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
-        """Say that a mail is on its way, if it is."""
-        place = await self.place(call, self.parameters(REQUEST))
-        links = [(place.look["forgot.back"], place.login)] if place.login else []
-        return self.notice(place, "forgotSent", links=[*links, (place.look["forgotSent.again"], forgot_path(place))])
+        """Show the notice."""
+        context = await self.load_context(call, self.parameters(REQUEST))
+        retry = (context.theme["forgotSent.again"], context.url("/password/forgot"))
+        return self.notice(context, "forgotSent", [*context.login_links("forgot.back"), retry])
 
 
 class CompleteHandler(SelfServiceHandler):
-    """The end of a change."""
+    """The page after a change."""
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
-        """Say that the password was changed."""
-        place = await self.place(call, self.parameters(REQUEST))
-        links = [(place.look["selfService.login"], place.login)] if place.login else []
-        return self.notice(place, "passwordComplete", links=links)
+        """Show the notice."""
+        context = await self.load_context(call, self.parameters(REQUEST))
+        return self.notice(context, "passwordComplete", context.login_links("selfService.login"))
 
 
 class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
-    """The form for a new password, of the mail's link or in the middle of a login; the second factor comes first."""
+    """The form for a new password, from an email's link or during a login; a two-factor code comes first."""
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, change_id: str) -> Reply:
-        """Show the form. A link may be fetched as often as anybody likes."""
-        place, _ = await self.around(call, self.parameters(REQUEST), change_id)
-        if place is None:
-            return await self.over(call, self.parameters(REQUEST))
+        """Show the form; the link is not consumed."""
+        given = self.parameters(REQUEST)
         try:
-            step = await password_pages.show(self.services, call, change_id, self.issued()[0])
+            context, _ = await self.load_change(call, given, change_id)
+            form = await password_pages.show(self.services, call, change_id, self.form_token()[0])
         except NotFound:
-            return await self.over(call, self.parameters(REQUEST))
-        return self.asked(place, step)
+            return await self.expired(call, given)
+        return self.change_form(context, form)
 
     @endpoint(access=Access.BROWSER, form=_CHANGE, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, change_id: str) -> Reply:
-        """Take the code of the second factor, or the new password."""
-        place, transaction = await self.around(call, form, change_id)
+        """Verify a two-factor code, or set the new password."""
         browser = csrf.browser(self)
         try:
-            if place is None:
-                raise NotFound
+            context, transaction = await self.load_change(call, form, change_id)
             step = await password_pages.show(self.services, call, change_id, browser)
             if not csrf.has_valid_token(self, form):
-                return self.asked(place, step, message=csrf.INVALID_TOKEN)
-            if isinstance(step, TwoFactorForm):
-                return self.asked(place, await self.challenged(call, form, change_id, browser))
-            return await self.changed(call, place, step, form, change_id, transaction)
+                return self.change_form(context, step, message=csrf.INVALID_TOKEN)
+            if isinstance(step, PasswordForm):
+                return await self.set_password(call, context, step, form, change_id, transaction)
+            if form.get("action") == "send":
+                method_id = form.get("methodId", "")
+                step = await password_pages.send_code(self.services, call, change_id, browser, method_id)
+            else:
+                code = form.get("code", "")
+                step = await password_pages.enter_code(self.services, call, change_id, browser, code)
         except NotFound:
-            return await self.over(call, form)
+            return await self.expired(call, form)
+        return self.change_form(context, step)
 
-    async def around(
+    async def load_change(
         self, call: Call, given: Document, change_id: str
-    ) -> tuple[PageContext | None, InterruptedTransaction | None]:
-        """Whose page it is, and the login that waits for it, if one does; no place for an id that is over."""
-        named = await self.place(call, given)
-        inside = call.within(named.tenant_id) if {"client_id", "tenantId"} & given.keys() else call
-        try:
-            found = await password_changes.get_valid_id(self.services, inside, change_id)
-        except NotFound:
-            return None, None
-        place = await self.place(call, given, found.tenant)
+    ) -> tuple[PageContext, InterruptedTransaction | None]:
+        """Return the context of a change, and the login that it interrupts, if any. Raises NotFound."""
+        context = await self.load_context(call, given)
+        inside = call.within(context.tenant_id) if {"client_id", "tenantId"} & given.keys() else call
+        valid_id = await password_changes.get_valid_id(self.services, inside, change_id)
+        context = await self.load_context(call, given, valid_id.tenant)
         if "intent" not in given:
-            return place, None
+            return context, None
         hints, cookie = self.tenant_hints(None, given), self.cookie(login_transactions.COOKIE)
         transaction = await login_resumption.find_interrupted(
             self.services, call, hints, given, cookie, login_transactions.CHANGE_PASSWORD
         )
-        if transaction.login.user_id != found.user["id"]:
+        if transaction.login.user_id != valid_id.user["id"]:
             raise login_transactions.ended()
-        return place, transaction
+        return context, transaction
 
-    async def challenged(
-        self, call: Call, form: Document, change_id: str, browser: str
-    ) -> TwoFactorForm | PasswordForm:
-        """What comes of an answer to the question for a second factor."""
-        if form.get("action") == "send":
-            method_id = form.get("methodId", "")
-            return await password_pages.send(self.services, call, change_id, browser, method_id)
-        return await password_pages.answer(self.services, call, change_id, browser, form.get("code", ""))
-
-    async def changed(
+    async def set_password(
         self,
         call: Call,
-        place: PageContext,
+        context: PageContext,
         step: PasswordForm,
         form: Document,
         change_id: str,
         transaction: InterruptedTransaction | None,
     ) -> Reply:
-        """The way on when the password is set; the form again when it cannot be."""
+        """Set the password, and resume the interrupted login. Raises NotFound."""
         password = form.get(_PASSWORD, "")
         if password != form.get(_CONFIRM, ""):
-            return self.asked(place, step, errors=[_DIFFERENT])
+            return self.change_form(context, step, errors=[PASSWORDS_DIFFER])
         try:
             await password_pages.complete(self.services, call, step, change_id, password)
         except Invalid as error:
-            return self.asked(place, step, errors=error.fields)
+            return self.change_form(context, step, errors=error.fields)
         except WebhookTransactionFailed:
-            return self.asked(place, step, message="verify.vetoed")
+            return self.change_form(context, step, message=page_messages.CHANGE_REJECTED)
         except Unavailable:
-            return self.asked(place, step, message="[ServiceBusy]")
+            return self.change_form(context, step, message=page_messages.SERVICE_BUSY)
         if transaction is None:
-            return self.moved("/password/complete", place)
+            return self.redirect_to(context.url("/password/complete"))
         self.verified_client = transaction.verified_client
         login = dataclasses.replace(
             transaction.login, reason_to_change=None, authenticated_instant=self.services.clock.now()
         )
-        following = await login_resumption.resume(self.services, call, transaction, self.browser(), login)
-        return await self.shown(following, transaction.verified_client.given)
+        next_step = await login_resumption.resume(self.services, call, transaction, self.browser(), login)
+        return await self.shown(next_step, transaction.verified_client.given)
 
-    def asked(
+    def change_form(
         self,
-        place: PageContext,
+        context: PageContext,
         step: TwoFactorForm | PasswordForm,
         *,
         errors: Sequence[FieldError] = (),
         message: str = "",
     ) -> Reply:
-        """The question for the second factor, or the form for the password."""
-        look = place.look
+        """Return the form for a two-factor code or for the password."""
         if isinstance(step, TwoFactorForm):
-            return self.challenge_page(place, step.methods, step.message or message, is_sent=step.is_sent)
-        hints = password_hints(place.tenant["passwordValidationRules"], look)
-        plain = [
-            Field(_PASSWORD, look["changePassword.password"], "password", "new-password", hints=hints),
-            Field(_CONFIRM, look["changePassword.confirm"], "password", "new-password"),
+            return self.two_factor_page(context, step, step.message or message)
+        theme, details = context.theme, step.valid_id.details
+        hints = password_hints(context.tenant["passwordValidationRules"], theme)
+        fields = [
+            Field(_PASSWORD, theme["changePassword.password"], "password", "new-password", hints=hints),
+            Field(_CONFIRM, theme["changePassword.confirm"], "password", "new-password"),
         ]
-        reason = step.found.details.reason
-        told = " ".join(messages_without_field(errors, plain, look))
         form = Form(
-            title=look["changePassword.title"],
-            heading=look["changePassword.setUp" if step.found.details.is_setup else "changePassword.heading"],
-            lead=look[f"changePassword.{reason.lower()}"] if reason else "",
-            submit=look["changePassword.submit"],
-            fields=with_errors(plain, errors, look),
-            message=look[message] if message else told,
+            title=theme["changePassword.title"],
+            heading=theme["changePassword.setUp" if details.is_setup else "changePassword.heading"],
+            lead=theme[f"changePassword.{details.reason.lower()}"] if details.reason else "",
+            submit=theme["changePassword.submit"],
+            fields=with_errors(fields, errors, theme),
+            message=" ".join(messages_without_field(errors, fields, theme)),
         )
-        return csrf.with_status(self.form_page(place, form), message)
+        return self.form_page(context, form, message)
 
-    async def over(self, call: Call, given: Document) -> Reply:
-        """The page for an id that does not count any more."""
-        place = await self.place(call, given)
-        links = [(place.look["passwordOver.again"], forgot_path(place))] if is_sent(place) else []
-        return self.notice(place, "passwordOver", links=links)
+    def two_factor_page(self, context: PageContext, step: TwoFactorForm, message: str) -> Reply:
+        """Return the form for a two-factor code, with a button for each method that sends codes."""
+        theme = context.theme
+        is_wrong = message == password_pages.WRONG_CODE
+        errors = [FieldError.of("invalid", "code", theme[message])] if is_wrong else []
+        code = Field("code", theme["twoFactor.code"], "text", "one-time-code")
+        form = Form(
+            title=theme["twoFactor.title"],
+            heading=theme["twoFactor.heading"],
+            lead=theme["twoFactor.sent" if step.is_code_sent else "twoFactor.lead"],
+            submit=theme["twoFactor.submit"],
+            fields=with_errors([code], errors, theme),
+            buttons=send_code_buttons(context, step.methods),
+        )
+        return self.form_page(context, form, "" if is_wrong else message)
+
+    async def expired(self, call: Call, given: Document) -> Reply:
+        """Return the page for an invalid change password id."""
+        context = await self.load_context(call, given)
+        link = (context.theme["passwordOver.again"], context.url("/password/forgot"))
+        return self.notice(context, "passwordOver", [link] if _sends_reset_mails(context) else ())
 
 
-def is_sent(place: PageContext) -> bool:
-    """Whether mails for forgotten passwords are sent at all."""
-    return user_notifications.template_of(place.tenant, place.application, password_changes.FORGOT_TEMPLATE) is not None
+def send_code_buttons(context: PageContext, methods: Sequence[Document]) -> list[tuple[str, str, str]]:
+    """Return a button for each two-factor method whose codes are sent; `methods` are masked."""
+    members = two_factor.ADDRESS_MEMBERS
+    return [
+        (context.theme.fill("twoFactor.send", method[members[method["method"]]]), "methodId", method["id"])
+        for method in methods
+        if method["method"] in members
+    ]
 
 
-def forgot_path(place: PageContext) -> str:
-    """The way to the page for a forgotten password."""
-    return f"/password/forgot?{place.query}" if place.carried else "/password/forgot"
+def _sends_reset_mails(context: PageContext) -> bool:
+    """Whether tenant or application name a template for password reset emails."""
+    template_id = user_notifications.template_of(context.tenant, context.application, password_changes.FORGOT_TEMPLATE)
+    return template_id is not None
 
 
 ROUTES = [

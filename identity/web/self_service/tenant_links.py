@@ -23,9 +23,9 @@ class TenantLinkHandler(SelfServiceHandler):
     async def get(self, call: Call, tenant_id: str, link_id: str) -> Reply:
         """Redirect. Raises InvalidRequest for a tenant that does not exist."""
         given = {**self.parameters(REQUEST), "tenantId": tenant_id}
-        await self.place(call, given)
-        location = f"{self.path}/{urllib.parse.quote(link_id, safe='')}?{urllib.parse.urlencode(given)}"
-        return Reply(status=302, headers={"Location": location})
+        await self.load_context(call, given)
+        path = f"{self.path}/{urllib.parse.quote(link_id, safe='')}"
+        return self.redirect_to(f"{path}?{urllib.parse.urlencode(given)}")
 
 
 ROUTES = [Route(f"/{{tenant_id}}{path}/{{link_id}}", TenantLinkHandler, {"path": path}) for path in _PATHS]
