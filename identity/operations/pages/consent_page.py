@@ -70,7 +70,7 @@ async def answer(
     prompt = await _find_prompt(services, call, client, request, current)
     if prompt is None:
         return await authorization.proceed(services, call, verified_client, request, current)
-    decision = prompt.answered(approved)
+    decision = prompt.decide(approved)
     granted = await scope_consents.record_decision(services, call, client, current.user, prompt, decision)
     request = dataclasses.replace(request, scopes=granted)
     return await authorization.respond(services, call, verified_client, request, current)

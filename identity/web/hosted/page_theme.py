@@ -30,7 +30,7 @@ class PageTheme:
     """The texts, the language and the stylesheet of a page; without a theme the built-in English texts."""
 
     def __init__(self, theme: Document | None = None, locales: tuple[str, ...] = ()) -> None:
-        self.language, texts = ("en", {}) if theme is None else theme_rules.texts(theme, locales)
+        self.language, texts = ("en", {}) if theme is None else theme_rules.resolve_texts(theme, locales)
         self._texts: Mapping[str, str] = texts
         self.stylesheet = None if theme is None else stylesheet_path(theme)
 
