@@ -272,7 +272,7 @@ async def test_lambda_of_the_application_may_refuse_a_registration(rp, browser, 
 async def test_page_of_an_application_that_lets_nobody_register_is_an_error(rp, browser):
     shown = await browser.get("/oauth2/register", params=rp.query())
     assert shown.status_code == 400
-    assert "does not let people register" in page(shown).text
+    assert "Self-service registration is not enabled" in page(shown).text
     answer = await browser.post("/oauth2/register", data={**rp.query(), "user.email": an_email()})
     assert answer.status_code == 400
 
@@ -282,7 +282,7 @@ async def test_registration_of_the_type_advanced_is_told_not_to_be_here(rp, brow
     await offer(rp, type="advanced", formId=new_id())
     shown = await browser.get("/oauth2/register", params=rp.query())
     assert shown.status_code == 400
-    assert "of the type advanced, which needs forms" in page(shown).text
+    assert "advanced registration forms, which this service does not support" in page(shown).text
     assert "/oauth2/register" not in (await rp.authorize(browser)).text
 
 
