@@ -1,12 +1,12 @@
-# Every target does its own set-up, so that each works in a fresh clone and again, in seconds, a second time.
+# Every target performs its own set-up: it works in a fresh clone, and takes only seconds when repeated.
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
 BOOT   ?= python3
 T      ?= tests
-# Two test processes: more only pays on more cores, and each starts a MongoDB of its own.
+# Two test processes: more help only on more cores, and each starts its own MongoDB.
 JOBS   ?= 2
-# The gate always takes the same seed; 0 is a random one, which the report names.
+# The gate always uses the same seed; 0 selects a random one, which the report prints.
 FUZZ_REQUESTS ?= 20000
 FUZZ_SEED     ?= 0
 CHAOS_EVENTS  ?= 100000
@@ -19,41 +19,41 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  make test T=tests/api/test_webhooks.py    runs one part"
 
-run: debian-run $(VENV)/.installed-run  ## start the service on port 9011, with MongoDB and Redis of its own
+run: debian-run $(VENV)/.installed-run  ## start the service on port 9011, with its own MongoDB and Redis
 	@exec $(PYTHON) run.py
 
-test: debian-test $(VENV)/.installed-test  ## run the test suite, or the part named by T=
+test: debian-test $(VENV)/.installed-test  ## run the test suite, or the part given by T=
 	@$(PYTHON) -m pytest -n $(JOBS) $(T)
 
-check: debian-test $(VENV)/.installed-test  ## the whole gate: format, lint, types, layers, tests with coverage
+check: debian-test $(VENV)/.installed-test  ## run the complete gate: format, lint, types, layers, tests with coverage
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	$(VENV)/bin/lint-imports
 	$(PYTHON) -m pytest -n $(JOBS) --cov --cov-report=term
 
-fuzz: debian-test $(VENV)/.installed-test  ## send FUZZ_REQUESTS made-up requests (20000), in the order of FUZZ_SEED
+fuzz: debian-test $(VENV)/.installed-test  ## send FUZZ_REQUESTS (20000) generated requests, with the seed FUZZ_SEED
 	@FUZZ_REQUESTS=$(FUZZ_REQUESTS) FUZZ_SEED=$(FUZZ_SEED) $(PYTHON) -m pytest -q -s tests/fuzz
 
-bench: debian-bench $(VENV)/.installed-test  ## measure start-up, memory and rates
+bench: debian-bench $(VENV)/.installed-test  ## measure start-up time, memory and throughput
 	@$(PYTHON) -m bench
 
-chaos: debian-run $(VENV)/.installed-test  ## kill everything at random under load: no one of CHAOS_EVENTS (100000) may be lost
+chaos: debian-run $(VENV)/.installed-test  ## inject faults under load and check that none of CHAOS_EVENTS (100000) events is lost
 	@$(PYTHON) -m chaos --events $(CHAOS_EVENTS) --seed $(CHAOS_SEED)
 
-docs: $(VENV)/.installed-test  ## write docs/configuration.md, and build/requirements.md: requirements and their tests
+docs: $(VENV)/.installed-test  ## generate docs/configuration.md and build/requirements.md (requirements and their tests)
 	PYTHONPATH=. $(PYTHON) docs/configuration_reference.py > docs/configuration.md
 	@mkdir -p build
 	PYTHONPATH=. $(PYTHON) docs/requirements.py > build/requirements.md
 
-format: $(VENV)/.installed-test  ## format, and mend what the linter can mend
+format: $(VENV)/.installed-test  ## format the code and apply automatic lint fixes
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
-clean:  ## remove the virtual environment and the caches; the data in var/ stays
+clean:  ## remove the virtual environment and caches, but not the data in var/
 	rm -rf $(VENV) build .hypothesis *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .coverage.*
 
-# What Debian has to give. As root the missing ones are installed; anybody else is told their names.
+# Debian packages: missing ones are installed if make runs as root; otherwise their names are printed.
 debian-run:
 	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod
 
@@ -63,7 +63,7 @@ debian-test:
 debian-bench:
 	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod wrk
 
-# Installed anew only when setup.py says something new.
+# Reinstalled only when setup.py changes.
 $(VENV)/.installed-run: setup.py
 	@test -x $(PYTHON) || $(BOOT) -m venv $(VENV)
 	@echo "installing the packages of setup.py into $(VENV) ..."

@@ -1,4 +1,4 @@
-"""The identity service's command line: read arguments, build the service, serve until told to stop."""
+"""The identity service's command line: parse arguments, build the service, serve until it is stopped."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ except ModuleNotFoundError as error:
 
 EXIT_FAILURE = 1
 EXIT_CONFIG = 78
-"""EX_CONFIG of sysexits.h: an init system need not try again (docs/deploy/identity@.service)."""
+"""EX_CONFIG of sysexits.h: an init system should not restart the service (docs/deploy/identity@.service)."""
 
 _M_ARENA_MAX = -8
-"""The number of this option in glibc's malloc.h; other C libraries know none of this number, and ignore it."""
+"""M_ARENA_MAX of glibc's malloc.h; other C libraries ignore unknown options."""
 
 _log = structlog.get_logger("run")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command line; returns the exit code. What an operator can mend is a message, not a traceback."""
-    _share_one_heap()
+    """Run the command line and return the exit code. Errors that an operator can correct print a message."""
+    _use_one_heap()
     options = _parse(arguments)
     try:
         return int(options.command(options))
@@ -65,30 +65,32 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="run.py", description="Identity service. Without a command: serve.")
+    parser = argparse.ArgumentParser(prog="run.py", description="Run the identity service, or one of its commands.")
     parser.add_argument(
-        "--config", type=Path, default=_default_config(), metavar="PATH", help="the folder of identity.yaml, or a file"
+        "--config", type=Path, default=_default_config(), metavar="PATH", help="folder of identity.yaml, or a file"
     )
-    parser.add_argument("--role", choices=("web", "worker", "all"), default="all", help="what this process does")
+    parser.add_argument(
+        "--role", choices=("web", "worker", "all"), default="all", help="serve HTTP, run background workers, or both"
+    )
     parser.set_defaults(command=_serve)
     commands = parser.add_subparsers(title="commands")
     for name, command, text in (
         (
             "check-config",
             _check_config,
-            "say whether the configuration is usable and what applications lack of the profile strict, and stop",
+            "check the configuration, and list applications that do not comply with the profile strict",
         ),
-        ("rotate-master-key", _rotate_master_key, "put a new key before the present master key"),
-        ("reencrypt", _reencrypt, "encrypt all stored secrets under the newest master key"),
+        ("rotate-master-key", _rotate_master_key, "add a new key at the top of the master key file"),
+        ("reencrypt", _reencrypt, "encrypt all stored secrets with the newest master key"),
         ("version", _version, "print the version"),
     ):
         commands.add_parser(name, help=text, description=text).set_defaults(command=command)
-    commands.choices["check-config"].add_argument("--json", action="store_true", help="the same for a program to read")
+    commands.choices["check-config"].add_argument("--json", action="store_true", help="print the result as JSON")
     return parser.parse_args(arguments)
 
 
 def _default_config() -> Path:
-    """The folder `config` here or, in a folder that has none, the one next to this program."""
+    """Return the folder `config` of the current folder, or else the one next to this program."""
     here = Path("config")
     return here if (here / config.FILE_NAME).exists() else Path(__file__).resolve().parent / "config"
 
@@ -99,7 +101,7 @@ def _version(_options: argparse.Namespace) -> int:
 
 
 def _check_config(options: argparse.Namespace) -> int:
-    """Report every fault of the configuration; a check neither starts nor changes anything."""
+    """Report all faults of the configuration, without starting or changing anything."""
     checked = str(config.file_of(options.config))
     try:
         settings = config.load(options.config, os.environ)
@@ -119,7 +121,7 @@ def _check_config(options: argparse.Namespace) -> int:
 
 
 def _faults(settings: Config) -> Iterator[str]:
-    """What prevents a start although the configuration itself is well-formed."""
+    """Yield what prevents a start although the configuration itself is valid."""
     checks: list[Callable[[], Any]] = [
         functools.partial(data_dir.require_usable, settings.data_dir),
         functools.partial(_require_address, settings),
@@ -135,7 +137,7 @@ def _faults(settings: Config) -> Iterator[str]:
 
 
 def _applications(settings: Config) -> dict[str, Any]:
-    """Return findings about applications and issuers from a running MongoDB, or why it cannot be read."""
+    """Return findings about applications and issuers from a running MongoDB, or the reason why there are none."""
     try:
         running = _running(settings)
         return {
@@ -149,7 +151,7 @@ def _applications(settings: Config) -> dict[str, Any]:
 def _check_text(
     checked: str, faults: Sequence[str], warnings: Sequence[str], applications: dict[str, Any]
 ) -> Iterator[str]:
-    """The report for a person."""
+    """Yield the lines of the report."""
     yield f"{checked}: " + (f"{len(faults)} faults found" if faults else "no faults found")
     yield from (f"  {fault}" for fault in faults)
     yield from (f"warning: {warning}" for warning in warnings)
@@ -161,25 +163,26 @@ def _check_text(
 
 
 def _running(settings: Config) -> Config:
-    """The configuration with the address of MongoDB as it runs now. Raises StartupError."""
+    """Return the configuration with the current address of MongoDB. Raises StartupError if it is not running."""
     if settings.mongodb.uri != EMBEDDED:
         return settings
     if not (settings.data_dir / ADDRESSES_FILE).exists():
-        raise StartupError(f"the embedded MongoDB of {settings.data_dir} does not run")
+        raise StartupError(f"the embedded MongoDB of {settings.data_dir} is not running")
     return settings.with_stores(*addresses(settings.data_dir))
 
 
 def _issuers_text(duplicates: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Which tenants share an issuer."""
+    """Yield the tenants that share an issuer."""
     for duplicate in duplicates:
         tenants = ", ".join(f"{tenant['name']} ({tenant['tenantId']})" for tenant in duplicate["tenants"])
         yield f"the issuer {duplicate['issuer']} is shared by tenants: {tenants}; give each tenant its own issuer"
 
 
 def _profiles_text(applications: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Which applications fall short of strict, and in what."""
+    """Yield the applications that do not comply with strict, with their shortcomings."""
     short = [application for application in applications if application["shortcomings"]]
-    yield f"{len(applications)} applications, {len(short)} fall short of the profile strict (docs/oauth/profiles.md)"
+    counts = f"{len(applications)} applications, {len(short)} do not comply"
+    yield f"{counts} with the profile strict (docs/oauth/profiles.md)"
     for application in short:
         yield f"\n{application['name']} ({application['applicationId']}) of {application['tenantName']}"
         yield from (f"  {one['path']} {one['problem']} ({one['rule']})" for one in application["shortcomings"])
@@ -189,8 +192,8 @@ def _rotate_master_key(options: argparse.Namespace) -> int:
     settings = _settings(options)
     _app().rotate_master_key(settings)
     print(
-        f"{settings.master_key_file}: a new key stands first. Give the file to every process of this instance, restart"
-        " them, then run: run.py reencrypt"
+        f"{settings.master_key_file}: added a new key. Copy the file to every machine of this instance, restart all"
+        " processes, then run: run.py reencrypt"
     )
     return 0
 
@@ -222,13 +225,13 @@ def _settings(options: argparse.Namespace) -> Config:
 
 
 def _app() -> Any:
-    """identity.app, imported late: the embedded servers start while it loads."""
+    """Import identity.app, late: the embedded servers start while it loads."""
     return importlib.import_module("identity.app")
 
 
 @contextlib.asynccontextmanager
 async def _stores(settings: Config, *, may_share: bool = False) -> AsyncIterator[Config]:
-    """The configuration with real store addresses; embedded stores run inside the block and are stopped last."""
+    """Provide the configuration with real store addresses; embedded stores run for the duration of the block."""
     wanted = (settings.mongodb.uri == EMBEDDED, settings.redis.url == EMBEDDED)
     if not any(wanted):
         yield settings
@@ -248,7 +251,7 @@ async def _stores(settings: Config, *, may_share: bool = False) -> AsyncIterator
 
 @contextlib.asynccontextmanager
 async def _loading(load: Callable[[], Any]) -> AsyncIterator[asyncio.Task[Any]]:
-    """Run `load` in a thread beside the block; nobody need wait for it when the block fails."""
+    """Run `load` in a thread during the block; it is not awaited if the block fails."""
     task = asyncio.create_task(asyncio.to_thread(load))
     try:
         yield task
@@ -263,18 +266,18 @@ class _Phase(enum.Enum):
 
 
 class _Process:
-    """A serving process from its start to its end, and what signals do to it."""
+    """A serving process from start to end, including its signal handlers."""
 
     def __init__(self, settings: Config, options: argparse.Namespace) -> None:
         self._settings = settings
         self._options = options
         self._phase = _Phase.STARTING
-        self._told_to_stop = asyncio.Event()
-        self._told_again = asyncio.Event()
+        self._stop_requested = asyncio.Event()
+        self._second_stop_requested = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
 
     async def run(self) -> int:
-        """Serve until SIGTERM or SIGINT, which also end a start that is still going on."""
+        """Serve until SIGTERM or SIGINT, which also cancel a start in progress."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
@@ -293,37 +296,37 @@ class _Process:
             try:
                 with _address_explained(connected):
                     await service.start()
-                _spare_what_stays()
+                _freeze_long_lived_objects()
                 self._phase = _Phase.SERVING
                 _notify("READY=1")
                 self._announce(service)
-                await self._told_to_stop.wait()
+                await self._stop_requested.wait()
                 await self._drain(service)
             finally:
                 self._phase = _Phase.STOPPING
                 await service.stop()
 
     async def _drain(self, service: Any) -> None:
-        """No new connections; requests in flight may finish, unless a second signal is in a hurry."""
+        """Accept no new connections and let requests in flight finish; a second signal ends the wait."""
         _notify("STOPPING=1")
         _log.info("stopping", shutdown_seconds=self._settings.server.shutdown_seconds)
         drained = asyncio.create_task(service.drain(self._settings.server.shutdown_seconds))
-        hurry = asyncio.create_task(self._told_again.wait())
-        await asyncio.wait({drained, hurry}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (drained, hurry):
+        interrupted = asyncio.create_task(self._second_stop_requested.wait())
+        await asyncio.wait({drained, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (drained, interrupted):
             task.cancel()
-        await asyncio.gather(drained, hurry, return_exceptions=True)
+        await asyncio.gather(drained, interrupted, return_exceptions=True)
 
     def _stop(self) -> None:
         if self._phase is _Phase.STARTING and self._work:
             self._phase = _Phase.STOPPING
             self._work.cancel()
-        elif self._told_to_stop.is_set():
-            self._told_again.set()
-        self._told_to_stop.set()
+        elif self._stop_requested.is_set():
+            self._second_stop_requested.set()
+        self._stop_requested.set()
 
     def _reload(self) -> None:
-        """Take over what can change while running, and name what cannot."""
+        """Apply settings that can change at run time, and log those that need a restart."""
         try:
             fresh = config.load(self._options.config, os.environ)
         except ConfigError as error:
@@ -335,7 +338,7 @@ class _Process:
         _log.info("configuration reloaded", changed=[name for name in changed if name.startswith("logging.")])
         waiting = [name for name in changed if not name.startswith("logging.")]
         if waiting:
-            _log.warning("these settings change only at a restart", settings=waiting)
+            _log.warning("these settings require a restart", settings=waiting)
 
     def _announce(self, service: Any) -> None:
         _log.info("ready", role=self._options.role, port=service.port, version=__version__)
@@ -345,9 +348,9 @@ class _Process:
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what nobody waits for as an error, but not the last words of a TLS connection that is closed already.
+    """Log unhandled errors of the event loop, except a harmless one of uvloop.
 
-    uvloop's TLS answers what still arrives, finds its transport closed and says so: nothing is lost by then.
+    uvloop's TLS raises it when it responds to data that arrives after its transport was closed.
     """
     error = context.get("exception")
     if isinstance(error, RuntimeError) and "the handler is closed" in str(error):
@@ -356,22 +359,22 @@ def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
         loop.default_exception_handler(context)
 
 
-def _share_one_heap() -> None:
-    """Give all threads one heap, where the C library has several (glibc), before there are any threads.
+def _use_one_heap() -> None:
+    """Limit glibc to one heap for all threads; call this before there are any threads.
 
-    What password hashing leaves in a heap of a thread's own stays there for ever, 19 MiB for each; from the one heap it
-    goes back to the system.
+    Memory of password hashing would otherwise stay in the heap of each thread, 19 MiB each; from the shared heap it is
+    returned to the system.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
         set_option(_M_ARENA_MAX, 1)
 
 
-def _spare_what_stays() -> None:
-    """Take what the start made out of the garbage collector's sight.
+def _freeze_long_lived_objects() -> None:
+    """Exclude the objects of the start from garbage collection.
 
-    It lives as long as the process, and each look through all of it stops every request for tens of milliseconds. Young
-    garbage is looked for less often, too: a request in flight makes more objects than the default of 700.
+    They live as long as the process, and each full collection would stop all requests for tens of milliseconds. Young
+    objects are collected less often too: a request allocates more than the default threshold of 700.
     """
     gc.collect()
     gc.freeze()
@@ -379,9 +382,9 @@ def _spare_what_stays() -> None:
 
 
 def _start_text(service: Any, settings: Config) -> Iterator[str]:
-    """Where to go; at the first start also the generated secrets, if standard output is a terminal.
+    """Yield the addresses of the service; at the first start also the generated secrets, if stdout is a terminal.
 
-    Anything else, such as a journal, a container log or a file, would keep them for others to read.
+    A journal, a container log or a file would keep them readable for others.
     """
     yield f"\nThe identity service {__version__} is ready{'' if service.port else ', as a worker without a port'}.\n"
     lines = {}
@@ -397,7 +400,7 @@ def _start_text(service: Any, settings: Config) -> Iterator[str]:
     if service.announcement and sys.stdout.isatty():
         lines |= service.announcement
     if secrets.exists():
-        lines["Kept in"] = f"{secrets} (administrator and keys of the first start; only this user may read it)"
+        lines["Stored in"] = f"{secrets} (administrator and keys of the first start; readable only by this user)"
     lines["Data"] = str(settings.data_dir)
     lines["Stop with"] = f"Ctrl-C, or kill {os.getpid()}"
     width = max(map(len, lines)) + 2
@@ -405,7 +408,7 @@ def _start_text(service: Any, settings: Config) -> Iterator[str]:
 
 
 def _differences(one: Config, other: Config) -> Iterator[str]:
-    """The names of the settings in which two configurations differ."""
+    """Yield the names of the settings in which two configurations differ."""
     for key, _ in config.settings():
         path = key.split(".")
         if functools.reduce(getattr, path, one) != functools.reduce(getattr, path, other):
@@ -413,7 +416,7 @@ def _differences(one: Config, other: Config) -> Iterator[str]:
 
 
 def _require_free_port(settings: Config) -> None:
-    """Fail before anything is started when the port cannot be had anyway."""
+    """Fail before anything is started if the port is not available."""
     _require_address(settings, settings.server.port)
 
 
@@ -431,29 +434,29 @@ def _require_address(settings: Config, port: int = 0) -> None:
 
 @contextlib.contextmanager
 def _address_explained(settings: Config) -> Iterator[None]:
-    """Turn a failure to listen into a message that names the setting."""
+    """Raise errors of listening as StartupError with the setting and a remedy."""
     where = f"{settings.server.address}:{settings.server.port}"
     try:
         yield
     except socket.gaierror as error:
         raise StartupError(
-            f"server.address {settings.server.address} is no address of this machine: {error}"
+            f"server.address {settings.server.address} is not an address of this machine: {error}"
         ) from error
     except OSError as error:
         match error.errno:
             case errno.EADDRINUSE:
-                remedy = "another program uses it; stop that one, or set server.port (IDENTITY__SERVER__PORT=9012)"
+                remedy = "another program uses it; stop that program, or set server.port (IDENTITY__SERVER__PORT=9012)"
             case errno.EACCES:
                 remedy = "ports below 1024 need CAP_NET_BIND_SERVICE; set server.port to a higher one, behind nginx"
             case errno.EADDRNOTAVAIL:
-                remedy = "this machine has no such address; set server.address to one it has, or to 127.0.0.1"
+                remedy = "this machine has no such address; set server.address to one of its addresses or to 127.0.0.1"
             case _:
                 raise
         raise StartupError(f"Cannot listen on {where}: {remedy}") from error
 
 
 def _notify(state: str) -> None:
-    """Tell systemd, when it wants to know (sd_notify(3))."""
+    """Notify systemd, if it started the process (sd_notify(3))."""
     address = os.environ.get("NOTIFY_SOCKET")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""run.py check-config: which applications fall short of the profile strict, and why."""
+"""run.py check-config: list applications that do not comply with the profile strict, with the reasons."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_each_application_is_told_with_settings_and_rules(api, service, tm
     text = checked(tmp_path, **stores)
     first, counts, *_ = text.splitlines()
     assert first == f"{ROOT / 'config' / 'identity.yaml'}: no faults found"
-    assert counts.endswith("fall short of the profile strict (docs/oauth/profiles.md)")
+    assert counts.endswith("do not comply with the profile strict (docs/oauth/profiles.md)")
     entries = {lines[0]: lines[1:] for entry in text.split("\n\n")[1:] if (lines := entry.splitlines())}
     told = entries[f"{weak.application['name']} ({weak.client_id}) of {weak.tenant['name']}"]
     prefix = "  application.oauthConfiguration"
@@ -179,7 +179,7 @@ def test_embedded_stores_are_read_while_the_service_runs_and_left_alone_when_it_
         running = checked(tmp_path)
     assert "applications not checked" not in running
     assert "Example application" in running
-    assert "does not run" in checked(tmp_path)
+    assert "is not running" in checked(tmp_path)
 
 
 @pytest.mark.requirement("audit-a8-base-url")

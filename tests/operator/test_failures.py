@@ -39,7 +39,7 @@ def test_check_config_says_what_it_checked(tmp_path):
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.splitlines() == [
         f"{ROOT / 'config' / 'identity.yaml'}: no faults found",
-        f"applications not checked: the embedded MongoDB of {tmp_path} does not run",
+        f"applications not checked: the embedded MongoDB of {tmp_path} is not running",
     ]
     assert not list(tmp_path.iterdir())
 
@@ -67,7 +67,7 @@ def test_a_port_in_use_is_named_before_anything_is_started(tmp_path):
         port = squatter.getsockname()[1]
         message = failure(tmp_path / "var", server__port=port)
     assert message.startswith(
-        f"Cannot listen on 127.0.0.1:{port}: another program uses it; stop that one, or set server.port"
+        f"Cannot listen on 127.0.0.1:{port}: another program uses it; stop that program, or set server.port"
     )
     assert not (tmp_path / "var" / "mongodb").exists()
 

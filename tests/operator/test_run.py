@@ -65,7 +65,7 @@ def test_the_first_start_says_where_to_go_and_shows_the_secrets_once(used):
     assert len(announced(text, "Password")) >= 20
     assert len(announced(text, "API key")) >= 20
     kept = data_dir / "kickstart-secrets.txt"
-    assert announced(text, "Kept in").startswith(str(kept))
+    assert announced(text, "Stored in").startswith(str(kept))
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert announced(text, "API key") in kept.read_text()
 
@@ -92,7 +92,7 @@ def test_the_second_start_shows_no_secret_and_has_the_same_data(used):
     with serving(data_dir) as process:
         process.wait_for(lambda: "Stop with" in process.text())
         assert key not in process.text()
-        assert announced(process.text(), "Kept in")
+        assert announced(process.text(), "Stored in")
         assert tenants(process, key).status_code == 200
 
 
@@ -104,7 +104,7 @@ def test_secrets_are_shown_in_a_terminal_only(tmp_path):
     file = tmp_path / "kickstart-secrets.txt"
     kept = dict(line.split(": ", 1) for line in file.read_text().splitlines())
     assert {"Password", "API key"} <= kept.keys()
-    assert announced(text, "Kept in").startswith(str(file))
+    assert announced(text, "Stored in").startswith(str(file))
     assert "Password" not in text
     assert kept["Password"] not in text
     assert kept["API key"] not in text
