@@ -144,8 +144,8 @@ async def test_headers_that_cannot_be_sent_are_told_once(engine: Any) -> None:
 
 
 async def test_what_is_remembered_is_bounded(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("identity.domain.objects.log_throttling._REMEMBERED", 2)
+    monkeypatch.setattr("identity.domain.objects.log_throttling._MAX_SUBJECTS", 2)
     for _ in range(5):
         await engine.failures.headers_omitted({"id": new_id(), "url": "https://example.com"}, ["a b"])
     assert len(engine.told) == 5
-    assert len(engine.failures._throttle._silences) <= 2
+    assert len(engine.failures._throttle._intervals) <= 2
