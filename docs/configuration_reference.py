@@ -13,11 +13,11 @@ _HEAD = """\
 
 Generated from `schemas/config.json` by `make docs`; do not edit.
 
-The settings live in `identity.yaml` of the folder that `run.py --config DIR` names (`config/` by default).
-Unknown keys, wrong types and values out of range are errors; `python run.py check-config` lists them all with file,
+Settings are in `identity.yaml` in the folder given by `run.py --config DIR` (default: `config/`).
+Unknown keys, wrong types and values out of range are errors; `python run.py check-config` lists all of them with file,
 line and remedy.
-The environment overrides the file: two underscores stand between the levels, the value is read as YAML.
-Secrets are best given that way, from a file that only the service's user may read (docs/deploy/README.md).
+Environment variables override the file: two underscores separate the levels, and the value is parsed as YAML.
+Set secrets this way, from a file that only the service's user may read (docs/deploy/README.md).
 """
 
 
@@ -48,7 +48,7 @@ def _lines() -> Iterator[str]:
 
 
 def reference() -> str:
-    """The whole page as Markdown."""
+    """Return the page as Markdown."""
     return "\n".join(_lines()).rstrip() + "\n"
 
 

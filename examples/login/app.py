@@ -71,7 +71,7 @@ class Provider:
         return claims
 
     async def user_info(self, access_token: str) -> Json:
-        """What the provider tells of the user."""
+        """Return the claims of the userinfo endpoint."""
         headers = {"Authorization": f"Bearer {access_token}"}
         return await self._json((await self.discover())["userinfo_endpoint"], headers=headers)
 
@@ -80,7 +80,7 @@ class Provider:
 
 
 class Handler(tornado.web.RequestHandler):
-    """Shared by all pages: who is signed in stands in a signed cookie."""
+    """Base of all pages: a signed cookie identifies the user."""
 
     @property
     def provider(self) -> Provider:

@@ -1,4 +1,4 @@
-"""A webhook receiver: prints every event it gets, tells repetitions, and verifies the signatures where there are some.
+"""A webhook receiver: print every event, mark repetitions, and verify signatures if there are any.
 
     .venv/bin/python examples/webhook/receiver.py [--port 9081] [--issuer http://localhost:9011]
                                                   [--secret whsec_...] [--signed]
@@ -10,7 +10,7 @@ treat an event whose id it has seen as done. There are two kinds of signature, a
     webhook-signature            Standard Webhooks: `v1,...` by a shared secret, `v1a,...` by a published Ed25519 key,
                                  over the id, the second of the attempt and the body
 
-Events without a signature are taken too, so that a first try works; with --secret or --signed they are not. Only
+Unsigned events are accepted too, so that a first test works, unless --secret or --signed is given. Only
 public keys need packages (python-jose and cryptography); a shared secret needs nothing but the standard library.
 """
 
@@ -36,7 +36,7 @@ from jose.exceptions import JOSEError
 ALGORITHMS = {"RS256", "RS384", "RS512", "ES256", "ES384", "ES512"}
 SHARED = {"HS256", "HS384", "HS512"}
 TOLERANCE_SECONDS = 300
-"""How old, or how far ahead, a signed attempt may be: what somebody captured is good for no longer."""
+"""How old, or how far ahead, a signed attempt may be: a captured attempt cannot be replayed for longer."""
 LONGEST_BODY = 26 * 1024 * 1024
 REMEMBERED = 100_000
 
@@ -44,14 +44,14 @@ Key = dict[str, Any]
 
 
 class Seen:
-    """The ids of the last events. Whoever does more than print keeps them with what the events bring about."""
+    """The ids of recent events. A real receiver stores them together with the effects of the events."""
 
     def __init__(self) -> None:
         self._ids: collections.OrderedDict[str, None] = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def is_new(self, event_id: str) -> bool:
-        """Whether this is the first time; of several who ask at once, one is told so."""
+        """Return whether the id is new; of concurrent calls only one gets True."""
         with self._lock:
             is_new = event_id not in self._ids
             self._ids[event_id] = None
