@@ -26,13 +26,13 @@ def write(file: Path, records: Mapping[str, Any]) -> Path:
     nodes: list[list[int | bytes | None]] = [[None, None]]
     for network, record in records.items():
         _put(nodes, ipaddress.IPv4Network(network), _encoded(record))
-    data, geoip = b"", dict[bytes, int]()
+    data, offsets = b"", dict[bytes, int]()
     for node in nodes:
         for leaf in node:
-            if isinstance(leaf, bytes) and leaf not in geoip:
-                geoip[leaf] = len(data)
+            if isinstance(leaf, bytes) and leaf not in offsets:
+                offsets[leaf] = len(data)
                 data += leaf
-    tree = b"".join(_pointer(leaf, len(nodes), geoip) for node in nodes for leaf in node)
+    tree = b"".join(_pointer(leaf, len(nodes), offsets) for node in nodes for leaf in node)
     about = {
         "binary_format_major_version": 2,
         "binary_format_minor_version": 0,
@@ -60,10 +60,10 @@ def _put(nodes: list[list[int | bytes | None]], network: ipaddress.IPv4Network, 
     nodes[here][int(bits[-1])] = record
 
 
-def _pointer(leaf: int | bytes | None, count: int, geoip: Mapping[bytes, int]) -> bytes:
+def _pointer(leaf: int | bytes | None, count: int, offsets: Mapping[bytes, int]) -> bytes:
     value = count if leaf is None else leaf
     if isinstance(value, bytes):
-        value = count + len(_SEPARATOR) + geoip[value]
+        value = count + len(_SEPARATOR) + offsets[value]
     return value.to_bytes(_RECORD_BITS // 8, "big")
 
 

@@ -31,7 +31,7 @@ _GRACE_SECONDS: Final = 0.1
 """How much longer than the engine's own limit an invocation may take before the kernel ends the process."""
 
 _SPARE_BYTES: Final = 512 * 2**20
-"""What the interpreter itself may map beside the engine's memory."""
+"""The memory that the interpreter may map in addition to that of the engine."""
 
 _LONGEST_PROBLEM: Final = 2000
 

@@ -1,4 +1,4 @@
-"""A look at what an instance holds, for a command line that runs beside the service or without it."""
+"""Queries for the command line, which runs with or without the service."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def create_private(file: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def _draft(file: Path, content: bytes) -> Iterator[Path]:
-    """A finished file beside `file`, which goes away unless it is renamed."""
+    """Write a temporary file in the folder of `file`; it is removed unless it is renamed."""
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     draft = Path(name)
     try:

@@ -1,4 +1,4 @@
-"""The bodies of events: in their rows or, where one is too large for that, in parts beside it.
+"""The bodies of events: in their rows or, where one is too large for that, in parts of a collection of their own.
 
 MongoDB keeps no document of more than 16 MB, and the event of an import tells of ten thousand users. The parts are
 there before their row is, and are forgotten when it is.
@@ -33,7 +33,7 @@ class EventBodies:
         await self._parts.create_indexes([expiry])
 
     def members(self, event_id: str, body: bytes, *, is_sealed: bool) -> tuple[Document, list[bytes]]:
-        """The members of the row, and the parts to be written beside it, if there are any.
+        """The members of the row, and the parts to be written, if any.
 
         What is sealed is about one user, and never large.
         """
@@ -63,7 +63,7 @@ class EventBodies:
             await self._parts.update_many({"_id": {"$in": ids}, "expiresAt": {"$exists": True}}, change)
 
     async def opened(self, row: Mapping[str, Any]) -> bytes:
-        """The body of a row; empty when a part of it is gone: nobody shall get the rest."""
+        """The body of a row; empty when a part is missing, because an incomplete body is never sent."""
         if "parts" in row:
             parts = [await self._part(f"{row['_id']}:{number}") for number in range(row["parts"])]
             return b"".join(parts) if all(parts) else b""

@@ -26,7 +26,7 @@ class IndexSearched(Documents):
     """The members whose order an index keeps; the others are sorted when asked for."""
 
     def indexes(self) -> list[IndexModel]:
-        """Beside those of every collection: the terms, within one tenant and across all."""
+        """The indexes in addition to those of every collection: the terms, within one tenant and across all."""
         terms = IndexModel([("tenantId", 1), ("private.terms", 1)], name="terms")
         return [*super().indexes(), terms, IndexModel([("private.terms", 1)])]
 

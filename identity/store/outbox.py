@@ -1,4 +1,4 @@
-"""The outbox: events that happened, and for each webhook that shall hear of one, a delivery.
+"""The outbox: events, and a delivery for each subscribed webhook.
 
 An event row holds the body once. A delivery row is `due` until it has `succeeded` or was `given up` (`vetoed` from the
 start, where the change was not made). A due row is leased by moving its next attempt into the future under a token of

@@ -129,7 +129,7 @@ class DeliveryOutcome:
 
     @property
     def is_told(self) -> bool:
-        """Whether the webhook was told of the event, or never will be."""
+        """Whether the delivery has ended: it succeeded, or was given up."""
         return self.attempt is not None or self.next_attempt is None
 
     @property

@@ -61,5 +61,5 @@ class UserImports:
         await self._collection.delete_one({"_id": import_id})
 
     async def list_abandoned(self, now: Instant) -> list[str]:
-        """The imports that nobody goes on with."""
+        """The imports that were interrupted."""
         return [str(found["_id"]) async for found in self._collection.find({"until": {"$lt": now}}, {"_id": 1})]

@@ -96,7 +96,7 @@ class Users(IndexSearched):
         )
 
     def indexes(self) -> list[IndexModel]:
-        """Beside those of the search: registrations by application, memberships by group."""
+        """The indexes in addition to those of the search: registrations by application, memberships by group."""
         return [
             *super().indexes(),
             IndexModel([("tenantId", 1), ("registrations.applicationId", 1)], name="registrations"),
@@ -211,7 +211,7 @@ class Users(IndexSearched):
     async def consume_recovery_code(
         self, tenant_id: TenantId, user_id: UserId, code: str, session: Session | None = None
     ) -> bool:
-        """Use a recovery code up; of all callers who show it one is told True."""
+        """Consume a recovery code; of concurrent callers, one gets True."""
         where = {**self._scope(tenant_id), "_id": user_id}
         stored = await self._collection.find_one(where, {"twoFactor.recoveryCodes": 1}, session=session)
         if stored is None:

@@ -1,4 +1,4 @@
-"""Reading the outbox: what happened, who was told, how it went; and asking for a delivery once more.
+"""Reads the outbox: events, deliveries and attempts; requests a delivery again.
 
 The rows are written by outbox.py. Everything here is of the whole instance: webhooks are.
 """
@@ -106,7 +106,7 @@ class WebhookEventLog:
         return None if found is None else dict(found)
 
     async def webhooks_of(self, _tenant: None, event_id: EventId) -> list[WebhookId]:
-        """The webhooks that were to hear of an event."""
+        """The webhooks that an event was to be delivered to."""
         return [WebhookId(row["webhookId"]) async for row in self._deliveries.find({"eventId": event_id})]
 
     async def has_succeeded(self, _tenant: None, webhook_id: WebhookId, since: Instant) -> bool:

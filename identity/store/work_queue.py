@@ -1,4 +1,4 @@
-"""Jobs on their way: one row each until somebody outside has taken it or nobody will try again.
+"""Jobs on their way: one row each until the job is done or given up.
 
 A row is leased by moving its next attempt into the future under a token of the lessee's own; a lessee that dies stops
 moving it. What a job says is sealed. Rows belong to lanes, such as a tenant's mail server or an application's receiver,
@@ -118,7 +118,7 @@ class WorkQueue(abc.ABC, Generic[J]):
         await self._collection.delete_one({"_id": lease.job.job_id})
 
     async def retry(self, lease: JobLease[J], rest: J, next_attempt: Instant) -> None:
-        """Try again later what is left of the job; nothing happens when the lease is somebody else's by now."""
+        """Try again later what is left of the job; nothing happens when the lease has passed to another process."""
         change = {
             "$set": {"nextAttempt": next_attempt, "content": self._sealed(rest)},
             "$inc": {"attempts": 1},

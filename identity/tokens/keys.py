@@ -136,7 +136,7 @@ def _imported_secret(request: Document) -> Document:
 
 
 def _imported_text(request: Document) -> Document:
-    """A secret that neither signs nor verifies: only kept, for whoever needs one to show to others."""
+    """A secret that neither signs nor verifies: only stored, to be presented to other services."""
     errors = []
     if request.get("algorithm", "None") != "None":
         errors.append(FieldError.of("invalid", "key.algorithm", "The [key.algorithm] of a Secret key is None."))

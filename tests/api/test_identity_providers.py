@@ -591,8 +591,8 @@ async def test_search_finds_by_each_criterion_in_each_order(api, key_client, ten
 @pytest.mark.requirement("core-11-27")
 async def test_look_up_tells_who_manages_a_domain(api, http, tenant, application, tenant_api) -> None:
     domain = f"{new_id()}.example.com"
-    geoip = {application["id"]: {"enabled": True}}
-    provider = await made(api, openid(domains=[domain], enabled=True, applicationConfiguration=geoip))
+    settings = {application["id"]: {"enabled": True}}
+    provider = await made(api, openid(domains=[domain], enabled=True, applicationConfiguration=settings))
     for text in (domain, f"Ada@{domain.upper()}", f" {domain}"):
         found = await http.get(f"{PATH}/lookup", params={"domain": text})
         assert found.json() == {
@@ -630,8 +630,8 @@ async def test_look_up_refuses_what_is_no_domain(http) -> None:
 
 @pytest.mark.requirement("core-11-28")
 async def test_a_login_is_started_nowhere(api, http, application) -> None:
-    geoip = {application["id"]: {"enabled": True}}
-    provider = await made(api, openid(enabled=True, applicationConfiguration=geoip))
+    settings = {application["id"]: {"enabled": True}}
+    provider = await made(api, openid(enabled=True, applicationConfiguration=settings))
     body = {"applicationId": application["id"], "identityProviderId": provider["id"]}
     answer = await http.post(f"{PATH}/start", json=body)
     assert await refused(answer) == {"[invalid]identityProviderId"}

@@ -144,19 +144,19 @@ def is_harmless(shape: dict[str, Any]) -> bool:
     return "$ref" in shape or "enum" in shape or shape.get("type") == "object" or shape.get("maxItems") == 0
 
 
-def geoip(shape: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def leaf_values(shape: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every member that an object of a schema may have, and every object that is open to members of any name."""
     if isinstance(shape, list):
         for each in shape:
-            yield from geoip(each, path)
+            yield from leaf_values(each, path)
     elif isinstance(shape, dict):
         if "properties" in shape and shape.get("additionalProperties", True) is not False:
             yield f"{path}.*", shape
         for name, value in shape.get("properties", {}).items():
             yield f"{path}.{name}", value
-            yield from geoip(value, f"{path}.{name}")
+            yield from leaf_values(value, f"{path}.{name}")
         for keyword in ("items", "anyOf", "oneOf", "allOf", "additionalProperties"):
-            yield from geoip(shape.get(keyword), path)
+            yield from leaf_values(shape.get(keyword), path)
 
 
 @pytest.mark.requirement("webhooks-15.3-42")
@@ -165,7 +165,7 @@ def test_no_event_has_a_place_for_a_secret(name: str) -> None:
     """Events are judged by their schemas wherever the suite hears one; so what has no place there is in none."""
     schema = orjson.loads(Path(FOLDER, "events", f"{name}.json").read_bytes())
     found = []
-    for path, shape in geoip([schema, *schema.get("$defs", {}).values()]):
+    for path, shape in leaf_values([schema, *schema.get("$defs", {}).values()]):
         member = path.rpartition(".")[2]
         if member == "*" or (member in SECRETS and not is_harmless(shape)):
             found.append(path)

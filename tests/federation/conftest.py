@@ -45,8 +45,8 @@ class Scene:
 
     async def add_provider(self, **members: Any) -> Document:
         """An identity provider that is enabled for the application, and is the scene's from now on."""
-        geoip = {self.application["id"]: {"enabled": True, **members.pop("place", {})}}
-        wanted = {"name": new_id(), "enabled": True, "applicationConfiguration": geoip, **members}
+        configurations = {self.application["id"]: {"enabled": True, **members.pop("place", {})}}
+        wanted = {"name": new_id(), "enabled": True, "applicationConfiguration": configurations, **members}
         answer = await self.api.post("/api/identity-provider", json={"identityProvider": wanted})
         assert answer.status_code == 200, answer.text
         self.provider = answer.json()["identityProvider"]

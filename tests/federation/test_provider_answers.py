@@ -85,9 +85,9 @@ async def test_by_post_the_secret_is_in_the_form_and_by_none_nowhere(federated, 
 @pytest.mark.requirement("core-11-18")
 async def test_without_an_issuer_the_configured_endpoints_are_asked_and_no_id_token_counts(federated, fake) -> None:
     """There are no keys to check it with: whatever stands in it, userinfo decides."""
-    geoip = {name: f"{fake.issuer}/{name.partition('_')[0]}" for name in ("token_endpoint", "userinfo_endpoint")}
-    geoip["authorization_endpoint"] = "https://provider.example.com/authorize"
-    await federated.change(oauth2={"issuer": None, "client_secret": "the secret", **geoip})
+    endpoints = {name: f"{fake.issuer}/{name.partition('_')[0]}" for name in ("token_endpoint", "userinfo_endpoint")}
+    endpoints["authorization_endpoint"] = "https://provider.example.com/authorize"
+    await federated.change(oauth2={"issuer": None, "client_secret": "the secret", **endpoints})
     fake.id_claims = {"sub": "somebody else", "email": "evil@example.com", "email_verified": True}
     user = (await federated.logged_in())["user"]
     assert user["email"] == fake.userinfo["email"]

@@ -215,7 +215,9 @@ async def link_scope(provider: Document, fake: FakeProvider, **changes: Any) -> 
 
 
 async def test_provider_without_an_issuer_has_no_keys_to_check_with(rp, http, key, session_clock):
-    geoip = {f"{name}_endpoint": "https://provider.example.com" for name in ("authorization", "token", "userinfo")}
-    provider = await add_provider(rp, type="OpenIDConnect", oauth2={"client_id": "x", "client_secret": "x", **geoip})
+    endpoints = {f"{name}_endpoint": "https://provider.example.com" for name in ("authorization", "token", "userinfo")}
+    provider = await add_provider(
+        rp, type="OpenIDConnect", oauth2={"client_id": "x", "client_secret": "x", **endpoints}
+    )
     token = await jwt(key, session_clock, "person")
     refused(await begin(rp, http, f"idp-link:{provider['id']}:{token}"), "cannot be trusted")

@@ -112,7 +112,7 @@ async def test_veto_of_a_login_shows_the_page_again_and_makes_no_session(rp, bro
         await listen(api, rp.tenant, receiver.url, TYPES, "AbsoluteMajority")
         shown = await rp.submit(browser, await rp.authorize(browser))
         assert shown.status_code == 200
-        assert "refused" in page(shown).text
+        assert "rejected" in page(shown).text
         assert "fusionauth.sso" not in browser.cookies
         receiver.behaviour = answers(200)
         assert "code" in response(await rp.submit(browser, shown))

@@ -141,9 +141,9 @@ async def test_attack_42_one_return_from_a_provider(pair):
     rp = await relying_party.make(pair.api)
     names = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
     oauth2 = {name: f"https://provider.example.com/{name}" for name in names} | {"client_id": "a", "client_secret": "b"}
-    geoip = {rp.client_id: {"enabled": True}}
+    settings = {rp.client_id: {"enabled": True}}
     provider = {"type": "OpenIDConnect", "name": new_id(), "enabled": True, "oauth2": oauth2}
-    body = {"identityProvider": {**provider, "applicationConfiguration": geoip}}
+    body = {"identityProvider": {**provider, "applicationConfiguration": settings}}
     provider_id = (await pair.api.post("/api/identity-provider", json=body)).json()["identityProvider"]["id"]
     left = await rp.authorize(pair.clients[0], idp_hint=provider_id)
     pair.clients[1].cookies = pair.clients[0].cookies

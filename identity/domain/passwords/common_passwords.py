@@ -1,4 +1,4 @@
-"""Common passwords, from `common_passwords.txt` beside this module: one per line, in lower case.
+"""Common passwords, from `common_passwords.txt` in the same folder: one per line, in lower case.
 
 A tenant with breach detection rejects them in any case, whatever source of breach data the instance has.
 """

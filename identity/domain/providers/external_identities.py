@@ -1,4 +1,4 @@
-"""Who somebody is, in the words of an identity provider, and what of it reaches the user here."""
+"""The identity that an identity provider asserts, and which of its claims are stored on the user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REGISTRATION_MEMBERS: Final = ("data", "preferredLanguages", "roles", "timezone"
 class ExternalIdentity:
     """A person as a provider knows them.
 
-    `lambda_arguments` is what a reconcile lambda gets beside user and registration; `token` is kept with the link.
+    `lambda_arguments` follow user and registration in a reconcile lambda; `token` is kept with the link.
     """
 
     unique_id: str

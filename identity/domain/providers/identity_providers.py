@@ -1,7 +1,7 @@
 """Identity providers: which members each type has, what is filled in, and what is wrong whatever else is stored.
 
-provider   somebody else who logs users in: an OpenID Connect provider, or whoever signs JWTs that we have the keys of
-strategy   `linkingStrategy`: what happens at the first login of somebody who is linked to no user yet
+provider   a service that authenticates users: an OpenID Connect provider, or an issuer of JWTs with configured keys
+strategy   `linkingStrategy`: how the first login of an external identity finds or creates its user
 claim map  ExternalJWT: which claims of the token are copied into which fields of the user or the registration
 """
 
@@ -64,7 +64,7 @@ MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "Twitter": ("buttonText", "consumerKey", "consumerSecret"),
     "Xbox": _OAUTH,
 }
-"""type -> the members that it has beside those of all types (ExternalJWT shows no `keys`, but takes them)."""
+"""type -> the members that it has in addition to those of all types (ExternalJWT shows no `keys`, but takes them)."""
 
 REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "Apple": ("keyId", "servicesId", "teamId"),
@@ -179,7 +179,7 @@ class Button:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProviderOptions:
-    """What a login page offers beside a password; `plain_urls` are the addresses without TLS that it may lead to."""
+    """The alternatives to a password on a login page; `plain_urls` are its targets without TLS."""
 
     buttons: tuple[Button, ...] = ()
     manages_domains: bool = False
@@ -204,8 +204,12 @@ def login_page_providers(providers: Iterable[Document], tenant_id: str, applicat
 def options_of(providers: Iterable[Document], application_id: str) -> ProviderOptions:
     """What the login page of an application offers, of providers that are reachable."""
     known = list(providers)
-    geoip = [effective_oauth2(one, application_id) for one in known]
-    urls = [place.get(name) or "" for place in geoip for name in ("authorization_endpoint", "issuer")]
+    configurations = [effective_oauth2(one, application_id) for one in known]
+    urls = [
+        configuration.get(name) or ""
+        for configuration in configurations
+        for name in ("authorization_endpoint", "issuer")
+    ]
     return ProviderOptions(
         tuple(_button(one, application_id) for one in known),
         any(one["domains"] for one in known),
@@ -316,7 +320,7 @@ def _openid_connect_problems(provider: Document) -> list[FieldError]:
 
 
 def is_web_url(text: str) -> bool:
-    """Whether a browser may be sent there: an absolute http or https URL that names a host and nobody."""
+    """Whether a browser may be sent there: an absolute http or https URL with a host and without user information."""
     try:
         parts = urllib.parse.urlsplit(text)
     except ValueError:

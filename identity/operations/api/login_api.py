@@ -1,4 +1,4 @@
-"""The Login API: logging in with a password, and telling that somebody who is logged in is still there."""
+"""The Login API: logins with a password, and pings that extend a login."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def ping_by_token(services: Services, call: Call, body: Document, token: s
 async def ping(services: Services, call: Call, body: Document) -> LoginResponse:
     """Note that a user who logged in before is there: the Login API response, without a refresh token.
 
-    Nobody authenticates here, so nothing is asked of the user but to be neither locked nor expired. Raises Invalid,
+    A ping authenticates nobody: it only requires that the user is neither locked nor expired. Raises Invalid,
     NotFound for an unknown user, and WebhookTransactionFailed.
     """
     request = services.schemas[_PING].read(body)

@@ -273,5 +273,5 @@ def _ttl_seconds(tenant: Document, application: Document | None) -> int:
 
 
 def _shown(record: Document) -> Document:
-    """The record with its value, which the API has always told."""
+    """Return the record with its value, as the published API does."""
     return {**rules.to_event(record), "token": record["token"]}

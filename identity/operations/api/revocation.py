@@ -43,7 +43,7 @@ async def revoke(services: Services, call: Call, asking: IdentifiedClient | Enti
 
 
 async def _refresh_token(services: Services, call: Call, identified: IdentifiedClient, token: str) -> None:
-    """One that was rotated out lately ends its successor, too: whoever gives it back wants none."""
+    """Revoking a token that was rotated recently also revokes its successor."""
     client = identified.client
     presented = await issued_tokens.find_refresh_token(services, call, client, token)
     if presented is None:

@@ -108,7 +108,7 @@ def _require_no_halt(call: Call, shown: Bearer, client: Client) -> None:
 
 
 async def _refresh_token(services: Services, call: Call, client: Client, shown: Bearer, value: str) -> Document:
-    """A refresh token for the other application, beside a live one of the same user. Raises Unauthorized."""
+    """Issue a refresh token for another application to the user of a live one. Raises Unauthorized."""
     presented = await services.refresh_tokens.find_by_value(client.tenant_id, value, call.now)
     if presented is None or not presented.is_current or presented.record["userId"] != shown.user["id"]:
         raise Unauthorized(log_detail="the refresh token is none of the user's")

@@ -36,7 +36,7 @@ class Subject:
     def require_challenged(self) -> None:
         """Raise Invalid where a login to the token's application shows no second factor, and the user has one.
 
-        Whoever knows the password alone would get another one in this way, which is good at every application.
+        Otherwise a caller who knows only the password could obtain a code that every application accepts.
         """
         is_open = two_factor.login_policy(self.tenant, self.application) == two_factor.DISABLED
         if self.application is not None and self.user["twoFactor"]["methods"] and is_open:
@@ -53,7 +53,7 @@ async def require_caller(services: Services, call: Call, token: str | None) -> N
 async def subject(services: Services, call: Call, token: str | None, user_id: str | None) -> Subject:
     """Whom a request is about: for an API key the user it names, for an access token its own user.
 
-    Raises Invalid where a key names nobody, NotFound for an unknown user and for a token of another one, InvalidToken.
+    Raises Invalid for a key without a user, NotFound for an unknown user and for a token of another one, InvalidToken.
     """
     application: Document | None = None
     if isinstance(call.caller, ApiKeyCaller):

@@ -160,7 +160,7 @@ async def commit(
 ) -> None:
     """Commit a changed object with its rotation, and return when the rotation is in force.
 
-    The last of the writes stores the object; `private` are private members that it keeps beside those of the rotation.
+    The last of the writes stores the object; `private` has further private members that it keeps.
     """
     *checks, replace = writes
     rotate = functools.partial(_rotate, services, document, rotation, private or {}, replace)

@@ -77,7 +77,7 @@ async def register(
 ) -> Step | FormRejected | EmailSent:
     """Create the user of a form, log the user in and continue with the authorization request.
 
-    If the email address has to be verified before the first login, nobody is logged in, and an address in use gets the
+    If the email address has to be verified before the first login, no login follows, and an address in use gets the
     same response as a new one: only the owner of its mailbox learns the difference.
 
     Raises OAuth2Error, InvalidRequest if registration is disabled, and LambdaFailed.

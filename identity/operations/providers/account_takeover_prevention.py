@@ -1,6 +1,6 @@
-"""Links by email to a local account whose address nobody verified: its earlier credentials are removed.
+"""Links by email to a local account with an unverified address: its earlier credentials are removed.
 
-Anyone can register an account under somebody else's address and wait for the owner to sign in through a provider
+Anyone can register an account under another person's address and wait for the owner to sign in through a provider
 (account pre-hijacking). The provider verified the address, so its user receives the account, and everything by which
 the earlier registrant could still sign in ends.
 """
@@ -50,7 +50,7 @@ def requires_claim(user: Document) -> bool:
 
 
 def is_ambiguous(user: Document) -> bool:
-    """Whether somebody else proved a login identifier of the account: its phone number."""
+    """Whether another login identifier of the account, its phone number, is verified."""
     return rules.has_verified_phone(user)
 
 

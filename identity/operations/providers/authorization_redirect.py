@@ -37,14 +37,14 @@ COOKIE: Final = "federated.csrf"
 CALLBACK_PATH: Final = "/oauth2/callback"
 """Where providers send browsers back to: what operators register there."""
 LINK_PATH: Final = "/oauth2/start-idp-link"
-"""Where somebody says who they are here, whom a provider knows."""
+"""The page on which a user of a provider chooses the local account to link."""
 
 _SCOPE: Final = "openid email"
 _NO_AUTHORIZATION_ENDPOINT: Final = "it has no authorization_endpoint that a browser can be sent to"
 
 
 async def find_options(services: Services, client: Client) -> ProviderOptions:
-    """What the login page of a client offers beside a password."""
+    """The alternatives to a password on the login page of a client."""
     return rules.options_of(await _providers(services, client), client.client_id)
 
 
@@ -85,7 +85,7 @@ async def redirect_by_domain(
 
 
 async def _providers(services: Services, client: Client) -> Sequence[Document]:
-    """The providers that a client's users can be sent to. Nobody may change them: they are shared."""
+    """The providers that a client offers. Do not modify them: the documents are shared."""
     found = await services.identity_providers.of_application_across_tenants(client.client_id)
     return rules.login_page_providers(found, client.tenant_id, client.client_id)
 

@@ -1,4 +1,4 @@
-"""ExternalJWT: a token that somebody signed whose keys we were given is all it takes to log in."""
+"""ExternalJWT: a login with a JWT that is signed with one of the configured keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def identify(
 ) -> ExternalIdentity:
     """Whom the token speaks of. Raises Invalid where there is none, Unauthorized where it cannot be trusted.
 
-    A provider that manages domains speaks for nobody else.
+    A provider that manages domains authenticates users of those domains only.
     """
     if not token:
         raise Invalid.field("blank", "encodedJWT", "You must specify the [encodedJWT] property.")

@@ -297,10 +297,13 @@ def _key_problems(provider: Document) -> list[FieldError]:
 
 
 def _hide_secrets(provider: Document) -> None:
-    geoip = [provider, *provider["applicationConfiguration"].values()]
-    for place in [*geoip, *(place["oauth2"] for place in geoip if "oauth2" in place)]:
+    configurations = [provider, *provider["applicationConfiguration"].values()]
+    for configuration in [
+        *configurations,
+        *(configuration["oauth2"] for configuration in configurations if "oauth2" in configuration),
+    ]:
         for name in _SECRETS:
-            place.pop(name, None)
+            configuration.pop(name, None)
 
 
 def _problem(kind: str, member: str, message: str) -> FieldError:

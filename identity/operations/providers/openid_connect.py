@@ -109,15 +109,15 @@ async def resolve_endpoints(services: Services, call: Call, oauth2: Document) ->
             published = await services.federation.configuration(issuer, call.now)
         except FederationError as error:
             raise provider_error("OpenIDConnectToken", str(error)) from error
-    geoip = {name: published.get(name) or oauth2.get(name) for name in ("token_endpoint", "userinfo_endpoint")}
-    geoip["jwks_uri"] = published.get("jwks_uri")
+    urls = {name: published.get(name) or oauth2.get(name) for name in ("token_endpoint", "userinfo_endpoint")}
+    urls["jwks_uri"] = published.get("jwks_uri")
     networks = services.config.identity_providers.allowed_networks
-    for name, url in geoip.items():
+    for name, url in urls.items():
         if url is not None and (not isinstance(url, str) or transport_problem(url, networks)):
             raise provider_error("OpenIDConnectToken", f"its {name} cannot be used")
-    if geoip["token_endpoint"] is None:
+    if urls["token_endpoint"] is None:
         raise provider_error("OpenIDConnectToken", "it publishes no token_endpoint")
-    endpoints = (geoip["token_endpoint"], geoip["userinfo_endpoint"], geoip["jwks_uri"])
+    endpoints = (urls["token_endpoint"], urls["userinfo_endpoint"], urls["jwks_uri"])
     return ProviderEndpoints(oauth2, issuer, *endpoints, published)
 
 

@@ -1,4 +1,4 @@
-"""A login through an identity provider: who somebody is by the provider's word, then what of it is written here.
+"""Logins through identity providers: resolve the asserted identity to a user, then commit the login.
 
 An account that is linked is its user's. One that is not is treated as the provider's linking strategy has it. User,
 registration and link are written together, and the events around them are those of one change: a webhook that vetoes
@@ -53,7 +53,7 @@ SCHEMA = "api/identity-provider-login.request.json"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PendingLink:
-    """Nobody is linked yet: the user has to say who they are, and `pending_id` completes the link."""
+    """The identity is not linked yet: the user chooses an account, and `pending_id` completes the link."""
 
     pending_id: str = dataclasses.field(repr=False)
 
@@ -84,7 +84,7 @@ class _ProviderLogin:
 class _LoginChange:
     """What a login writes: the person, the link as it was found or is to be made, and what is in the way.
 
-    `judgement` is what is told of it beside that it happened.
+    `judgement` has further members of its events.
     """
 
     person: ResolvedUser
@@ -98,12 +98,12 @@ class _LoginChange:
 async def log_in(
     services: Services, call: Call, body: Document, *, only: str | None = None, trust_id: str | None = None
 ) -> login_responses.LoginResponse:
-    """The Login API response for somebody who comes from a provider; `only` is the one type that is let in here.
+    """The Login API response for a user of a provider; `only` is the one type that is let in here.
 
     `trust_id` is what the browser's cookie has of trust.
 
     Raises Invalid, as LoginPrevented where a lambda refuses the login; LambdaFailed; Unauthorized where what the
-    provider says cannot be trusted; NotFound where nobody is linked and nobody may be; Unavailable after too many
+    provider says cannot be trusted; NotFound where no user is linked and none may be; Unavailable after too many
     failures from one address.
     """
     request = services.schemas[SCHEMA].read(body)
@@ -219,7 +219,7 @@ async def _limited(
 
 
 async def _reconciled(services: Services, call: Call, attempt: _ProviderLogin) -> ProviderLoginResult:
-    """What comes of a login whose identity is known. Whoever was overtaken by another one looks again."""
+    """What comes of a login whose identity is known. It is retried after a concurrent change."""
     outcome: list[_LoginChange | None] = []
 
     async def once() -> Document:
@@ -391,7 +391,7 @@ async def _write_link(
 def _events(
     attempt: _ProviderLogin, change: _LoginChange, user: Document, finished: Document, link: Document
 ) -> tuple[list[Event], list[Event]]:
-    """What webhooks may veto, and what they are told afterwards. A login is told of when it is complete."""
+    """The events before and after the commit. A login has events only when it is complete."""
     stored, registration = change.person.stored, change.person.registration
     if stored is None:
         offered, announced = (
@@ -420,7 +420,7 @@ def _login_events(attempt: _ProviderLogin, user: Document, judgement: ThreatAsse
 
 
 def _told(provider: Document) -> Document:
-    """What events tell of a login through a provider, beside the usual."""
+    """The members that events of a login through a provider have in addition."""
     return {"identityProviderId": provider["id"], "identityProviderName": provider["name"]}
 
 

@@ -1,4 +1,4 @@
-"""Which user somebody from an identity provider is, who is linked to nobody, and what the provider says of them."""
+"""Resolution of an external identity without a link to a user, and the claims that update the user."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class ResolvedUser:
 async def find_or_build(
     services: Services, call: Call, tenant: Document, provider: Document, identity: ExternalIdentity
 ) -> tuple[Document, bool]:
-    """The user to link somebody to who is linked to nobody, and whether that is a new one.
+    """Return the user to link an identity to, and whether the user is new.
 
-    Raises NotFound where the strategy knows nobody and makes nobody, Unauthorized where the provider does not say what
+    Raises NotFound where the strategy finds no user and creates none, Unauthorized where the provider does not say what
     the strategy goes by, Invalid for an email domain that the tenant keeps out.
     """
     strategy, tenant_id = provider["linkingStrategy"], TenantId(tenant["id"])

@@ -90,7 +90,7 @@ class _Family(LoginFlowHandler):
 
 
 class PasswordlessHandler(_Family):
-    """Asks for a login id, and mails a link or a code to whoever has it."""
+    """Asks for a login id, and mails a link or a code to its user."""
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:

@@ -76,7 +76,7 @@ def of_routes(routes: Iterable[Route]) -> Document:
 
 
 class PreparedDocument:
-    """The document as bytes, made when somebody first asks for it."""
+    """The document as bytes, built at the first request."""
 
     def __init__(self, routes: Callable[[], Sequence[Route]]) -> None:
         self._routes = routes
