@@ -156,7 +156,8 @@ async def test_platform_without_an_answer_refuses_the_device_and_logs_no_token(r
     monkeypatch.setitem(console_tokens.ENDPOINTS, "sony_token_info", "http://127.0.0.1:1/2.0/oauth/token")
     token = consoles.issue(new_id())
     refused(await begin(rp, http, f"idp-link:{provider['id']}:{token}"), "cannot be trusted")
-    logged = (await api.get("/api/system/event-log/search?numberOfResults=100")).text
+    found = await api.get("/api/system/event-log/search", params={"message": provider["id"], "numberOfResults": 100})
+    logged = found.text
     assert provider["id"] in logged
     assert token not in logged
 
