@@ -14,7 +14,7 @@ from identity.call import AnonymousCaller, Call, Origin
 from identity.errors import Conflict
 from identity.ids import new_id
 from identity.operations.configuration import applications, tenants
-from identity.store import documents
+from identity.store import mongo
 from tests.conftest import SUPER_KEY, Build, checking_client
 from tests.receiver import until
 
@@ -51,7 +51,7 @@ async def test_many_users_go_in_steps_and_a_deletion_that_ended_early_goes_on(
     service, tenant_api, tenant, monkeypatch
 ) -> None:
     services = service.services
-    monkeypatch.setattr(documents, "CHUNK", 2)
+    monkeypatch.setattr(mongo, "CHUNK", 2)
     body = {"application": {"name": new_id()}}
     application = (await tenant_api.post("/api/application", json=body)).json()["application"]
     for _ in range(5):
@@ -125,7 +125,7 @@ async def test_application_whose_deletion_ended_early_is_no_client_and_is_delete
     asked = {"client_id": application["id"], "redirect_uri": "https://a.example", "response_type": "code"}
     answer = await http.get("/oauth2/authorize", params=asked)
     assert answer.status_code == 400
-    monkeypatch.setattr(documents, "CHUNK", 2)
+    monkeypatch.setattr(mongo, "CHUNK", 2)
     assert (await tenant_api.delete(path, params={"hardDelete": "true"})).status_code == 200
     assert (await tenant_api.get(path)).status_code == 404
     for user_id in users:

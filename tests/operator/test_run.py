@@ -207,7 +207,7 @@ def test_a_reload_changes_the_log_level_and_names_what_waits_for_a_restart(used,
             "kickstart: {file: null}\nlogging: {format: json, level: debug}\nwebhooks: {jitter: 0.5}\n"
         )
         process.popen.send_signal(signal.SIGHUP)
-        process.wait_for(lambda: "only at a restart" in process.text())
+        process.wait_for(lambda: "require a restart" in process.text())
         entries = [json.loads(line) for line in process.text().splitlines() if line.startswith("{")]
         assert entries[0]["changed"] == ["logging.format", "logging.level"]
         assert entries[1]["settings"] == ["webhooks.jitter"]
