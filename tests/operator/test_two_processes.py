@@ -150,7 +150,7 @@ async def test_attack_42_one_return_from_a_provider(pair):
     state = httpx.URL(left.headers["Location"]).params["state"]
     given = {"state": state, "error": "access_denied"}
     shown = one_winner(await pair.race(lambda http: http.get("/oauth2/callback", params=given)))
-    assert "cancelled" in relying_party.page(shown).text
+    assert "canceled" in relying_party.page(shown).text
 
 
 @pytest.mark.requirement("processes-4")
