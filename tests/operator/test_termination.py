@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,13 @@ def descendants(pid: int) -> set[int]:
     while more := {one for one, told in parents.items() if int(told.get("PPid", 0)) in found} - found:
         found |= more
     return found - {pid}
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A temporary folder with a short path: a Unix socket in it may have about a hundred characters."""
+    with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @contextlib.contextmanager
@@ -80,13 +88,13 @@ def left_over(process: subprocess.Popen[bytes], number: signal.Signals) -> tuple
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("program", [("bench", "discovery"), ("chaos", "--events", "1000")], ids=lambda one: one[0])
 def test_nothing_outlives_a_terminated_program(
-    tmp_path: Path, program: tuple[str, ...], number: signal.Signals
+    short_folder: Path, program: tuple[str, ...], number: signal.Signals
 ) -> None:
     if program[0] == "bench" and shutil.which("wrk") is None:
         pytest.skip("wrk is not installed")
-    with started([sys.executable, "-m", *program], TMPDIR=str(tmp_path)) as process:
+    with started([sys.executable, "-m", *program], TMPDIR=str(short_folder)) as process:
         assert left_over(process, number) == (128 + number, [])
-    assert list(tmp_path.iterdir()) == []
+    assert list(short_folder.iterdir()) == []
 
 
 @pytest.mark.requirement("audit-c3")
@@ -97,7 +105,7 @@ def test_nothing_outlives_a_terminated_maintenance_command(tmp_path: Path) -> No
 
 @pytest.mark.requirement("audit-c3")
 @pytest.mark.parametrize("workers", ["0", "1"])
-def test_nothing_outlives_a_terminated_test_run(tmp_path: Path, workers: str) -> None:
+def test_nothing_outlives_a_terminated_test_run(short_folder: Path, workers: str) -> None:
     arguments = ["-m", "pytest", "-q", "-n", workers, "-p", "no:cacheprovider", "tests/api/test_conventions.py"]
-    with started([sys.executable, *arguments], TMPDIR=str(tmp_path)) as process:
+    with started([sys.executable, *arguments], TMPDIR=str(short_folder)) as process:
         assert left_over(process, signal.SIGTERM)[1] == []
