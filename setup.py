@@ -36,6 +36,7 @@ setup(
             "domain/messaging/*.yaml",
             "domain/passwords/*.txt",
             "domain/webhooks/*.json",
+            "web/openapi/*.yaml",
             "web/admin/static/*",
             "web/hosted/static/*",
             "web/hosted/templates/*",

@@ -31,7 +31,7 @@ def routes() -> list[Route]:
 @functools.cache
 def served() -> Document:
     """The document that the service serves."""
-    return document.of_routes(routes())
+    return document.build(routes())
 
 
 def operations() -> Iterator[tuple[str, str, Document]]:

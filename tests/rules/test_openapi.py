@@ -56,7 +56,7 @@ async def test_document_is_served_to_everybody_and_kept_until_it_changes(service
 
 
 def test_document_is_the_same_each_time() -> None:
-    assert json.dumps(document.of_routes(openapi.routes())) == json.dumps(SERVED)
+    assert json.dumps(document.build(openapi.routes())) == json.dumps(SERVED)
 
 
 @pytest.mark.requirement("openapi-1")

@@ -62,7 +62,7 @@ def components(tmp_path: Path) -> Components:
 
 @pytest.mark.requirement("openapi-2")
 def test_answer_is_closed_complete_and_without_secrets(components: Components) -> None:
-    assert components.body("api/thing.json#thing", Use.ANSWER) == {"$ref": "#/components/schemas/ThingResponse"}
+    assert components.body("api/thing.json#thing", Use.RESPONSE) == {"$ref": "#/components/schemas/ThingResponse"}
     wrapper, thing = components.schemas["ThingResponse"], components.schemas["Thing"]
     assert wrapper["required"] == ["thing"]
     assert wrapper["additionalProperties"] is False
@@ -74,7 +74,7 @@ def test_answer_is_closed_complete_and_without_secrets(components: Components) -
 
 
 def test_whole_body_leaves_out_what_only_requests_have(components: Components) -> None:
-    components.body("api/thing.json", Use.ANSWER)
+    components.body("api/thing.json", Use.RESPONSE)
     components.body("api/thing.json", Use.REQUEST)
     assert components.schemas["ThingBodyResponse"]["properties"].keys() == {"thing"}
     assert components.schemas["ThingRequest"]["properties"].keys() == {"thing", "eventInfo"}
@@ -102,17 +102,17 @@ def test_reference_with_more_than_annotations_beside_it_is_put_in_place(componen
 
 
 def test_reference_may_lead_back_to_where_it_stands(components: Components) -> None:
-    components.body("api/thing.json", Use.ANSWER)
+    components.body("api/thing.json", Use.RESPONSE)
     part = components.schemas["ThingPart"]
     assert part["properties"]["more"] == {"$ref": "#/components/schemas/ThingPart"}
 
 
 def test_conditions_and_variants_of_an_object_are_not_closed(components: Components) -> None:
     """Each of them would refuse the members that the others have."""
-    components.body("api/thing.json", Use.ANSWER)
+    components.body("api/thing.json", Use.RESPONSE)
     assert components.schemas["Thing"]["if"] == {"properties": {"kind": {"const": "b"}}}
     assert components.schemas["Thing"]["then"] == {"required": ["part"]}
-    components.body("api/variants.response.json", Use.ANSWER)
+    components.body("api/variants.response.json", Use.RESPONSE)
     both = components.schemas["VariantsBoth"]
     assert both["additionalProperties"] is False
     assert both["allOf"] == [{"properties": {"a": {"minLength": 1}}}]

@@ -1,1 +1,1 @@
-"""The OpenAPI document of the service, made from its routes, what they declare, and schemas/."""
+"""The OpenAPI document, built from the routes, their declarations and schemas/."""

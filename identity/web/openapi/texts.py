@@ -1,0 +1,26 @@
+"""The constant parts of the OpenAPI document, from texts.yaml: security schemes, headers and descriptions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from identity.call import Document
+
+_TEXTS: Final = yaml.safe_load(Path(__file__).with_name("texts.yaml").read_text("utf-8"))
+
+SECURITY_SCHEMES: Final[Document] = _TEXTS["security_schemes"]
+HEADERS: Final[Document] = _TEXTS["headers"]
+JSON_PATCH: Final[Document] = _TEXTS["json_patch"]
+QUERY_TYPES: Final[Document] = _TEXTS["query_types"]
+EMPTY_RESPONSES: Final[dict[int, str]] = _TEXTS["empty_responses"]
+ERRORS: Final[dict[int, str]] = _TEXTS["errors"]
+OAUTH_ERRORS: Final[dict[int, str]] = _TEXTS["oauth_errors"]
+
+
+def describe_query_parameter(name: str) -> str:
+    """Return the description of a query parameter of the management API."""
+    description: str = _TEXTS["query_parameters"].get(name, f"The {name}.")
+    return description
