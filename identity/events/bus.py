@@ -84,7 +84,7 @@ class _PendingEvent:
     @property
     def approval_requested(self) -> bool:
         """Whether approval requests were sent for it before the commit."""
-        return not self.row.is_refused and any(delivery.first is not None for delivery in self.deliveries)
+        return not self.row.is_refused and any(delivery.first_attempt is not None for delivery in self.deliveries)
 
 
 class Bus:

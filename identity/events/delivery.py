@@ -147,7 +147,9 @@ class Deliverer:
         text = secret_redaction.redact(response.body.decode("utf-8", "replace"), secrets)
         text = text.encode()[:_LOGGED_BODY_BYTES].decode("utf-8", "ignore")
         headers = {name: secret_redaction.redact(value, secrets) for name, value in _logged(response.headers).items()}
-        attempt = DeliveryAttempt(start, self._clock.now(), url, status=response.status, answer=text, headers=headers)
+        attempt = DeliveryAttempt(
+            start, self._clock.now(), url, status=response.status, response_body=text, response_headers=headers
+        )
         return _assessed(attempt, response)
 
 

@@ -1,7 +1,8 @@
-"""Lanes: the deliveries to one webhook from one tenant, of which those that are due are taken fairly."""
+"""Delivery lanes: the deliveries from one tenant to one webhook. Fair leasing selects lanes at random."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -16,120 +17,109 @@ from identity.store.mongo import Collection
 INDEX: Final = IndexModel([("state", 1), ("lane", 1), ("nextAttempt", 1)], name="lanes")
 _LANES_PER_LEASE = 100
 _LANES_PER_PAGE = 2000
-"""How many lanes are read at a time: their names, of all that there may be, are more than MongoDB answers at once."""
+"""The number of lanes per query; all of them may exceed the maximum size of a MongoDB reply."""
 _PAGES_PER_LEASE = 8
-"""How many such pages are gone through for one that has room, before others have their turn."""
+"""The number of pages to read until one contains a webhook with capacity."""
 LEASED_FIELDS: Final = {
     "_id": 1, "eventId": 1, "webhookId": 1, "attempts.id": 1, "base": 1, "asked": 1, "isManual": 1, "insertInstant": 1,
     "isOrdered": 1, "linkedObjectId": 1,
 }  # fmt: skip
-"""What is read of a delivery to lease it."""
+"""The members of a delivery that a lease contains."""
 
 
 def lane_of(webhook_id: str, tenant_id: str | None) -> str:
-    """Deliveries to one webhook from one tenant, or from the instance, are served one after the other."""
+    """The lane of deliveries to a webhook from a tenant, or from the instance."""
     return f"{webhook_id}:{tenant_id or ''}"
 
 
-LANE_OF_ROW: Final = {"$concat": ["$webhookId", ":", {"$ifNull": ["$tenantId", ""]}]}
-"""The same for a row that is stored already."""
+LANE_EXPRESSION: Final = {"$concat": ["$webhookId", ":", {"$ifNull": ["$tenantId", ""]}]}
+"""`lane_of` as an aggregation expression over a stored delivery."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DueLanes:
-    """Lanes with something due, by webhook, and how many more each of those webhooks takes that take any.
+    """Lanes with due deliveries by webhook, and the capacity of each webhook that has any.
 
-    `has_strays`: there are rows without a lane, as processes of an older version write them.
+    `has_rows_without_lane`: processes of an earlier version insert deliveries without a lane.
     """
 
     lanes: Mapping[WebhookId, Sequence[str]]
-    rooms: Mapping[WebhookId, int]
-    has_strays: bool
+    capacities: Mapping[WebhookId, int]
+    has_rows_without_lane: bool
 
 
 class DeliveryLanes:
-    """Finds the lanes with something due: all of them or, where they are very many, some, and the next time others."""
+    """Finds lanes with due deliveries. If there are very many, consecutive calls return consecutive pages."""
 
     def __init__(self, deliveries: Collection) -> None:
         self._deliveries = deliveries
-        self._places: dict[frozenset[str], str] = {}
+        self._positions: dict[frozenset[str], str] = {}
 
-    async def due(self, is_due: Document, room_of: Callable[[WebhookId], int]) -> DueLanes:
-        """Some that are due by this condition, of which one has room where any has.
+    async def find_due(self, is_due: Document, capacity_of: Callable[[WebhookId], int]) -> DueLanes:
+        """A page of lanes that match `is_due`, with at least one webhook that has capacity, if there is any.
 
-        Those of a webhook without room are passed over, however many they are. What is late and what is not are gone
-        through apart.
+        Lanes of webhooks without capacity are skipped. Live events and the backlog, which differ in the operators of
+        `is_due`, have separate positions.
         """
         kind = frozenset(is_due["nextAttempt"])
-        place, has_strays = self._places.get(kind, ""), False
-        has_begun_anew = not place
+        position, has_rows_without_lane = self._positions.get(kind, ""), False
+        has_restarted = not position
         lanes: Mapping[WebhookId, Sequence[str]] = {}
-        rooms: Mapping[WebhookId, int] = {}
+        capacities: Mapping[WebhookId, int] = {}
         for _ in range(_PAGES_PER_LEASE):
-            found = await self._page(is_due, place)
-            has_strays |= None in found
-            lanes = by_webhook([lane for lane in found if lane is not None])
-            rooms = {webhook: room for webhook in lanes if (room := room_of(webhook)) > 0}
-            place = "" if len(found) < _LANES_PER_PAGE else _behind(found[-1], rooms)
-            if rooms or (has_begun_anew and not place):
+            pages = self._deliveries.aggregate(lanes_pipeline(is_due, position), hint=INDEX.document["name"])
+            found: list[str | None] = [row["_id"] for row in await pages.to_list(None)]
+            has_rows_without_lane |= None in found
+            lanes = _by_webhook([lane for lane in found if lane is not None])
+            capacities = {webhook: capacity for webhook in lanes if (capacity := capacity_of(webhook)) > 0}
+            position = "" if len(found) < _LANES_PER_PAGE else _next_position(found[-1], capacities)
+            if capacities or (has_restarted and not position):
                 break
-            has_begun_anew |= not place
-        self._places[kind] = place
-        return DueLanes(lanes, rooms, has_strays)
+            has_restarted |= not position
+        self._positions[kind] = position
+        return DueLanes(lanes, capacities, has_rows_without_lane)
 
-    async def _page(self, is_due: Document, behind: str) -> list[str | None]:
-        pages = self._deliveries.aggregate(pipeline(is_due, behind), hint=INDEX.document["name"])
-        return [row["_id"] for row in await pages.to_list(None)]
+    async def find_candidates(self, is_due: Document, due_lanes: DueLanes, limit: int) -> list[Document]:
+        """The oldest deliveries of random lanes: of as many webhooks as possible, then of as many tenants of each."""
+        lanes, capacities = due_lanes.lanes, due_lanes.capacities
+        chosen = random.sample(list(capacities), min(len(capacities), _LANES_PER_LEASE, max(limit, 0)))
+        if not chosen:
+            return []
+        share = -(-limit // len(chosen))
+        lanes_per_webhook = _LANES_PER_LEASE // len(chosen)
+        remaining = {webhook: min(capacities[webhook], share) for webhook in chosen}
+        branches: list[list[Document]] = []
+        for webhook, capacity in remaining.items():
+            count = min(len(lanes[webhook]), lanes_per_webhook, capacity)
+            branches += [_oldest(is_due, lane, -(-capacity // count)) for lane in random.sample(lanes[webhook], count)]
+        unions = [{"$unionWith": {"coll": self._deliveries.name, "pipeline": branch}} for branch in branches[1:]]
+        candidates = []
+        # The shares of the lanes were rounded up: enforce the capacity of each webhook again.
+        for row in await self._deliveries.aggregate([*branches[0], *unions]).to_list(None):
+            if remaining[row["webhookId"]] > 0:
+                remaining[row["webhookId"]] -= 1
+                candidates.append(row)
+        return candidates[:limit]
 
 
-def pipeline(is_due: Document, behind: str) -> list[Document]:
-    """The next lanes behind this one, in their order: of each the index gives one entry, and goes on to the next."""
-    where = {**is_due, "lane": {"$gt": behind}} if behind else is_due
+def lanes_pipeline(is_due: Document, position: str) -> list[Document]:
+    """The pipeline that lists the lanes after `position`, reading one index entry per lane."""
+    where = {**is_due, "lane": {"$gt": position}} if position else is_due
     order = {name: 1 for name, _ in INDEX.document["key"].items()}
     return [{"$match": where}, {"$sort": order}, {"$group": {"_id": "$lane"}}, {"$limit": _LANES_PER_PAGE}]
 
 
-def _behind(lane: str | None, rooms: Mapping[WebhookId, int]) -> str:
-    """Where to go on after this lane: behind all of its webhook, where that has no room."""
+def _next_position(lane: str | None, capacities: Mapping[WebhookId, int]) -> str:
+    """The position after a lane, or after all lanes of its webhook if that has no capacity."""
     webhook = WebhookId((lane or "").partition(":")[0])
-    return f"{lane}" if webhook in rooms else f"{webhook};"  # the character after the colon
+    return f"{lane}" if webhook in capacities else f"{webhook};"  # the character after the colon
 
 
-def by_webhook(lanes: Sequence[str]) -> dict[WebhookId, list[str]]:
-    """These lanes, under the webhook that each is of."""
-    found: dict[WebhookId, list[str]] = {}
+def _by_webhook(lanes: Sequence[str]) -> dict[WebhookId, list[str]]:
+    found: dict[WebhookId, list[str]] = collections.defaultdict(list)
     for lane in lanes:
-        found.setdefault(WebhookId(lane.partition(":")[0]), []).append(lane)
+        found[WebhookId(lane.partition(":")[0])].append(lane)
     return found
-
-
-async def candidates(deliveries: Collection, is_due: Document, choice: DueLanes, limit: int) -> list[Document]:
-    """The oldest of some lanes: of as many webhooks as can be, and then of as many tenants of each."""
-    lanes, rooms = choice.lanes, choice.rooms
-    chosen = random.sample(list(rooms), min(len(rooms), _LANES_PER_LEASE, max(limit, 0)))
-    if not chosen:
-        return []
-    share = -(-limit // len(chosen))
-    lanes_of_each = _LANES_PER_LEASE // len(chosen)
-    branches: list[list[Document]] = []
-    for webhook in chosen:
-        room = min(rooms[webhook], share)
-        some = random.sample(list(lanes[webhook]), min(len(lanes[webhook]), lanes_of_each, room))
-        branches += [_oldest(is_due, lane, -(-room // len(some))) for lane in some]
-    unions = [{"$unionWith": {"coll": deliveries.name, "pipeline": branch}} for branch in branches[1:]]
-    found = await deliveries.aggregate([*branches[0], *unions]).to_list(None)
-    return _within_room(found, {webhook: min(rooms[webhook], share) for webhook in chosen})[:limit]
-
-
-def _within_room(found: Sequence[Document], rooms: Mapping[WebhookId, int]) -> list[Document]:
-    """No more of each webhook than there is room for: the shares of its lanes were rounded up."""
-    left = dict(rooms)
-    kept = []
-    for row in found:
-        if left[row["webhookId"]] > 0:
-            left[row["webhookId"]] -= 1
-            kept.append(row)
-    return kept
 
 
 def _oldest(is_due: Document, lane: str, count: int) -> list[Document]:

@@ -1,7 +1,7 @@
-"""The bodies of events: in their rows or, where one is too large for that, in parts of a collection of their own.
+"""Bodies of events: in the event document or, if too large for one, in parts in a collection of their own.
 
-MongoDB keeps no document of more than 16 MB, and the event of an import tells of ten thousand users. The parts are
-there before their row is, and are forgotten when it is.
+MongoDB limits documents to 16 MB, and an import may raise an event about ten thousand users. The parts are inserted
+before their event and expire with it.
 """
 
 from __future__ import annotations
@@ -9,78 +9,84 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pymongo import IndexModel
-
 from identity.call import Document
-from identity.store.mongo import BULK_SECONDS, Collection, Database
+from identity.store.mongo import BULK_SECONDS, TTL_INDEX, Collection, Database
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 
 PART_BYTES: Final = 4 * 2**20
-"""Where a body is cut. The change stream carries whole documents, with what it adds itself, and has the same limit."""
+"""The size of a part. Change stream events contain whole documents and metadata, and have the same limit."""
 
 
 class EventBodies:
-    """The members of event rows that hold a body, and the collection `event_parts`."""
+    """The members of event documents that contain the body, and the collection `event_parts`."""
 
     def __init__(self, database: Database, vault: Vault) -> None:
         self._vault = vault
         self._parts: Collection = database.collection("event_parts")
 
     async def ensure_indexes(self) -> None:
-        """Create what is missing: parts go with the rows that they belong to."""
-        expiry = IndexModel([("expiresAt", 1)], name="expiry", expireAfterSeconds=0)
-        await self._parts.create_indexes([expiry])
+        """Create missing indexes."""
+        await self._parts.create_indexes([TTL_INDEX])
 
     def members(self, event_id: str, body: bytes, *, is_sealed: bool) -> tuple[Document, list[bytes]]:
-        """The members of the row, and the parts to be written, if any.
+        """The members of the event document, and the parts to insert, if any.
 
-        What is sealed is about one user, and never large.
+        A sealed body is never split: it is about one user, and small.
         """
         if is_sealed:
-            return {"body": self._vault.seal(body.decode(), _place(event_id)), "isSealed": True}, []
+            return {"body": self._vault.seal(body.decode(), _context(event_id)), "isSealed": True}, []
         if len(body) <= PART_BYTES:
             return {"body": body.decode()}, []
-        parts = [body[at : at + PART_BYTES] for at in range(0, len(body), PART_BYTES)]
+        parts = [body[start : start + PART_BYTES] for start in range(0, len(body), PART_BYTES)]
         return {"body": "", "parts": len(parts)}, parts
 
-    async def add(self, row: Mapping[str, Any], parts: list[bytes]) -> None:
-        """Write the parts of a row that is about to be written; again, when that is tried again.
+    async def add(self, event: Mapping[str, Any], parts: list[bytes]) -> None:
+        """Store the parts of an event that is about to be inserted; may be repeated.
 
-        They are more than a transaction holds, and so outside of any. Those of a row that is never written lie there
-        as long as its like do.
+        Outside the transaction, whose size is limited. If the transaction aborts, the parts remain until they expire.
         """
-        kept = {name: row[name] for name in ("expiresAt",) if name in row}
+        retention = {name: event[name] for name in ("expiresAt",) if name in event}
         with time_limit(BULK_SECONDS):
-            for number, part in enumerate(parts):
-                await self._parts.replace_one({"_id": f"{row['_id']}:{number}"}, {"body": part, **kept}, upsert=True)
+            for part_id, part in zip(_part_ids(event["_id"], len(parts)), parts, strict=True):
+                await self._parts.replace_one({"_id": part_id}, {"body": part, **retention}, upsert=True)
 
-    async def put_off_expiry(self, events: Collection, event_ids: Sequence[str], change: Mapping[str, Any]) -> None:
-        """Make this change of the expiry of all parts of these events."""
+    async def extend_retention(self, events: Collection, event_ids: Sequence[str], change: Mapping[str, Any]) -> None:
+        """Apply `change` to the expiry of all parts of these events."""
         in_parts = events.find({"_id": {"$in": list(event_ids)}, "parts": {"$exists": True}}, {"parts": 1})
-        ids = [f"{row['_id']}:{number}" async for row in in_parts for number in range(row["parts"])]
+        ids = [part_id async for row in in_parts for part_id in _part_ids(row["_id"], row["parts"])]
         if ids:
             await self._parts.update_many({"_id": {"$in": ids}, "expiresAt": {"$exists": True}}, change)
 
-    async def opened(self, row: Mapping[str, Any]) -> bytes:
-        """The body of a row; empty when a part is missing, because an incomplete body is never sent."""
-        if "parts" in row:
-            parts = [await self._part(f"{row['_id']}:{number}") for number in range(row["parts"])]
-            return b"".join(parts) if all(parts) else b""
-        body: str = row["body"]
-        return (self._vault.unseal(body, _place(row["_id"])) if row.get("isSealed") else body).encode()
+    async def read(self, event: Mapping[str, Any]) -> bytes:
+        """The body of an event; empty if a part is missing, because an incomplete body is never sent.
 
-    def resealed(self, row: Mapping[str, Any]) -> str | None:
-        """The body of a sealed row under the current key; None for one that is."""
-        if self._vault.is_current(row["body"]):
-            return None
-        place = _place(row["_id"])
-        return self._vault.seal(self._vault.unseal(row["body"], place), place)
+        Raises StartupError if it is sealed under a missing master key.
+        """
+        if "parts" in event:
+            parts = [await self._part(part_id) for part_id in _part_ids(event["_id"], event["parts"])]
+            return b"".join(parts) if all(parts) else b""
+        body: str = event["body"]
+        return (self._vault.unseal(body, _context(event["_id"])) if event.get("isSealed") else body).encode()
+
+    async def reseal(self, events: Collection) -> int:
+        """Reseal bodies that are sealed under an older master key; returns the number of changed events."""
+        changed = 0
+        async for row in events.find({"isSealed": True}, {"body": 1}):
+            if not self._vault.is_current(row["body"]):
+                fresh = self._vault.reseal(row["body"], _context(row["_id"]))
+                result = await events.update_one({"_id": row["_id"], "body": row["body"]}, {"$set": {"body": fresh}})
+                changed += result.modified_count
+        return changed
 
     async def _part(self, part_id: str) -> bytes:
         found: Any = await self._parts.find_one({"_id": part_id})
         return b"" if found is None else bytes(found["body"])
 
 
-def _place(event_id: str) -> str:
+def _part_ids(event_id: str, count: int) -> list[str]:
+    return [f"{event_id}:{number}" for number in range(count)]
+
+
+def _context(event_id: str) -> str:
     return f"events.{event_id}.body"

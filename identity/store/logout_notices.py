@@ -1,4 +1,4 @@
-"""Notices of ended sessions on their way to the applications that joined them (OpenID Connect Back-Channel Logout)."""
+"""The queue of logout notices to the applications of ended sessions (OpenID Connect Back-Channel Logout)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from identity.trace_context import TraceContext
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LogoutNotice:
-    """That the session `session_id` of a user has ended, for one application; where to is asked when it is sent.
+    """The end of a session of a user, for one application. Its URL is read when the notice is sent.
 
-    `trace` and `via` are those of the request that ended it; of several that do, those of whichever was first.
+    `trace` and `via` are those of the first request that ended the session.
     """
 
     tenant_id: TenantId
@@ -27,12 +27,12 @@ class LogoutNotice:
 
     @property
     def job_id(self) -> str:
-        """One for each session and application, however many end it at the same time."""
+        """One job per session and application, even if several requests end the session concurrently."""
         return fingerprint(f"{self.tenant_id} {self.application_id} {self.session_id}")
 
     @property
     def lane(self) -> str:
-        """Each application has a receiver of its own."""
+        """Each application has its own receiver."""
         return self.application_id
 
 
@@ -46,10 +46,6 @@ class LogoutNotices(WorkQueue[LogoutNotice]):
         return {"userId": job.user_id, "sessionId": job.session_id, **request_context.stored(job.trace, job.via)}
 
     def _job(self, row: Document, content: Document) -> LogoutNotice:
-        return LogoutNotice(
-            TenantId(row["tenantId"]),
-            ApplicationId(row["applicationId"]),
-            UserId(content["userId"]),
-            content["sessionId"],
-            *request_context.read(content),
-        )
+        tenant_id, application_id = TenantId(row["tenantId"]), ApplicationId(row["applicationId"])
+        user_id, context = UserId(content["userId"]), request_context.read(content)
+        return LogoutNotice(tenant_id, application_id, user_id, content["sessionId"], *context)

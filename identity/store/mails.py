@@ -1,4 +1,4 @@
-"""Mails on their way, each sealed: they hold links and codes that let people in."""
+"""The queue of mails. Mails are sealed, because they contain links and codes that authenticate users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from identity.store.work_queue import WorkQueue
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail as it goes out; `recipients` are those who have not got it yet."""
+    """A mail to be sent; `recipients` are those to whom it has not been delivered yet."""
 
     mail_id: MailId
     tenant_id: TenantId
@@ -21,12 +21,12 @@ class Mail:
 
     @property
     def job_id(self) -> str:
-        """The id of its row."""
+        """The id of its document."""
         return self.mail_id
 
     @property
     def lane(self) -> str:
-        """A tenant has one mail server."""
+        """Each tenant has one mail server."""
         return self.tenant_id
 
 

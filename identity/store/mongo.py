@@ -20,7 +20,7 @@ from motor.motor_asyncio import (
     AsyncIOMotorCollection,
     AsyncIOMotorDatabase,
 )
-from pymongo import ReadPreference, WriteConcern
+from pymongo import IndexModel, ReadPreference, WriteConcern
 from pymongo.errors import (
     BulkWriteError,
     ConfigurationError,
@@ -58,6 +58,9 @@ _MAX_BACKOFF_SECONDS = 0.1
 
 CHUNK = 1000
 """The number of documents per step of a bulk change."""
+
+TTL_INDEX = IndexModel([("expiresAt", 1)], name="expiry", expireAfterSeconds=0)
+"""Deletes each document at the date in its `expiresAt`."""
 
 _DUPLICATE_KEY = 11000
 """MongoDB's error code for a violation of a unique index."""

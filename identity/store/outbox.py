@@ -1,13 +1,14 @@
-"""The outbox: events, and a delivery for each subscribed webhook.
+"""The transactional outbox: events, and a delivery of each event to each subscribed webhook.
 
-An event row holds the body once. A delivery row is `due` until it has `succeeded` or was `given up` (`vetoed` from the
-start, where the change was not made). A due row is leased by moving its next attempt into the future under a token of
-the lessee's own, so that the one index on due rows serves both, and a lessee that dies simply stops moving it.
+An event document contains the body once. A delivery is `due` until it has `succeeded` or is `given up`; deliveries of a
+rejected change are `vetoed` from the beginning. Leasing a due delivery moves its next attempt into the future and
+stores a token of the lessee. One index serves queries and leases, and the lease of a process that dies expires.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import dataclasses
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -23,12 +24,11 @@ from identity.domain.objects.system_configuration import SentEvents
 from identity.errors import Invalid, StartupError
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
-from identity.store import delivery_lanes, delivery_order, request_context
+from identity.store import delivery_lanes, delivery_order, outbox_documents, request_context
 from identity.store.delivery_lanes import DeliveryLanes
 from identity.store.delivery_order import DeliveryOrder
 from identity.store.event_bodies import PART_BYTES, EventBodies
-from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
-from identity.store.outbox_documents import delivery_document, event_document, event_of, leases_of, noted, settlement
+from identity.store.mongo import BULK_SECONDS, CHUNK, TTL_INDEX, Collection, Database, Session
 from identity.store.outbox_rows import DeliveryBacklog, DeliveryLease, DeliveryOutcome, EventRow, NewDelivery
 from identity.store.request_coalescing import RequestCoalescer
 from identity.store.store_circuit_breaker import time_limit
@@ -37,28 +37,28 @@ from identity.store.vault import Vault
 _log = structlog.get_logger(__name__)
 
 _NO_SUCH_INDEX = 27
-_MOST_COUNTED = 10_000
-"""At how many the count of what is due ends: it is taken again and again, and more only says that it is very much."""
-_NOT_TO_BE_KEPT = (BulkWriteError, Invalid, InvalidBSON, InvalidDocument, UnicodeError)
-"""What comes of writing something that MongoDB does not take, or has no room for."""
+_MAX_COUNTED = 10_000
+"""The limit of the counts in `backlog`, which the metrics query regularly."""
+_UNSTORABLE = (BulkWriteError, Invalid, InvalidBSON, InvalidDocument, UnicodeError)
+"""The errors of a document that MongoDB rejects or that is too large."""
 _BODY_FIELDS = {"body": 1, "isSealed": 1, "parts": 1}
-HELD_BODY_BYTES: Final = 65_536
-"""A lease brings no body that is larger than this: a process has many at hand, and fetches those as it sends them."""
+MAX_LEASED_BODY_BYTES: Final = 65_536
+"""Leases do not include larger bodies, because a process holds many leases; it reads such a body when it sends it."""
 _SIZE = {"$strLenBytes": "$body"}
-_LEASED_BODY_FIELDS = {
-    **_BODY_FIELDS, "size": _SIZE, "body": {"$cond": [{"$lte": [_SIZE, HELD_BODY_BYTES]}, "$body", "$$REMOVE"]}
+_LEASED_EVENT_FIELDS = {
+    **_BODY_FIELDS, "size": _SIZE, "body": {"$cond": [{"$lte": [_SIZE, MAX_LEASED_BODY_BYTES]}, "$body", "$$REMOVE"]},
+    "type": 1, "trace": 1, "traceState": 1, "via": 1,
 }  # fmt: skip
-_TOLD_FIELDS = {"type": 1, "trace": 1, "traceState": 1, "via": 1}
-KEPT_ATTEMPTS: Final = 50
-"""How many attempts a delivery keeps when it is asked for once more."""
+MAX_STORED_ATTEMPTS: Final = 50
+"""The number of attempts that remain stored when a delivery is requested again."""
 _DAY = 86_400
-_LEAST_SECONDS = 3 * _DAY
-"""How long what is due stays where nobody looks after it: for so long no process need run, and nothing is lost."""
-_LOOKS_PER_LEASE = 8
-"""How often to look again when all that was found waits for something before it."""
+_MIN_RETENTION_SECONDS = 3 * _DAY
+"""The minimum retention of due deliveries: how long all processes may be down without loss."""
+_MAX_QUERIES_PER_LEASE = 8
+"""How often to query again while all candidates are blocked by earlier deliveries."""
 
 
-async def _by_default() -> SentEvents:
+async def _default_sent_events() -> SentEvents:
     return SentEvents()
 
 
@@ -71,9 +71,9 @@ class Outbox:
         vault: Vault,
         *,
         schedule_seconds: float,
-        sent_events: Callable[[], Awaitable[SentEvents]] = _by_default,
+        sent_events: Callable[[], Awaitable[SentEvents]] = _default_sent_events,
     ) -> None:
-        """`schedule_seconds`: the longest time between an event and its last attempt, in which it is always kept."""
+        """`schedule_seconds` is the longest time from an event to its last attempt; retention begins after it."""
         self._bodies = EventBodies(database, vault)
         self._events: Collection = database.collection("events")
         self._deliveries: Collection = database.collection("deliveries")
@@ -85,21 +85,15 @@ class Outbox:
         self._sent_events = sent_events
 
     async def ensure_indexes(self) -> None:
-        """Create what is missing. Retention is a TTL index on the instant that each row carries."""
-        expiry = IndexModel([("expiresAt", 1)], name="expiry", expireAfterSeconds=0)
+        """Create missing indexes and upgrade the deliveries of earlier versions, which had no lanes."""
         newest = IndexModel([("insertInstant", -1), ("_id", -1)], name="newest")
-        await self._events.create_indexes([expiry, newest])
-        of_event = IndexModel([("eventId", 1)], name="event")
-        attempt = IndexModel([("attempts.id", 1)], name="attempt")
+        await self._events.create_indexes([TTL_INDEX, newest])
+        by_event = IndexModel([("eventId", 1)], name="event")
+        by_attempt = IndexModel([("attempts.id", 1)], name="attempt")
         await self._deliveries.create_indexes(
-            [delivery_lanes.INDEX, of_event, attempt, delivery_order.INDEX, delivery_order.WAITING, expiry]
+            [delivery_lanes.INDEX, by_event, by_attempt, delivery_order.INDEX, delivery_order.WAITING, TTL_INDEX]
         )
-        await self._upgrade()
-        await self._bodies.ensure_indexes()
-
-    async def _upgrade(self) -> None:
-        """Take over what a version left that knew no lanes: it served webhooks in turn, and not their tenants."""
-        # Asked first: even where there is nothing to drop, dropping waits for every write and lets none pass.
+        # Query first: dropping an index blocks all writes, even if the index does not exist.
         if "due" in await self._deliveries.index_information():
             try:
                 await self._deliveries.drop_index("due")
@@ -107,16 +101,17 @@ class Outbox:
                 if error.code != _NO_SUCH_INDEX:
                     raise
         await self._add_lanes()
+        await self._bodies.ensure_indexes()
 
     async def _add_lanes(self) -> None:
-        without = {"state": "due", "lane": None}
-        await self._deliveries.update_many(without, [{"$set": {"lane": delivery_lanes.LANE_OF_ROW}}])
+        without_lane = {"state": "due", "lane": None}
+        await self._deliveries.update_many(without_lane, [{"$set": {"lane": delivery_lanes.LANE_EXPRESSION}}])
 
     async def reserve_sequence(self, count: int) -> int:
-        """The first of `count` fresh sequence numbers, which order events. Gaps are possible, repeats are not.
+        """The first of `count` new sequence numbers, which order events. Numbers may be skipped, but never repeat.
 
-        Reserved outside of any transaction, because a counter inside one would make all of them wait for each other;
-        and for all who ask meanwhile at once, because what happened before they asked has a lower number all the same.
+        Reserved outside transactions, which would conflict on the counter. Concurrent callers share one update: events
+        that precede the call have lower numbers in any case.
         """
         return await self._sequence.submit(count)
 
@@ -134,181 +129,182 @@ class Outbox:
         *,
         vetoed: bool = False,
     ) -> None:
-        """Write events with their deliveries, in the transaction of the change that they tell of.
+        """Insert events with their deliveries, in the transaction of the change that raised them.
 
-        Those of a change that was `vetoed`, and those that are refused, are written for the log alone: nothing of them
-        is due.
+        Events of a `vetoed` change, and refused events, are inserted only for the log: none of their deliveries is due.
         """
-        kept = await self._sent_events()
-        events, parts, found = [], {}, []
-        for sequence, (row, deliveries) in enumerate(rows, start=first_sequence):
-            is_over = vetoed or row.is_refused
-            if is_over and not kept.are_logged:
+        retention = await self._sent_events()
+        events, parts, deliveries = [], {}, []
+        for sequence, (row, new_deliveries) in enumerate(rows, start=first_sequence):
+            is_final = vetoed or row.is_refused
+            if is_final and not retention.are_logged:
                 continue
             body, parts[row.event_id] = self._bodies.members(row.event_id, row.body, is_sealed=row.holds_secrets)
-            events.append({**event_document(row, deliveries, sequence, vetoed=is_over), **body})
-            state = {"state": "vetoed"} if is_over else {}
-            found += [delivery_document(row, one, sequence) | state for one in deliveries]
+            events.append({**outbox_documents.event_document(row, new_deliveries, sequence, vetoed=is_final), **body})
+            state = {"state": "vetoed"} if is_final else {}
+            deliveries += [outbox_documents.delivery_document(row, new, sequence) | state for new in new_deliveries]
         if not events:
             return
-        for stored in (*events, *found):
-            self._keep(stored, kept)
-        for stored in events:
-            await self._bodies.add(stored, parts[stored["_id"]])
+        for document in (*events, *deliveries):
+            self._set_retention(document, retention)
+        for event in events:
+            await self._bodies.add(event, parts[event["_id"]])
         await self._events.insert_many(events, session=session)
-        if found:
-            await self._deliveries.insert_many(found, session=session)
+        if deliveries:
+            await self._deliveries.insert_many(deliveries, session=session)
 
     async def lease(
         self,
         now: Instant,
         lease_seconds: float,
-        room_of: Callable[[WebhookId], int],
+        capacity_of: Callable[[WebhookId], int],
         limit: int,
         *,
         since: Instant | None = None,
         before: Instant | None = None,
     ) -> list[DeliveryLease]:
-        """Take due deliveries: at most `limit`, and of each webhook at most the room that there is for it.
+        """Lease at most `limit` due deliveries, and for each webhook at most its capacity.
 
-        Only those whose time came at `since` or later, and before `before`, where these are given.
-
-        Webhooks are served in random order, and the tenants of one in random order too, so that neither a webhook nor a
-        tenant with a long backlog keeps the others waiting.
+        `since` (inclusive) and `before` (exclusive) bound the instant from which a delivery has been due. Webhooks, and
+        the tenants of a webhook, are served in random order, so that none with a long backlog blocks the others.
         """
         is_due = _due(now, since, before)
-        choice = await self._lanes.due(is_due, room_of)
-        if choice.has_strays:
-            # Processes of an older version may still be running while this one has begun.
+        due_lanes = await self._lanes.find_due(is_due, capacity_of)
+        if due_lanes.has_rows_without_lane:
+            # During a rolling upgrade, processes of an earlier version insert deliveries without a lane.
             await self._add_lanes()
         until = later(now, seconds=lease_seconds)
-        for _ in range(_LOOKS_PER_LEASE):
-            candidates = await delivery_lanes.candidates(self._deliveries, is_due, choice, limit)
+        for _ in range(_MAX_QUERIES_PER_LEASE):
+            candidates = await self._lanes.find_candidates(is_due, due_lanes, limit)
             if not candidates:
                 break
-            if ids := await self._order.unblocked(candidates, now, until):
-                return await self._take({row["_id"]: row for row in candidates}, ids, _due(now), until)
+            if ids := await self._order.find_unblocked(candidates, now, until):
+                return await self._acquire({row["_id"]: row for row in candidates}, ids, _due(now), until)
         return []
 
-    async def _take(
+    async def _acquire(
         self, candidates: Mapping[str, Document], ids: Sequence[str], is_due: Document, until: Instant
     ) -> list[DeliveryLease]:
-        """Lease these, as far as nobody else has done so meanwhile."""
+        """Lease those deliveries that no other process has leased meanwhile."""
         token = new_id()
         change = {"$set": {"lease": token, "nextAttempt": until}, "$unset": {"waits": ""}}
-        # Before it is known which of them will be ours: reading one in vain costs less than waiting.
-        event_ids = {event_of(one) for one in ids}
+        # Read the events concurrently: reading some in vain costs less than a second round trip.
+        event_ids = {outbox_documents.event_id_of(delivery_id) for delivery_id in ids}
         result, events = await asyncio.gather(
-            self._deliveries.update_many({"_id": {"$in": ids}, **is_due}, change), self._events_of(event_ids)
+            self._deliveries.update_many({"_id": {"$in": ids}, **is_due}, change), self._leased_events(event_ids)
         )
-        if result.modified_count == len(ids) and all(one in candidates for one in ids):
-            return leases_of([candidates[one] for one in ids], events, token)
-        ours = self._deliveries.find({"_id": {"$in": ids}, "lease": token}, delivery_lanes.LEASED_FIELDS)
-        return leases_of(await ours.to_list(None), events, token)
+        if result.modified_count == len(ids) and all(delivery_id in candidates for delivery_id in ids):
+            return outbox_documents.leases_of([candidates[delivery_id] for delivery_id in ids], events, token)
+        leased = self._deliveries.find({"_id": {"$in": ids}, "lease": token}, delivery_lanes.LEASED_FIELDS)
+        return outbox_documents.leases_of(await leased.to_list(None), events, token)
 
-    async def _events_of(self, event_ids: Iterable[EventId]) -> dict[str, Document | None]:
-        """What a lease tells of each event that is still there; None of one that cannot be read now."""
-        wanted, fields = {"_id": {"$in": list(event_ids)}}, {**_LEASED_BODY_FIELDS, **_TOLD_FIELDS}
-        return {row["_id"]: await self._told(row) async for row in self._events.find(wanted, fields)}
+    async def _leased_events(self, event_ids: Iterable[EventId]) -> dict[str, Document | None]:
+        """The members of a lease from each stored event; None if the event cannot be unsealed."""
+        cursor = self._events.find({"_id": {"$in": list(event_ids)}}, _LEASED_EVENT_FIELDS)
+        return {row["_id"]: await self._leased_event(row) async for row in cursor}
 
-    async def _told(self, row: Document) -> Document | None:
-        """What a lease tells of its event."""
+    async def _leased_event(self, row: Document) -> Document | None:
         trace, via = request_context.read(row)
-        told: Document = {"type": row["type"], "trace": trace, "via": via, "body": None}
+        members: Document = {"type": row["type"], "trace": trace, "via": via, "body": None}
         if "parts" in row or "body" not in row:
-            return {**told, "body_bytes": row["parts"] * PART_BYTES if "parts" in row else row["size"]}
+            return {**members, "body_bytes": row["parts"] * PART_BYTES if "parts" in row else row["size"]}
         try:
-            return {**told, "body": await self._bodies.opened(row), "body_bytes": row["size"]}
+            return {**members, "body": await self._bodies.read(row), "body_bytes": row["size"]}
         except StartupError as error:
-            # It must hold up nobody else, and is not lost: its lease runs out, and perhaps the key is back by then.
+            # Other deliveries continue; this one is leased again later, perhaps with the master key restored.
             _log.error("an event cannot be delivered as it cannot be read", event_id=row["_id"], error=str(error))
             return None
 
     async def body(self, event_id: EventId) -> bytes:
-        """The body of an event, however large; empty when it is gone."""
+        """The body of an event of any size; empty if the event no longer exists."""
         row = await self._events.find_one({"_id": event_id}, _BODY_FIELDS)
-        return b"" if row is None else await self._bodies.opened(row)
+        return b"" if row is None else await self._bodies.read(row)
 
     async def record_outcomes(self, outcomes: Sequence[DeliveryOutcome]) -> bool:
-        """Write what became of leases, in one go; answers whether some are due now that waited for these.
+        """Store the outcomes of leases in one batch; True if they made blocked deliveries due.
 
-        A success always counts. A failure counts only while the lease is still held: when it ran out, the delivery is
-        somebody else's.
+        A success always counts. A failure counts only under the current lease: after it expired, the delivery may
+        belong to another process.
         """
         if outcomes:
-            await asyncio.gather(self._write(outcomes), self._note(outcomes))
-        # By the latest of an object: the time of the next has come then, by the same clock.
-        ended = {(one.lease.webhook_id, one.lease.ordered_by): one.instant for one in outcomes if one.makes_way}
-        return await self._order.let_follow(ended)
+            await asyncio.gather(self._update_deliveries(outcomes), self._update_events(outcomes))
+        # The last outcome per object determines when the next delivery is due, by the same clock.
+        ended = {(one.lease.webhook_id, one.lease.ordered_by): one.instant for one in outcomes if one.unblocks_next}
+        return await self._order.unblock_next(ended)
 
-    async def _write(self, outcomes: Sequence[DeliveryOutcome]) -> None:
-        """Write them together or, where MongoDB cannot keep one as it is, each by itself.
+    async def _update_deliveries(self, outcomes: Sequence[DeliveryOutcome]) -> None:
+        """Store the outcomes together or, if MongoDB rejects one of them, separately.
 
-        What a receiver says must not be able to stop all that comes after it: such an attempt is kept without.
+        A response that cannot be stored must not block other deliveries: its attempt is stored without it.
         """
         try:
-            await self._deliveries.bulk_write([settlement(outcome) for outcome in outcomes], ordered=False)
-        except _NOT_TO_BE_KEPT as error:
+            await self._deliveries.bulk_write(
+                [outbox_documents.outcome_update(outcome) for outcome in outcomes], ordered=False
+            )
+        except _UNSTORABLE as error:
             _log.warning("outcomes of deliveries are written one by one", error=type(error).__name__)
             for outcome in outcomes:
-                await self._write_one(outcome)
+                await self._update_delivery(outcome)
 
-    async def _write_one(self, outcome: DeliveryOutcome) -> None:
+    async def _update_delivery(self, outcome: DeliveryOutcome) -> None:
         try:
-            await self._deliveries.bulk_write([settlement(outcome)])
-        except _NOT_TO_BE_KEPT:
-            plain = dataclasses.replace(outcome, attempt=outcome.attempt and outcome.attempt.without_answer())
-            await self._deliveries.bulk_write([settlement(plain, keep=KEPT_ATTEMPTS)])
+            await self._deliveries.bulk_write([outbox_documents.outcome_update(outcome)])
+        except _UNSTORABLE:
+            attempt = outcome.attempt and outcome.attempt.without_response()
+            plain = dataclasses.replace(outcome, attempt=attempt)
+            await self._deliveries.bulk_write(
+                [outbox_documents.outcome_update(plain, max_attempts=MAX_STORED_ATTEMPTS)]
+            )
 
-    async def _note(self, outcomes: Sequence[DeliveryOutcome]) -> None:
-        """Tell the events' own rows."""
-        told: dict[EventId, list[DeliveryOutcome]] = {}
+    async def _update_events(self, outcomes: Sequence[DeliveryOutcome]) -> None:
+        by_event: dict[EventId, list[DeliveryOutcome]] = collections.defaultdict(list)
         for outcome in outcomes:
-            if outcome.is_told:
-                told.setdefault(outcome.lease.event_id, []).append(outcome)
-        if told:
-            await self._events.bulk_write([noted(*of_event) for of_event in told.items()], ordered=False)
+            if outcome.is_attempted_or_final:
+                by_event[outcome.lease.event_id].append(outcome)
+        if by_event:
+            await self._events.bulk_write(
+                [outbox_documents.event_update(*item) for item in by_event.items()], ordered=False
+            )
 
     async def renew(self, leases: Sequence[DeliveryLease], until: Instant) -> None:
-        """Hold on to leases whose receivers take their time."""
-        await self._change_leases(leases, {"$set": {"nextAttempt": until}})
+        """Extend leases whose receivers are slow."""
+        await self._update_leased(leases, {"$set": {"nextAttempt": until}})
 
     async def release(self, leases: Sequence[DeliveryLease], now: Instant) -> None:
-        """Make leased deliveries due again at once, for another process to take."""
-        await self._change_leases(leases, {"$set": {"nextAttempt": now}, "$unset": {"lease": ""}})
+        """Make leased deliveries due at once, for other processes."""
+        await self._update_leased(leases, {"$set": {"nextAttempt": now}, "$unset": {"lease": ""}})
 
-    async def keep_due(self, now: Instant) -> int:
-        """Put off the expiry of what is still to be delivered, with its event; answers of how many deliveries.
+    async def extend_retention_of_due(self, now: Instant) -> int:
+        """Postpone the expiry of due deliveries and their events; returns the number of deliveries.
 
-        A webhook that is paused, held back or limited, and an order, may keep a delivery for longer than any schedule.
+        A paused or rate-limited webhook, an open circuit or an ordered webhook may delay them beyond any schedule.
         """
-        soon = as_datetime(later(now, seconds=_LEAST_SECONDS))
-        until, kept = later(now, seconds=_LEAST_SECONDS + _DAY), 0
+        soon = as_datetime(later(now, seconds=_MIN_RETENTION_SECONDS))
+        until, extended = later(now, seconds=_MIN_RETENTION_SECONDS + _DAY), 0
         with time_limit(BULK_SECONDS):
-            ending = self._deliveries.find({"state": "due", "expiresAt": {"$lt": soon}}, {"_id": 1}).hint("lanes")
-            # As they are found: millions may wait for one that is paused, and must not all be in memory.
-            while rows := await ending.to_list(CHUNK):
-                await self._put_off_expiry([row["_id"] for row in rows], until)
-                kept += len(rows)
-        return kept
+            expiring = self._deliveries.find({"state": "due", "expiresAt": {"$lt": soon}}, {"_id": 1}).hint("lanes")
+            # In chunks: a paused webhook may have millions of deliveries.
+            while rows := await expiring.to_list(CHUNK):
+                await self._extend_retention([row["_id"] for row in rows], until)
+                extended += len(rows)
+        return extended
 
-    async def _put_off_expiry(self, ids: Sequence[str], until: Instant) -> None:
-        """The deliveries last: what is interrupted is found again by them."""
+    async def _extend_retention(self, ids: Sequence[str], until: Instant) -> None:
+        """Update the deliveries last, because an interrupted run is resumed from them."""
         change = {"$max": {"expiresAt": as_datetime(until)}}
-        event_ids = list({event_of(one) for one in ids})
-        await self._bodies.put_off_expiry(self._events, event_ids, change)
+        event_ids = list({outbox_documents.event_id_of(delivery_id) for delivery_id in ids})
+        await self._bodies.extend_retention(self._events, event_ids, change)
         await self._events.update_many({"_id": {"$in": event_ids}, "expiresAt": {"$exists": True}}, change)
         await self._deliveries.update_many({"_id": {"$in": list(ids)}, "expiresAt": {"$exists": True}}, change)
 
     async def backlog(self, now: Instant) -> DeliveryBacklog:
-        """What is waiting, for the metrics: of very many it is only said that there are at least so many.
+        """The size and age of the backlog, for the metrics; counts stop at `_MAX_COUNTED`.
 
-        Each question is answered by an index alone, whatever has piled up: one entry of each lane, and a count that
-        ends.
+        Indexes answer each query at bounded cost: one entry per lane, and limited counts.
         """
         is_due = {"state": "due", "nextAttempt": {"$lte": now}}
-        due = await self._deliveries.count_documents(is_due, limit=_MOST_COUNTED, hint="lanes")
-        waiting = await self._order.waiting(_MOST_COUNTED)
+        due = await self._deliveries.count_documents(is_due, limit=_MAX_COUNTED, hint="lanes")
+        waiting = await self._order.count_waiting(_MAX_COUNTED)
         if not due:
             return DeliveryBacklog(0, 0.0, waiting)
         oldest = self._deliveries.aggregate(
@@ -324,37 +320,30 @@ class Outbox:
         return DeliveryBacklog(due, max(0, now - found[0]["oldest"]) / 1000 if found else 0.0, waiting)
 
     async def reseal(self) -> int:
-        """Seal again what was sealed under an older master key; answers how many changed."""
-        changed = 0
-        async for row in self._events.find({"isSealed": True}, _BODY_FIELDS):
-            fresh = self._bodies.resealed(row)
-            if fresh is not None:
-                where = {"_id": row["_id"], "body": row["body"]}
-                changed += (await self._events.update_one(where, {"$set": {"body": fresh}})).modified_count
-        return changed
+        """Reseal bodies that are sealed under an older master key; returns the number of changed events."""
+        return await self._bodies.reseal(self._events)
 
-    async def _change_leases(self, leases: Sequence[DeliveryLease], change: Mapping[str, Any]) -> None:
-        by_token: dict[str, list[str]] = {}
+    async def _update_leased(self, leases: Sequence[DeliveryLease], change: Mapping[str, Any]) -> None:
+        by_token: dict[str, list[str]] = collections.defaultdict(list)
         for lease in leases:
-            by_token.setdefault(lease.token, []).append(lease.delivery_id)
+            by_token[lease.token].append(lease.delivery_id)
         writes: list[UpdateMany] = [
             UpdateMany({"_id": {"$in": ids}, "lease": token, "state": "due"}, change) for token, ids in by_token.items()
         ]
         if writes:
             await self._deliveries.bulk_write(writes, ordered=False)
 
-    def _keep(self, stored: Document, kept: SentEvents) -> None:
-        """Say how long a row stays, and whether the log shows it."""
-        seconds = kept.seconds()
+    def _set_retention(self, document: Document, retention: SentEvents) -> None:
+        """Set when a document expires, and whether the log shows it."""
+        seconds = retention.seconds()
         if seconds is not None:
-            lasts = max(self._schedule_seconds + seconds, _LEAST_SECONDS)
-            expiry = later(stored["insertInstant"], seconds=lasts)
-            stored["expiresAt"] = as_datetime(expiry)
-        if not kept.are_logged:
-            stored["isHidden"] = True
+            lifetime_seconds = max(self._schedule_seconds + seconds, _MIN_RETENTION_SECONDS)
+            document["expiresAt"] = as_datetime(later(document["insertInstant"], seconds=lifetime_seconds))
+        if not retention.are_logged:
+            document["isHidden"] = True
 
 
 def _due(now: Instant, since: Instant | None = None, before: Instant | None = None) -> Document:
-    """What is due now, as far as its time came between these."""
-    bounds = {"$lte": now} | ({} if since is None else {"$gte": since}) | ({} if before is None else {"$lt": before})
-    return {"state": "due", "nextAttempt": bounds}
+    """The filter of deliveries that are due now, optionally bounded by the instant from which they are."""
+    bounds = {"$lte": now, "$gte": since, "$lt": before}
+    return {"state": "due", "nextAttempt": {name: bound for name, bound in bounds.items() if bound is not None}}

@@ -1,4 +1,4 @@
-"""How the outbox's events and deliveries lie in MongoDB: their rows, and the updates that outcomes make of them."""
+"""The documents of events and deliveries in MongoDB, and the updates that outcomes of deliveries make."""
 
 from __future__ import annotations
 
@@ -18,61 +18,61 @@ State = Literal["due", "succeeded", "given up", "vetoed"]
 
 
 def delivery_id(event_id: str, webhook_id: str) -> str:
-    """The id of the one delivery of an event to a webhook."""
+    """The id of the delivery of an event to a webhook."""
     return f"{event_id}:{webhook_id}"
 
 
-def event_of(of_delivery: str) -> EventId:
-    """The event that the delivery with this id tells of."""
-    return EventId(of_delivery.partition(":")[0])
+def event_id_of(delivery_id: str) -> EventId:
+    """The event of a delivery."""
+    return EventId(delivery_id.partition(":")[0])
 
 
 def event_document(row: EventRow, deliveries: Sequence[NewDelivery], sequence: int, *, vetoed: bool) -> Document:
-    """The row of an event, all but its body."""
-    untried = [] if vetoed else [one.webhook_id for one in deliveries if one.first is None]
-    stored: Document = {
+    """The document of an event, without its body."""
+    untried = [] if vetoed else [new.webhook_id for new in deliveries if new.first_attempt is None]
+    document: Document = {
         "_id": row.event_id,
         "type": row.type,
         "sequence": sequence,
         "insertInstant": row.create_instant,
         "untried": untried,
         "result": "Failed" if vetoed else "Running" if untried else "Succeeded",
-        **_of(row),
+        **_subject(row),
         **request_context.stored(row.trace, row.via),
     }
-    if tried := [one.first.start_instant for one in deliveries if one.first is not None]:
-        stored["lastAttemptInstant"] = max(tried)
-    return stored
+    if attempts := [new.first_attempt.start_instant for new in deliveries if new.first_attempt is not None]:
+        document["lastAttemptInstant"] = max(attempts)
+    return document
 
 
-def _of(row: EventRow) -> Document:
-    """What a row of either collection tells of whom the event concerns."""
-    told = {"tenantId": row.tenant_id, "linkedObjectId": row.linked_object_id}
-    return {name: value for name, value in told.items() if value is not None}
+def _subject(row: EventRow) -> Document:
+    members = {"tenantId": row.tenant_id, "linkedObjectId": row.linked_object_id}
+    return {name: value for name, value in members.items() if value is not None}
 
 
-def delivery_document(row: EventRow, delivery: NewDelivery, sequence: int) -> Document:
-    """The row of a delivery of that event."""
-    stored: Document = {
-        "_id": delivery_id(row.event_id, delivery.webhook_id),
+def delivery_document(row: EventRow, new: NewDelivery, sequence: int) -> Document:
+    """The document of a delivery of an event."""
+    attempt = new.first_attempt
+    document: Document = {
+        "_id": delivery_id(row.event_id, new.webhook_id),
         "eventId": row.event_id,
-        "webhookId": delivery.webhook_id,
-        "lane": lane_of(delivery.webhook_id, row.tenant_id),
-        "state": _state(delivery.first, delivery.next_attempt),
-        "attempts": [] if delivery.first is None else [delivery.first.to_document(delivery.next_attempt)],
+        "webhookId": new.webhook_id,
+        "lane": lane_of(new.webhook_id, row.tenant_id),
+        "state": _state(attempt, new.next_attempt),
+        "attempts": [] if attempt is None else [attempt.to_document(new.next_attempt)],
         "insertInstant": row.create_instant,
         "sequence": sequence,
-        **_of(row),
+        **_subject(row),
     }
-    if delivery.next_attempt is not None:
-        stored["nextAttempt"] = delivery.next_attempt
-    if delivery.is_ordered and row.linked_object_id is not None:
-        stored["isOrdered"] = True
-    return stored
+    if new.next_attempt is not None:
+        document["nextAttempt"] = new.next_attempt
+    if new.is_ordered and row.linked_object_id is not None:
+        document["isOrdered"] = True
+    return document
 
 
-def leases_of(taken: Iterable[Document], events: Mapping[str, Document | None], token: str) -> list[DeliveryLease]:
-    """The leases under this token of these rows, as far as their events can be read."""
+def leases_of(rows: Iterable[Document], events: Mapping[str, Document | None], token: str) -> list[DeliveryLease]:
+    """The leases of these deliveries, except those whose event cannot be read now (None)."""
     return [
         DeliveryLease(
             delivery_id=row["_id"],
@@ -82,12 +82,12 @@ def leases_of(taken: Iterable[Document], events: Mapping[str, Document | None], 
             insert_instant=row["insertInstant"],
             token=token,
             is_manual=row.get("isManual", False),
-            asked=row.get("asked"),
+            request_instant=row.get("asked"),
             ordered_by=row.get("linkedObjectId") if row.get("isOrdered") else None,
-            **told,
+            **event,
         )
-        for row in taken
-        if (told := events.get(row["eventId"], {"type": "", "body": b""})) is not None
+        for row in rows
+        if (event := events.get(row["eventId"], {"type": "", "body": b""})) is not None
     ]
 
 
@@ -97,25 +97,27 @@ def _state(attempt: DeliveryAttempt | None, next_attempt: Instant | None) -> Sta
     return "succeeded" if attempt is not None and attempt.succeeded else "given up"
 
 
-def settlement(outcome: DeliveryOutcome, keep: int | None = None) -> UpdateOne:
-    """The update of a delivery; of its attempts the last `keep` stay, or all of them."""
+def outcome_update(outcome: DeliveryOutcome, max_attempts: int | None = None) -> UpdateOne:
+    """The update of a delivery with its outcome; stores all attempts, or only the last `max_attempts`."""
     state = _state(outcome.attempt, outcome.next_attempt)
     where: Document = {"_id": outcome.lease.delivery_id, "state": "due"}
-    # A success counts though its lease ran out, but not for what was asked for since.
-    where |= {"asked": outcome.lease.asked} if state == "succeeded" else {"lease": outcome.lease.token}
+    # A success counts even if its lease has expired, but not if the delivery was requested again since.
+    where |= {"asked": outcome.lease.request_instant} if state == "succeeded" else {"lease": outcome.lease.token}
     change: Document = {"$set": {"state": state}, "$unset": {"lease": ""}}
     if outcome.next_attempt is not None:
         change["$set"]["nextAttempt"] = outcome.next_attempt
     else:
         change["$unset"]["nextAttempt"] = ""
     if outcome.attempt is not None:
-        told = outcome.attempt.to_document(outcome.next_attempt, is_manual=outcome.lease.is_manual)
-        change["$push"] = {"attempts": told if keep is None else {"$each": [told], "$slice": -keep}}
+        attempt = outcome.attempt.to_document(outcome.next_attempt, is_manual=outcome.lease.is_manual)
+        change["$push"] = {
+            "attempts": attempt if max_attempts is None else {"$each": [attempt], "$slice": -max_attempts}
+        }
     return UpdateOne(where, change)
 
 
-def noted(event_id: EventId, outcomes: Sequence[DeliveryOutcome]) -> UpdateOne:
-    """What an event's own row learns of attempts; it may be told twice."""
+def event_update(event_id: EventId, outcomes: Sequence[DeliveryOutcome]) -> UpdateOne:
+    """The update of an event with the outcomes of its deliveries; it is idempotent."""
     tried = [outcome.lease.webhook_id for outcome in outcomes]
     change: Document = {"untried": {"$setDifference": ["$untried", tried]}}
     instants = [outcome.attempt.start_instant for outcome in outcomes if outcome.attempt is not None]

@@ -1,4 +1,4 @@
-"""What goes into the outbox and what comes out of it: events, deliveries, attempts, leases and what became of them."""
+"""The values stored in the outbox and read from it: events, deliveries, attempts, leases and outcomes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from identity.trace_context import TraceContext
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventRow:
-    """One event as it goes out: `body` is the same bytes for every receiver and every attempt.
+    """An event. Every receiver and every attempt gets the same bytes as `body`.
 
-    One that `holds_secrets`, such as a token, lies sealed in MongoDB. One that `is_refused` is for the log alone, and
-    has a body that says no more than what it was. `trace` and `via` are those of the request that raised it.
+    If it `holds_secrets`, such as a token, the body is sealed in MongoDB. If it `is_refused`, it exists only for the
+    log, with a body that contains no details. `trace` and `via` are those of the request that raised it.
     """
 
     event_id: EventId
@@ -33,9 +33,9 @@ class EventRow:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeliveryAttempt:
-    """One request to a webhook. `status` is None when there was no answer; `exception` says what failed.
+    """A request to a webhook. Without a response `status` is None and `exception` contains the reason.
 
-    `answer` is the beginning of what the receiver said, `headers` the header of its answer.
+    `response_body` is the beginning of the body.
     """
 
     start_instant: Instant
@@ -43,61 +43,59 @@ class DeliveryAttempt:
     url: str
     status: int | None = None
     exception: str | None = None
-    answer: str = ""
-    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    response_body: str = ""
+    response_headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     attempt_id: str = dataclasses.field(default_factory=new_id)
 
     @property
     def succeeded(self) -> bool:
-        """Whether the receiver took the event: a status from 200 to 299 and nothing else."""
+        """Whether the receiver accepted the event with a status from 200 to 299."""
         return self.exception is None and self.status is not None and 200 <= self.status < 300
 
-    def without_answer(self) -> DeliveryAttempt:
-        """The attempt with its status alone, where what was said cannot be kept."""
-        failed = None if self.exception is None else "unreadable: what went wrong cannot be written down"
-        return dataclasses.replace(self, exception=failed, answer="", headers={})
+    def without_response(self) -> DeliveryAttempt:
+        """The attempt with only the status of its response, if the rest cannot be stored."""
+        exception = None if self.exception is None else "unreadable: the error message cannot be stored"
+        return dataclasses.replace(self, exception=exception, response_body="", response_headers={})
 
     def to_document(self, next_attempt: Instant | None = None, *, is_manual: bool = False) -> Document:
-        """The attempt as it is stored, with the instant of the one that is to follow it."""
-        document: Document = {
+        """The stored form of the attempt, with the instant of the next one."""
+        members = {
             "id": self.attempt_id,
             "startInstant": self.start_instant,
             "endInstant": self.end_instant,
             "url": self.url,
-        }
-        told = {
             "statusCode": self.status,
             "exception": self.exception,
-            "responseBody": self.answer or None,
-            "responseHeaders": dict(self.headers) or None,
+            "responseBody": self.response_body or None,
+            "responseHeaders": dict(self.response_headers) or None,
             "nextAttemptInstant": next_attempt,
             "isManual": is_manual or None,
         }
-        return document | {name: value for name, value in told.items() if value is not None}
+        return {name: value for name, value in members.items() if value is not None}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewDelivery:
-    """A delivery to be recorded with its event; with a `first` attempt when one was made before the commit.
+    """A delivery to be recorded with its event; `first_attempt` is one that was made before the commit.
 
-    `next_attempt` None means that nothing remains to be done: the first attempt succeeded, or was the only one. An
-    ordered one waits for the earlier ones about the same object.
+    `next_attempt` is None if no attempt remains: the first succeeded, or was the only one. An ordered delivery waits
+    for earlier ones about the same object.
     """
 
     webhook_id: WebhookId
     next_attempt: Instant | None
-    first: DeliveryAttempt | None = None
+    first_attempt: DeliveryAttempt | None = None
     is_ordered: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeliveryLease:
-    """A delivery that is this process's to make until the lease runs out.
+    """A delivery that only this process may attempt until the lease expires.
 
-    `body` is empty where the event is gone, and None where it is large and has to be fetched; `body_bytes` says how
-    large it is about.
-    `attempts` were made before, since it was last asked for; `is_manual`: somebody asked for it again, `asked` when.
-    `ordered_by` is the object whose deliveries follow each other, where they do; `trace` and `via` are the event's.
+    `body` is empty if the event no longer exists, and None if it is large and must be read separately; `body_bytes` is
+    the approximate size. `attempts` counts since the delivery was last requested. `is_manual` means that it was
+    requested again, at `request_instant`. `ordered_by` is the object whose deliveries are ordered, if they are; `trace`
+    and `via` are those of the event.
     """
 
     delivery_id: str
@@ -109,7 +107,7 @@ class DeliveryLease:
     insert_instant: Instant
     token: str
     is_manual: bool = False
-    asked: Instant | None = None
+    request_instant: Instant | None = None
     ordered_by: str | None = None
     trace: TraceContext | None = None
     via: tuple[str, ...] = ()
@@ -118,9 +116,9 @@ class DeliveryLease:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeliveryOutcome:
-    """What became of a lease: `next_attempt` None after a failure means that it is given up.
+    """The outcome of a lease. A failure without `next_attempt` is final: the delivery is given up.
 
-    Without an attempt and with a next one the delivery was only put off.
+    Without an attempt and with a next one, the delivery was only postponed.
     """
 
     lease: DeliveryLease
@@ -128,26 +126,26 @@ class DeliveryOutcome:
     next_attempt: Instant | None
 
     @property
-    def is_told(self) -> bool:
-        """Whether the delivery has ended: it succeeded, or was given up."""
+    def is_attempted_or_final(self) -> bool:
+        """Whether the event has to record it: everything but a postponement."""
         return self.attempt is not None or self.next_attempt is None
 
     @property
-    def makes_way(self) -> bool:
-        """Whether the next delivery about the same object has waited for this one."""
+    def unblocks_next(self) -> bool:
+        """Whether the next delivery about the same object was waiting for this one."""
         return self.next_attempt is None and self.lease.ordered_by is not None
 
     @property
     def instant(self) -> Instant:
-        """When it came about."""
+        """The end of the attempt or, without one, the instant of the event."""
         return self.lease.insert_instant if self.attempt is None else self.attempt.end_instant
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeliveryBacklog:
-    """How many deliveries are due, 10,000 for as many or more, and how long the oldest of them has been.
+    """The number of due deliveries and how long the oldest has been due.
 
-    `waiting`, counted so too, were put off for an earlier one about the same object.
+    `waiting` deliveries are postponed behind an earlier one about the same object. 10,000 means "as many or more".
     """
 
     due: int

@@ -1,4 +1,4 @@
-"""Text messages on their way, each sealed: they hold codes that let people in."""
+"""The queue of text messages. Messages are sealed, because they contain codes that authenticate users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from identity.trace_context import TraceContext
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextMessage:
-    """What a messenger shall bring to a phone; `trace` and `via` are those of the request that asked for it."""
+    """A text message to be sent by a messenger; `trace` and `via` are those of the request that caused it."""
 
     message_id: str
     tenant_id: TenantId
@@ -25,12 +25,12 @@ class TextMessage:
 
     @property
     def job_id(self) -> str:
-        """The id of its row."""
+        """The id of its document."""
         return self.message_id
 
     @property
     def lane(self) -> str:
-        """Each messenger has a receiver of its own."""
+        """Each messenger has its own receiver."""
         return self.messenger_id
 
 
@@ -44,12 +44,5 @@ class TextMessages(WorkQueue[TextMessage]):
         return {"phoneNumber": job.phone_number, "text": job.text, **request_context.stored(job.trace, job.via)}
 
     def _job(self, row: Document, content: Document) -> TextMessage:
-        tenant_id = TenantId(row["tenantId"])
-        return TextMessage(
-            row["_id"],
-            tenant_id,
-            row["messengerId"],
-            content["phoneNumber"],
-            content["text"],
-            *request_context.read(content),
-        )
+        phone_number, text, context = content["phoneNumber"], content["text"], request_context.read(content)
+        return TextMessage(row["_id"], TenantId(row["tenantId"]), row["messengerId"], phone_number, text, *context)

@@ -1,6 +1,6 @@
-"""Reads the outbox: events, deliveries and attempts; requests a delivery again.
+"""The webhook event log: reads the events, deliveries and attempts of the outbox, and requests deliveries again.
 
-The rows are written by outbox.py. Everything here is of the whole instance: webhooks are.
+Methods take None as the tenant: webhooks, and therefore the log, belong to the instance.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from identity.instants import Instant
 from identity.store.delivery_lanes import lane_of
 from identity.store.event_bodies import PART_BYTES, EventBodies
 from identity.store.mongo import BULK_SECONDS, Collection, Database, duplicates
-from identity.store.outbox import KEPT_ATTEMPTS
+from identity.store.outbox import MAX_STORED_ATTEMPTS
 from identity.store.outbox_documents import delivery_id
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
@@ -29,18 +29,18 @@ _log = structlog.get_logger(__name__)
 
 RedeliveryStatus = Literal["queued", "running", "unknown"]
 
-PAGE_BYTES: Final = 32 * 2**20
-"""How long the bodies of one page, and what receivers said of them, may be together: more than any one event is."""
-_TOO_MUCH: Final = "The event is too large for this page. Read it by its id, or ask for a smaller page."
+MAX_PAGE_BYTES: Final = 32 * 2**20
+"""The maximum total size of the bodies and responses on a page; a single event is always smaller."""
+_TOO_LARGE: Final = "The event is too large for this page. Read it by its id, or ask for a smaller page."
 _UNREADABLE: Final = "The event is sealed with a master key that is not there."
 
-_SHOWN = {"isHidden": {"$exists": False}}
-"""What happened while nothing was to be logged is in the outbox, and not in the log."""
+_IS_LOGGED = {"isHidden": {"$exists": False}}
+"""Events raised while the event log was disabled are delivered, but not shown."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventLogQuery:
-    """A search of the log: instants in milliseconds, `end` exclusive, `event` a regular expression over bodies."""
+    """A search of the log from `start` until before `end`; `event` is a regular expression for bodies."""
 
     start: Instant
     end: Instant
@@ -52,7 +52,7 @@ class EventLogQuery:
 
 
 class WebhookEventLog:
-    """The collections `events` and `deliveries`, for those who look."""
+    """The collections `events` and `deliveries`, for the API and the console."""
 
     def __init__(self, database: Database, vault: Vault) -> None:
         self._bodies = EventBodies(database, vault)
@@ -60,27 +60,26 @@ class WebhookEventLog:
         self._deliveries: Collection = database.collection("deliveries")
 
     async def ensure_indexes(self) -> None:
-        """Create what is missing."""
-        of_webhook = IndexModel([("webhookId", 1), ("state", 1), ("insertInstant", -1)], name="webhook")
-        await self._deliveries.create_indexes([of_webhook])
+        """Create missing indexes."""
+        by_webhook = IndexModel([("webhookId", 1), ("state", 1), ("insertInstant", -1)], name="webhook")
+        await self._deliveries.create_indexes([by_webhook])
 
     async def find(self, _tenant: None, event_id: str) -> Document | None:
         """An event with its body as text, and its deliveries."""
-        found = await self._with_deliveries(self._events.find({"_id": event_id, **_SHOWN}))
+        found = await self._with_deliveries(self._events.find({"_id": event_id, **_IS_LOGGED}))
         return found[0] if found else None
 
     async def find_all(self, _tenant: None, where: Mapping[str, Any]) -> list[Document]:
-        """The events that match, in their order, as `find` answers one."""
+        """All matching events in their order, in the form of `find`."""
         return await self._with_deliveries(self._events.find(where).sort("sequence", 1))
 
     async def find_by_attempt(self, _tenant: None, attempt_id: str) -> Document | None:
-        """The delivery that an attempt belongs to."""
-        found = await self._deliveries.find_one({"attempts.id": attempt_id, **_SHOWN})
-        return None if found is None else dict(found)
+        """The delivery that contains an attempt."""
+        return await self._deliveries.find_one({"attempts.id": attempt_id, **_IS_LOGGED})
 
     async def search(self, _tenant: None, query: EventLogQuery) -> tuple[int, list[Document]]:
-        """How many events match, and one page of them, each as `find` answers it."""
-        where: Document = {"insertInstant": {"$gte": query.start, "$lt": query.end}, **query.exact, **_SHOWN}
+        """The number of matching events, and one page of them in the form of `find`."""
+        where: Document = {"insertInstant": {"$gte": query.start, "$lt": query.end}, **query.exact, **_IS_LOGGED}
         if query.event is not None:
             where |= {"body": {"$regex": query.event, "$options": "is"}, "isSealed": {"$ne": True}}
         with time_limit(BULK_SECONDS):
@@ -93,53 +92,49 @@ class WebhookEventLog:
     async def dead_letters(
         self, _tenant: None, webhook_id: WebhookId, start_row: int, number_of_results: int
     ) -> tuple[int, list[Document]]:
-        """How many deliveries to a webhook were given up, and a page of them, the newest first."""
+        """The number of deliveries to a webhook that were given up, and a page of them, newest first."""
         where = {"webhookId": webhook_id, "state": "given up"}
         total = await self._deliveries.count_documents(where)
         cursor = self._deliveries.find(where).sort([("insertInstant", -1), ("_id", 1)])
-        room = _Room(PAGE_BYTES)
-        return total, [room.of_delivery(row) async for row in cursor.skip(start_row).limit(number_of_results)]
+        budget = _PageBudget(MAX_PAGE_BYTES)
+        return total, [budget.shorten(row) async for row in cursor.skip(start_row).limit(number_of_results)]
 
     async def origin(self, _tenant: None, event_id: EventId) -> Document | None:
-        """What tells whose an event is (`tenantId`), or None; one of a change that was vetoed is none."""
-        found = await self._events.find_one({"_id": event_id, "result": {"$ne": "Failed"}}, {"tenantId": 1})
-        return None if found is None else dict(found)
+        """The `tenantId`, if any, of an event; None if the event is unknown or its change was vetoed."""
+        return await self._events.find_one({"_id": event_id, "result": {"$ne": "Failed"}}, {"tenantId": 1})
 
     async def webhooks_of(self, _tenant: None, event_id: EventId) -> list[WebhookId]:
-        """The webhooks that an event was to be delivered to."""
+        """The webhooks to which an event was to be delivered."""
         return [WebhookId(row["webhookId"]) async for row in self._deliveries.find({"eventId": event_id})]
 
     async def has_succeeded(self, _tenant: None, webhook_id: WebhookId, since: Instant) -> bool:
-        """Whether any event since an instant has reached a webhook, in the background or with a question."""
+        """Whether any delivery to a webhook since an instant, or a request for its approval, succeeded."""
         where = {"webhookId": webhook_id, "state": "succeeded", "insertInstant": {"$gte": since}}
         return await self._deliveries.find_one(where, {"_id": 1}) is not None
 
     async def redeliver(
         self, _tenant: None, event_id: EventId, webhook_id: WebhookId, now: Instant
     ) -> RedeliveryStatus:
-        """Make a delivery due now, with the whole schedule before it; one that was never made is added.
+        """Make a delivery due now, with its whole retry schedule; inserts it if the event had none for the webhook.
 
-        Safe to repeat: a delivery that is due already is only brought forward, one under way is left alone.
+        Safe to repeat: a delivery that is due already is only brought forward, and a leased one is not changed.
         """
         event = await self._events.find_one({"_id": event_id, "result": {"$ne": "Failed"}}, {"body": 0})
         if event is None:
             return "unknown"
         own = {"_id": delivery_id(event_id, webhook_id)}
-        done = {**own, "state": {"$ne": "due"}}
-        if (await self._deliveries.update_one(done, _renewed(now))).matched_count:
+        if (await self._deliveries.update_one({**own, "state": {"$ne": "due"}}, _restart(now))).matched_count:
             return "queued"
-        waiting = {**own, "state": "due", "lease": {"$exists": False}}
-        if (await self._deliveries.update_one(waiting, {"$min": {"nextAttempt": now}})).matched_count:
+        unleased = {**own, "state": "due", "lease": {"$exists": False}}
+        if (await self._deliveries.update_one(unleased, {"$min": {"nextAttempt": now}})).matched_count:
             return "queued"
         if await self._deliveries.find_one(own, {"_id": 1}) is not None:
             return "running"
-        members = ("tenantId", "linkedObjectId", "expiresAt", "sequence", "isHidden")
-        kept: Document = {name: event[name] for name in members if name in event}
-        fresh = {"eventId": event_id, "webhookId": webhook_id, "state": "due", "attempts": [], "nextAttempt": now}
-        fresh["lane"] = lane_of(webhook_id, event.get("tenantId"))
-        row = {**own, **fresh, **kept, "insertInstant": event["insertInstant"], "isManual": True}
-        with contextlib.suppress(Duplicate), duplicates():  # somebody else asks at the same time
-            await self._deliveries.insert_one(row)
+        copied = ("tenantId", "linkedObjectId", "expiresAt", "sequence", "isHidden", "insertInstant")
+        row: Document = {**own, "eventId": event_id, "webhookId": webhook_id, "isManual": True}
+        row |= {"state": "due", "attempts": [], "nextAttempt": now, "lane": lane_of(webhook_id, event.get("tenantId"))}
+        with contextlib.suppress(Duplicate), duplicates():  # a concurrent request
+            await self._deliveries.insert_one(row | {name: event[name] for name in copied if name in event})
         return "queued"
 
     async def recover(
@@ -151,76 +146,71 @@ class WebhookEventLog:
         now: Instant,
         tenant_ids: Sequence[str] | None = None,
     ) -> int:
-        """Make every delivery due that was given up of events from `start` until before `end`; how many that were.
+        """Make all deliveries due that were given up, of events from `start` until before `end`; returns their number.
 
-        With `tenant_ids` only what these tenants tell of, and the instance.
+        With `tenant_ids`, only events of these tenants and of the instance.
         """
         where: Document = {"webhookId": webhook_id, "state": "given up", "insertInstant": {"$gte": start, "$lt": end}}
         if tenant_ids is not None:
             where["tenantId"] = {"$in": [*tenant_ids, None]}
         with time_limit(BULK_SECONDS):
-            return int((await self._deliveries.update_many(where, _renewed(now))).modified_count)
+            return int((await self._deliveries.update_many(where, _restart(now))).modified_count)
 
     async def _with_deliveries(self, cursor: Any) -> list[Document]:
-        room = _Room(PAGE_BYTES)
-        opened = [await self._opened(row, room) async for row in cursor]
-        events = [row for row in opened if row["body"] != ""]  # parts of a body may be cleared away before its row
-        of_event: dict[str, list[Document]] = {row["_id"]: [] for row in events}
-        async for row in self._deliveries.find({"eventId": {"$in": list(of_event)}}).sort("webhookId", 1):
-            of_event[row["eventId"]].append(room.of_delivery(row))
-        return [{**row, "deliveries": of_event[row["_id"]]} for row in events]
+        budget = _PageBudget(MAX_PAGE_BYTES)
+        opened = [await self._with_body(row, budget) async for row in cursor]
+        # The parts of a body may expire before its event.
+        events: dict[str, Document] = {row["_id"]: {**row, "deliveries": []} for row in opened if row["body"] != ""}
+        async for row in self._deliveries.find({"eventId": {"$in": list(events)}}).sort("webhookId", 1):
+            events[row["eventId"]]["deliveries"].append(budget.shorten(row))
+        return list(events.values())
 
-    async def _opened(self, row: Document, room: _Room) -> Document:
-        """The row with its body; where that is `leftOut`, which says why, with None."""
-        if not room.takes(row["parts"] * PART_BYTES if "parts" in row else len(row["body"])):
-            return {**row, "body": None, "leftOut": _TOO_MUCH}
+    async def _with_body(self, row: Document, budget: _PageBudget) -> Document:
+        """The event with its body, or with None and the reason in `leftOut`."""
+        if not budget.take(row["parts"] * PART_BYTES if "parts" in row else len(row["body"])):
+            return {**row, "body": None, "leftOut": _TOO_LARGE}
         try:
-            return {**row, "body": (await self._bodies.opened(row)).decode()}
+            return {**row, "body": (await self._bodies.read(row)).decode()}
         except StartupError as error:
-            # It must not keep anybody from reading about the others.
+            # The other events of the page remain readable.
             _log.error("an event cannot be shown as it cannot be read", event_id=row["_id"], error=str(error))
             return {**row, "body": None, "leftOut": _UNREADABLE}
 
 
-class _Room:
-    """So many bytes for the long texts of one answer: whoever asks for a page must not fill the memory with it.
-
-    What comes first has room however large it is.
-    """
+class _PageBudget:
+    """The bytes of bodies and responses that a page may contain; the first item always fits."""
 
     def __init__(self, size: int) -> None:
-        self._size = self._left = size
+        self._size = self._remaining = size
 
-    def takes(self, size: int) -> bool:
-        """Whether there is room for so much, which is gone then."""
-        fits = size <= self._left or self._left == self._size
-        self._left -= size if fits else 0
+    def take(self, size: int) -> bool:
+        """Use `size` bytes of the budget; False if they exceed it."""
+        fits = size <= self._remaining or self._remaining == self._size
+        self._remaining -= size if fits else 0
         return fits
 
-    def of_delivery(self, row: Document) -> Document:
-        """A delivery, as far as there is room for its attempts."""
-        return {**row, "attempts": [self.of_attempt(one) for one in row["attempts"]]}
+    def shorten(self, delivery: Document) -> Document:
+        """The delivery without the responses of attempts that exceed the budget."""
+        return {**delivery, "attempts": [self._shorten_attempt(attempt) for attempt in delivery["attempts"]]}
 
-    def of_attempt(self, attempt: Document) -> Document:
-        """An attempt, as far as there is room for what the receiver said."""
+    def _shorten_attempt(self, attempt: Document) -> Document:
         headers = attempt.get("responseHeaders", {})
-        if self.takes(len(attempt.get("responseBody", "")) + sum(len(name) + len(headers[name]) for name in headers)):
+        if self.take(len(attempt.get("responseBody", "")) + sum(map(len, (*headers, *headers.values())))):
             return attempt
         return {name: value for name, value in attempt.items() if name not in {"responseBody", "responseHeaders"}}
 
 
-def _renewed(now: Instant) -> list[Document]:
-    """The update of a delivery that starts anew: what was tried stays in its log and counts no more.
+def _restart(now: Instant) -> list[Document]:
+    """The update that restarts a delivery: its log retains earlier attempts, which no longer count.
 
-    `asked` tells it from what it was before: the late success of an attempt of then is none of what is asked for now.
-
-    Of many attempts the last stay: with all of them, and what the receiver said each time, a delivery that is asked for
-    again and again would outgrow what MongoDB keeps in a row, and its outcome, with those beside it, never be written.
+    `asked` is the instant of the request: a late success of an earlier attempt does not count as an answer to it. Only
+    the last attempts are retained, because a delivery that is requested very often would exceed the document size
+    limit, and its outcome, with those in the same batch, could not be stored.
     """
-    too_many = {"$max": [0, {"$subtract": [{"$size": "$attempts"}, KEPT_ATTEMPTS]}]}
+    excess = {"$max": [0, {"$subtract": [{"$size": "$attempts"}, MAX_STORED_ATTEMPTS]}]}
     return [
-        {"$set": {"forgotten": {"$add": [{"$ifNull": ["$forgotten", 0]}, too_many]}}},
-        {"$set": {"attempts": {"$slice": ["$attempts", -KEPT_ATTEMPTS]}}},
+        {"$set": {"forgotten": {"$add": [{"$ifNull": ["$forgotten", 0]}, excess]}}},
+        {"$set": {"attempts": {"$slice": ["$attempts", -MAX_STORED_ATTEMPTS]}}},
         {"$set": {"state": "due", "nextAttempt": now, "base": {"$size": "$attempts"}}},
         {"$set": {"asked": now, "isManual": True}},
         {"$unset": "lease"},

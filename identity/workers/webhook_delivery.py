@@ -301,7 +301,7 @@ class DeliveryWorker:
             await asyncio.sleep(_EXTEND_EXPIRY_SECONDS)
 
     async def _extend_expiry(self) -> None:
-        await self._outbox.keep_due(self._clock.now())
+        await self._outbox.extend_retention_of_due(self._clock.now())
 
     async def _measure_forever(self) -> None:
         while True:

@@ -451,7 +451,7 @@ async def test_a_page_of_the_log_holds_no_more_than_a_process_can_bear(
     users = [await make_user(tenant_api) for _ in range(2)]
     for user_id in users:
         await until(api, user_id, tried(1))
-    monkeypatch.setattr(webhook_event_log, "PAGE_BYTES", 10)
+    monkeypatch.setattr(webhook_event_log, "MAX_PAGE_BYTES", 10)
     found = (await api.get("/api/system/webhook-event-log/search?numberOfResults=2")).json()["webhookEventLogs"]
     assert [log["linkedObjectId"] for log in found] == users[::-1]
     assert ["user" in log["event"]["event"] for log in found] == [True, False]

@@ -70,7 +70,7 @@ async def test_a_resend_that_is_repeated_makes_no_second_delivery(api, tenant_ap
 async def test_an_attempt_keeps_its_number_when_earlier_ones_are_forgotten(
     api, tenant_api, tenant, events, receiver, monkeypatch
 ):
-    monkeypatch.setattr(webhook_event_log, "KEPT_ATTEMPTS", 1)
+    monkeypatch.setattr(webhook_event_log, "MAX_STORED_ATTEMPTS", 1)
     webhook = await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
     (log,) = await until(api, user_id, tried(1))
@@ -162,7 +162,7 @@ async def test_what_a_tenant_told_is_not_recovered_to_a_webhook_that_serves_anot
 async def test_a_page_of_dead_letters_has_as_many_answers_as_there_is_room_for(
     service, api, tenant_api, tenant, events, receiver, monkeypatch
 ):
-    monkeypatch.setattr(webhook_event_log, "PAGE_BYTES", 10)
+    monkeypatch.setattr(webhook_event_log, "MAX_PAGE_BYTES", 10)
     receiver.behaviour = answers(500, b"sorry, not now")
     webhook = await make_webhook(api, tenant, receiver.url)
     for _ in range(2):

@@ -277,7 +277,7 @@ async def test_of_the_header_of_an_answer_as_much_is_kept_as_is_good_for_a_log(e
     ):
         async with receiving(answers(200, headers=lines)) as receiver:
             result, _ = await deliver(engine, receiver)
-        assert {name: len(value) for name, value in result.attempt.headers.items()} == kept
+        assert {name: len(value) for name, value in result.attempt.response_headers.items()} == kept
 
 
 @pytest.mark.requirement("webhooks-15.3-11")

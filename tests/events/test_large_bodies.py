@@ -11,7 +11,7 @@ import pytest
 
 from identity.bulkhead import Bulkhead
 from identity.events.changes import Event
-from identity.store.outbox import HELD_BODY_BYTES
+from identity.store.outbox import MAX_LEASED_BODY_BYTES
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, in_turn, receiving
 
@@ -109,7 +109,7 @@ async def test_who_gives_up_takes_no_room_along() -> None:
 @pytest.mark.requirement("webhooks-15.2-11")
 async def test_a_large_event_arrives_whole_at_every_attempt(engine: Any) -> None:
     payload = PAYLOADS["user.create"]
-    large = {**payload, "user": {**payload["user"], "data": {"text": "é" * HELD_BODY_BYTES}}}
+    large = {**payload, "user": {**payload["user"], "data": {"text": "é" * MAX_LEASED_BODY_BYTES}}}
     engine.enable("user.create")
     async with receiving(in_turn(answers(500), answers(200))) as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create")
@@ -121,4 +121,4 @@ async def test_a_large_event_arrives_whole_at_every_attempt(engine: Any) -> None
         engine.wakeups.awake.set()
         first, second = await receiver.wait_for(2)
     assert first.body == second.body
-    assert first.event["user"]["data"]["text"] == "é" * HELD_BODY_BYTES
+    assert first.event["user"]["data"]["text"] == "é" * MAX_LEASED_BODY_BYTES

@@ -108,15 +108,15 @@ async def test_whose_lease_ran_out_does_not_undo_that_of_the_next_one(notices, d
 
 async def test_what_is_leased_when_the_store_goes_away_is_not_left_to_run_out(notices, monkeypatch) -> None:
     await notices.add([notice(), notice()], NOW)
-    take, taken = notices._lease_one, []
+    update, taken = notices._collection.find_one_and_update, []
 
-    async def once(*arguments):
+    async def once(*arguments, **options):
         if taken:
             raise AutoReconnect("away")
-        taken.append(await take(*arguments))
+        taken.append(await update(*arguments, **options))
         return taken[0]
 
-    monkeypatch.setattr(notices, "_lease_one", once)
+    monkeypatch.setattr(notices._collection, "find_one_and_update", once)
     (lease,) = await notices.lease(NOW, 30, {}, 5, 10)
     assert lease.job.job_id == taken[0]["_id"]
     with pytest.raises(AutoReconnect):

@@ -18,7 +18,7 @@ from identity.instants import Instant, later
 from identity.store import delivery_lanes, event_bodies
 from identity.store import outbox as outbox_module
 from identity.store.mongo import Database
-from identity.store.outbox import HELD_BODY_BYTES, KEPT_ATTEMPTS, Outbox
+from identity.store.outbox import MAX_LEASED_BODY_BYTES, MAX_STORED_ATTEMPTS, Outbox
 from identity.store.outbox_documents import delivery_id
 from identity.store.outbox_rows import DeliveryAttempt, DeliveryLease, DeliveryOutcome, EventRow, NewDelivery
 from identity.store.vault import Vault
@@ -348,7 +348,7 @@ async def test_delivery_that_is_asked_for_again_and_again_keeps_its_last_attempt
 ) -> None:
     """With all of them, and all that a receiver said, its row would outgrow what MongoDB holds and stop every other."""
     (row,) = await record(outbox, 1, ["w"])
-    for number in range(KEPT_ATTEMPTS + 3):
+    for number in range(MAX_STORED_ATTEMPTS + 3):
         (lease,) = await take(outbox)
         assert lease.attempts == 0
         await outbox.record_outcomes(
@@ -357,7 +357,7 @@ async def test_delivery_that_is_asked_for_again_and_again_keeps_its_last_attempt
         assert await log.redeliver(None, row.event_id, WebhookId("w"), NOW) == "queued"
     (found,) = await log.find_all(None, {"_id": row.event_id})
     kept = [attempt["id"] for attempt in found["deliveries"][0]["attempts"]]
-    assert kept == [str(number) for number in range(3, KEPT_ATTEMPTS + 3)]
+    assert kept == [str(number) for number in range(3, MAX_STORED_ATTEMPTS + 3)]
 
 
 async def test_sequence_numbers_are_never_given_twice(outbox: Outbox) -> None:
@@ -398,7 +398,7 @@ async def test_backlog_counts_what_is_due(outbox: Outbox) -> None:
 async def test_backlog_ends_to_count_and_still_tells_how_old_the_oldest_is(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox_module, "_MOST_COUNTED", 5)
+    monkeypatch.setattr(outbox_module, "_MAX_COUNTED", 5)
     await record(outbox, 4, ["a"])
     await record(outbox, 4, ["b"], later(NOW, seconds=-60))
     await record(outbox, 1, ["c"], later(NOW, seconds=60))
@@ -418,7 +418,7 @@ async def test_looking_for_work_reads_the_index_and_no_rows_that_are_done(outbox
     leases = await take(outbox)
     await outbox.record_outcomes([DeliveryOutcome(lease, tried(200), None) for lease in leases])
     await record(outbox, 2, ["a"])
-    lanes = delivery_lanes.pipeline({"state": "due", "nextAttempt": {"$lte": NOW}}, "a")
+    lanes = delivery_lanes.lanes_pipeline({"state": "due", "nextAttempt": {"$lte": NOW}}, "a")
     asked = {"aggregate": "deliveries", "pipeline": lanes, "cursor": {}, "hint": "lanes"}
     explained = await database.motor.command({"explain": asked, "verbosity": "executionStats"})
     figures = explained["stages"][0]["$cursor"]["executionStats"]
@@ -533,7 +533,7 @@ async def test_an_answer_that_cannot_be_written_down_stops_neither_its_own_outco
     odd, long, plain = await take(outbox)
     attempts = [
         dataclasses.replace(tried(None), exception="tls: \udcff"),
-        dataclasses.replace(tried(500), answer="a" * 17_000_000),
+        dataclasses.replace(tried(500), response_body="a" * 17_000_000),
         tried(200),
     ]
     nexts = [later(NOW, seconds=5), later(NOW, seconds=5), None]
@@ -562,7 +562,7 @@ async def test_an_event_that_cannot_be_unsealed_holds_up_no_other_and_goes_once_
 
 
 async def test_a_large_body_is_fetched_when_its_turn_comes(outbox: Outbox, database: Database) -> None:
-    small, large = make_event(b"x" * HELD_BODY_BYTES), make_event(b"y" * (HELD_BODY_BYTES + 1))
+    small, large = make_event(b"x" * MAX_LEASED_BODY_BYTES), make_event(b"y" * (MAX_LEASED_BODY_BYTES + 1))
     huge = make_event(b"z" * (event_bodies.PART_BYTES + 1))
     await outbox.record(None, [(row, [NewDelivery(WebhookId("w"), NOW)]) for row in (small, large, huge)], 1)
     leases = {lease.event_id: lease for lease in await take(outbox)}
@@ -583,10 +583,10 @@ async def test_what_is_due_does_not_expire_and_what_is_over_does(outbox: Outbox,
     (over,) = await record(outbox, 1, ["w"])
     (lease,) = [lease for lease in await take(outbox) if lease.event_id == over.event_id]
     await outbox.record_outcomes([DeliveryOutcome(lease, tried(), None)])
-    assert await outbox.keep_due(NOW) == 0, "there is time enough"
+    assert await outbox.extend_retention_of_due(NOW) == 0, "there is time enough"
 
     weeks = later(NOW, seconds=30 * 86_400)
-    assert await outbox.keep_due(weeks) == 1
+    assert await outbox.extend_retention_of_due(weeks) == 1
     kept = later(weeks, seconds=4 * 86_400)
     rows = [
         await database.collection("events").find_one({"_id": huge.event_id}),
@@ -596,7 +596,7 @@ async def test_what_is_due_does_not_expire_and_what_is_over_does(outbox: Outbox,
     assert [row["expiresAt"].timestamp() * 1000 for row in rows] == [kept] * 4
     ended = await database.collection("events").find_one({"_id": over.event_id})
     assert ended["expiresAt"].timestamp() * 1000 == later(NOW, seconds=31 * 86_400)
-    assert await outbox.keep_due(weeks) == 0, "once is enough for a while"
+    assert await outbox.extend_retention_of_due(weeks) == 0, "once is enough for a while"
 
 
 async def test_of_very_many_that_are_due_some_at_a_time_are_kept(
@@ -605,15 +605,15 @@ async def test_of_very_many_that_are_due_some_at_a_time_are_kept(
     monkeypatch.setattr(outbox_module, "CHUNK", 2)
     await record(outbox, 5, ["w"])
     steps: list[int] = []
-    put_off = outbox._put_off_expiry
+    put_off = outbox._extend_retention
 
     async def noted(ids: Any, until: Any) -> None:
         steps.append(len(ids))
         await put_off(ids, until)
 
-    monkeypatch.setattr(outbox, "_put_off_expiry", noted)
+    monkeypatch.setattr(outbox, "_extend_retention", noted)
     weeks = later(NOW, seconds=30 * 86_400)
-    assert await outbox.keep_due(weeks) == 5
+    assert await outbox.extend_retention_of_due(weeks) == 5
     assert steps == [2, 2, 1]
     kept = [row["expiresAt"].timestamp() * 1000 async for row in database.collection("deliveries").find({})]
     assert kept == [later(weeks, seconds=4 * 86_400)] * 5
@@ -628,7 +628,7 @@ async def test_backlog_counts_those_that_wait_for_an_earlier_one_about_the_same_
     assert (await outbox.backlog(NOW)).waiting == 0, "nobody has looked at them"
     leases = await take(outbox)
     assert (await outbox.backlog(NOW)).waiting == 4
-    monkeypatch.setattr(outbox_module, "_MOST_COUNTED", 2)
+    monkeypatch.setattr(outbox_module, "_MAX_COUNTED", 2)
     assert (await outbox.backlog(NOW)).waiting == 2
     monkeypatch.undo()
     await outbox.record_outcomes([DeliveryOutcome(lease, tried(), None) for lease in leases])
@@ -743,14 +743,14 @@ async def test_one_that_began_to_go_while_it_was_looked_at_is_not_put_off(
     outbox: Outbox, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await record_ordered(outbox, 2)
-    put_off = outbox._order._put_off
+    put_off = outbox._order._postpone
     under_way = {"lease": "of another process", "nextAttempt": later(NOW, seconds=7)}
 
     async def meanwhile(*arguments: Any, **options: Any) -> None:
         await database.collection("deliveries").update_one({"_id": ids[1]}, {"$set": under_way})
         await put_off(*arguments, **options)
 
-    monkeypatch.setattr(outbox._order, "_put_off", meanwhile)
+    monkeypatch.setattr(outbox._order, "_postpone", meanwhile)
     (lease,) = await take(outbox)
     assert lease.delivery_id == ids[0]
     second = await database.collection("deliveries").find_one({"_id": ids[1]})
