@@ -1,4 +1,4 @@
-"""The collections of MongoDB with their settings. Only app.py and wiring.py import it."""
+"""The collections of MongoDB with their settings, and the stores of Redis. Only app.py and wiring.py import it."""
 
 from __future__ import annotations
 
@@ -19,25 +19,39 @@ from identity.operations.objects import audit_logs, event_logs
 from identity.operations.providers import identity_providers
 from identity.operations.user_actions import user_actions, user_comments
 from identity.operations.users import families, user_consents
-from identity.services import Collections
 from identity.store.action_logs import ActionLogs
 from identity.store.api_keys import ApiKeys
 from identity.store.append_only_logs import AppendOnlyLog
+from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.cache import ChangeStreamStatus
+from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
+from identity.store.failed_api_keys import FailedApiKeys
 from identity.store.families import Families, UserConsents
+from identity.store.federation_state import FederationStates
 from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.identity_providers import IdentityProviders
+from identity.store.lock_outs import LockOuts
+from identity.store.login_intents import LoginIntents
 from identity.store.login_records import LoginRecords
 from identity.store.logout_notices import LogoutNotices
 from identity.store.mails import Mails
 from identity.store.mongo import Database
 from identity.store.name_reservations import NameReservations
+from identity.store.one_time_ids import OneTimeIds
+from identity.store.one_time_tokens import OneTimeTokens
+from identity.store.open_verifications import OpenVerifications
 from identity.store.outbox import Outbox
+from identity.store.pending_links import PendingLinks
+from identity.store.pushed_requests import PushedRequests
+from identity.store.rate_limits import RateLimits
+from identity.store.redis import Redis
 from identity.store.refresh_tokens import RefreshTokens
+from identity.store.revocations import Revocations
 from identity.store.scope_consents import ScopeConsents
+from identity.store.sso_sessions import SsoSessions
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.system_settings import SystemSettingsCache
 from identity.store.text_messages import TextMessages
@@ -81,9 +95,23 @@ _CLASSES: Mapping[str, type[Documents]] = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Stores(Collections):
+class Stores:
     """The collections of MongoDB, over one database and one vault."""
 
+    database: Database
+    documents: Mapping[str, Documents]
+    """The collections that are read through a cache, by name."""
+    refresh_tokens: RefreshTokens
+    system: SystemSettingsCache
+    audit_logs: AppendOnlyLog
+    event_logs: AppendOnlyLog
+    login_records: LoginRecords
+    name_reservations: NameReservations
+    user_imports: UserImports
+    webhook_event_log: WebhookEventLog
+    mails: Mails
+    text_messages: TextMessages
+    logout_notices: LogoutNotices
     stream_status: ChangeStreamStatus
     outbox: Outbox
     vault: Vault
@@ -105,20 +133,19 @@ class Stores(Collections):
             )
             for row in _STORED_RESOURCES
         }
-        links = documents["identity_provider_links"] = IdentityProviderLinks(database, vault, stream_status)
-        action_logs = documents["action_logs"] = ActionLogs(database, vault, stream_status)
-        consents = documents["scope_consents"] = ScopeConsents(database, vault, stream_status)
-        trusts = documents["two_factor_trusts"] = TwoFactorTrusts(database, vault, stream_status)
-        api_keys = ApiKeys(database, vault, stream_status, references=reference_table.members_of("api_keys"))
-        users = Users(database, vault, stream_status)
+        documents["identity_provider_links"] = IdentityProviderLinks(database, vault, stream_status)
+        documents["action_logs"] = ActionLogs(database, vault, stream_status)
+        documents["scope_consents"] = ScopeConsents(database, vault, stream_status)
+        documents["two_factor_trusts"] = TwoFactorTrusts(database, vault, stream_status)
+        references = reference_table.members_of("api_keys")
+        documents["api_keys"] = ApiKeys(database, vault, stream_status, references=references)
+        documents["users"] = Users(database, vault, stream_status)
         system = SystemSettingsCache(documents[system_configuration.RESOURCE.collection])
         outbox = Outbox(database, vault, schedule_seconds=schedule.total_seconds, sent_events=system.sent_events)
         return cls(
             database=database,
             stream_status=stream_status,
             documents=documents,
-            api_keys=api_keys,
-            users=users,
             refresh_tokens=RefreshTokens(database, vault),
             system=system,
             outbox=outbox,
@@ -129,24 +156,15 @@ class Stores(Collections):
             mails=Mails(database, vault),
             text_messages=TextMessages(database, vault),
             logout_notices=LogoutNotices(database, vault),
-            identity_provider_links=links,
-            scope_consents=consents,
-            two_factor_trusts=trusts,
-            action_logs=action_logs,
             name_reservations=NameReservations(database),
             user_imports=UserImports(database),
             vault=vault,
         )
 
-    @property
-    def cached(self) -> Mapping[str, Documents]:
-        """The collections that are read through a cache, by name."""
-        return {**self.documents, self.api_keys.name: self.api_keys, self.users.name: self.users}
-
     async def ensure_indexes(self) -> None:
         """Create missing indexes, of all collections concurrently."""
         with time_limit(0):  # creating an index over many documents takes long
-            await asyncio.gather(*(documents.ensure_indexes() for documents in self.cached.values()))
+            await asyncio.gather(*(documents.ensure_indexes() for documents in self.documents.values()))
             await self.refresh_tokens.ensure_indexes()
             await self.outbox.ensure_indexes()
             await self.webhook_event_log.ensure_indexes()
@@ -171,6 +189,29 @@ class Stores(Collections):
         changed = 0
         for store in (self.refresh_tokens, self.outbox, self.mails, self.text_messages, self.logout_notices):
             changed += await store.reseal()
-        for documents in self.cached.values():
+        for documents in self.documents.values():
             changed += await documents.reseal()
         return changed
+
+
+def redis_stores(redis: Redis, vault: Vault) -> Mapping[str, object]:
+    """Return the stores of Redis, which hold state that expires, by name."""
+    return {
+        "redis": redis,
+        "pending_links": PendingLinks(redis, vault),
+        "pushed_requests": PushedRequests(redis),
+        "provider_logins": FederationStates(redis, vault, "provider"),
+        "link_logins": FederationStates(redis, vault, "link"),
+        "backend_logins": FederationStates(redis, vault, "backend"),
+        "authorization_codes": AuthorizationCodes(redis),
+        "device_grants": DeviceGrants(redis),
+        "sso_sessions": SsoSessions(redis),
+        "login_intents": LoginIntents(redis),
+        "lock_outs": LockOuts(redis),
+        "rate_limits": RateLimits(redis),
+        "failed_api_keys": FailedApiKeys(redis),
+        "revocations": Revocations(redis),
+        "one_time_ids": OneTimeIds(redis),
+        "one_time_tokens": OneTimeTokens(redis),
+        "open_verifications": OpenVerifications(redis, vault),
+    }

@@ -1,10 +1,9 @@
-"""The dependencies of operations, wired once by wiring.py."""
+"""The dependencies of operations in facets, one per subject; wired once by wiring.py."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar, cast
 
 from identity.background_tasks import BackgroundWork
 from identity.config import Config
@@ -60,156 +59,162 @@ from identity.store.text_messages import TextMessages
 from identity.store.two_factor_trusts import TwoFactorTrusts
 from identity.store.user_imports import UserImports
 from identity.store.users import Users
-from identity.store.vault import Vault
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
 from identity.tokens.client_jwks import ClientKeys
 from identity.tokens.issuer import TokenIssuer
 
-D = TypeVar("D", bound=Documents)
-
-
-class Collection(Generic[D]):
-    """An attribute of Services: the collection of its name."""
-
-    def __set_name__(self, _owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, services: Services, _owner: type) -> D:
-        return cast("D", services.documents[self._name])
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Collections:
-    """The collections of MongoDB that operations use."""
+class Directory:
+    """Users, groups, families and entities, with what belongs to each of them."""
 
-    database: Database
-    documents: Mapping[str, Documents]
-    """The collections of declared resources, by collection name."""
-    api_keys: ApiKeys
     users: Users
-    mails: Mails
-    text_messages: TextMessages
-    logout_notices: LogoutNotices
-    refresh_tokens: RefreshTokens
-    system: SystemSettingsCache
-    audit_logs: AppendOnlyLog
-    event_logs: AppendOnlyLog
-    login_records: LoginRecords
-    name_reservations: NameReservations
+    groups: Documents
+    group_members: GroupMembers
+    families: Families
+    user_consents: Documents
+    user_comments: Documents
     identity_provider_links: IdentityProviderLinks
     user_imports: UserImports
-    scope_consents: ScopeConsents
-    two_factor_trusts: TwoFactorTrusts
-    action_logs: ActionLogs
-    webhook_event_log: WebhookEventLog
+    name_reservations: NameReservations
+    entities: Entities
+    entity_grants: EntityGrants
+    entity_types: Documents
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EphemeralStores:
-    """The stores of Redis that operations use: state that expires."""
+class Configuration:
+    """The objects that administrators configure."""
 
-    redis: Redis
-    pending_links: PendingLinks
+    tenants: Documents
+    applications: Documents
+    keys: Documents
+    api_keys: ApiKeys
+    lambdas: Documents
+    themes: Documents
+    identity_providers: IdentityProviders
+    consents: Documents
+    user_actions: Documents
+    user_action_reasons: Documents
+    webhooks: Documents
+    system: SystemSettingsCache
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outbound:
+    """What leaves the service: mails, text messages, events, and requests to identity providers."""
+
+    email_templates: Documents
+    message_templates: Documents
+    messengers: Documents
+    mails: Mails
+    text_messages: TextMessages
+    deliverer: Deliverer
+    webhook_health: WebhookHealth
+    wake_workers: Callable[[], None]
+    """Notifies the workers of pending deliveries."""
+    service_id: str
+    """The id of this service in the `webhook-via` header."""
+    tracer: Tracer
+    http: HttpClient
+    """The client for webhooks."""
+    federation: FederationClient
+    """The client for identity providers."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """The issuer of tokens; codes, refresh tokens and other stored values that are exchanged for tokens."""
+
+    issuer: TokenIssuer
+    authorization_codes: AuthorizationCodes
+    refresh_tokens: RefreshTokens
+    device_grants: DeviceGrants
     pushed_requests: PushedRequests
+    revocations: Revocations
+    client_keys: ClientKeys
+    """The public keys of applications, with the client that fetches them."""
+    dpop_nonces: DpopNonces
+    one_time_ids: OneTimeIds
+    one_time_tokens: OneTimeTokens
+    open_verifications: OpenVerifications
+    scope_consents: ScopeConsents
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sessions:
+    """SSO sessions and logins that are not yet complete."""
+
+    sso_sessions: SsoSessions
+    logout_notices: LogoutNotices
+    login_intents: LoginIntents
+    pending_links: PendingLinks
     provider_logins: FederationStates
     """Logins at an identity provider, by browser."""
     link_logins: FederationStates
     """Logins whose user chooses the account of a pending link, by browser."""
     backend_logins: FederationStates
     """Logins through the hosted backend, by browser."""
-    authorization_codes: AuthorizationCodes
-    device_grants: DeviceGrants
-    sso_sessions: SsoSessions
-    login_intents: LoginIntents
-    lock_outs: LockOuts
-    rate_limits: RateLimits
-    failed_api_keys: FailedApiKeys
-    revocations: Revocations
-    one_time_ids: OneTimeIds
-    one_time_tokens: OneTimeTokens
-    open_verifications: OpenVerifications
-
-    @classmethod
-    def over(cls, redis: Redis, vault: Vault) -> EphemeralStores:
-        """Return the stores over one Redis and one vault."""
-        return cls(
-            redis=redis,
-            pending_links=PendingLinks(redis, vault),
-            pushed_requests=PushedRequests(redis),
-            provider_logins=FederationStates(redis, vault, "provider"),
-            link_logins=FederationStates(redis, vault, "link"),
-            backend_logins=FederationStates(redis, vault, "backend"),
-            authorization_codes=AuthorizationCodes(redis),
-            device_grants=DeviceGrants(redis),
-            sso_sessions=SsoSessions(redis),
-            login_intents=LoginIntents(redis),
-            lock_outs=LockOuts(redis),
-            rate_limits=RateLimits(redis),
-            failed_api_keys=FailedApiKeys(redis),
-            revocations=Revocations(redis),
-            one_time_ids=OneTimeIds(redis),
-            one_time_tokens=OneTimeTokens(redis),
-            open_verifications=OpenVerifications(redis, vault),
-        )
+    two_factor_trusts: TwoFactorTrusts
+    known_devices: KnownDevices
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Services(Collections, EphemeralStores):
+class Limits:
+    """The limits of attempts and of addresses."""
+
+    rate_limits: RateLimits
+    lock_outs: LockOuts
+    failed_api_keys: FailedApiKeys
+    ip_access_control_lists: Documents
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Logs:
+    """The append-only logs and the counts of reports."""
+
+    audit_logs: AppendOnlyLog
+    event_logs: AppendOnlyLog
+    login_records: LoginRecords
+    action_logs: ActionLogs
+    webhook_event_log: WebhookEventLog
+    report_counts: ReportCounts
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """The instance, its databases, and the parts of this process that operations use."""
+
+    database: Database
+    redis: Redis
+    collections: Mapping[str, Documents]
+    """The collections of declared resources, users and API keys, by collection name."""
+    instance: InstanceStore
+    instance_id: str
+    default_tenant_id: TenantId
+    sandbox: Sandbox
+    background_work: BackgroundWork
+    """Work whose duration must not be observable by callers."""
+    passwords: PasswordPool
+    breached_passwords: breached_passwords.BreachedPasswordSource
+    """The source of breached passwords."""
+    geoip: GeoIpDatabase
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Services:
     """The dependencies of operations."""
 
     config: Config
     clock: Clock
     schemas: Schemas
-    instance_id: str
-    default_tenant_id: TenantId
-    instance: InstanceStore
-    known_devices: KnownDevices
-    report_counts: ReportCounts
-    geoip: GeoIpDatabase
-    dpop_nonces: DpopNonces
-    tokens: TokenIssuer
-    passwords: PasswordPool
-    sandbox: Sandbox
     bus: Bus
-    http: HttpClient
-    """The client for webhooks."""
-    federation: FederationClient
-    """The client for identity providers."""
-    breached_passwords: breached_passwords.BreachedPasswordSource
-    """The source of breached passwords."""
-    client_keys: ClientKeys
-    """The public keys of applications, with the client that fetches them."""
-    deliverer: Deliverer
-    tracer: Tracer
-    service_id: str
-    """The id of this service in the `webhook-via` header."""
-    webhook_health: WebhookHealth
-    background_work: BackgroundWork
-    """Work whose duration must not be observable by callers."""
-    wake_workers: Callable[[], None]
-    """Notifies the workers of pending deliveries."""
-
-    # Collections of declared resources: of the instance, or with objects of one tenant each.
-    applications = Collection[Documents]()
-    consents = Collection[Documents]()
-    email_templates = Collection[Documents]()
-    entities = Collection[Entities]()
-    entity_grants = Collection[EntityGrants]()
-    entity_types = Collection[Documents]()
-    families = Collection[Families]()
-    group_members = Collection[GroupMembers]()
-    groups = Collection[Documents]()
-    identity_providers = Collection[IdentityProviders]()
-    ip_access_control_lists = Collection[Documents]()
-    keys = Collection[Documents]()
-    lambdas = Collection[Documents]()
-    message_templates = Collection[Documents]()
-    messengers = Collection[Documents]()
-    tenants = Collection[Documents]()
-    themes = Collection[Documents]()
-    user_action_reasons = Collection[Documents]()
-    user_actions = Collection[Documents]()
-    user_comments = Collection[Documents]()
-    user_consents = Collection[Documents]()
-    webhooks = Collection[Documents]()
+    directory: Directory
+    configuration: Configuration
+    outbound: Outbound
+    tokens: Tokens
+    sessions: Sessions
+    limits: Limits
+    logs: Logs
+    runtime: Runtime

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import prometheus_client
 
 from identity import __version__
 from identity.background_tasks import BackgroundWork
 from identity.call import AnonymousCaller, Call, Document, Origin
-from identity.collections import Stores
+from identity.collections import Stores, redis_stores
 from identity.config import ClientKeys as ClientKeysSettings
 from identity.config import Config, IdentityProviders
 from identity.domain.webhooks import delivery_loop_detection
@@ -34,7 +35,7 @@ from identity.outbound.http import HttpClient
 from identity.password_pool import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
-from identity.services import Collections, EphemeralStores, Services
+from identity.services import Configuration, Directory, Limits, Logs, Outbound, Runtime, Services, Sessions, Tokens
 from identity.store.changes import ChangeListener
 from identity.store.dpop_nonces import DpopNonces
 from identity.store.instance import InstanceStore
@@ -54,6 +55,8 @@ from identity.workers.mail import MailWorker
 from identity.workers.sweep import Sweeper
 from identity.workers.text_messages import MessageWorker
 from identity.workers.webhook_delivery import DeliveryWorker
+
+F = TypeVar("F")
 
 _USER_AGENT = f"identity/{__version__}"
 
@@ -110,33 +113,45 @@ def wired(
     limits = PayloadLimits(config.webhooks.payload_warn_bytes, config.webhooks.payload_max_bytes)
     dependencies = DeliveryDependencies(service_id, tracer, EventMetrics(registry), limits)
     delivery = _delivery(config, clock, stores, redis, ring, dependencies)
+    parts: Mapping[str, Any] = {
+        **vars(stores),
+        **stores.documents,
+        **redis_stores(redis, stores.vault),
+        "collections": stores.documents,
+        "instance_id": instance_id,
+        "default_tenant_id": tenant_id,
+        "instance": InstanceStore(stores.database),
+        "known_devices": KnownDevices(stores.vault),
+        "report_counts": ReportCounts(stores.database),
+        "geoip": delivery.geoip,
+        "dpop_nonces": DpopNonces(stores.vault),
+        "issuer": TokenIssuer(ring, _refresh_throttle(stores)),
+        "passwords": PasswordPool(),
+        "sandbox": Sandbox(config.lambdas),
+        "http": delivery.http,
+        "federation": _federation(config),
+        "breached_passwords": breached_passwords.create_source(config.breaches, _USER_AGENT),
+        "client_keys": _client_keys(config),
+        "deliverer": delivery.deliverer,
+        "tracer": tracer,
+        "service_id": service_id,
+        "webhook_health": WebhookHealth(stores.database),
+        "background_work": BackgroundWork(),
+        "wake_workers": delivery.wakeups.notify,
+    }
     services = Services(
-        **_members(stores, Collections),
-        **_members(EphemeralStores.over(redis, stores.vault), EphemeralStores),
         config=config,
         clock=clock,
         schemas=Schemas(),
-        instance_id=instance_id,
-        default_tenant_id=tenant_id,
-        instance=InstanceStore(stores.database),
-        known_devices=KnownDevices(stores.vault),
-        report_counts=ReportCounts(stores.database),
-        geoip=delivery.geoip,
-        dpop_nonces=DpopNonces(stores.vault),
-        tokens=TokenIssuer(ring, _refresh_throttle(stores)),
-        passwords=PasswordPool(),
-        sandbox=Sandbox(config.lambdas),
         bus=delivery.bus,
-        http=delivery.http,
-        federation=_federation(config),
-        breached_passwords=breached_passwords.create_source(config.breaches, _USER_AGENT),
-        client_keys=_client_keys(config),
-        deliverer=delivery.deliverer,
-        tracer=tracer,
-        service_id=service_id,
-        webhook_health=WebhookHealth(stores.database),
-        background_work=BackgroundWork(),
-        wake_workers=delivery.wakeups.notify,
+        directory=_facet(Directory, parts),
+        configuration=_facet(Configuration, parts),
+        outbound=_facet(Outbound, parts),
+        tokens=_facet(Tokens, parts),
+        sessions=_facet(Sessions, parts),
+        limits=_facet(Limits, parts),
+        logs=_facet(Logs, parts),
+        runtime=_facet(Runtime, parts),
     )
     delivery.deliverer.failures.write_to(lambda message: event_logs.record(services, own_call(clock), "Error", message))
     return services, _parts(services, stores, delivery, registry, role)
@@ -152,8 +167,8 @@ def schedule(config: Config) -> RetrySchedule:
     return RetrySchedule(config.webhooks.schedule, config.webhooks.jitter, config.webhooks.is_published)
 
 
-def _members(part: object, kind: type[Collections | EphemeralStores]) -> dict[str, Any]:
-    return {field.name: getattr(part, field.name) for field in dataclasses.fields(kind)}
+def _facet(kind: Callable[..., F], parts: Mapping[str, Any]) -> F:
+    return kind(**{name: parts[name] for name in inspect.signature(kind).parameters})
 
 
 def _parts(
@@ -161,18 +176,18 @@ def _parts(
 ) -> Parts:
     closers = (
         _closing(services),
-        services.redis.close,
-        services.http.close,
-        services.federation.close,
-        services.client_keys.close,
-        services.breached_passwords.close,
-        services.sandbox.close,
-        services.geoip.close,
-        services.background_work.finish,
+        services.runtime.redis.close,
+        services.outbound.http.close,
+        services.outbound.federation.close,
+        services.tokens.client_keys.close,
+        services.runtime.breached_passwords.close,
+        services.runtime.sandbox.close,
+        services.runtime.geoip.close,
+        services.runtime.background_work.finish,
     )
     workers = _workers(services, stores, delivery, registry, role)
     # The tracer is stopped last, to export the spans of the others.
-    return Parts(registry, InFlight(), (services.tracer, *workers), closers)
+    return Parts(registry, InFlight(), (services.outbound.tracer, *workers), closers)
 
 
 def _ring(stores: Stores) -> KeyRing:
@@ -251,7 +266,7 @@ def _workers(
     services: Services, stores: Stores, delivery: _Delivery, registry: prometheus_client.CollectorRegistry, role: str
 ) -> tuple[Worker, ...]:
     """Return the workers of this process: all processes listen for changes, those of the role web do no more."""
-    changes = ChangeListener(stores.database, stores.cached, stores.stream_status)
+    changes = ChangeListener(stores.database, stores.documents, stores.stream_status)
     listeners = (
         changes,
         delivery.wakeups,
@@ -291,7 +306,7 @@ def _refresh_throttle(stores: Stores) -> KeyRefreshThrottle:
 
 def _closing(services: Services) -> Callable[[], Awaitable[None]]:
     async def close() -> None:
-        services.passwords.close()
-        services.database.close()
+        services.runtime.passwords.close()
+        services.runtime.database.close()
 
     return close

@@ -171,7 +171,7 @@ def build(configured: Callable[..., config.Config]) -> Build:
             yield service
         finally:
             if is_own:
-                await service.services.database.drop()
+                await service.services.runtime.database.drop()
             await service.stop()
             if given_folder is None:
                 shutil.rmtree(data_dir, ignore_errors=True)
@@ -208,7 +208,7 @@ async def unspent_address() -> None:
 
 
 async def _forget_address(running: app.Service) -> None:
-    redis = running.services.redis
+    redis = running.services.runtime.redis
     keys = [key async for key in redis.client.scan_iter(match=redis.key("limit", "*address*"), count=10_000)]
     if keys:
         await redis.client.delete(*keys)
@@ -224,12 +224,12 @@ async def unheard() -> AsyncIterator[None]:
 
 
 async def _webhook_ids(running: app.Service) -> set[str]:
-    return {webhook["id"] for webhook in await running.services.webhooks.find_all(None)}
+    return {webhook["id"] for webhook in await running.services.configuration.webhooks.find_all(None)}
 
 
 async def _forget_webhooks(running: app.Service, but: set[str]) -> None:
     for webhook_id in await _webhook_ids(running) - but:
-        await running.services.webhooks.delete(None, webhook_id)
+        await running.services.configuration.webhooks.delete(None, webhook_id)
 
 
 async def _patiently(work: Callable[[], Awaitable[T]]) -> T:

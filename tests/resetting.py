@@ -41,7 +41,7 @@ class Resetting:
     @property
     def redis(self) -> Redis:
         """Where ids are kept."""
-        return self.service.services.redis
+        return self.service.services.runtime.redis
 
     def key_of(self, change_id: str) -> str:
         """The key in Redis of an id."""

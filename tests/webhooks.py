@@ -113,5 +113,5 @@ def tried(count: int) -> Callable[[list[Document]], bool]:
 
 async def told(service: Any, webhook: Document) -> list[str]:
     """What the event log says of the webhook, the oldest first."""
-    rows = service.services.database.collection("event_logs").find({"message": {"$regex": webhook["id"]}})
+    rows = service.services.runtime.database.collection("event_logs").find({"message": {"$regex": webhook["id"]}})
     return [row["message"] async for row in rows.sort("_id", 1)]

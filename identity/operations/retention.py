@@ -10,14 +10,14 @@ _DAY_SECONDS = 86_400
 
 async def sweep(services: Services) -> None:
     """Remove what is too much or too old. Safe to run in several processes at once."""
-    await services.system.refresh()
-    settings = services.system.settings
-    await services.event_logs.keep_newest(settings.event_log_rows)
-    await services.login_records.finish_erasures()
+    await services.configuration.system.refresh()
+    settings = services.configuration.system.settings
+    await services.logs.event_logs.keep_newest(settings.event_log_rows)
+    await services.logs.login_records.finish_erasures()
     if settings.audit_log_days is not None:
-        await services.audit_logs.delete_before(_days_ago(services, settings.audit_log_days))
+        await services.logs.audit_logs.delete_before(_days_ago(services, settings.audit_log_days))
     if settings.login_record_days is not None:
-        await services.login_records.delete_before(_days_ago(services, settings.login_record_days))
+        await services.logs.login_records.delete_before(_days_ago(services, settings.login_record_days))
 
 
 def _days_ago(services: Services, days: int) -> Instant:

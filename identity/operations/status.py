@@ -41,7 +41,7 @@ async def status(services: Services, *, in_full: bool) -> tuple[int, Document]:
 
 async def _answers_mongodb(services: Services) -> bool:
     try:
-        await asyncio.wait_for(services.database.ping(), _PATIENCE_SECONDS)
+        await asyncio.wait_for(services.runtime.database.ping(), _PATIENCE_SECONDS)
     except (*mongo.STORE_ERRORS, TimeoutError):
         return False
     return True
@@ -49,7 +49,7 @@ async def _answers_mongodb(services: Services) -> bool:
 
 async def _answers_redis(services: Services) -> bool:
     try:
-        await asyncio.wait_for(services.redis.ping(), _PATIENCE_SECONDS)
+        await asyncio.wait_for(services.runtime.redis.ping(), _PATIENCE_SECONDS)
     except (*redis.STORE_ERRORS, TimeoutError):
         return False
     return True

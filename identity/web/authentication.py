@@ -49,12 +49,12 @@ async def authenticate(
         if optional:
             return AnonymousCaller()
         raise Unauthorized(log_detail="the request has no API key")
-    api_key = await services.api_keys.find_by_key(text)
+    api_key = await services.configuration.api_keys.find_by_key(text)
     if api_key is None:
         await _count_unknown(services, text, origin)
         raise Unauthorized(log_detail="no API key has this value")
     if api_key_rules.is_guessable(text):
-        wait_seconds = await services.failed_api_keys.wait_seconds(_network(origin), api_key["id"])
+        wait_seconds = await services.limits.failed_api_keys.wait_seconds(_network(origin), api_key["id"])
         if wait_seconds is not None:
             raise _too_many(wait_seconds)
     _require_live(api_key, now)
@@ -84,7 +84,9 @@ async def find_caller(
 
 async def may_call(services: Services, authorization: str, now: Instant, endpoint: str, method: str) -> bool:
     """Return whether the API key of a request may make the call; its address is not checked."""
-    api_key = await services.api_keys.find_by_key(authorization.strip()) if authorization.strip() else None
+    api_key = (
+        await services.configuration.api_keys.find_by_key(authorization.strip()) if authorization.strip() else None
+    )
     try:
         if api_key is not None:
             _require_live(api_key, now)
@@ -99,7 +101,9 @@ async def find_tenant_id(services: Services, caller: Caller, header: str | None)
     named = await find_named_tenant_id(services, caller, header)
     if named is not None:
         return named
-    every = [one for one in await services.tenants.list_cached(None, "all", {}) if one["state"] != DELETED]
+    every = [
+        one for one in await services.configuration.tenants.list_cached(None, "all", {}) if one["state"] != DELETED
+    ]
     return TenantId(every[0]["id"]) if len(every) == 1 else None
 
 
@@ -124,7 +128,7 @@ async def find_named_tenant_id(services: Services, caller: Caller, header: str |
 
 
 async def _exists(services: Services, tenant_id: str) -> bool:
-    found = await services.tenants.find_cached(None, tenant_id)
+    found = await services.configuration.tenants.find_cached(None, tenant_id)
     return found is not None and found["state"] != DELETED
 
 
@@ -142,7 +146,9 @@ def _presented_key(authorization: str, endpoint: str) -> str:
 async def _count_unknown(services: Services, text: str, origin: Origin) -> None:
     """Count an unknown key of a network, unless Redis is unavailable. Raises Unavailable after too many."""
     try:
-        wait_seconds = await services.failed_api_keys.add(_network(origin), services.api_keys.fingerprint(text))
+        wait_seconds = await services.limits.failed_api_keys.add(
+            _network(origin), services.configuration.api_keys.fingerprint(text)
+        )
     except OUTAGES as error:
         _log.warning("unknown API key not counted", request_id=origin.request_id, error=type(error).__name__)
         return
@@ -182,6 +188,6 @@ async def _require_address(services: Services, api_key: Document, origin: Origin
     acl_id = api_key.get("ipAccessControlListId")
     if acl_id is None:
         return
-    acl = await services.ip_access_control_lists.find_cached(None, acl_id)
+    acl = await services.limits.ip_access_control_lists.find_cached(None, acl_id)
     if acl is None or not ip_access.allows(acl["entries"], origin.ip_address):
         raise Unauthorized(log_detail=f"the access control list of the API key {api_key['id']} blocks the address")

@@ -169,8 +169,8 @@ class BaseHandler(RequestReader, ResponseWriter):
     async def open_call(self, declared: Endpoint) -> Call:
         """Return the call with its caller and tenant. Raises Unauthorized, and Invalid for an unknown tenant."""
         now = self.services.clock.now()
-        if not self.services.system.is_fresh:
-            await self.services.system.refresh()
+        if not self.services.configuration.system.is_fresh:
+            await self.services.configuration.system.refresh()
         origin = self.origin()
         method = self.method
         authorization = self.request.headers.get("Authorization", "")
@@ -201,7 +201,7 @@ class BaseHandler(RequestReader, ResponseWriter):
     def origin(self) -> Origin:
         """Return the origin of the request."""
         return Origin(
-            self.addresses.client_address(self.request, self.services.system.settings.trusted_proxies),
+            self.addresses.client_address(self.request, self.services.configuration.system.settings.trusted_proxies),
             self.request.headers.get("User-Agent", "")[:512],
             self.request_id,
             self.addresses.base_url(self.request),

@@ -64,9 +64,9 @@ async def decide(
         return CorsDecision(_OPEN_PREFLIGHT, 200) if request_origin.is_preflight else _CONTINUE
     if cors.is_same_host(request_origin.origin, base_url, request.host):
         return _CONTINUE
-    if not services.system.is_fresh:
-        await services.system.refresh()
-    rules = services.system.settings.cors
+    if not services.configuration.system.is_fresh:
+        await services.configuration.system.refresh()
+    rules = services.configuration.system.settings.cors
     if not rules.enabled:
         return _CONTINUE
     return await _decide_by_rules(services, rules, request_origin, request.path, origin)
@@ -84,7 +84,7 @@ async def _decide_by_rules(
             f"{what} {request_origin.method[:20]} {path[:300]} was refused by the CORS configuration: {outcome.reason}."
         )
         call = Call(None, AnonymousCaller(), services.clock.now(), origin())
-        await event_logs.debug(services, call, services.default_tenant_id, "cors", message)
+        await event_logs.debug(services, call, services.runtime.default_tenant_id, "cors", message)
     return CorsDecision({"Vary": "Origin"}, Forbidden.status, f"CORS configuration: {outcome.reason}")
 
 

@@ -23,15 +23,15 @@ class RequestContext:
         self._template = template
         self._method = request.method if request.method in _HTTP_METHODS else None
         self.trace, self.via = _trace(request.headers), _via(request.headers)
-        self._span = services.tracer.begin(f"{self._method or 'HTTP'} {template}", "server", self.trace)
+        self._span = services.outbound.tracer.begin(f"{self._method or 'HTTP'} {template}", "server", self.trace)
         if self._span is not None:
             self.trace = self._span.context
 
     def is_endless(self, request_id: str) -> bool:
         """Return whether the request belongs to a loop of deliveries, and record the loop."""
-        if not self.via or not delivery_loop_detection.is_loop(self.via, self._services.service_id):
+        if not self.via or not delivery_loop_detection.is_loop(self.via, self._services.outbound.service_id):
             return False
-        self._services.deliverer.report_loop(self._template, self.via, request_id)
+        self._services.outbound.deliverer.report_loop(self._template, self.via, request_id)
         return True
 
     def end(self, status: int, request_id: str) -> None:

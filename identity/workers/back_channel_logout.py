@@ -23,7 +23,7 @@ class LogoutWorker(QueueWorker[LogoutNotice]):
     metric = ("identity_back_channel_logout_attempts", "Logout tokens sent, by outcome")
 
     def _job_queue(self) -> WorkQueue[LogoutNotice]:
-        return self._services.logout_notices
+        return self._services.sessions.logout_notices
 
     def _queue_limits(self) -> QueueLimits:
         timeout_seconds = (back_channel_logout.CONNECT_TIMEOUT_MS + back_channel_logout.READ_TIMEOUT_MS) / 1000

@@ -58,7 +58,7 @@ class DiscoveryPrefetch:
 
     async def _read_default(self) -> None:
         await discovery.public_pems(self._services, self._services.clock.now())
-        await self._read_tenant(self._services.default_tenant_id)
+        await self._read_tenant(self._services.runtime.default_tenant_id)
 
     async def _read_tenant(self, tenant_id: str) -> None:
         hints = TenantHints(tenant_id)
@@ -67,7 +67,7 @@ class DiscoveryPrefetch:
 
     async def _read(self) -> None:
         await self._read_default()
-        tenants = await self._services.tenants.list_cached(None, "all", {})
+        tenants = await self._services.configuration.tenants.list_cached(None, "all", {})
         active = [tenant["id"] for tenant in tenants if tenant["state"] == "Active"][:MAXIMUM_TENANTS]
         self._known &= set(active)
         for tenant_id in active:

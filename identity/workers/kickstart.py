@@ -67,24 +67,24 @@ async def run(services: Services, source: Source, base_url: str, local_url: str)
     """
     call = _own_call(services, base_url)
     owner = new_id()
-    state = await services.instance.claim_kickstart(owner, call.now)
+    state = await services.runtime.instance.claim_kickstart(owner, call.now)
     while state == "elsewhere":
         await asyncio.sleep(_WAIT_SECONDS)
-        state = await services.instance.claim_kickstart(owner, services.clock.now())
+        state = await services.runtime.instance.claim_kickstart(owner, services.clock.now())
     if state == "failed":
         _log.warning("an earlier kickstart failed; the instance is left as it is")
-        await services.instance.finish_kickstart("failed")
+        await services.runtime.instance.finish_kickstart("failed")
         return KickstartResult(ran=False, announce={})
     if state == "done":
         return KickstartResult(ran=False, announce={})
     if not await bootstrap.is_untouched(services):
-        await services.instance.finish_kickstart("done")
+        await services.runtime.instance.finish_kickstart("done")
         return KickstartResult(ran=False, announce={})
     kickstart = await _evaluated(services, source, base_url)
     try:
         await _perform(services, call, kickstart, owner, local_url)
     except StartupError:
-        await services.instance.finish_kickstart("failed")
+        await services.runtime.instance.finish_kickstart("failed")
         raise
     await _announce_success(services, call)
     return KickstartResult(ran=True, announce=kickstart.announce)
@@ -95,7 +95,7 @@ async def _evaluated(services: Services, source: Source, base_url: str) -> Kicks
     try:
         return source.evaluated(await bootstrap.predefined_variables(services, base_url))
     except StartupError:
-        await services.instance.release_kickstart()
+        await services.runtime.instance.release_kickstart()
         raise
 
 
@@ -106,7 +106,7 @@ async def _perform(services: Services, call: Call, kickstart: Kickstart, owner: 
     client = HttpClient(allowed_networks=_LOOPBACK)
     try:
         for request in kickstart.requests:
-            await services.instance.extend_kickstart(owner, services.clock.now())
+            await services.runtime.instance.extend_kickstart(owner, services.clock.now())
             await _send(client, kickstart, request, local_url, call.origin.base_url)
     finally:
         await client.close()
@@ -163,8 +163,8 @@ async def _send(client: HttpClient, kickstart: Kickstart, request: Request, loca
 
 
 async def _announce_success(services: Services, call: Call) -> None:
-    event = Event("kickstart.success", {"instanceId": services.instance_id})
-    finish = functools.partial(services.instance.finish_kickstart, "done")
+    event = Event("kickstart.success", {"instanceId": services.runtime.instance_id})
+    finish = functools.partial(services.runtime.instance.finish_kickstart, "done")
     await services.bus.commit(call, Change([finish], after_commit=[event]))
 
 

@@ -44,7 +44,7 @@ class MailWorker(QueueWorker[Mail]):
         )
 
     def _job_queue(self) -> WorkQueue[Mail]:
-        return self._services.mails
+        return self._services.outbound.mails
 
     def _queue_limits(self) -> QueueLimits:
         settings = self._services.config.email
@@ -55,7 +55,7 @@ class MailWorker(QueueWorker[Mail]):
 
     async def _attempt(self, lease: JobLease[Mail]) -> Mail | None:
         mail = lease.job
-        tenant = await self._services.tenants.find_cached(None, mail.tenant_id)
+        tenant = await self._services.configuration.tenants.find_cached(None, mail.tenant_id)
         if tenant is None:
             return None
         configuration = tenant["emailConfiguration"]

@@ -27,7 +27,7 @@ class MessageWorker(QueueWorker[TextMessage]):
     metric = ("identity_message_attempts", "Text messages handed to messengers, by outcome")
 
     def _job_queue(self) -> WorkQueue[TextMessage]:
-        return self._services.text_messages
+        return self._services.outbound.text_messages
 
     def _queue_limits(self) -> QueueLimits:
         schedule = RetrySchedule(SCHEDULE_SECONDS, _JITTER)
@@ -47,7 +47,7 @@ class MessageWorker(QueueWorker[TextMessage]):
 
     async def _log_success(self, message: TextMessage, prefix: str) -> None:
         """Write a success to the event log if the messenger enables `debug`."""
-        messenger = await self._services.messengers.find_cached(None, message.messenger_id)
+        messenger = await self._services.outbound.messengers.find_cached(None, message.messenger_id)
         if messenger is not None and messenger["debug"]:
             text = f"{prefix}: {messenger['url']} has taken it."
             await event_logs.record(self._services, self._call(message.tenant_id), "Debug", text)

@@ -105,7 +105,7 @@ async def test_key_manager_cannot_be_made_copied_or_claimed(manager, service) ->
     assert made["keyManager"] is False
     changed = await manager.put(f"/api/api-key/{made['id']}", json={"apiKey": {"keyManager": True}})
     assert changed.json()["apiKey"]["keyManager"] is False
-    own = await service.services.api_keys.find_by_key(MANAGER_KEY)
+    own = await service.services.configuration.api_keys.find_by_key(MANAGER_KEY)
     assert codes(await manager.post("/api/api-key", json={"sourceKeyId": own["id"]})) == {"[invalid]sourceKeyId"}
 
 
@@ -243,7 +243,7 @@ async def test_key_that_is_not_retrievable_is_shown_once_and_not_kept(manager, a
     shown = (await manager.get(f"/api/api-key/{made['id']}")).json()["apiKey"]
     assert "key" in made
     assert "key" not in shown
-    stored = await service.services.database.collection("api_keys").find_one({"_id": made["id"]})
+    stored = await service.services.runtime.database.collection("api_keys").find_one({"_id": made["id"]})
     assert "key" not in stored
     assert made["key"] not in str(stored)
     changed = await manager.put(
@@ -257,7 +257,7 @@ async def test_key_that_is_not_retrievable_is_shown_once_and_not_kept(manager, a
 @pytest.mark.requirement("attack-50", "design-state-8", "service-5")
 async def test_value_is_sealed_at_rest(manager, service) -> None:
     made = await create(manager)
-    stored = await service.services.database.collection("api_keys").find_one({"_id": made["id"]})
+    stored = await service.services.runtime.database.collection("api_keys").find_one({"_id": made["id"]})
     assert made["key"] not in str(stored)
     assert stored["key"].startswith("sealed:")
 

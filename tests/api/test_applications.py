@@ -211,7 +211,7 @@ async def test_put_goes_back_to_defaults_but_keeps_secret_roles_scopes_and_state
 @pytest.mark.requirement("core-9-oauthConfiguration", "service-8")
 async def test_client_secret_is_sealed_at_rest(service, api) -> None:
     made = await make(api)
-    stored = await service.services.database.collection("applications").find_one({"_id": made["id"]})
+    stored = await service.services.runtime.database.collection("applications").find_one({"_id": made["id"]})
     assert made["oauthConfiguration"]["clientSecret"] not in str(stored)
 
 

@@ -140,7 +140,7 @@ async def test_secrets_are_masked_before_they_are_stored(service: app.Service, g
     }
     assert (made["oldValue"], made["newValue"]) == (masked, [masked])
     assert made["data"] == {"apiKey": "*****", "note": "shown"}
-    stored = await service.services.database.collection("audit_logs").find_one({"_id": made["id"]})
+    stored = await service.services.runtime.database.collection("audit_logs").find_one({"_id": made["id"]})
     assert secret not in str(stored)
 
 
@@ -345,11 +345,11 @@ async def test_export_is_not_paged_and_large_ones_are_whole(service: app.Service
         {"_id": -number, "insertInstant": number, "insertUser": mark, "message": "x" * 2000, "data": {}}
         for number in range(1, 1001)
     ]
-    await service.services.database.collection("audit_logs").insert_many(rows)
+    await service.services.runtime.database.collection("audit_logs").insert_many(rows)
     found = await exported(glob, criteria={"user": mark, "numberOfResults": 5, "orderBy": "insertInstant"})
     assert [row["id"] for row in found] == [f"'{-number}" for number in range(1, 1001)]
     assert all(row["message"] == "x" * 2000 for row in found)
-    await service.services.database.collection("audit_logs").delete_many({"insertUser": mark})
+    await service.services.runtime.database.collection("audit_logs").delete_many({"insertUser": mark})
 
 
 @pytest.mark.requirement("core-15-9", "core-17-8")
@@ -374,7 +374,7 @@ async def test_instants_are_written_as_asked(
     mark = new_id()
     made = await make(glob, message=mark)
     change = {"$set": {"insertInstant": 1_795_255_385_250}}
-    await service.services.database.collection("audit_logs").update_one({"_id": made["id"]}, change)
+    await service.services.runtime.database.collection("audit_logs").update_one({"_id": made["id"]}, change)
     (row,) = rows_of(await glob.get(f"{PATH}/export", params={"message": mark, **params}))
     assert row["insertInstant"] == expected
 
@@ -384,7 +384,7 @@ async def test_instants_are_written_as_asked(
 async def test_no_cell_is_a_formula(service: app.Service, glob: httpx.AsyncClient, start: str) -> None:
     mark, formula = new_id(), f"{start}cmd|' /C calc'!A0"
     row = {"insertInstant": 1, "insertUser": formula, "message": mark, "reason": f"x{formula}", "newValue": "-5"}
-    rows = service.services.database.collection("audit_logs")
+    rows = service.services.runtime.database.collection("audit_logs")
     await rows.insert_one({"_id": -abs(hash(mark)), "data": {}, "oldValue": "'=1", **row})
     (found,) = await exported(glob, criteria={"message": mark})
     assert found["insertUser"] == f"'{formula}"
@@ -437,7 +437,7 @@ async def test_caller_who_goes_away_while_taking_an_export_harms_nobody(
         }
         for number in range(2001, 3001)
     ]
-    await service.services.database.collection("audit_logs").insert_many(noise)
+    await service.services.runtime.database.collection("audit_logs").insert_many(noise)
     try:
         async with httpx.AsyncClient(base_url=service.base_url, timeout=60, trust_env=False) as client:
             path = f"{PATH}/export?user={mark}"
@@ -445,7 +445,7 @@ async def test_caller_who_goes_away_while_taking_an_export_harms_nobody(
                 assert answer.status_code == 200
         assert (await glob.get("/api/system/version")).status_code == 200
     finally:
-        await service.services.database.collection("audit_logs").delete_many({"insertUser": mark})
+        await service.services.runtime.database.collection("audit_logs").delete_many({"insertUser": mark})
 
 
 # Event and retention
@@ -618,7 +618,7 @@ async def test_change_that_cannot_be_audited_is_made_all_the_same(build: Any, mo
         raise RuntimeError("no numbers")
 
     async with build(audit__api_writes="true") as audited:
-        monkeypatch.setattr(audited.services.audit_logs, "next_id", broken)
+        monkeypatch.setattr(audited.services.logs.audit_logs, "next_id", broken)
         async with checking_client(audited.base_url, headers={"Authorization": SUPER_KEY}) as client:
             answer = await client.post("/api/tenant", json={"tenant": {"name": "made"}})
             assert answer.status_code == 200

@@ -646,10 +646,10 @@ async def test_secret_that_cannot_be_read_outlives_changes_that_do_not_name_it(s
     await api.patch(path, json={"tenant": {"emailConfiguration": {"password": secret}}})
     await api.patch(path, json={"tenant": {"data": {"a": 1}}})
     await api.put(path, json={"tenant": {"name": tenant["name"]}})
-    stored = await service.services.tenants.get(None, tenant["id"])
+    stored = await service.services.configuration.tenants.get(None, tenant["id"])
     assert stored["emailConfiguration"]["password"] == secret
     await api.patch(path, json={"tenant": {"emailConfiguration": {"password": ""}}})
-    stored = await service.services.tenants.get(None, tenant["id"])
+    stored = await service.services.configuration.tenants.get(None, tenant["id"])
     assert stored["emailConfiguration"]["password"] == ""
 
 

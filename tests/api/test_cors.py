@@ -363,7 +363,7 @@ async def test_settings_hold_on_while_their_store_is_away(
 ) -> None:
     await configure()
     assert (await http.get("/api/health", headers={"Origin": SITE})).status_code == 200
-    documents = service.services.documents["system_configuration"]
+    documents = service.services.runtime.collections["system_configuration"]
 
     async def away(*_: object) -> None:
         raise AutoReconnect("gone")

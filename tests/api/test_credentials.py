@@ -33,7 +33,7 @@ class Stored:
     """An object in MongoDB, as the service reads it."""
 
     def __init__(self, service: Any, api: Any, collection: str, path: str, name: str, object_id: str) -> None:
-        self.documents = service.services.documents[collection]
+        self.documents = service.services.runtime.collections[collection]
         self.api, self.path, self.name, self.object_id = api, f"{path}/{object_id}", name, object_id
 
     async def now(self) -> Document:

@@ -70,7 +70,7 @@ async def test_full_cycle(tenant_api, tenant, kind) -> None:
 @pytest.mark.requirement("core-10-13")
 async def test_client_secret_is_sealed_at_rest(service, tenant_api, kind) -> None:
     made = await make(tenant_api, kind)
-    stored = await service.services.database.collection("entities").find_one({"_id": made["id"]})
+    stored = await service.services.runtime.database.collection("entities").find_one({"_id": made["id"]})
     assert made["clientSecret"] not in str(stored)
 
 
@@ -203,8 +203,8 @@ async def test_deleting_a_tenant_removes_its_entities_and_their_grants(service, 
     granted = await tenant_api.post(path, json={"grant": {"recipientEntityId": two["id"]}})
     assert granted.status_code == 200
     assert (await api.delete(f"/api/tenant/{tenant['id']}")).status_code == 200
-    assert await service.services.entities.count_across_tenants({"tenantId": tenant["id"]}) == 0
-    assert await service.services.entity_grants.count_across_tenants({"tenantId": tenant["id"]}) == 0
+    assert await service.services.directory.entities.count_across_tenants({"tenantId": tenant["id"]}) == 0
+    assert await service.services.directory.entity_grants.count_across_tenants({"tenantId": tenant["id"]}) == 0
     assert (await api.delete(f"/api/entity/type/{kind['id']}")).status_code == 200
 
 

@@ -114,7 +114,7 @@ async def test_grant_and_deletion_of_its_recipient_leave_no_grant_behind(stage, 
         granted, deleted = await asyncio.gather(stage.grant(userId=user_id), deletion)
         assert deleted.status_code == 200
         assert granted.status_code == 200 or codes(granted) == {"[invalid]grant.userId"}
-        assert await service.services.entity_grants.count_across_tenants({"userId": user_id}) == 0
+        assert await service.services.directory.entity_grants.count_across_tenants({"userId": user_id}) == 0
 
 
 async def test_grant_on_what_is_just_being_deleted_is_not_made(stage, service) -> None:
@@ -148,7 +148,7 @@ async def test_deleting_an_entity_removes_the_grants_on_it_and_to_it(stage, serv
     left = (await stage.api.get(other)).json()["grants"]
     assert [grant["recipientEntityId"] for grant in left] == [stage.recipient["id"]]
     tenant_id = stage.target["tenantId"]
-    assert await service.services.entity_grants.count(tenant_id) == 1
+    assert await service.services.directory.entity_grants.count(tenant_id) == 1
 
 
 @pytest.mark.requirement("core-10-28")
@@ -185,7 +185,7 @@ async def test_permission_whose_removal_ended_early_does_not_come_back(stage, ap
         raise ConnectionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(service.services.entity_grants, "rename_permission_across_tenants", dies)
+        patch.setattr(service.services.directory.entity_grants, "rename_permission_across_tenants", dies)
         with pytest.raises(ConnectionError):
             await subresources.delete(
                 service.services, call, entity_types.PERMISSION, stage.kind["id"], "name", "write"

@@ -71,7 +71,7 @@ class Door:
     async def outlast(self, clock: Any) -> None:
         """Wait until a lock is over; Redis, which forgets the count in the meantime, has a clock of its own."""
         clock.advance(seconds=301)
-        await self.services.lock_outs.clear(self.tenant_id, self.user_id)
+        await self.services.limits.lock_outs.clear(self.tenant_id, self.user_id)
 
     def call(self) -> Call:
         return Call(self.tenant_id, AnonymousCaller(), self.services.clock.now(), Origin("192.0.2.1", "", "", ""))
@@ -169,7 +169,7 @@ async def test_a_right_password_forgets_the_failures(door: Door) -> None:
 @pytest.mark.requirement("users-11-11")
 async def test_failures_are_counted_in_a_window(door: Door) -> None:
     await door.fail(TOO_MANY - 1)
-    client, key = door.services.redis.client, door.services.lock_outs._key(door.tenant_id, door.user_id)
+    client, key = door.services.runtime.redis.client, door.services.limits.lock_outs._key(door.tenant_id, door.user_id)
     assert 0 < await client.ttl(key) <= 60
     await client.delete(key)
     await door.fail(TOO_MANY - 1)
@@ -305,8 +305,8 @@ async def test_a_veto_of_the_lock_leaves_the_account_open(door: Door) -> None:
 async def test_a_reset_password_opens_the_account_where_the_tenant_wants_that(door: Door, is_wanted) -> None:
     await door.configure(actionCancelPolicy={"onPasswordReset": is_wanted})
     await door.fail()
-    tenant = await door.services.tenants.get(None, door.tenant_id)
-    user = await door.services.users.get(door.tenant_id, door.user_id)
+    tenant = await door.services.configuration.tenants.get(None, door.tenant_id)
+    user = await door.services.directory.users.get(door.tenant_id, door.user_id)
     async with receiving() as receiver:
         hearing = Hearing(door.api, receiver, door.tenant_id)
         await hearing.listen(["user.action"])

@@ -58,7 +58,7 @@ async def world(build: Build) -> AsyncIterator[World]:
         assert made.status_code == 200, made.text
         switches = service.services.config.license.features
         assert isinstance(switches, dict)
-        manager = uuid.uuid5(uuid.UUID(service.services.instance_id), "TENANT_MANAGER_ID")
+        manager = uuid.uuid5(uuid.UUID(service.services.runtime.instance_id), "TENANT_MANAGER_ID")
         yield World(
             switches, http, plain, third_party, universal, scoped, made.json()["identityProvider"]["id"], str(manager)
         )

@@ -176,7 +176,7 @@ async def test_application_that_is_deleted_leaves_no_roles_behind(service: app.S
     made = await make(tenant_api, one["roles"][0]["id"], two["roles"][0]["id"])
     await tenant_api.delete(f"/api/application/{one['id']}", params={"hardDelete": "true"})
     assert names((await tenant_api.get(f"/api/group/{made['id']}")).json()["group"]) == {two["id"]: ["reader"]}
-    stored = await service.services.groups.find(TenantId(made["tenantId"]), made["id"])
+    stored = await service.services.directory.groups.find(TenantId(made["tenantId"]), made["id"])
     assert stored
     assert [grant["applicationId"] for grant in stored["private"]["grants"]] == [two["id"]]
 
@@ -228,8 +228,8 @@ async def test_tenant_that_is_deleted_takes_its_groups_along(service: app.Servic
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as anywhere:
         assert (await anywhere.delete(f"/api/tenant/{tenant['id']}")).status_code == 200
     tenant_id = TenantId(tenant["id"])
-    assert await service.services.groups.count(tenant_id) == 0
-    assert await service.services.group_members.count(tenant_id) == 0
+    assert await service.services.directory.groups.count(tenant_id) == 0
+    assert await service.services.directory.group_members.count(tenant_id) == 0
 
 
 @pytest.mark.requirement("core-18-groups-7")
@@ -238,13 +238,13 @@ async def test_interrupted_deletion_is_gone_on_with(service: app.Service, tenant
     services, tenant_id = service.services, TenantId(tenant["id"])
     made = await make(tenant_api)
     users = [await add_member(tenant_api, made), await add_user(tenant_api)]
-    await services.groups.update(tenant_id, {"_id": made["id"]}, {"$set": {"private.deleting": True}})
+    await services.directory.groups.update(tenant_id, {"_id": made["id"]}, {"$set": {"private.deleting": True}})
     late = await tenant_api.post("/api/group/member", json={"members": {made["id"]: [{"userId": users[1]}]}})
     assert codes(late) == {f"[invalid]members.{made['id']}"}
     await groups.finish_deletions(services)
     assert (await tenant_api.get(f"/api/group/{made['id']}")).status_code == 404
     assert (await tenant_api.get(f"/api/user/{users[0]}")).json()["user"]["memberships"] == []
-    assert await services.group_members.count(tenant_id) == 0
+    assert await services.directory.group_members.count(tenant_id) == 0
     origin = Origin("127.0.0.1", "", "", "")
     again = {"id": made["id"], "tenantId": tenant_id, "name": "x", "private": {"grants": []}}
     await groups.finish_deletion(services, Call(tenant_id, AnonymousCaller(), services.clock.now(), origin), again)

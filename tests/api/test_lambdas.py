@@ -299,7 +299,7 @@ async def test_a_full_sandbox_refuses_and_changes_nothing(
     async def full(*_given: Any) -> Any:
         raise Unavailable("Too many lambdas at once. Try again.")
 
-    monkeypatch.setattr(service.services.sandbox, "check", full)
+    monkeypatch.setattr(service.services.runtime.sandbox, "check", full)
     lambda_id = new_id()
     answer = await api.post(f"/api/lambda/{lambda_id}", json=wanted())
     assert answer.status_code == 503

@@ -306,7 +306,7 @@ async def test_records_go_with_user_application_and_tenant(key, rp, service) -> 
     assert [one.get("applicationId") for one in await recent(key, userId=rp.user["id"])] == [None]
     await tenants.delete(service.services, call_of(service), rp.tenant["id"])
     await tenants.finish_deletions(service.services)
-    rows = service.services.database.motor["login_records"]
+    rows = service.services.runtime.database.motor["login_records"]
     assert await rows.count_documents({"tenantId": rp.tenant["id"]}) == 0
 
 
@@ -320,7 +320,7 @@ async def test_an_exchange_whose_record_meets_an_outage_gives_its_token(key, rp,
         raise AutoReconnect("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(service.services.login_records, "add", away)
+        patch.setattr(service.services.logs.login_records, "add", away)
         answer = await key.post("/api/jwt/refresh", json={"refreshToken": value})
     assert answer.status_code == 200
     key.cookies.clear()

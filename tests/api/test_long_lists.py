@@ -25,7 +25,7 @@ async def many(service, tenant, tenant_api):
         {**made, "id": new_id(), "name": f"{n}", "active": n % 2 == 0, "insertInstant": 10_000 - n}
         for n in range(2 * COUNT)
     ]
-    await asyncio.gather(*(service.services.applications.insert(tenant["id"], row) for row in rows))
+    await asyncio.gather(*(service.services.configuration.applications.insert(tenant["id"], row) for row in rows))
     return rows
 
 
@@ -45,7 +45,7 @@ async def test_long_list_is_whole_and_in_order(tenant_api, many, query, first) -
 
 async def test_list_of_exactly_one_piece_is_whole(service, tenant_api, many, tenant) -> None:
     surplus = [row["id"] for row in many if row["active"]][streaming_lists.PIECE :]
-    await service.services.applications.delete_all(tenant["id"], {"_id": {"$in": surplus}})
+    await service.services.configuration.applications.delete_all(tenant["id"], {"_id": {"$in": surplus}})
     assert len((await tenant_api.get("/api/application")).json()["applications"]) == streaming_lists.PIECE
 
 

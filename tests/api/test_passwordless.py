@@ -130,7 +130,7 @@ async def test_template_of_the_application_wins(key, http, rp, api, mailbox) -> 
 
 @pytest.mark.requirement("users-10-7")
 async def test_codes_are_as_the_tenant_wants_them_and_end_in_time(key, http, rp, service) -> None:
-    redis = service.services.redis
+    redis = service.services.runtime.redis
     generator = {"length": 8, "type": "randomDigits"}
     await rp.configure_tenant(externalIdentifierConfiguration={"passwordlessLoginGenerator": generator})
     code = (await start(key, rp))["code"]

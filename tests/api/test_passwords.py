@@ -514,7 +514,7 @@ async def test_a_user_with_a_second_factor_shows_a_trust_token(place: Resetting)
 async def trust_token(place: Resetting, user: dict[str, Any], challenge: str) -> str:
     """As a completed two-factor login gives one."""
     services = place.service.services
-    tenant = await services.tenants.get(None, place.tenant_id)
+    tenant = await services.configuration.tenants.get(None, place.tenant_id)
     return await two_factor_trust.issue_trust_token(services, tenant, user, challenge)
 
 

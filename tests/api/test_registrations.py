@@ -301,7 +301,7 @@ async def test_an_authentication_token_is_made_on_demand_sealed_and_kept(
     made = (await tenant_api.post(f"/api/user/registration/{user_id}", json=body)).json()["registration"]
     token = made["authenticationToken"]
     assert len(token) == 43
-    raw = await service.services.users._collection.find_one({"_id": user_id})
+    raw = await service.services.directory.users._collection.find_one({"_id": user_id})
     assert token not in str(raw)
     path = f"/api/user/registration/{user_id}/{application_id}"
     changed = await tenant_api.put(path, json={"registration": {}})

@@ -28,7 +28,7 @@ async def in_utc(api: httpx.AsyncClient) -> AsyncIterator[None]:
 async def place(service: Any, rp: RelyingParty, instant: int, **members: Any) -> None:
     """A login of the past."""
     row = {"instant": instant, "userId": rp.user["id"], "applicationId": rp.client_id, **members}
-    await service.services.login_records.add(rp.tenant["id"], row)
+    await service.services.logs.login_records.add(rp.tenant["id"], row)
 
 
 async def report(key: httpx.AsyncClient, name: str, start: int, end: int, **query: Any) -> dict[str, Any]:

@@ -116,9 +116,9 @@ async def test_own_key_of_a_tenant_goes_with_it(api) -> None:
 @pytest.mark.requirement("audit-a2-issuer")
 async def test_refused_tenant_leaves_no_key(service, api) -> None:
     made = await make(api)
-    before = await service.services.keys.count(None)
+    before = await service.services.configuration.keys.count(None)
     assert codes(await api.post("/api/tenant", json={"tenant": {"name": made["name"]}})) == {"[duplicate]tenant.name"}
-    assert await service.services.keys.count(None) == before
+    assert await service.services.configuration.keys.count(None) == before
 
 
 # Issuers
@@ -158,7 +158,7 @@ async def test_given_up_issuer_is_free_again(api) -> None:
 
 @pytest.mark.requirement("audit-a2-issuer")
 async def test_tenants_that_shared_an_issuer_before_keep_it_and_nobody_joins_them(service, api) -> None:
-    stored = service.services.tenants
+    stored = service.services.configuration.tenants
     made = [await relying_party.make_tenant(api) for _ in range(3)]
     issuer = f"https://{new_id()}.example.com"
     for each in made[:2]:
@@ -318,10 +318,10 @@ async def test_purpose_of_a_key_of_an_earlier_version_is_recorded_at_start(servi
     tenant = await relying_party.make_tenant(api)
     stored = service.services
     change = {"$set": {"jwtConfiguration.accessTokenKeyId": both}}
-    await stored.tenants.update(None, {"_id": tenant["id"]}, change)
-    await stored.keys.update(None, {"_id": {"$in": [key_id, both]}}, {"$unset": {"private": ""}})
+    await stored.configuration.tenants.update(None, {"_id": tenant["id"]}, change)
+    await stored.configuration.keys.update(None, {"_id": {"$in": [key_id, both]}}, {"$unset": {"private": ""}})
     await bootstrap.ensure(stored, own_call(stored.clock))
-    usages = [(await stored.keys.get(None, each))["private"]["usage"] for each in (key_id, both)]
+    usages = [(await stored.configuration.keys.get(None, each))["private"]["usage"] for each in (key_id, both)]
     assert usages == ["deliveries", "mixed"]
     # What worked before the update goes on working, and spreads no further.
     answer = await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": {"data": {"a": 1}}})
@@ -412,18 +412,18 @@ async def test_every_signature_refuses_a_key_of_others(service, api, http, forei
     """Even where the configuration names it, as after a restored backup."""
     rp = await relying_party.make(api)
     settings = dict.fromkeys((f"jwtConfiguration.{name}" for name in SIGNING), foreign[whose])
-    await service.services.tenants.update(None, {"_id": rp.tenant["id"]}, {"$set": settings})
+    await service.services.configuration.tenants.update(None, {"_id": rp.tenant["id"]}, {"$set": settings})
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert codes(await api.post("/api/jwt/vend", json={}, headers=headers)) == {"[invalid]keyId"}
-    tenant = await service.services.tenants.get(None, rp.tenant["id"])
+    tenant = await service.services.configuration.tenants.get(None, rp.tenant["id"])
     with pytest.raises(LookupError):
-        await service.services.tokens.sign(foreign[whose], {}, tenant)
+        await service.services.tokens.issuer.sign(foreign[whose], {}, tenant)
 
 
 @pytest.mark.requirement("audit-a2-signatures")
 @pytest.mark.parametrize("whose", ["another tenant's own", "another tenant's"])
 async def test_no_delivery_is_signed_with_a_key_for_tokens(service, foreign, whose) -> None:
-    stored = service.services.keys
+    stored = service.services.configuration.keys
     keys = WebhookKeys(KeyRing(lambda key_id: stored.find_cached(None, key_id)), stored)
     with pytest.raises(LookupError):
         await keys.sign_jwt(foreign[whose], {})

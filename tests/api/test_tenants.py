@@ -662,7 +662,7 @@ async def test_copy_takes_everything_but_id_name_issuer_and_keys(service, api) -
     assert {**copy, **fixed} == {**source, **fixed}
     assert copy["jwtConfiguration"]["timeToLiveInSeconds"] == 77
     assert copy["name"] == name
-    stored = await service.services.tenants.get(None, copy["id"])
+    stored = await service.services.configuration.tenants.get(None, copy["id"])
     assert stored["emailConfiguration"]["password"] == "smtp secret"
     unnamed = await api.post("/api/tenant", json={"sourceTenantId": source["id"]})
     assert codes(unnamed) == {"[blank]tenant.name"}
@@ -699,12 +699,12 @@ async def test_webhook_ids_are_the_whole_set(api) -> None:
 
 async def test_webhook_of_a_moment_ago_can_be_attached(service, api, monkeypatch) -> None:
     """Another process may have made it: what is remembered here does not know it yet."""
-    await service.services.webhooks.list_cached(None, "all", {})
-    monkeypatch.setattr(service.services.webhooks, "invalidate", lambda _id: None)
-    monkeypatch.setattr(service.services.webhooks, "invalidate_all", lambda: None)
+    await service.services.configuration.webhooks.list_cached(None, "all", {})
+    monkeypatch.setattr(service.services.configuration.webhooks, "invalidate", lambda _id: None)
+    monkeypatch.setattr(service.services.configuration.webhooks, "invalidate_all", lambda: None)
     one = await hook(api)
     made = await make(api, {"webhookIds": [one]})
-    found = await service.services.webhooks.find(None, one)
+    found = await service.services.configuration.webhooks.find(None, one)
     assert found["tenantIds"] == [made["id"]]
 
 
@@ -713,16 +713,18 @@ async def test_webhook_that_is_changed_at_the_same_time_loses_neither_change(ser
     """The version of the webhook moves with its tenants, even within the same millisecond."""
     services = service.services
     webhook, made = await hook(api), await make(api)
-    before = await services.webhooks.get(None, webhook)
-    await services.webhooks.update(None, {"_id": webhook}, {"$set": {"lastUpdateInstant": before["insertInstant"] * 2}})
-    before = await services.webhooks.get(None, webhook)
+    before = await services.configuration.webhooks.get(None, webhook)
+    await services.configuration.webhooks.update(
+        None, {"_id": webhook}, {"$set": {"lastUpdateInstant": before["insertInstant"] * 2}}
+    )
+    before = await services.configuration.webhooks.get(None, webhook)
     path, body = f"/api/tenant/{made['id']}", {"tenant": {"name": made["name"]}}
     for ids in ([webhook], []):
         assert (await api.put(path, json={**body, "webhookIds": ids})).status_code == 200
-        after = await services.webhooks.get(None, webhook)
+        after = await services.configuration.webhooks.get(None, webhook)
         assert after["lastUpdateInstant"] > before["lastUpdateInstant"]
         with pytest.raises(Conflict):
-            await services.webhooks.replace(None, before, before["lastUpdateInstant"])
+            await services.configuration.webhooks.replace(None, before, before["lastUpdateInstant"])
         before = after
 
 

@@ -213,6 +213,6 @@ async def test_giver_is_told_at_once_and_again_unless_it_was_revoked_by_then(ser
         await user_consents.send_second_mails(service.services)
         await user_consents.send_second_mails(service.services)
         await box.wait_for(3)
-        due = service.services.documents["user_consents"]
+        due = service.services.directory.user_consents
         assert await due.count_across_tenants({"private.secondMailInstant": {"$exists": True}}) == 0
         assert len(box.mails) == 3, "one of them was revoked, and the other is told once"

@@ -276,7 +276,7 @@ async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_remo
     service, tenant_api, monkeypatch
 ) -> None:
     users = [somebody() for _ in range(4)]
-    insert = service.services.users.insert_encoded
+    insert = service.services.directory.users.insert_encoded
     monkeypatch.setattr("identity.operations.users.user_import._BATCH", 2)
     written = []
 
@@ -286,12 +286,12 @@ async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_remo
         written.append(len(packed))
         await insert(packed)
 
-    monkeypatch.setattr(service.services.users, "insert_encoded", late)
+    monkeypatch.setattr(service.services.directory.users, "insert_encoded", late)
     answer = await import_users(tenant_api, *users, validateDbConstraints=True)
     assert codes(answer) == {"users[3].email": "[duplicate]users.email"}
     assert written == [2, 2]
     assert await count(tenant_api) == 1
-    journal = service.services.database.collection("user_imports")
+    journal = service.services.runtime.database.collection("user_imports")
     assert await journal.count_documents({}) == 0
 
 
@@ -299,7 +299,7 @@ async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_remo
 async def test_import_of_a_process_that_was_killed_is_taken_back_by_another(
     service, tenant_api, clock, monkeypatch
 ) -> None:
-    imports, users = service.services.user_imports, [somebody(), somebody()]
+    imports, users = service.services.directory.user_imports, [somebody(), somebody()]
 
     async def killed(*_arguments: Any) -> bool:
         raise asyncio.CancelledError

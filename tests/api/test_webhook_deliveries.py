@@ -343,7 +343,7 @@ async def test_a_secret_is_told_once_and_signs_along_after_it_was_replaced(servi
     third = (await api.post(f"{path}/secret", json={"overlapInSeconds": 0})).json()["secret"]
     # What has a secret keeps it through a change, shows it never, and stores it sealed.
     changed = await api.patch(path, json={"webhook": {"description": "x"}})
-    stored = await service.services.database.collection("webhooks").find_one({"_id": webhook["id"]})
+    stored = await service.services.runtime.database.collection("webhooks").find_one({"_id": webhook["id"]})
     for secret in (first, second, third):
         assert secret not in changed.text
         assert secret not in repr(stored)
@@ -369,7 +369,7 @@ async def test_a_webhook_gets_no_more_than_its_rate(api, tenant_api, tenant, eve
     webhook = await make_webhook(api, tenant, receiver.url, rateLimit={"limit": 1, "periodInSeconds": 3600})
     for _ in range(3):
         await make_user(tenant_api)
-    deliveries = service.services.database.collection("deliveries")
+    deliveries = service.services.runtime.database.collection("deliveries")
     later = service.services.clock.now() + 1_800_000
     while await deliveries.count_documents({"webhookId": webhook["id"], "nextAttempt": {"$gt": later}}) < 2:
         await asyncio.sleep(0.05)
@@ -426,7 +426,7 @@ async def test_an_event_that_cannot_be_unsealed_keeps_nobody_from_reading_about_
     await receiver.wait_for(2)
     where = {"tenantId": tenant["id"], "isSealed": True}
     gone = {"$set": {"body": "sealed:1:gone:AAAA"}}
-    assert (await service.services.database.collection("events").update_one(where, gone)).modified_count == 1
+    assert (await service.services.runtime.database.collection("events").update_one(where, gone)).modified_count == 1
     found = (await api.get("/api/system/webhook-event-log/search?numberOfResults=2")).json()["webhookEventLogs"]
     whole, unreadable = found
     assert (whole["eventType"], whole["data"]) == ("user.create.complete", {})

@@ -44,7 +44,7 @@ async def make_hooks(api: httpx.AsyncClient, url: str, own: str, other: str, eve
 
 async def told(service: Any, **event: Any) -> int:
     """How many deliveries there are of events like this, made or not: what is not written is never sent."""
-    database = service.services.database
+    database = service.services.runtime.database
     ids = [row["_id"] async for row in database.collection("events").find(event, {"_id": 1})]
     return int(await database.collection("deliveries").count_documents({"eventId": {"$in": ids}}))
 

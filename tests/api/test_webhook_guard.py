@@ -47,8 +47,8 @@ async def test_allowed_networks_open_what_they_name_and_nothing_beside_it(build)
 
 async def move(service: Any, webhook: dict[str, Any], url: str) -> None:
     """Let a webhook have a URL that could be saved before the operator narrowed the networks."""
-    stored = await service.services.webhooks.get(None, webhook["id"])
-    await service.services.webhooks.replace(None, {**stored, "url": url}, stored["lastUpdateInstant"])
+    stored = await service.services.configuration.webhooks.get(None, webhook["id"])
+    await service.services.configuration.webhooks.replace(None, {**stored, "url": url}, stored["lastUpdateInstant"])
 
 
 async def enable(api: httpx.AsyncClient, tenant_id: str) -> None:

@@ -111,4 +111,4 @@ async def test_what_one_process_changes_another_goes_by(build, tmp_path):
         await until(is_free)
         assert (await here.put(f"{path}/status", json={"status": "Active"})).status_code == 200
         await until(is_refused)
-        await one.services.database.drop()
+        await one.services.runtime.database.drop()

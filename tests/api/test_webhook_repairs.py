@@ -41,7 +41,7 @@ async def given_up(service: Any, api: httpx.AsyncClient, tenant_api: httpx.Async
     (log,) = await until(api, user_id, tried(1))
     where = {"eventId": log["id"], "webhookId": webhook["id"]}
     change = {"$set": {"state": "given up"}, "$unset": {"nextAttempt": "", "lease": ""}}
-    await service.services.database.collection("deliveries").update_one(where, change)
+    await service.services.runtime.database.collection("deliveries").update_one(where, change)
     return str(log["id"])
 
 
@@ -301,7 +301,7 @@ async def test_trying_out_twice_sends_twice_and_keeps_nothing(service, api, tena
     for answer in await at_once(api, "POST", f"/api/webhook/{webhook['id']}/test", {"event": event}, 2):
         assert answer.json()["webhookAttemptLog"]["attemptResult"] == "Success"
     assert [request.headers["webhook-id"] for request in receiver.requests] == [event["id"]] * 2
-    deliveries = service.services.database.collection("deliveries")
+    deliveries = service.services.runtime.database.collection("deliveries")
     assert await deliveries.count_documents({"webhookId": webhook["id"]}) == 0
 
 

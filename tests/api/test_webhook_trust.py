@@ -117,8 +117,10 @@ async def test_attack_57_refused_address_is_told_when_it_is_saved_when_it_is_cal
 
         made = await api.post("/api/webhook", json={"webhook": {**hook, "url": "https://example.com/"}})
         webhook_id = made.json()["webhook"]["id"]
-        stored = await service.services.webhooks.get(None, webhook_id)
-        await service.services.webhooks.replace(None, {**stored, "url": receiver.url}, stored["lastUpdateInstant"])
+        stored = await service.services.configuration.webhooks.get(None, webhook_id)
+        await service.services.configuration.webhooks.replace(
+            None, {**stored, "url": receiver.url}, stored["lastUpdateInstant"]
+        )
         enabled = {"tenant": {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True}}}}}
         assert (await api.patch(f"/api/tenant/{DEFAULT_TENANT}", json=enabled)).status_code == 200
         user = {"user": {"username": new_id(), "password": "password"}}
@@ -177,7 +179,7 @@ async def test_a_veto_does_not_bring_a_webhook_nearer_to_being_disabled(service,
         assert await decided(tenant_api, tenant) == 504
         shown = (await api.get(f"/api/webhook/{webhook['id']}")).json()["webhook"]
         assert "status" not in shown
-        rows = service.services.database.collection("webhook_health")
+        rows = service.services.runtime.database.collection("webhook_health")
         assert await rows.find_one({"_id": webhook["id"]}) is None
         recover = webhook_deliveries.RECOVERY_DAYS * 86_400_000
         start = {"startInstant": service.services.clock.now() - recover + 60_000}

@@ -439,7 +439,7 @@ async def test_tenant_key_may_not_touch_webhooks(
 async def test_password_is_sealed_at_rest(service: Any, api: httpx.AsyncClient) -> None:
     webhook = await make(api, httpAuthenticationUsername="u", httpAuthenticationPassword="open sesame")
     assert webhook["httpAuthenticationPassword"] == "open sesame"
-    stored = await service.services.database.collection("webhooks").find_one({"_id": webhook["id"]})
+    stored = await service.services.runtime.database.collection("webhooks").find_one({"_id": webhook["id"]})
     assert "open sesame" not in repr(stored)
 
 

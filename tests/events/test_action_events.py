@@ -183,7 +183,7 @@ async def test_no_mail_goes_to_who_shall_get_none_or_can_get_none(stage: Stage) 
 async def test_the_end_is_brought_about_once_by_however_many_processes(stage: Stage, clock) -> None:
     definition = await stage.mailing(preventLogin=True)
     action = await stage.take(definition, expiry=stage.now + 60_000, emailUser=True, notifyUser=True, comment="c")
-    user = await stage.service.services.users.get(stage.tenant["id"], stage.user["id"])
+    user = await stage.service.services.directory.users.get(stage.tenant["id"], stage.user["id"])
     assert [one["actionId"] for one in user["private"]["preventions"]] == [action["id"]]
     clock.advance(seconds=61)
     await asyncio.gather(*(stage.sweep() for _ in range(16)))
@@ -196,7 +196,7 @@ async def test_the_end_is_brought_about_once_by_however_many_processes(stage: St
     shown = (await stage.api.get(f"/api/user/action/{action['id']}")).json()["action"]
     assert shown["endEventSent"] is True
     assert shown["expiry"] == action["expiry"]
-    user = await stage.service.services.users.get(stage.tenant["id"], stage.user["id"])
+    user = await stage.service.services.directory.users.get(stage.tenant["id"], stage.user["id"])
     assert user["private"]["preventions"] == []
     await stage.sweep()
     assert len(stage.receiver.requests) == 1
@@ -212,7 +212,7 @@ async def test_an_end_without_an_event_is_an_end_all_the_same(stage: Stage, cloc
     assert event["actionId"] == told["id"]
     shown = (await stage.api.get(f"/api/user/action/{action['id']}")).json()["action"]
     assert shown["endEventSent"] is False
-    assert await stage.service.services.action_logs.find_due_across_tenants(stage.now, 1000) == []
+    assert await stage.service.services.logs.action_logs.find_due_across_tenants(stage.now, 1000) == []
 
 
 async def test_as_many_end_as_are_over(stage: Stage, clock, monkeypatch) -> None:
@@ -251,7 +251,7 @@ async def test_who_dies_in_the_middle_of_an_end_leaves_it_to_the_others(stage: S
     action = await stage.take(await stage.mailing(), expiry=stage.now + 1000, emailUser=True)
     await stage.mailbox.wait_for(1)
     clock.advance(seconds=2)
-    mails = stage.service.services.mails
+    mails = stage.service.services.outbound.mails
 
     async def dies(*_arguments: Any) -> None:
         raise RuntimeError("the process is gone")
@@ -320,19 +320,19 @@ async def test_actions_and_comments_go_with_their_user_and_with_the_tenant(stage
         assert (await stage.api.post("/api/user/comment", json={"userComment": body})).status_code == 200
     assert (await stage.api.delete(f"/api/user/{stage.moderator['id']}?hardDelete=true")).status_code == 200
     for collection, member in (("action_logs", "actioneeUserId"), ("user_comments", "userId")):
-        kept = await services.documents[collection].find_all(tenant_id)
+        kept = await services.runtime.collections[collection].find_all(tenant_id)
         assert stage.moderator["id"] not in [one[member] for one in kept]
         assert len(kept) == 1
     assert (await stage.api.delete(f"/api/tenant/{tenant_id}")).status_code == 200
     for collection in ("action_logs", "user_comments", "text_messages"):
-        assert await services.database.collection(collection).count_documents({"tenantId": tenant_id}) == 0
+        assert await services.runtime.database.collection(collection).count_documents({"tenantId": tenant_id}) == 0
 
 
 @pytest.mark.requirement("users-11-22")
 async def test_the_stores_know_their_tenant(stage: Stage) -> None:
     services, other = stage.service.services, TenantId(new_id())
     action = await stage.ban()
-    logs, users, user_id = services.action_logs, services.users, UserId(stage.user["id"])
+    logs, users, user_id = services.logs.action_logs, services.directory.users, UserId(stage.user["id"])
     tenant_id = TenantId(stage.tenant["id"])
     assert not await logs.extend(other, action["id"], INDEFINITE, stage.now)
     assert not await logs.end(other, action["id"], INDEFINITE, event_sent=True)
@@ -343,7 +343,7 @@ async def test_the_stores_know_their_tenant(stage: Stage) -> None:
     (kept,) = (await users.get(tenant_id, user_id))["private"]["preventions"]
     assert (kept["actionId"], kept["expiry"]) == (action["id"], action["expiry"])
     assert (await logs.get(tenant_id, action["id"]))["expiry"] == action["expiry"]
-    locks = services.lock_outs
+    locks = services.limits.lock_outs
     assert await locks.count(tenant_id, user_id, 60) == 1
     assert await locks.count(other, user_id, 60) == 1
     await locks.clear(other, user_id)

@@ -114,7 +114,7 @@ async def test_attack_63_webhook_at_the_service_itself_is_refused_and_told_of_on
 
 
 async def test_refusal_says_what_it_is_at_every_kind_of_endpoint_and_changes_nothing(first):
-    headers = {"webhook-via": f"0123456789abcdef, {first.services.service_id}"}
+    headers = {"webhook-via": f"0123456789abcdef, {first.services.outbound.service_id}"}
     username = new_id()
     async with httpx.AsyncClient(base_url=first.base_url, trust_env=False) as plain:
         body = {"user": {"username": username, "password": "password"}}
@@ -161,7 +161,9 @@ async def test_events_carry_on_what_their_request_has_come_through(first):
         await make_user(api)
         sent = [request.headers["webhook-via"] for request in await receiver.wait_for(2)]
         await api.delete(f"/api/webhook/{webhook}")
-    assert sorted(sent) == sorted([f"{others}, {first.services.service_id}", first.services.service_id])
+    assert sorted(sent) == sorted(
+        [f"{others}, {first.services.outbound.service_id}", first.services.outbound.service_id]
+    )
 
 
 @pytest.mark.requirement("webhooks-15.2-25")

@@ -33,7 +33,7 @@ class Instance:
 
     async def failures(self, webhook: dict[str, Any]) -> int:
         """How many are counted since the last success."""
-        row = await self.service.services.database.collection("webhook_health").find_one({"_id": webhook["id"]})
+        row = await self.service.services.runtime.database.collection("webhook_health").find_one({"_id": webhook["id"]})
         return 0 if row is None else int(row["failures"])
 
     async def has_failed(self, webhook: dict[str, Any], times: int) -> bool:
@@ -140,7 +140,7 @@ async def test_recovery_sends_as_many_as_failed_and_none_that_is_older_than_two_
         for count in range(1, 6):
             users.append(await instance.later(0.01))
             await receiver.wait_for(count)
-        deliveries = instance.service.services.database.collection("deliveries")
+        deliveries = instance.service.services.runtime.database.collection("deliveries")
         given_up = {"webhookId": webhook["id"], "state": "given up"}
         await until(lambda: _counts(deliveries, given_up, 3))
         path = f"/api/webhook/{webhook['id']}/recover"

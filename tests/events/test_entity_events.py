@@ -76,7 +76,7 @@ async def test_vetoed_change_leaves_no_trace(stage: Stage, service: app.Service)
     assert [event["type"] for event in await stage.heard(*DEEDS)] == list(DEEDS)
     assert (await stage.send("GET", path))["entity"] == one
     assert await stage.send("GET", f"{path}/grant") == before
-    assert await service.services.entities.count(one["tenantId"]) == 2
+    assert await service.services.directory.entities.count(one["tenantId"]) == 2
     stage.receiver.behaviour = answers(200)
     await stage.send("POST", "/api/entity", entity=body)
 

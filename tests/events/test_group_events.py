@@ -123,7 +123,7 @@ async def test_a_veto_leaves_no_trace(stage: Stage) -> None:
     assert (await stage.send("GET", "/api/group"))["groups"] == [group]
     assert (await stage.send("GET", "/api/group/member/search"))["members"] == added[group["id"]]
     assert (await stage.send("GET", f"/api/user/{bob}"))["user"]["memberships"] == []
-    stored = await stage.services.groups.find(stage.tenant_id, group["id"])
+    stored = await stage.services.directory.groups.find(stage.tenant_id, group["id"])
     assert stored
     assert "deleting" not in stored["private"]
 

@@ -81,9 +81,9 @@ async def test_event_that_is_larger_than_a_document_may_be_loses_nothing(
     assert len(request.body) > 20 * 1400
     assert [user["id"] for user in request.event["users"]] == [user["id"] for user in users]
     event_id = request.event["id"]
-    row = await service.services.database.collection("events").find_one({"_id": event_id})
+    row = await service.services.runtime.database.collection("events").find_one({"_id": event_id})
     assert row is not None
-    parts = service.services.database.collection("event_parts")
+    parts = service.services.runtime.database.collection("event_parts")
     found = {part["_id"]: part async for part in parts.find({"_id": {"$regex": f"^{event_id}:"}})}
     assert len(found) == row["parts"] > 4
     assert {part.get("expiresAt") for part in found.values()} == {row.get("expiresAt")}, "they go with their row"
@@ -133,4 +133,4 @@ async def test_no_mail_is_sent(service: app.Service, tenant_api) -> None:
         "/api/user/import", json={"users": [somebody()], "encryptionScheme": "salted-hmac-sha256"}
     )
     assert answer.status_code == 200
-    assert await service.services.database.collection("mails").count_documents({"tenantId": tenant_id}) == 0
+    assert await service.services.runtime.database.collection("mails").count_documents({"tenantId": tenant_id}) == 0

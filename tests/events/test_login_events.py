@@ -261,7 +261,7 @@ async def test_places_come_from_the_operators_file(build, tmp_path) -> None:
 @pytest.mark.requirement("users-10-22")
 async def test_templates_of_the_application_win_and_without_one_no_mail_goes(key, rp, service) -> None:
     assert (await log_in(key, rp, newDevice=True)).status_code == 200
-    mails = service.services.database.motor["mails"]
+    mails = service.services.runtime.database.motor["mails"]
     assert await mails.count_documents({"tenantId": rp.tenant["id"]}) == 0
     change = {"emailConfiguration": {"loginNewDeviceEmailTemplateId": EMAIL_TEMPLATE}}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": change})

@@ -176,7 +176,7 @@ async def test_a_veto_of_a_login_leaves_nothing_noted_of_its_password_either(pla
     assert (await place.log_in(COMMON)).status_code == 200
     # What was found is noted though the password was hashed anew by the same login.
     assert (await place.stored())["breachedPasswordStatus"] == "CommonPassword"
-    kept = await place.service.services.users.get(place.tenant_id, place.rp.user["id"])
+    kept = await place.service.services.directory.users.get(place.tenant_id, place.rp.user["id"])
     assert kept["private"]["password"]["scheme"] == "salted-sha256"
 
 

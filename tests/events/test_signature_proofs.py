@@ -199,10 +199,10 @@ async def test_keys_and_secrets_that_change_between_two_attempts_sign_the_second
         second_secret = (await api.post(f"{path}/secret", json={"overlapInSeconds": 0})).json()["secret"]
         changed = {"webhook": {"signatureConfiguration": {"signingKeyId": keys[1]["id"]}}}
         assert (await api.patch(path, json=changed)).status_code == 200
-        deliveries = service.services.database.collection("deliveries")
+        deliveries = service.services.runtime.database.collection("deliveries")
         await until(lambda: _failed_once(deliveries, webhook["id"]))
         clock.advance(seconds=10)
-        service.services.wake_workers()
+        service.services.outbound.wake_workers()
         await receiver.wait_for(2)
     one, two = receiver.requests
     assert (one.body, one.headers["webhook-id"]) == (two.body, two.headers["webhook-id"])

@@ -62,15 +62,17 @@ class Stage(Hearing):
     async def add_token(self, user_id: str, application_id: str) -> str:
         now = self.services.clock.now()
         record = {"id": new_id(), "userId": user_id, "applicationId": application_id, "insertInstant": now}
-        await self.services.refresh_tokens.insert(TenantId(self.tenant_id), record, later(now, seconds=600))
+        await self.services.tokens.refresh_tokens.insert(TenantId(self.tenant_id), record, later(now, seconds=600))
         return str(record["id"])
 
     async def is_denied(self, record_id: str) -> bool:
-        return await self.services.revocations.is_revoked(TenantId(self.tenant_id), [record_id])
+        return await self.services.tokens.revocations.is_revoked(TenantId(self.tenant_id), [record_id])
 
     async def tokens(self, user_id: str) -> int:
         now = self.services.clock.now()
-        return len(await self.services.refresh_tokens.find_of_user(TenantId(self.tenant_id), UserId(user_id), now))
+        return len(
+            await self.services.tokens.refresh_tokens.find_of_user(TenantId(self.tenant_id), UserId(user_id), now)
+        )
 
 
 @pytest.fixture
@@ -288,7 +290,7 @@ async def test_a_veto_leaves_everything_as_it_was(stage: Stage, application_id: 
     await stage.add_token(user["id"], application_id)
     stage.receiver.behaviour = answers(500)
     await stage.listen(TYPES, "AbsoluteMajority", vetoable=VETOABLE)
-    before = await stage.services.users.get(stage.tenant_id, user["id"])
+    before = await stage.services.directory.users.get(stage.tenant_id, user["id"])
     path = f"/api/user/{user['id']}"
     body = {"email": "b@example.com", "password": PASSWORD}
     for method, where, wanted in (
@@ -301,8 +303,8 @@ async def test_a_veto_leaves_everything_as_it_was(stage: Stage, application_id: 
     ):
         answer = await stage.send(method, where, 504, **wanted)
         assert answer["generalErrors"][0]["code"] == "[WebhookTransactionException]"
-    assert await stage.services.users.get(stage.tenant_id, user["id"]) == before
-    assert await stage.services.users.count(stage.tenant_id) == 1
+    assert await stage.services.directory.users.get(stage.tenant_id, user["id"]) == before
+    assert await stage.services.directory.users.count(stage.tenant_id) == 1
     assert await stage.tokens(user["id"]) == 1
     assert {request.event["type"] for request in stage.receiver.requests} == {
         "user.create",

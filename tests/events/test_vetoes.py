@@ -350,4 +350,4 @@ async def test_comparison_sees_what_changed(service, tenant_api, tenant):
 async def test_comparison_sees_what_redis_keeps(service, tenant):
     with pytest.raises(AssertionError, match="redis"):
         async with unchanged(service, tenant["id"]):
-            await service.services.one_time_tokens.issue(tenant["id"], "verify-email", new_id(), {}, 60)
+            await service.services.tokens.one_time_tokens.issue(tenant["id"], "verify-email", new_id(), {}, 60)

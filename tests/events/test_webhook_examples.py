@@ -32,7 +32,7 @@ async def test_the_documented_webhook_is_received_looked_at_and_sent_once_more(b
                 script = script.replace(default, here)
             printed = await shell.run(script, tmp_path)
             lines = [await line(process) for _ in range(4)]
-        await service.services.database.drop()
+        await service.services.runtime.database.drop()
     kinds = sorted(found.split()[0] for found in lines)
     assert kinds == ["user.create", "user.create", "user.create.complete", "user.delete"]
     assert [found for found in lines if "seen before" in found] == [lines[-1]]

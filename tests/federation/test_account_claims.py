@@ -24,7 +24,7 @@ async def unverified(federated, service):
 
 
 async def unverify(federated, service, user, **private) -> None:
-    users, tenant_id = service.services.users, federated.tenant["id"]
+    users, tenant_id = service.services.directory.users, federated.tenant["id"]
     stored = await users.get(tenant_id, user["id"])
     kept = {name: value for name, value in stored.items() if name != "verifiedInstant"}
     changed = {**kept, "verified": False, "lastUpdateInstant": stored["lastUpdateInstant"] + 1}
@@ -105,11 +105,11 @@ async def test_session_of_the_earlier_registrant_ends(hosted, fake, browser, ser
     await hosted.rp.log_in(browser)
     user = hosted.rp.user
     await unverify(hosted.scene, service, user)
-    stored = await service.services.users.get(hosted.scene.tenant["id"], user["id"])
+    stored = await service.services.directory.users.get(hosted.scene.tenant["id"], user["id"])
     if "email" not in stored:
         await hosted.scene.patch(f"/api/user/{user['id']}", {"user": {"email": f"{new_id()}@example.com"}})
         await unverify(hosted.scene, service, user)
-        stored = await service.services.users.get(hosted.scene.tenant["id"], user["id"])
+        stored = await service.services.directory.users.get(hosted.scene.tenant["id"], user["id"])
     says(fake, email=stored["email"])
     await hosted.scene.logged_in()
     assert (await hosted.rp.authorize(browser)).status_code == 200

@@ -367,7 +367,7 @@ async def test_debug_writes_what_happened_and_no_secret(federated, fake, service
     fake.broken, fake.status = "/token", 500
     await federated.log_in()
     where = {"message": {"$regex": federated.provider["id"]}}
-    rows = [row async for row in service.services.database.collection("event_logs").find(where)]
+    rows = [row async for row in service.services.runtime.database.collection("event_logs").find(where)]
     messages = [row["message"] for row in rows]
     assert [row["type"] for row in rows] == ["Debug", "Debug"]
     assert any("answered with 200" in message and fake.userinfo["email"] in message for message in messages)
@@ -380,7 +380,7 @@ async def test_debug_writes_what_happened_and_no_secret(federated, fake, service
 async def test_without_debug_nothing_is_written(federated, service) -> None:
     await federated.logged_in()
     where = {"message": {"$regex": federated.provider["id"]}}
-    assert [row async for row in service.services.database.collection("event_logs").find(where)] == []
+    assert [row async for row in service.services.runtime.database.collection("event_logs").find(where)] == []
 
 
 @pytest.mark.requirement("core-11-35")

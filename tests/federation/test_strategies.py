@@ -253,7 +253,7 @@ async def test_a_link_to_a_user_who_is_gone_makes_room(federated, fake, service)
     person = says(fake, email=f"{new_id()}@example.com")
     user = (await federated.logged_in())["user"]
     where = {"_id": user["id"]}
-    await service.services.users.delete_all(federated.tenant["id"], where)
+    await service.services.directory.users.delete_all(federated.tenant["id"], where)
     again = (await federated.logged_in())["user"]
     assert again["id"] != user["id"]
     (link,) = await federated.links(again["id"])
@@ -311,7 +311,7 @@ async def test_a_pending_link_expires(federated, fake, service) -> None:
     await federated.configure_tenant(externalIdentifierConfiguration={"pendingAccountLinkTimeToLiveInSeconds": 77})
     await federated.change(linkingStrategy="CreatePendingLink")
     await federated.logged_in(232)
-    redis = service.services.redis
+    redis = service.services.runtime.redis
     keys = [key async for key in redis.client.scan_iter(match=redis.key("pending-link", "*"))]
     lives = [await redis.client.ttl(key) for key in keys]
     assert any(70 <= life <= 77 for life in lives)

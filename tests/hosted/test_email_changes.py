@@ -109,10 +109,10 @@ async def test_new_address_requires_the_current_password(party, browser, box, gi
 
 async def drop_password(rp, service, **members) -> None:
     """Store the user without a password."""
-    stored = await service.services.users.get(rp.tenant["id"], rp.user["id"])
+    stored = await service.services.directory.users.get(rp.tenant["id"], rp.user["id"])
     private = {name: value for name, value in stored["private"].items() if name != "password"}
     user = {**stored, **members, "private": private, "lastUpdateInstant": stored["lastUpdateInstant"] + 1}
-    await service.services.users.replace(rp.tenant["id"], user, stored["lastUpdateInstant"], None)
+    await service.services.directory.users.replace(rp.tenant["id"], user, stored["lastUpdateInstant"], None)
 
 
 @pytest.mark.requirement("audit-a1")

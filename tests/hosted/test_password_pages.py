@@ -105,7 +105,7 @@ async def test_attack_44_forgot_page_says_the_same_of_everybody(service, place, 
     ]  # fmt: skip
     assert len({str(one) for one in found}) == 1
     assert found[0][0] == 302
-    await service.services.background_work.finish()
+    await service.services.runtime.background_work.finish()
     mails = await place.mailbox.wait_for(1)
     assert [mail.recipients for mail in mails] == [[place.rp.login_id]]
 

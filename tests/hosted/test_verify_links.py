@@ -199,7 +199,7 @@ async def test_link_that_is_over_offers_another_one_and_says_the_same_of_everybo
             assert await is_verified(gate, found["user"]["id"], kind)
             sent = await browser.get(nobody.headers["Location"])
             assert "we have sent a link" in page(sent).text
-        await service.services.background_work.finish()
+        await service.services.runtime.background_work.finish()
         assert len(mailbox.mails) == count + 1
 
 

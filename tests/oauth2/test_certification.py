@@ -207,8 +207,8 @@ async def test_code_that_is_used_again_later_is_still_refused_and_what_it_gave_i
     tokens = (await rp.exchange(http, code)).json()
     bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
     lives = [
-        await service.services.redis.client.ttl(key)
-        async for key in service.services.redis.client.scan_iter(f"*{rp.tenant['id']}*")
+        await service.services.runtime.redis.client.ttl(key)
+        async for key in service.services.runtime.redis.client.scan_iter(f"*{rp.tenant['id']}*")
         if "code" in str(key)
     ]
     assert min(lives) > 30, "what is known of a used code has to outlive the 30 seconds of the certification"

@@ -125,7 +125,7 @@ async def test_locale_and_device_travel_along(rp, browser, service, http):
     answer = await rp.log_in(browser, locale="fr_CA", **device)
     assert answer["locale"] == "fr_CA"
     tokens = (await rp.exchange(http, answer["code"])).json()
-    record = await service.services.refresh_tokens.find(rp.tenant["id"], tokens["refresh_token_id"])
+    record = await service.services.tokens.refresh_tokens.find(rp.tenant["id"], tokens["refresh_token_id"])
     assert record["metaData"]["device"]["name"] == "phone"
     assert record["metaData"]["device"]["description"] == "my phone"
     assert record["metaData"]["scopes"] == ["openid", "offline_access"]

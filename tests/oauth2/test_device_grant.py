@@ -150,7 +150,7 @@ async def test_application_has_to_enable_the_grant(rp, http):
 async def test_application_without_a_page_is_told_what_it_lacks(rp, http, service):
     # The API refuses to enable the grant without a page, so that only the store can hold such an application.
     change = {"$unset": {"oauthConfiguration.deviceVerificationURL": ""}}
-    await service.services.applications.update(rp.tenant["id"], {"_id": rp.client_id}, change)
+    await service.services.configuration.applications.update(rp.tenant["id"], {"_id": rp.client_id}, change)
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id})
     refused(answer, "invalid_request", "missing_verification_uri")
 
@@ -217,7 +217,7 @@ async def test_approved_device_gets_tokens(rp, http, service):
         assert token["scope"] == tokens["scope"]
         assert token["iat"] - 60 < token["auth_time"] <= token["iat"]
     assert claims(tokens["id_token"])["at_hash"] == half_hash(tokens["access_token"])
-    record = await service.services.refresh_tokens.find(rp.tenant["id"], tokens["refresh_token_id"])
+    record = await service.services.tokens.refresh_tokens.find(rp.tenant["id"], tokens["refresh_token_id"])
     seen = record["metaData"]["device"]
     assert {name: seen[name] for name in ("description", "name", "type")} == {
         "description": "In the kitchen", "name": "TV", "type": "TV",
@@ -601,10 +601,12 @@ async def test_approval_comes_too_late(rp, http, clock):
 
 async def signed(rp, service, token: str, **changes: Any) -> str:
     """The claims of a token with changes, signed by the key of its tenant; None takes one out."""
-    tenant = await service.services.tenants.get(None, rp.tenant["id"])
+    tenant = await service.services.configuration.tenants.get(None, rp.tenant["id"])
     merged = {**claims(token), **changes}
     wanted = {name: value for name, value in merged.items() if value is not None}
-    return str(await service.services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], wanted, tenant))
+    return str(
+        await service.services.tokens.issuer.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], wanted, tenant)
+    )
 
 
 @pytest.mark.requirement(

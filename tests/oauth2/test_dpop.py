@@ -140,7 +140,7 @@ async def test_attack_40_of_64_racing_uses_of_one_proof_one_counts(rp, browser, 
 async def test_used_proof_is_remembered_for_as_long_as_it_would_count(rp, browser, http, key, service):
     proof = key.header(http, "POST", TOKEN, iat=int(time.time()) + 50)
     assert (await ask(rp, http, proof, **exchange(await rp.code(browser)))).status_code == 200
-    redis = service.services.redis
+    redis = service.services.runtime.redis
     keys = [name async for name in redis.client.scan_iter(redis.key("used", "dpop", rp.tenant["id"], "*"))]
     assert len(keys) == 1
     assert 110 < await redis.client.ttl(keys[0]) <= 122

@@ -30,12 +30,12 @@ async def revoke(rp, http, token: str) -> httpx.Response:
 async def forge(rp, browser, http, service):
     """Signs the claims of a real access token, changed, with the key of its tenant."""
     services = service.services
-    tenant = await services.tenants.get(None, rp.tenant["id"])
+    tenant = await services.configuration.tenants.get(None, rp.tenant["id"])
     token = claims((await rp.tokens(http, browser))["access_token"])
 
     async def sign(**changes: object) -> str:
         changed = {name: value for name, value in {**token, **changes}.items() if value is not None}
-        return await services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], changed, tenant)
+        return await services.tokens.issuer.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], changed, tenant)
 
     return sign
 

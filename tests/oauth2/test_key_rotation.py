@@ -218,13 +218,13 @@ async def test_private_notes_of_a_rotation_are_not_shown_copied_or_changed(rp, s
     shown = (await api.get(path)).json()["tenant"]
     assert "private" not in shown
     assert (await api.put(path, json={"tenant": {**shown, "private": {"retiredKeys": []}}})).status_code == 200
-    stored = await service.services.tenants.get(None, rp.tenant["id"])
+    stored = await service.services.configuration.tenants.get(None, rp.tenant["id"])
     former = rp.tenant["jwtConfiguration"]["accessTokenKeyId"]
     assert [(entry["keyId"], entry["member"]) for entry in stored["private"]["retiredKeys"]] == [
         (former, "accessTokenKeyId")
     ]
     copied = await api.post("/api/tenant", json={"sourceTenantId": rp.tenant["id"], "tenant": {"name": new_id()}})
-    copy = await service.services.tenants.get(None, copied.json()["tenant"]["id"])
+    copy = await service.services.configuration.tenants.get(None, copied.json()["tenant"]["id"])
     assert "retiredKeys" not in copy.get("private", {})
 
 

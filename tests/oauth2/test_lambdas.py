@@ -78,7 +78,7 @@ async def userinfo(http: httpx.AsyncClient, token: str) -> httpx.Response:
 
 async def told(service: app.Service, lambda_: Document) -> list[tuple[str, str]]:
     """(type, message) of what the event log says of a lambda."""
-    found = service.services.database.collection("event_logs").find({"message": {"$regex": lambda_["id"]}})
+    found = service.services.runtime.database.collection("event_logs").find({"message": {"$regex": lambda_["id"]}})
     return [(row["type"], row["message"]) async for row in found.sort("_id", 1)]
 
 
@@ -242,7 +242,7 @@ async def test_attack_failing_lambda_fails_the_token_and_nothing_else(rp, http, 
     assert text.startswith(f"The JWTPopulate lambda [{made['name']}] with the id [{made['id']}] failed: ")
     assert reason in text
     where = {"tenantId": rp.tenant["id"]}
-    assert await service.services.database.collection("refresh_tokens").count_documents(where) == 0
+    assert await service.services.runtime.database.collection("refresh_tokens").count_documents(where) == 0
 
 
 @pytest.mark.requirement("core-18-lambdas-21")
@@ -275,7 +275,7 @@ async def test_full_sandbox_refuses_for_a_while(rp, http, service, monkeypatch):
     async def full(*_given: Any) -> Any:
         raise Unavailable("Too many lambdas at once.")
 
-    monkeypatch.setattr(service.services.sandbox, "call", full)
+    monkeypatch.setattr(service.services.runtime.sandbox, "call", full)
     answer = await ask(rp, http)
     assert (answer.status_code, answer.json()["error"]) == (503, "server_error")
     assert await told(service, made) == []
@@ -286,7 +286,7 @@ async def test_without_a_lambda_the_sandbox_is_not_asked(rp, http, service, monk
     def never(*_given: Any) -> Any:
         raise AssertionError("nobody wants a lambda")
 
-    monkeypatch.setattr(service.services.sandbox, "call", never)
+    monkeypatch.setattr(service.services.runtime.sandbox, "call", never)
     tokens = await given(rp, http, scope="openid")
     assert (await userinfo(http, tokens["access_token"])).json() == {"sub": rp.user["id"]}
 
@@ -485,11 +485,11 @@ async def test_failing_login_lambda_lets_nobody_in(rp, http, browser, service, s
 async def test_registration_lambda_answers_errors(rp, service):
     call = call_of(service, rp)
     services = service.services
-    user = await services.users.find(call.tenant_id, rp.user["id"])
+    user = await services.directory.users.find(call.tenant_id, rp.user["id"])
     registration = user["registrations"][0]
 
     async def asked() -> Any:
-        application = await services.applications.get(call.tenant_id, rp.client_id)
+        application = await services.configuration.applications.get(call.tenant_id, rp.client_id)
         return await login_validation_lambdas.registration_errors(services, call, application, user, registration)
 
     assert await asked() == ((), ())
@@ -527,7 +527,7 @@ async def test_entity_s_token_is_populated_but_for_what_is_reserved(rp, service)
     before = {"sub": "e", "aud": "t", "exp": 2, "iat": 1, "permissions": {"t": ["read"]}, "tid": "x", "iss": "i"}
 
     async def populated() -> Document:
-        tenant = await service.services.tenants.get(None, call.tenant_id)
+        tenant = await service.services.configuration.tenants.get(None, call.tenant_id)
         return await token_lambdas.client_credentials(
             service.services, call, tenant, before, {"id": "e"}, [{"id": "t"}], {"t": ("read",)}
         )

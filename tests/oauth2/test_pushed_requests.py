@@ -107,7 +107,7 @@ async def test_opened_request_belongs_to_the_browser_that_opened_it(rp, new_brow
 async def test_opened_request_lasts_for_the_login_intent_time_of_the_tenant(rp, browser, http, service):
     durations = rp.tenant["externalIdentifierConfiguration"]
     await rp.configure_tenant(externalIdentifierConfiguration={**durations, "loginIntentTimeToLiveInSeconds": 777})
-    redis = service.services.redis
+    redis = service.services.runtime.redis
     await opened(rp, browser, await pushed(rp, http))
     keys = [key async for key in redis.client.scan_iter(redis.key("pushed-request", rp.tenant["id"], "*"))]
     pushed_seconds, opened_seconds = sorted([await redis.client.ttl(key) for key in keys])
@@ -118,7 +118,7 @@ async def test_opened_request_lasts_for_the_login_intent_time_of_the_tenant(rp, 
 @pytest.mark.requirement("oauth-12-11")
 async def test_pushed_request_is_forgotten_after_a_minute(rp, browser, http, service):
     uri = await pushed(rp, http)
-    redis = service.services.redis
+    redis = service.services.runtime.redis
     keys = [key async for key in redis.client.scan_iter(redis.key("pushed-request", rp.tenant["id"], "*"))]
     assert 50 < await redis.client.ttl(keys[0]) <= 60
     assert uri.rpartition(":")[2] not in keys[0]

@@ -49,7 +49,7 @@ async def test_token_is_for_the_client_and_the_resources_that_it_was_asked_for(r
     assert audience(tokens) == [rp.client_id, OTHER]
     assert claims(tokens["id_token"])["aud"] == rp.client_id
     await usable(rp, http, tokens)
-    record = await service.services.refresh_tokens.find(rp.tenant["id"], tokens["refresh_token_id"])
+    record = await service.services.tokens.refresh_tokens.find(rp.tenant["id"], tokens["refresh_token_id"])
     assert record["metaData"]["resources"] == [ONE, OTHER]
 
 

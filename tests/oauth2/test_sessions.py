@@ -173,10 +173,10 @@ async def test_attack_41_session_id_changes_at_login_and_a_planted_one_is_never_
 
 
 async def test_events_tell_of_logins_and_failures(rp, browser, service):
-    user = await service.services.users.find(rp.tenant["id"], rp.user["id"])
+    user = await service.services.directory.users.find(rp.tenant["id"], rp.user["id"])
     before = user.get("lastLoginInstant", 0)
     await rp.log_in(browser)
-    user = await service.services.users.find(rp.tenant["id"], rp.user["id"])
+    user = await service.services.directory.users.find(rp.tenant["id"], rp.user["id"])
     assert user["lastLoginInstant"] > before
 
 

@@ -28,12 +28,12 @@ async def test_update_that_read_before_does_not_bring_a_deleted_tenant_back(
 ) -> None:
     services = service.services
     call = call_of(service)
-    stored = await services.tenants.get(None, tenant["id"])
+    stored = await services.configuration.tenants.get(None, tenant["id"])
     await tenants.delete(services, call, tenant["id"])
     with pytest.raises(Conflict):
-        await services.tenants.replace(None, {**stored, "name": "Back"}, stored["lastUpdateInstant"])
+        await services.configuration.tenants.replace(None, {**stored, "name": "Back"}, stored["lastUpdateInstant"])
     await tenants.finish_deletions(services)
-    assert await services.tenants.find(None, tenant["id"]) is None
+    assert await services.configuration.tenants.find(None, tenant["id"]) is None
 
 
 async def make_user(api, tenant_id: str, application_id: str) -> str:
@@ -70,13 +70,13 @@ async def test_many_users_go_in_steps_and_a_deletion_that_ended_early_goes_on(
         patch.setattr(documents, "delete_many", dies_in_the_second_step)
         with pytest.raises(ConnectionError):
             await tenants.finish_deletion(services, tenant["id"])
-    assert await services.users.count(tenant["id"]) == 3
-    left = await services.tenants.get(None, tenant["id"])
+    assert await services.directory.users.count(tenant["id"]) == 3
+    left = await services.configuration.tenants.get(None, tenant["id"])
     assert left["state"] == "PendingDelete"
     await tenants.finish_deletions(services)
-    assert await services.users.count(tenant["id"]) == 0
-    assert await services.applications.count(tenant["id"]) == 0
-    assert await services.tenants.find(None, tenant["id"]) is None
+    assert await services.directory.users.count(tenant["id"]) == 0
+    assert await services.configuration.applications.count(tenant["id"]) == 0
+    assert await services.configuration.tenants.find(None, tenant["id"]) is None
     await tenants.finish_deletion(services, tenant["id"])
 
 
@@ -97,10 +97,10 @@ async def test_deletion_that_was_accepted_goes_on_after_a_restart(build: Build) 
     async with build(data_dir=data_dir, database=database) as second:
 
         async def is_gone() -> bool:
-            return await second.services.tenants.find(None, made["id"]) is None
+            return await second.services.configuration.tenants.find(None, made["id"]) is None
 
         await until(is_gone)
-        await second.services.database.drop()
+        await second.services.runtime.database.drop()
     shutil.rmtree(data_dir, ignore_errors=True)
 
 
@@ -118,7 +118,7 @@ async def test_application_whose_deletion_ended_early_is_no_client_and_is_delete
         raise ConnectionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(services.users, "remove_registrations", dies)
+        patch.setattr(services.directory.users, "remove_registrations", dies)
         with pytest.raises(ConnectionError):
             await applications.delete(services, inside, application["id"])
     path = f"/api/application/{application['id']}"

@@ -47,7 +47,7 @@ class Desk:
 
     async def waiting(self) -> list[Document]:
         """The rows of the tenant that nobody holds."""
-        rows = self.services.database.collection("mails").find({"tenantId": self.tenant_id, "lease": None})
+        rows = self.services.runtime.database.collection("mails").find({"tenantId": self.tenant_id, "lease": None})
         return [row async for row in rows]
 
     async def was_tried(self, times: int) -> None:
@@ -58,12 +58,16 @@ class Desk:
 
     async def is_empty(self) -> None:
         async def nothing() -> bool:
-            return await self.services.mails.count(self.tenant_id) == 0
+            return await self.services.outbound.mails.count(self.tenant_id) == 0
 
         await until(nothing)
 
     async def logs(self, kind: str = "Error") -> list[str]:
-        rows = self.services.database.collection("event_logs").find({"message": {"$regex": self.tenant_id}}).sort("_id")
+        rows = (
+            self.services.runtime.database.collection("event_logs")
+            .find({"message": {"$regex": self.tenant_id}})
+            .sort("_id")
+        )
         return [row["message"] async for row in rows if row["type"] == kind]
 
 
@@ -157,7 +161,7 @@ async def test_of_several_readers_only_those_who_have_not_got_it_are_tried_again
 async def test_mail_is_given_up_when_the_schedule_is_used_up(build, session_clock) -> None:
     offset = session_clock.offset
     async with build(clock=session_clock, email__schedule="[5]") as service, receiving() as mailbox:
-        desk = Desk(service, service.services.default_tenant_id)
+        desk = Desk(service, service.services.runtime.default_tenant_id)
         await desk.configure(mailbox)
         mailbox.refusals = {"to@example.com": "451 later"}
         await desk.send()
@@ -181,7 +185,7 @@ async def test_mail_of_a_killed_process_is_sent_by_another(desk: Desk, clock) ->
             """Whether we were faster than the worker; otherwise once more."""
             await desk.send()
             now = desk.services.clock.now()
-            leases = await desk.services.mails.lease(now, 90, {}, 5, 5)
+            leases = await desk.services.outbound.mails.lease(now, 90, {}, 5, 5)
             row.update({lease.job.mail_id: lease for lease in leases if lease.job.tenant_id == desk.tenant_id})
             return bool(row)
 
@@ -203,10 +207,10 @@ async def test_mail_that_was_taken_before_a_restart_goes_out_after_it(build, con
     database = f"test_{new_id()[:13].replace('-', '')}"
     async with receiving() as mailbox:
         async with build(role="web", database=database) as web:
-            desk = Desk(web, web.services.default_tenant_id)
+            desk = Desk(web, web.services.runtime.default_tenant_id)
             await desk.configure(mailbox)
             await desk.send()
-            assert await web.services.mails.count(desk.tenant_id) == 1
+            assert await web.services.outbound.mails.count(desk.tenant_id) == 1
             data_dir = web.services.config.data_dir
             key = web.services.config.master_key_file.read_bytes()
         assert mailbox.mails == []
@@ -214,15 +218,15 @@ async def test_mail_that_was_taken_before_a_restart_goes_out_after_it(build, con
         (data_dir / "master.key").write_bytes(key)
         async with build(database=database, data_dir=data_dir, kickstart=None) as whole:
             await mailbox.wait_for(1)
-            await Desk(whole, whole.services.default_tenant_id).is_empty()
-            await whole.services.database.drop()
+            await Desk(whole, whole.services.runtime.default_tenant_id).is_empty()
+            await whole.services.runtime.database.drop()
 
 
 async def test_conversation_that_is_cut_off_by_the_end_is_handed_back(build) -> None:
     async with receiving() as mailbox:
         mailbox.hangs = True
         async with build() as service:
-            desk = Desk(service, service.services.default_tenant_id)
+            desk = Desk(service, service.services.runtime.default_tenant_id)
             await desk.configure(mailbox)
             await desk.send()
             await mailbox.until(lambda: mailbox.connections == 1)
@@ -239,7 +243,7 @@ async def test_slow_server_of_one_tenant_holds_up_no_other(build) -> None:
     settings = {"email__max_concurrency": 3, "email__concurrency_per_tenant": 2}
     async with receiving() as slow, receiving() as quick, build(**settings) as service:
         slow.hangs = True
-        patient = Desk(service, service.services.default_tenant_id)
+        patient = Desk(service, service.services.runtime.default_tenant_id)
         async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api:
             made = await api.post("/api/tenant", json={"tenant": {"name": "Other", "issuer": "https://e.com"}})
         hasty = Desk(service, made.json()["tenant"]["id"])
@@ -293,7 +297,7 @@ async def test_server_with_a_certificate_of_our_own_authority(build, tmp_path, s
     context = certificates.server_context(certificates.make("mail", certificates.authority()))
     opened = receiving(tls=context) if security == "SSL" else receiving(starttls=context)
     async with opened as mailbox, build(email__authorities_file=file) as service:
-        desk = Desk(service, service.services.default_tenant_id)
+        desk = Desk(service, service.services.runtime.default_tenant_id)
         await desk.configure(mailbox, security=security)
         await desk.send()
         (received,) = await mailbox.wait_for(1)
@@ -309,9 +313,9 @@ async def test_mail_of_a_tenant_that_is_gone_is_dropped(desk: Desk, clock, api) 
         await desk.was_tried(1)
         (row,) = await desk.waiting()
         assert (await api.delete(f"/api/tenant/{desk.tenant_id}")).status_code == 200
-        assert await desk.services.mails.count(desk.tenant_id) == 0
+        assert await desk.services.outbound.mails.count(desk.tenant_id) == 0
         # One that came in while the tenant went.
-        await desk.services.database.collection("mails").insert_one(row)
+        await desk.services.runtime.database.collection("mails").insert_one(row)
         clock.advance(seconds=40)
         await desk.is_empty()
         assert mailbox.mails == []
@@ -324,9 +328,9 @@ async def test_template_that_does_not_exist_is_told_to_the_event_log(desk: Desk)
         desk.services, desk.call(), desk.tenant_id, template_id, Address("a@example.com"), {"code": "x"}
     )
     assert errors == {"parseErrors": {"template": "There is no such template."}}
-    rows = desk.services.database.collection("event_logs").find({"message": {"$regex": template_id}})
+    rows = desk.services.runtime.database.collection("event_logs").find({"message": {"$regex": template_id}})
     assert [row["type"] async for row in rows] == ["Error"]
-    assert await desk.services.mails.count(desk.tenant_id) == 0
+    assert await desk.services.outbound.mails.count(desk.tenant_id) == 0
 
 
 @pytest.mark.requirement("core-18-templates-20")
@@ -341,7 +345,7 @@ async def test_values_of_a_feature_stand_beside_the_user(desk: Desk, api, tenant
     made = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"]
     user = {"email": f"{new_id()}@example.com", "password": "password"}
     user_id = (await tenant_api.post("/api/user", json={"user": user})).json()["user"]["id"]
-    stored = await desk.services.users.get(desk.tenant_id, user_id)
+    stored = await desk.services.directory.users.get(desk.tenant_id, user_id)
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         data = {"changePasswordId": "an id", "state": {"a": "b"}}
@@ -353,7 +357,7 @@ async def test_values_of_a_feature_stand_beside_the_user(desk: Desk, api, tenant
 
 
 async def test_outage_of_the_store_is_only_a_delay(desk: Desk, monkeypatch) -> None:
-    lease, failures = desk.services.mails.lease, []
+    lease, failures = desk.services.outbound.mails.lease, []
 
     async def failing(*arguments: Any) -> Any:
         if len(failures) < 2:
@@ -361,7 +365,7 @@ async def test_outage_of_the_store_is_only_a_delay(desk: Desk, monkeypatch) -> N
             raise AutoReconnect("away")
         return await lease(*arguments)
 
-    monkeypatch.setattr(desk.services.mails, "lease", failing)
+    monkeypatch.setattr(desk.services.outbound.mails, "lease", failing)
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         await desk.send()
@@ -371,7 +375,7 @@ async def test_outage_of_the_store_is_only_a_delay(desk: Desk, monkeypatch) -> N
 
 @pytest.mark.requirement("webhooks-15.2-13")
 async def test_mail_that_went_out_while_the_store_was_away_does_not_go_twice(desk: Desk, monkeypatch) -> None:
-    settle, failures = desk.services.mails.complete, []
+    settle, failures = desk.services.outbound.mails.complete, []
 
     async def failing(*arguments: Any) -> Any:
         if len(failures) < 2:
@@ -380,7 +384,7 @@ async def test_mail_that_went_out_while_the_store_was_away_does_not_go_twice(des
         return await settle(*arguments)
 
     monkeypatch.setattr(queue_worker, "_BACK_OFF_SECONDS", 0.01)
-    monkeypatch.setattr(desk.services.mails, "complete", failing)
+    monkeypatch.setattr(desk.services.outbound.mails, "complete", failing)
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         await desk.send()
@@ -403,7 +407,7 @@ async def test_mail_that_a_stopping_process_is_just_leasing_is_handed_back(build
 
     monkeypatch.setattr(WorkQueue, "lease", slow)
     async with build() as service:
-        desk = Desk(service, service.services.default_tenant_id)
+        desk = Desk(service, service.services.runtime.default_tenant_id)
         await desk.send()
         await leased.wait()
         worker = next(one for one in service._parts.workers if type(one).__name__ == "MailWorker")
@@ -418,7 +422,7 @@ async def test_mail_that_a_stopping_process_is_just_leasing_is_handed_back(build
 
 
 async def test_failure_inside_is_no_end_of_anything(desk: Desk, monkeypatch, clock) -> None:
-    settle, failures = desk.services.mails.complete, []
+    settle, failures = desk.services.outbound.mails.complete, []
 
     async def failing(*arguments: Any) -> Any:
         if not failures:
@@ -426,7 +430,7 @@ async def test_failure_inside_is_no_end_of_anything(desk: Desk, monkeypatch, clo
             raise RuntimeError("inside")
         return await settle(*arguments)
 
-    monkeypatch.setattr(desk.services.mails, "complete", failing)
+    monkeypatch.setattr(desk.services.outbound.mails, "complete", failing)
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         await desk.send()
@@ -438,6 +442,6 @@ async def test_failure_inside_is_no_end_of_anything(desk: Desk, monkeypatch, clo
 
 
 async def test_rows_of_many_tenants_are_found_by_an_index(desk: Desk) -> None:
-    rows = desk.services.database.motor["mails"]
+    rows = desk.services.runtime.database.motor["mails"]
     plan = await rows.find({"tenantId": desk.tenant_id, "nextAttempt": {"$lte": 1}}).sort("nextAttempt", 1).explain()
     assert "IXSCAN" in str(plan["queryPlanner"]["winningPlan"])

@@ -77,7 +77,7 @@ async def test_each_application_is_told_with_settings_and_rules(api, service, tm
 async def test_tenants_that_share_an_issuer_are_reported(api, service, tmp_path):
     made = [await relying_party.make_tenant(api) for _ in range(2)]
     issuer = f"https://shared-{made[0]['id']}.example.com"
-    tenants, shared = service.services.tenants, []
+    tenants, shared = service.services.configuration.tenants, []
     for tenant, name in zip(made, (issuer, f"{issuer}/"), strict=True):
         change = {"$set": {"issuer": name}, "$unset": {"private": ""}}
         await tenants.update(None, {"_id": tenant["id"]}, change)

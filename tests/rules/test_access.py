@@ -67,7 +67,7 @@ async def add_key(service: app.Service, *, manager: bool = False, **given: Any) 
     made = await api_keys.add(service.services, call, wanted, None, caller=None, manager=manager)
     if expiration is not None:
         where = {"_id": made["id"]}
-        await service.services.api_keys.update(None, where, {"$set": {"expirationInstant": expiration}})
+        await service.services.configuration.api_keys.update(None, where, {"$set": {"expirationInstant": expiration}})
     return str(made["key"])
 
 
@@ -421,7 +421,7 @@ async def snapshot(service: app.Service) -> Document:
     """Everything that is stored, but for what the second tenant's own keys make."""
     found = {}
     for name in COLLECTIONS:
-        async for document in service.services.database.collection(name).find({}):
+        async for document in service.services.runtime.database.collection(name).find({}):
             found[f"{name} {document['_id']}"] = document
     return found
 

@@ -17,7 +17,7 @@ async def test_active_applications_come_with_their_own_tenants_and_without_secre
     await api.delete(f"/api/application/{gone.client_id}", headers={"X-FusionAuth-TenantId": gone.tenant["id"]})
     found = {
         application["id"]: (tenant, application)
-        for tenant, application, _ in await cli_queries.active_clients_across_tenants(service.services.database)
+        for tenant, application, _ in await cli_queries.active_clients_across_tenants(service.services.runtime.database)
     }
     assert gone.client_id not in found
     for rp in (one, other):
@@ -31,6 +31,6 @@ async def test_what_may_not_be_read_is_told_as_a_message(service, monkeypatch):
     def refused(*_arguments: object) -> None:
         raise OperationFailure(f"not authorized on {new_id()} to execute command, full error: {{}}", 13)
 
-    monkeypatch.setattr(type(service.services.database), "collection", refused)
+    monkeypatch.setattr(type(service.services.runtime.database), "collection", refused)
     with pytest.raises(StartupError, match=r"let applications be read.*not authorized on .* to execute command$"):
-        await cli_queries.active_clients_across_tenants(service.services.database)
+        await cli_queries.active_clients_across_tenants(service.services.runtime.database)

@@ -14,7 +14,7 @@ from identity.ids import TenantId, new_id
 @pytest.mark.requirement("design-state-11")
 async def test_document_read_during_a_transaction_is_forgotten_when_it_commits(service, tenant) -> None:
     """Deterministic form of a race: a reader caches the old version after the write and before the commit."""
-    tenants, database = service.services.tenants, service.services.database
+    tenants, database = service.services.configuration.tenants, service.services.runtime.database
     name = f"Renamed {new_id()}"
 
     async def write(session) -> None:
@@ -32,42 +32,42 @@ async def test_document_that_grows_too_large_is_the_caller_s_fault_and_stays_as_
     services, tenant_id = service.services, TenantId(tenant["id"])
     group = {"id": new_id(), "tenantId": tenant_id, "name": "x", "insertInstant": 1, "lastUpdateInstant": 1}
     half = "x" * 9_000_000
-    await services.groups.insert(tenant_id, {**group, "data": {"a": half}})
+    await services.directory.groups.insert(tenant_id, {**group, "data": {"a": half}})
     user = {**group, "data": half, "memberships": []}
-    await services.users.insert(tenant_id, user)
+    await services.directory.users.insert(tenant_id, user)
 
     async def replaced(session) -> None:
-        await services.groups.replace(tenant_id, {**group, "data": {"a": half, "b": half}}, 1, session)
+        await services.directory.groups.replace(tenant_id, {**group, "data": {"a": half, "b": half}}, 1, session)
 
     async def updated(session) -> None:
-        await services.groups.update(tenant_id, {"_id": group["id"]}, {"$set": {"data.b": half}}, session)
+        await services.directory.groups.update(tenant_id, {"_id": group["id"]}, {"$set": {"data.b": half}}, session)
 
     async def joined(session) -> None:
-        await services.users.add_memberships(tenant_id, [{"userId": user["id"], "data": half}], session)
+        await services.directory.users.add_memberships(tenant_id, [{"userId": user["id"], "data": half}], session)
 
     async def inserted(session) -> None:
-        await services.groups.insert(tenant_id, {**group, "id": new_id(), "data": half + half}, session)
+        await services.directory.groups.insert(tenant_id, {**group, "id": new_id(), "data": half + half}, session)
 
     for write in (replaced, updated, joined, inserted):
-        for run in (write(None), services.database.in_transaction(write)):
+        for run in (write(None), services.runtime.database.in_transaction(write)):
             with pytest.raises(Invalid, match=r"\[TooLarge\]"):
                 await run
-    assert (await services.groups.get(tenant_id, group["id"]))["data"] == {"a": half}
-    assert (await services.users.get(tenant_id, user["id"]))["memberships"] == []
+    assert (await services.directory.groups.get(tenant_id, group["id"]))["data"] == {"a": half}
+    assert (await services.directory.users.get(tenant_id, user["id"]))["memberships"] == []
     # They are no whole group and no whole user: whoever lists all tenants' would stumble over them.
-    await services.groups.delete(tenant_id, group["id"])
-    await services.users.delete(tenant_id, user["id"])
+    await services.directory.groups.delete(tenant_id, group["id"])
+    await services.directory.users.delete(tenant_id, user["id"])
 
 
 async def test_names_of_an_earlier_version_can_be_found_after_the_next_start(service, api) -> None:
     """What was stored before names had their endings beside them gets them with the indexes."""
     name = f"Earlier {new_id()}"
     made = (await api.post("/api/entity/type", json={"entityType": {"name": name}})).json()["entityType"]
-    collection = service.services.database.collection("entity_types")
+    collection = service.services.runtime.database.collection("entity_types")
     await collection.update_one({"_id": made["id"]}, {"$unset": {"private.endings": 1}})
     search = {"search": {"name": name[4:]}}
     assert (await api.post("/api/entity/type/search", json=search)).json()["total"] == 0
-    await service.services.entity_types.ensure_indexes()
+    await service.services.directory.entity_types.ensure_indexes()
     assert (await api.post("/api/entity/type/search", json=search)).json() == {"total": 1, "entityTypes": [made]}
 
 
@@ -95,7 +95,7 @@ async def test_reading_very_many_lets_others_go_on_in_between(service, monkeypat
     stored = {"tenantId": tenant_id, "insertInstant": 1, "lastUpdateInstant": 1}
     ids = [new_id() for _ in range(50)]
     for group_id in ids:
-        await services.groups.insert(tenant_id, {**stored, "id": group_id, "name": group_id})
+        await services.directory.groups.insert(tenant_id, {**stored, "id": group_id, "name": group_id})
     turns = [0]
 
     async def count() -> None:
@@ -105,10 +105,10 @@ async def test_reading_very_many_lets_others_go_on_in_between(service, monkeypat
 
     seen: dict[str, bool] = {}
     counting = asyncio.create_task(count())
-    async for group in services.groups.iterate(tenant_id):
+    async for group in services.directory.groups.iterate(tenant_id):
         seen[group["id"]] = True
     counting.cancel()
     assert sorted(seen) == sorted(ids)
     assert set(turns) >= set(range(1, 50))
     for group_id in ids:
-        await services.groups.delete(tenant_id, group_id)
+        await services.directory.groups.delete(tenant_id, group_id)

@@ -342,7 +342,7 @@ async def test_one_term_is_found_in_an_index(searched, name, tenant_id) -> None:
 
 @pytest.mark.requirement("core-12-10")
 async def test_total_is_counted_once_and_again_when_something_changed(service, tenant_api, tenant) -> None:
-    applications = service.services.applications
+    applications = service.services.configuration.applications
     query = search.read(applications.searches, {"numberOfResults": 0}, "")
 
     async def counted() -> tuple[int, int]:

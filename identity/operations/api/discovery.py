@@ -156,7 +156,9 @@ async def signing_kid(services: Services, application_id: str, now: Instant) -> 
     client = await clients.client_finder(services)(application_id)
     if client is None:
         return None
-    key = await services.keys.find_cached(None, key_rotation.signing_key(*client, "accessTokenKeyId", now))
+    key = await services.configuration.keys.find_cached(
+        None, key_rotation.signing_key(*client, "accessTokenKeyId", now)
+    )
     kid: str | None = None if key is None else key.get("kid")
     return kid
 
@@ -165,7 +167,7 @@ async def configuration(services: Services, hints: TenantHints, base_url: str) -
     """The metadata of a tenant, the default one when none is named. Raises InvalidRequest for an unknown one."""
     named = await clients.find_named_tenant(services, hints)
     tenant = named or await clients.get_default_tenant(services)
-    applications = await services.applications.list_cached(tenant["id"], "metadata", _WITH_OPTIONS)
+    applications = await services.configuration.applications.list_cached(tenant["id"], "metadata", _WITH_OPTIONS)
     options = [application["oauthConfiguration"] for application in applications]
     grant_types = {*grants.GRANTS, "implicit"}
     if features.off(services, [entity_types.FEATURE]):

@@ -72,7 +72,7 @@ async def _jwt(services: Services, call: Call, client: Client | EntityClient, to
     is_of_user = isinstance(found, VerifiedToken)
     if is_of_user and not await _is_live(services, client.tenant_id, found.claims["sub"], call.now):
         return _inactive()
-    if await services.revocations.is_revoked(client.tenant_id, found.revocable_ids):
+    if await services.tokens.revocations.is_revoked(client.tenant_id, found.revocable_ids):
         return _inactive()
     bound = {"token_type": dpop_rules.SCHEME} if dpop_proofs.bound_key_thumbprint(found.claims) is not None else {}
     return {**found.claims, **bound, "active": True}

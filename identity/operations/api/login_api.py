@@ -34,7 +34,11 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     """
     request = services.schemas[_LOGIN].read(body)
     client = await _client(services, call, request.get("applicationId"))
-    tenant = client.tenant if client is not None else await services.tenants.get_cached(None, crud.require_tenant(call))
+    tenant = (
+        client.tenant
+        if client is not None
+        else await services.configuration.tenants.get_cached(None, crud.require_tenant(call))
+    )
     _require_key(call, tenant if client is None else client.application)
     call = login_responses.with_stated_ip_address(call.within(TenantId(tenant["id"])), request)
     wishes = LoginOptions.from_request(request)
@@ -80,9 +84,9 @@ async def ping(services: Services, call: Call, body: Document) -> LoginResponse:
     tenant_id = (
         await user_lookup.get_tenant_id(services, call, request["userId"]) if client is None else client.tenant_id
     )
-    tenant = await services.tenants.get_cached(None, tenant_id)
+    tenant = await services.configuration.tenants.get_cached(None, tenant_id)
     call = login_responses.with_stated_ip_address(call.within(tenant_id), request)
-    user = await services.users.find(tenant_id, request["userId"])
+    user = await services.directory.users.find(tenant_id, request["userId"])
     if user is None:
         raise NotFound
     application = None if client is None else client.application

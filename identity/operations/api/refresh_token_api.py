@@ -70,7 +70,7 @@ async def refresh(services: Services, call: Call, body: Document) -> LoginRespon
 async def retrieve(services: Services, call: Call, record_id: str) -> Document:
     """A refresh token, or session, by its id. Raises NotFound."""
     tenant_id = crud.require_tenant(call)
-    record = await services.refresh_tokens.find(tenant_id, record_id)
+    record = await services.tokens.refresh_tokens.find(tenant_id, record_id)
     if record is not None and record["expiresAt"] > call.now:
         return _shown(record)
     session = await sso_session_records.find(services, call, tenant_id, record_id)
@@ -84,7 +84,7 @@ async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list
     tenant_id = await _tenant_of_user(services, call, user_id)
     if tenant_id is None:
         return []
-    tokens = await services.refresh_tokens.find_of_user(tenant_id, UserId(user_id), call.now)
+    tokens = await services.tokens.refresh_tokens.find_of_user(tenant_id, UserId(user_id), call.now)
     sessions = await sso_session_records.find_of_user(services, call, tenant_id, UserId(user_id))
     found = [*(_shown(record) for record in tokens), *sessions]
     return sorted(found, key=lambda record: -int(record["insertInstant"]))
@@ -113,7 +113,7 @@ async def revoke(services: Services, call: Call, record_id: str, token: str | No
 
 async def _record(services: Services, call: Call, tenant_id: TenantId, record_id: str) -> Document | None:
     """The refresh token or session of an id."""
-    record = await services.refresh_tokens.find(tenant_id, record_id)
+    record = await services.tokens.refresh_tokens.find(tenant_id, record_id)
     return record or await sso_session_records.find(services, call, tenant_id, record_id)
 
 
@@ -150,7 +150,7 @@ async def _revoke_own(services: Services, call: Call, owner: Bearer, request: Do
     if user_id not in {None, user["id"]}:
         raise Unauthorized(log_detail="refresh tokens of another user than the access token's")
     if value is not None:
-        presented = await services.refresh_tokens.find_by_value(tenant_id, value, call.now)
+        presented = await services.tokens.refresh_tokens.find_by_value(tenant_id, value, call.now)
         if presented is not None and presented.record["userId"] == user["id"]:
             owner.require_usable_for(presented.record["applicationId"])
             await _end(services, call, presented.record)
@@ -181,23 +181,23 @@ async def log_out(services: Services, call: Call, value: str | None, *, everywhe
 async def _end(services: Services, call: Call, record: Document) -> None:
     """End one refresh token, where no webhook vetoes it, and deny the access tokens that came of it."""
     tenant_id, application_id = TenantId(record["tenantId"]), record["applicationId"]
-    tenant = await services.tenants.get(None, tenant_id)
-    application = await services.applications.find_cached(tenant_id, application_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
+    application = await services.configuration.applications.find_cached(tenant_id, application_id)
     ttl = _ttl_seconds(tenant, application)
-    user = await services.users.find(tenant_id, record["userId"])
+    user = await services.directory.users.find(tenant_id, record["userId"])
 
     async def write(session: Session | None) -> None:
-        await services.refresh_tokens.revoke(tenant_id, record["id"], session)
+        await services.tokens.refresh_tokens.revoke(tenant_id, record["id"], session)
 
     events = [] if user is None else [token_responses.revocation_event(application_id, user, record, ttl)]
     await services.bus.perform(call.within(tenant_id), write, offered=events)
-    await services.revocations.revoke(tenant_id, [record["id"]], ttl)
+    await services.tokens.revocations.revoke(tenant_id, [record["id"]], ttl)
 
 
 async def _end_of_user(
     services: Services, call: Call, tenant_id: TenantId, user_id: str, application_id: str | None
 ) -> None:
-    user = await services.users.find(tenant_id, UserId(user_id))
+    user = await services.directory.users.find(tenant_id, UserId(user_id))
     if user is None:
         return
     chosen = None if application_id is None else ApplicationId(application_id)
@@ -209,12 +209,12 @@ async def _end_of_user(
 
 async def _end_of_application(services: Services, call: Call, application_id: str) -> None:
     """All of an application, with one event; access tokens that came of them are denied, too."""
-    application = await services.applications.find_cached_across_tenants(application_id)
+    application = await services.configuration.applications.find_cached_across_tenants(application_id)
     if application is None or call.tenant_id not in {None, application["tenantId"]}:
         return
     tenant_id = TenantId(application["tenantId"])
-    ttl = ttl_seconds(await services.tenants.get(None, tenant_id), application)
-    record_ids = await services.refresh_tokens.ids_of_application(tenant_id, ApplicationId(application_id))
+    ttl = ttl_seconds(await services.configuration.tenants.get(None, tenant_id), application)
+    record_ids = await services.tokens.refresh_tokens.ids_of_application(tenant_id, ApplicationId(application_id))
     if not record_ids:
         return
     lives = {application_id: ttl}
@@ -223,25 +223,25 @@ async def _end_of_application(services: Services, call: Call, application_id: st
     )
 
     async def write(session: Session | None) -> None:
-        await services.refresh_tokens.revoke_application(tenant_id, ApplicationId(application_id), session)
+        await services.tokens.refresh_tokens.revoke_application(tenant_id, ApplicationId(application_id), session)
 
     await services.bus.perform(call.within(tenant_id), write, offered=[event])
-    await services.revocations.revoke(tenant_id, record_ids, ttl)
+    await services.tokens.revocations.revoke(tenant_id, record_ids, ttl)
 
 
 async def _tenant_of_user(services: Services, call: Call, user_id: str) -> TenantId | None:
     """The tenant of the call, else that of the user; None where there is no such user."""
     if call.tenant_id is not None:
         return call.tenant_id
-    user = await services.users.find_cached_across_tenants(user_id)
+    user = await services.directory.users.find_cached_across_tenants(user_id)
     return None if user is None else TenantId(user["tenantId"])
 
 
 async def _presented(services: Services, call: Call, value: str) -> PresentedRefreshToken | None:
     """The live refresh token of a value, in the call's tenant; where no tenant is known, the token says which."""
     if call.tenant_id is None:
-        return await services.refresh_tokens.find_by_value_across_tenants(value, call.now)
-    return await services.refresh_tokens.find_by_value(call.tenant_id, value, call.now)
+        return await services.tokens.refresh_tokens.find_by_value_across_tenants(value, call.now)
+    return await services.tokens.refresh_tokens.find_by_value(call.tenant_id, value, call.now)
 
 
 async def _client(services: Services, record: Document) -> Client | None:

@@ -39,7 +39,7 @@ async def revoke(services: Services, call: Call, asking: IdentifiedClient | Enti
         raise UnsupportedTokenType("unsupported_token_type", "An ID token cannot be revoked.")
     else:
         rest_seconds = found.claims["exp"] - numeric_date(call.now)
-        await services.revocations.revoke(client.tenant_id, [found.claims["jti"]], rest_seconds)
+        await services.tokens.revocations.revoke(client.tenant_id, [found.claims["jti"]], rest_seconds)
 
 
 async def _refresh_token(services: Services, call: Call, identified: IdentifiedClient, token: str) -> None:
@@ -50,5 +50,5 @@ async def _refresh_token(services: Services, call: Call, identified: IdentifiedC
         return
     record = presented.record
     identified.require(refresh_token.grant_type, pkce_verified=bool(record["private"].get("hasProof")))
-    user = await services.users.find_cached(client.tenant_id, record["userId"])
+    user = await services.directory.users.find_cached(client.tenant_id, record["userId"])
     await token_responses.revoke_refresh_token(services, call, client, user, record["id"])

@@ -23,14 +23,14 @@ _SHOWN = ("applicationId", "approved", "declined", "insertInstant", "lastUpdateI
 async def retrieve_all(services: Services, call: Call, user_id: str) -> list[Document]:
     """Every decision of a user that is remembered, the newest answer first. Raises NotFound for an unknown user."""
     user = await _user(services, call, user_id)
-    found = await services.scope_consents.find_of_user(TenantId(user["tenantId"]), UserId(user["id"]), call.now)
+    found = await services.tokens.scope_consents.find_of_user(TenantId(user["tenantId"]), UserId(user["id"]), call.now)
     return [_shown(one) for one in sorted(found, key=lambda one: -one["lastUpdateInstant"])]
 
 
 async def retrieve(services: Services, call: Call, user_id: str, application_id: str) -> Document:
     """What a user decided about an application. Raises NotFound where nothing is remembered."""
     user = await _user(services, call, user_id)
-    found = await services.scope_consents.find_live(
+    found = await services.tokens.scope_consents.find_live(
         TenantId(user["tenantId"]), UserId(user["id"]), ApplicationId(application_id), call.now
     )
     if found is None:
@@ -55,12 +55,12 @@ async def withdraw(services: Services, call: Call, user_id: str, application_id:
 async def _remove(
     services: Services, tenant_id: TenantId, user_id: UserId, client_id: ApplicationId, session: Session | None
 ) -> None:
-    if not await services.scope_consents.remove(tenant_id, user_id, client_id, session):
+    if not await services.tokens.scope_consents.remove(tenant_id, user_id, client_id, session):
         raise NotFound(log_detail=f"scope consent of {user_id} for {client_id}")
 
 
 async def _user(services: Services, call: Call, user_id: str) -> Document:
-    return await services.users.get(await user_lookup.get_tenant_id(services, call, user_id), user_id)
+    return await services.directory.users.get(await user_lookup.get_tenant_id(services, call, user_id), user_id)
 
 
 def _shown(consent: Document) -> Document:

@@ -64,7 +64,7 @@ async def vend(services: Services, call: Call, body: Document) -> Document:
     alone: iss and tid are the tenant's, and so is the key. Raises Invalid.
     """
     request = services.schemas[_VEND].read(body)
-    tenant = await services.tenants.get(None, call.tenant_id or services.default_tenant_id)
+    tenant = await services.configuration.tenants.get(None, call.tenant_id or services.runtime.default_tenant_id)
     settings = tenant["jwtConfiguration"]
     ttl = request.get("timeToLiveInSeconds") or settings["timeToLiveInSeconds"]
     now = numeric_date(call.now)
@@ -75,7 +75,7 @@ async def vend(services: Services, call: Call, body: Document) -> Document:
     if key_id is not None:
         await _require_own_key(services, call, tenant, key_id)
     try:
-        return {"token": await services.tokens.vend(key_id or settings["accessTokenKeyId"], claims, tenant)}
+        return {"token": await services.tokens.issuer.vend(key_id or settings["accessTokenKeyId"], claims, tenant)}
     except (LookupError, ValueError) as error:
         raise Invalid.field("invalid", "keyId", "The [keyId] must name a key that signs.") from error
 
@@ -109,7 +109,7 @@ def _require_no_halt(call: Call, shown: Bearer, client: Client) -> None:
 
 async def _refresh_token(services: Services, call: Call, client: Client, shown: Bearer, value: str) -> Document:
     """Issue a refresh token for another application to the user of a live one. Raises Unauthorized."""
-    presented = await services.refresh_tokens.find_by_value(client.tenant_id, value, call.now)
+    presented = await services.tokens.refresh_tokens.find_by_value(client.tenant_id, value, call.now)
     if presented is None or not presented.is_current or presented.record["userId"] != shown.user["id"]:
         raise Unauthorized(log_detail="the refresh token is none of the user's")
     if presented.record["private"].get("dpopJkt") is not None:
@@ -124,5 +124,5 @@ async def _refresh_token(services: Services, call: Call, client: Client, shown: 
     expires = client.refresh_policy.expires(old["insertInstant"], old["startInstant"])
     if expires <= call.now:
         return {}
-    stored = await services.refresh_tokens.insert(client.tenant_id, record, expires)
+    stored = await services.tokens.refresh_tokens.insert(client.tenant_id, record, expires)
     return {"refreshToken": stored["token"]}

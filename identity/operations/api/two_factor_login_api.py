@@ -75,7 +75,7 @@ async def start(services: Services, call: Call, body: Document) -> Document:
         call = call.within(client.tenant_id)
     user = await _user(services, call, request)
     tenant_id = TenantId(user["tenantId"])
-    tenant = await services.tenants.get(None, tenant_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
     code = request.get("code") or two_factor_codes.generate(tenant)
     about: Document = {
         "applicationId": None if client is None else client.client_id,
@@ -137,12 +137,12 @@ async def _user(services: Services, call: Call, request: Document) -> Document:
     """The user of a start: by id, else by login id. Raises Invalid, and NotFound."""
     if request.get("userId") is not None:
         tenant_id = await user_lookup.get_tenant_id(services, call, request["userId"])
-        return await services.users.get(tenant_id, request["userId"])
+        return await services.directory.users.get(tenant_id, request["userId"])
     if request.get("loginId") is None:
         message = "You must specify the [loginId] or the [userId] property."
         raise Invalid.field("blank", "loginId", message)
     types = request.get("loginIdTypes") or LOGIN_ID_TYPES
-    found = await services.users.find_by_login_id(crud.require_tenant(call), request["loginId"], types)
+    found = await services.directory.users.find_by_login_id(crud.require_tenant(call), request["loginId"], types)
     if found is None:
         raise NotFound
     return found

@@ -67,8 +67,8 @@ async def subject(services: Services, call: Call, token: str | None, user_id: st
             raise NotFound
         user_id, tenant_id = shown.user["id"], TenantId(shown.user["tenantId"])
         application = shown.token.application
-    user = await services.users.get(tenant_id, user_id)
-    return Subject(call.within(tenant_id), await services.tenants.get(None, tenant_id), user, application)
+    user = await services.directory.users.get(tenant_id, user_id)
+    return Subject(call.within(tenant_id), await services.configuration.tenants.get(None, tenant_id), user, application)
 
 
 async def send_code(services: Services, call: Call, token: str | None, body: Document) -> None:

@@ -24,8 +24,8 @@ async def retrieve(services: Services, call: Call, body: Document) -> LoginRespo
     if request.get("userId") is None:
         raise Invalid.field("missing", "userId", "You must specify the [userId] property.")
     tenant_id = await user_lookup.get_tenant_id(services, call, request["userId"])
-    user = await services.users.get(tenant_id, request["userId"])
-    tenant, application = await services.tenants.get(None, tenant_id), None
+    user = await services.directory.users.get(tenant_id, request["userId"])
+    tenant, application = await services.configuration.tenants.get(None, tenant_id), None
     if request.get("applicationId") is not None:
         application = (await clients.get_by_application_id(services, tenant_id, request["applicationId"])).application
     trust_id = request.get("twoFactorTrustId")

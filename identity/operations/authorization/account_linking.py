@@ -53,12 +53,12 @@ class LinkPage:
 
 async def get_account_link(services: Services, call: Call, link: str, browser: Browser) -> AccountLink:
     """Return a pending link. Raises InvalidRequest, which is shown on an error page, if it expired."""
-    found = await services.link_logins.find_across_tenants(link, browser.federation_secret)
+    found = await services.sessions.link_logins.find_across_tenants(link, browser.federation_secret)
     if found is None:
         raise _expired()
     tenant_id, document = found
-    pending = await services.pending_links.find(tenant_id, document["pendingId"])
-    provider = await services.identity_providers.find_cached(None, document["providerId"])
+    pending = await services.sessions.pending_links.find(tenant_id, document["pendingId"])
+    provider = await services.configuration.identity_providers.find_cached(None, document["providerId"])
     if pending is None or provider is None:
         raise _expired()
     verified_client = await provider_callback.verify_client_again(services, call, tenant_id, document)
@@ -110,7 +110,10 @@ async def complete(services: Services, call: Call, pending_id: str, user: Docume
 
 async def _consume(services: Services, account_link: AccountLink, browser: Browser) -> bool:
     """Consume the pending link: True for one of several concurrent requests."""
-    return await services.link_logins.consume_across_tenants(account_link.link, browser.federation_secret) is not None
+    return (
+        await services.sessions.link_logins.consume_across_tenants(account_link.link, browser.federation_secret)
+        is not None
+    )
 
 
 def _expired() -> InvalidRequest:

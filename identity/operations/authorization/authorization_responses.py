@@ -134,5 +134,5 @@ async def _issue_code(
     )
     value = new_secret()
     ttl_seconds = security_profiles.code_lifetime_seconds(client.tenant, client.application)
-    await services.authorization_codes.issue(client.tenant_id, value, code.to_document(), ttl_seconds)
+    await services.tokens.authorization_codes.issue(client.tenant_id, value, code.to_document(), ttl_seconds)
     return value

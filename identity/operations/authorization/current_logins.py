@@ -35,7 +35,7 @@ async def find(
     if user is None:
         return None
     if client.client_id not in session.client_ids:
-        await services.sso_sessions.add_client(client.tenant_id, browser.sso_secret, client.client_id)
+        await services.sessions.sso_sessions.add_client(client.tenant_id, browser.sso_secret, client.client_id)
     return await _current_login(services, call, client, session, user, browser)
 
 
@@ -75,7 +75,7 @@ async def require_expected(services: Services, request: AuthorizationRequest, us
 
 
 async def _find_active_user(services: Services, call: Call, client: Client, session: SsoSession) -> Document | None:
-    user = await services.users.find_cached(client.tenant_id, session.user_id)
+    user = await services.directory.users.find_cached(client.tenant_id, session.user_id)
     if user is None or not user["active"] or (user.get("expiry") or call.now + 1) <= call.now:
         return None
     return user
@@ -100,5 +100,5 @@ async def _is_requested_user(services: Services, request: AuthorizationRequest, 
         return False
     if request.id_token_hint is None:
         return True
-    hint = await services.tokens.verify_id_token_hint(request.id_token_hint, clients.client_finder(services))
+    hint = await services.tokens.issuer.verify_id_token_hint(request.id_token_hint, clients.client_finder(services))
     return isinstance(hint, Rejection) or hint.claims["sub"] == user_id

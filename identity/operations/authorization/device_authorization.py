@@ -85,7 +85,7 @@ async def _require_within_limits(
         return
     address = ip_addresses.network(call.origin.ip_address)
     limit = Limit("device-address", address, MAXIMUM_PER_ADDRESS, device_grants.FAILURE_WINDOW_SECONDS)
-    wait_seconds = await services.rate_limits.consume(identified.client.tenant_id, [limit])
+    wait_seconds = await services.limits.rate_limits.consume(identified.client.tenant_id, [limit])
     if wait_seconds is not None:
         raise InvalidRequest(
             "unknown", f"Too many device authorization requests from this address. Try again in {wait_seconds} seconds."
@@ -107,6 +107,6 @@ async def _issue_codes(
             later(call.now, seconds=expires_in),
             INTERVAL_SECONDS,
         )
-        if await services.device_grants.issue(client.tenant_id, device_code, user_code, new, call.now):
+        if await services.tokens.device_grants.issue(client.tenant_id, device_code, user_code, new, call.now):
             return device_code, user_code
     raise Unavailable("No free user code is available. Try again.")

@@ -77,13 +77,13 @@ async def get_pending(
     Raises InvalidRequest for an unknown, expired or used code, TooManyCodesError after too many incorrect ones.
     """
     limits = _limits(call, subject)
-    wait_seconds = await services.rate_limits.consume(tenant_id, limits)
+    wait_seconds = await services.limits.rate_limits.consume(tenant_id, limits)
     if wait_seconds is not None:
         raise TooManyCodesError("unknown", f"Too many incorrect user codes. Try again in {wait_seconds} seconds.")
-    found = await services.device_grants.find(tenant_id, user_codes.normalize(user_code), call.now)
+    found = await services.tokens.device_grants.find(tenant_id, user_codes.normalize(user_code), call.now)
     if found is None or client_id not in {None, found.client_id}:
         raise invalid_user_code()
-    await services.rate_limits.refund(tenant_id, limits)
+    await services.limits.rate_limits.refund(tenant_id, limits)
     _require_pending(found.status)
     return found
 
@@ -103,7 +103,7 @@ async def get_pending_by_id(
     services: Services, call: Call, client: Client, user_code: str, grant_id: str
 ) -> DeviceGrant:
     """Return a grant that was found before. Raises InvalidRequest if it is no longer pending."""
-    found = await services.device_grants.find(client.tenant_id, user_code, call.now)
+    found = await services.tokens.device_grants.find(client.tenant_id, user_code, call.now)
     if found is None or found.grant_id != grant_id:
         raise invalid_user_code()
     _require_pending(found.status)
@@ -125,7 +125,7 @@ async def approve(services: Services, call: Call, client: Client, grant: DeviceG
         "authenticationType": approver.authentication_type,
         "authenticationMethods": list(approver.authentication_methods),
     }
-    outcome = await services.device_grants.decide(
+    outcome = await services.tokens.device_grants.decide(
         client.tenant_id, grant.grant["userCode"], grant.grant_id, "Approved", approval, call.now
     )
     _require_pending("Pending" if outcome == "Approved" else outcome)
@@ -134,7 +134,7 @@ async def approve(services: Services, call: Call, client: Client, grant: DeviceG
 
 async def deny(services: Services, call: Call, client: Client, grant: DeviceGrant) -> None:
     """Deny a grant; an earlier decision stands."""
-    await services.device_grants.decide(
+    await services.tokens.device_grants.decide(
         client.tenant_id, grant.grant["userCode"], grant.grant_id, "Denied", {}, call.now
     )
 

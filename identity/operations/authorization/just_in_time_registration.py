@@ -105,7 +105,7 @@ async def _attempt(
     services: Services, call: Call, client: Client, user_id: str, form: Mapping[str, str]
 ) -> tuple[Document, bool]:
     """Return the stored user and whether the registration is new. Raises Conflict for a concurrent change."""
-    stored = await services.users.get(client.tenant_id, user_id)
+    stored = await services.directory.users.get(client.tenant_id, user_id)
     changed = {**stored, **_read_fields(services, missing_fields(client, stored), form)}
     is_new = user_rules.find_registration(stored, client.client_id) is None
     return await _write(services, call, client, stored, changed), is_new
@@ -141,7 +141,7 @@ async def _write(services: Services, call: Call, client: Client, stored: Documen
         before_commit.append(user_events.registration_event("user.registration.create", user, registration))
         after_commit.append(user_events.registration_event("user.registration.create.complete", user, registration))
     if before_commit:
-        write = functools.partial(services.users.replace, client.tenant_id, user, stored["lastUpdateInstant"])
+        write = functools.partial(services.directory.users.replace, client.tenant_id, user, stored["lastUpdateInstant"])
         await services.bus.commit(call, Change([write], before_commit, after_commit))
         return user
     return stored

@@ -140,7 +140,7 @@ async def _find_user(
     services: Services, transaction: InterruptedTransaction, login: InterruptedLogin
 ) -> Document | None:
     """Return the current user of a login; None if they were deleted or changed their password since."""
-    user = await services.users.find(transaction.client.tenant_id, UserId(login.user_id))
+    user = await services.directory.users.find(transaction.client.tenant_id, UserId(login.user_id))
     if user is None or login.authenticated_instant is None or login.session_id:
         return user
     is_outdated = login_outcomes.is_password_outdated(user, login.authentication_type, login.authenticated_instant)

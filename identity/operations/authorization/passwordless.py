@@ -88,7 +88,7 @@ async def start(services: Services, call: Call, body: Document) -> Document:
     _require_enabled(client)
     _require_small(request.get("state"))
     types = request.get("loginIdTypes") or user_rules.LOGIN_ID_TYPES
-    user = await services.users.find_by_login_id(client.tenant_id, request["loginId"], types)
+    user = await services.directory.users.find_by_login_id(client.tenant_id, request["loginId"], types)
     if user is None:
         raise NotFound
     state, strategy = request.get("state"), request.get("loginStrategy")
@@ -154,7 +154,7 @@ async def begin(
     one_time_code = None
     if strategy == _FORM_FIELD:
         one_time_code = generated_ids.generate(configuration["passwordlessLoginOneTimeCodeGenerator"])
-    code = await services.one_time_tokens.issue(
+    code = await services.tokens.one_time_tokens.issue(
         client.tenant_id,
         _KIND,
         owner,
@@ -187,13 +187,13 @@ async def send_to(
     """
     template_id = _require_template(client)
     await message_limits.count_message_from_address(services, call, client.tenant, "sendPasswordless")
-    user = await services.users.find_by_login_id(client.tenant_id, login_id, types)
+    user = await services.directory.users.find_by_login_id(client.tenant_id, login_id, types)
     owner = f"{_DECOY_OWNER}{fingerprint(user_rules.login_key(login_id))}" if user is None else str(user["id"])
     await message_limits.count_message(services, client.tenant, "sendPasswordless", owner)
     started = await begin(services, client, owner, state=state)
     if user is not None:
         mailing = _send_email(services, call, client, user, started, template_id, state)
-        await services.background_work.begin("passwordless", mailing)
+        await services.runtime.background_work.begin("passwordless", mailing)
     return started
 
 
@@ -226,27 +226,29 @@ async def _limited_guesses(services: Services, call: Call) -> AsyncIterator[None
     Raises Unavailable.
     """
     limit = failed_login_limits.address_limits(call)
-    tenant_id = call.tenant_id or services.default_tenant_id
-    wait_seconds = await services.rate_limits.consume(tenant_id, limit)
+    tenant_id = call.tenant_id or services.runtime.default_tenant_id
+    wait_seconds = await services.limits.rate_limits.consume(tenant_id, limit)
     if wait_seconds is not None:
         raise failed_login_limits.too_many_attempts(wait_seconds)
     yield
-    await services.rate_limits.refund(tenant_id, limit)
+    await services.limits.rate_limits.refund(tenant_id, limit)
 
 
 async def _redeem(services: Services, call: Call, code: str, one_time_code: str | None) -> RedeemedCode:
-    stored = await services.one_time_tokens.find(call.tenant_id, _KIND, code)
+    stored = await services.tokens.one_time_tokens.find(call.tenant_id, _KIND, code)
     if stored is not None and stored.document["oneTimeCode"] is not None:
-        stored = await services.one_time_tokens.find_counting_attempt(call.tenant_id, _KIND, code, _MAXIMUM_ATTEMPTS)
+        stored = await services.tokens.one_time_tokens.find_counting_attempt(
+            call.tenant_id, _KIND, code, _MAXIMUM_ATTEMPTS
+        )
     if stored is None or not await _is_one_time_code_correct(services, stored, one_time_code):
         raise NotFound(log_detail="no such passwordless login")
     client = await _get_client(services, stored.tenant_id, stored.document["applicationId"])
-    user = await services.users.find(stored.tenant_id, stored.owner)
+    user = await services.directory.users.find(stored.tenant_id, stored.owner)
     if user is None:
         raise NotFound(log_detail="the user of a passwordless login was deleted")
     if stored.document.get("mailedTo") not in {None, user.get("email")}:
         raise NotFound(log_detail="the user's email address changed since the code was sent")
-    use = services.one_time_tokens.use(stored.tenant_id, _KIND, code)
+    use = services.tokens.one_time_tokens.use(stored.tenant_id, _KIND, code)
     verified_user = _with_verified_email(client, user, stored, call.now)
     if verified_user is None:
         side_effects = LoginSideEffects(functools.partial(_consume, use))
@@ -281,7 +283,7 @@ async def _verify_email_and_consume(
     """Write the verified user and consume the code. Raises Unavailable for a concurrent change, keeping the code."""
     tenant_id, expected = TenantId(verified_user["tenantId"]), stored_user["lastUpdateInstant"]
     try:
-        await services.users.replace(tenant_id, verified_user, expected, session)
+        await services.directory.users.replace(tenant_id, verified_user, expected, session)
     except Conflict as error:
         raise Unavailable("The user was changed concurrently. Try again.") from error
     await _consume(use, session)
@@ -289,9 +291,11 @@ async def _verify_email_and_consume(
 
 async def _send_code(services: Services, call: Call, code: str) -> None:
     async with _limited_guesses(services, call):
-        stored = await services.one_time_tokens.find(call.tenant_id, _KIND, code)
+        stored = await services.tokens.one_time_tokens.find(call.tenant_id, _KIND, code)
         is_decoy = stored is not None and stored.owner.startswith(_DECOY_OWNER)
-        user = None if stored is None or is_decoy else await services.users.find(stored.tenant_id, stored.owner)
+        user = (
+            None if stored is None or is_decoy else await services.directory.users.find(stored.tenant_id, stored.owner)
+        )
         if stored is None or (user is None and not is_decoy):
             raise Invalid.field("invalid", "code", "The [code] is unknown, expired or was used.")
     client = await _get_client(services, stored.tenant_id, stored.document["applicationId"])
@@ -305,7 +309,7 @@ async def _send_code(services: Services, call: Call, code: str) -> None:
         generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
         started = dataclasses.replace(started, one_time_code=generated_ids.generate(generator))
     mailing = _send_email(services, call, client, user, started, template_id, stored.document["state"])
-    await services.background_work.begin("passwordless", mailing)
+    await services.runtime.background_work.begin("passwordless", mailing)
 
 
 async def _send_email(
@@ -325,7 +329,7 @@ async def _send_email(
         "oneTimeCode": one_time_code and fingerprint(one_time_code),
         "state": state,
     }
-    if await services.one_time_tokens.replace(client.tenant_id, _KIND, started.code, document):
+    if await services.tokens.one_time_tokens.replace(client.tenant_id, _KIND, started.code, document):
         data = {**started.to_document(), "state": state or {}}
         await mail.send(services, call, client.tenant_id, template_id, user, data, application=client.application)
 

@@ -62,7 +62,7 @@ async def consume_state(services: Services, call: Call, state: str | None, brows
     """Consume the state of a callback. Raises InvalidRequest, which is shown on an error page."""
     found = None
     if state is not None:
-        found = await services.provider_logins.consume_across_tenants(state, browser.federation_secret)
+        found = await services.sessions.provider_logins.consume_across_tenants(state, browser.federation_secret)
     if found is None:
         description = "This sign-in has expired or was started in another browser. Please start again."
         raise InvalidRequest("unknown", description)
@@ -83,7 +83,7 @@ async def complete_login(
 ) -> Step:
     """Complete the login with the provider's response; on failure show the login page. Raises OAuth2Error."""
     client, document = state.verified_client.client, state.document
-    provider = await services.identity_providers.find_cached(None, document["providerId"])
+    provider = await services.configuration.identity_providers.find_cached(None, document["providerId"])
     if (
         provider is None
         or not provider_rules.is_available_to(provider, client.tenant_id)
@@ -179,5 +179,5 @@ async def _require_link(
     client, link = state.verified_client.client, new_secret()
     document = {**state.document, "pendingId": pending.pending_id}
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["pendingAccountLinkTimeToLiveInSeconds"]
-    await services.link_logins.issue(client.tenant_id, link, browser.federation_secret, document, ttl_seconds)
+    await services.sessions.link_logins.issue(client.tenant_id, link, browser.federation_secret, document, ttl_seconds)
     return LinkRequired(client, link)

@@ -60,5 +60,5 @@ async def push(
     if key_thumbprint is not None and request.setdefault("dpop_jkt", key_thumbprint) != key_thumbprint:
         raise InvalidDpopProof(None, "The DPoP proof is of another key than dpop_jkt.")
     secret = new_secret()
-    await services.pushed_requests.save(client.tenant_id, client.client_id, secret, request, TTL_SECONDS)
+    await services.tokens.pushed_requests.save(client.tenant_id, client.client_id, secret, request, TTL_SECONDS)
     return {"expires_in": TTL_SECONDS, "request_uri": PREFIX + secret}

@@ -87,7 +87,7 @@ async def reopen(
     if ONE_USE in given:
         request[ONE_USE] = given[ONE_USE]
         limit = Limit(_PURPOSE, f"{client.client_id} {given[ONE_USE]}", _MAXIMUM_OPENED, _REMEMBERED_SECONDS)
-        if await services.rate_limits.consume(client.tenant_id, [limit]) is not None:
+        if await services.limits.rate_limits.consume(client.tenant_id, [limit]) is not None:
             raise _unknown()
     if SIGNED in given:
         request[SIGNED] = ""
@@ -96,7 +96,7 @@ async def reopen(
     uri = _OPENED + new_secret()
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
     name = _name(uri, browser)
-    await services.pushed_requests.save(client.tenant_id, client.client_id, name, request, ttl_seconds)
+    await services.tokens.pushed_requests.save(client.tenant_id, client.client_id, name, request, ttl_seconds)
     return {**{name: given[name] for name in ROUTING if name in given}, "request_uri": uri}
 
 
@@ -113,16 +113,16 @@ def form_parameters(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 async def consume(services: Services, client: Client, request: AuthorizationRequest) -> None:
     """Consume the pushed or opened request of a successful response. Raises InvalidRequestUri if it was consumed."""
-    if request.pushed and not await services.pushed_requests.consume(
+    if request.pushed and not await services.tokens.pushed_requests.consume(
         client.tenant_id, client.client_id, request.pushed
     ):
         raise _unknown()
     if not request.one_use:
         return
     named = (client.tenant_id, _PURPOSE, client.client_id, request.one_use)
-    if not await services.one_time_ids.mark_used(*named, _REMEMBERED_SECONDS):
+    if not await services.tokens.one_time_ids.mark_used(*named, _REMEMBERED_SECONDS):
         raise _unknown()
-    await services.pushed_requests.delete(client.tenant_id, client.client_id, request.one_use)
+    await services.tokens.pushed_requests.delete(client.tenant_id, client.client_id, request.one_use)
 
 
 async def _get_pushed(services: Services, client: Client, uri: str) -> Document:
@@ -130,9 +130,9 @@ async def _get_pushed(services: Services, client: Client, uri: str) -> Document:
     secret = uri.removeprefix(PREFIX)
     named, found = (client.tenant_id, client.client_id, secret), None
     if _SECRET.fullmatch(secret):
-        found = await services.pushed_requests.find(*named)
+        found = await services.tokens.pushed_requests.find(*named)
     if found is not None and NONE in found.get("prompt", "").split(" "):
-        found = await services.pushed_requests.consume(*named)
+        found = await services.tokens.pushed_requests.consume(*named)
     if found is None:
         raise _unknown()
     return {**found, PUSHED: "", ONE_USE: fingerprint(secret)}
@@ -140,7 +140,7 @@ async def _get_pushed(services: Services, client: Client, uri: str) -> Document:
 
 async def _find_opened(services: Services, client: Client, uri: str, browser: str) -> Document | None:
     name = _name(uri, browser)
-    found = await services.pushed_requests.find(client.tenant_id, client.client_id, name)
+    found = await services.tokens.pushed_requests.find(client.tenant_id, client.client_id, name)
     return None if found is None else {**found, "request_uri": uri, PUSHED: name}
 
 

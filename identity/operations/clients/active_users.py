@@ -24,7 +24,7 @@ async def get_active_user(
     `logging_in_to` is the application of a login that completes now, which user actions may prevent. Earlier logins
     are revoked by the tenant's `onLoginPrevented` instead.
     """
-    user = await services.users.find_cached(tenant_id, user_id)
+    user = await services.directory.users.find_cached(tenant_id, user_id)
     if user is None:
         raise error_class("user_not_found", "The user does not exist any more.")
     if not user["active"]:

@@ -63,14 +63,14 @@ async def verify(
     if not token:
         raise InvalidToken("access_token_required", "An access token is required.")
     find_client = clients.client_finder(services)
-    verified = await services.tokens.verify_access_token(token, find_client, call.now)
+    verified = await services.tokens.issuer.verify_access_token(token, find_client, call.now)
     if isinstance(verified, Rejection):
-        if not isinstance(await services.tokens.verify_id_token_hint(token, find_client), Rejection):
+        if not isinstance(await services.tokens.issuer.verify_id_token_hint(token, find_client), Rejection):
             raise InvalidToken("id_token_invalid", "An ID token is not an access token.")
         raise InvalidToken(_REASONS[verified], f"The access token is {verified.value}.")
     tenant_id = TenantId(verified.tenant["id"])
     user = await active_users.get_active_user(services, tenant_id, verified.claims["sub"], call.now, InvalidToken)
-    if await services.revocations.is_revoked(tenant_id, verified.revocable_ids):
+    if await services.tokens.revocations.is_revoked(tenant_id, verified.revocable_ids):
         raise InvalidToken("access_token_invalid", "The access token was revoked.")
     await dpop_proofs.require_binding(services, call, token, verified, dpop_proof)
     return Bearer(verified, user)

@@ -114,7 +114,7 @@ async def signing_key(services: Services, signer: Signer, token: UnverifiedJwt) 
         return None
     try:
         now = services.clock.now()
-        return await services.client_keys.find(signer.tenant_id, signer.application, token.header, now)
+        return await services.tokens.client_keys.find(signer.tenant_id, signer.application, token.header, now)
     except ClientKeysError as error:
         # Without the cause, which would let a caller probe the internal network.
         raise _invalid("The keys of the client cannot be fetched from its jwksURI.") from error
@@ -140,7 +140,7 @@ def _audiences(signer: Signer, base_url: str) -> tuple[str, ...]:
 
 async def _consume(services: Services, signer: Signer, claims: Document, now: NumericDate) -> None:
     ttl_seconds = client_assertion_rules.effective_expiration(claims) + client_assertion_rules.LEEWAY_SECONDS - now
-    is_first = await services.one_time_ids.mark_used(
+    is_first = await services.tokens.one_time_ids.mark_used(
         signer.tenant_id, "client-assertion", signer.client_id, claims["jti"], ttl_seconds
     )
     if not is_first:

@@ -18,9 +18,9 @@ from identity.store.mongo import Session
 async def claim_for_application(services: Services, application: Document, session: Session | None) -> None:
     """Reserve the id of a new application. Raises Invalid if an entity uses it."""
     application_id = application["id"]
-    await services.name_reservations.reserve_across_tenants(_name(application_id), session)
+    await services.directory.name_reservations.reserve_across_tenants(_name(application_id), session)
     where = {"$or": [{"clientId": application_id}, {"_id": application_id}]}
-    if await services.entities.count_across_tenants(where, 1, session):
+    if await services.directory.entities.count_across_tenants(where, 1, session):
         raise _taken("applicationId", application_id)
 
 
@@ -29,8 +29,8 @@ async def claim_for_entity(
 ) -> None:
     """Reserve the new ids of an entity. Raises Invalid if an application uses one of them."""
     for field, client_id in _new_ids(entity, stored):
-        await services.name_reservations.reserve_across_tenants(_name(client_id), session)
-        if await services.applications.count_across_tenants({"_id": client_id}, 1, session):
+        await services.directory.name_reservations.reserve_across_tenants(_name(client_id), session)
+        if await services.configuration.applications.count_across_tenants({"_id": client_id}, 1, session):
             raise _taken(field, client_id)
 
 
@@ -44,7 +44,7 @@ async def problems(services: Services, entity: Document, stored: Document | None
     return [
         _taken(field, client_id).fields[0]
         for field, client_id in _new_ids(entity, stored)
-        if await services.applications.find_cached_across_tenants(client_id) is not None
+        if await services.configuration.applications.find_cached_across_tenants(client_id) is not None
     ]
 
 

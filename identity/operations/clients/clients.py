@@ -86,7 +86,7 @@ async def get_tenant(services: Services, named: Document | None, client_id: str,
     """Return the tenant of an application or entity. Raises InvalidRequest if the request names another one."""
     if named is not None and client["tenantId"] != named["id"]:
         raise _invalid_tenant("The tenantId is not the tenant of the client.")
-    tenant = await services.tenants.find_cached(None, client["tenantId"])
+    tenant = await services.configuration.tenants.find_cached(None, client["tenantId"])
     if tenant is None or tenant["state"] != "Active":
         raise unknown_client(client_id)
     return tenant
@@ -113,7 +113,7 @@ async def find_named_tenant(services: Services, hints: TenantHints) -> Document 
     tenant_id = tenant_ids.pop()
     if tenant_ids:
         raise _invalid_tenant("The request names two different tenants.")
-    tenant = None if tenant_id is None else await services.tenants.find_cached(None, tenant_id)
+    tenant = None if tenant_id is None else await services.configuration.tenants.find_cached(None, tenant_id)
     if tenant is None or tenant["state"] != "Active":
         raise _invalid_tenant(f"The tenantId is not valid: {named[0][:100]}")
     return tenant
@@ -126,7 +126,7 @@ def client_finder(services: Services) -> FindClient:
 
 async def get_default_tenant(services: Services) -> Document:
     """Return the tenant of a request that names neither tenant nor client."""
-    tenant = await services.tenants.find_cached(None, services.default_tenant_id)
+    tenant = await services.configuration.tenants.find_cached(None, services.runtime.default_tenant_id)
     if tenant is None:
         raise _invalid_tenant("There is no default tenant.")
     return tenant
@@ -143,7 +143,9 @@ async def _find_client(services: Services, client_id: str) -> tuple[Document, Do
 async def _get_application(services: Services, client_id: str) -> Document:
     application_id = parse_id(client_id)
     application = (
-        None if application_id is None else await services.applications.find_cached_across_tenants(application_id)
+        None
+        if application_id is None
+        else await services.configuration.applications.find_cached_across_tenants(application_id)
     )
     if application is None or not application["active"]:
         raise unknown_client(client_id)

@@ -134,13 +134,13 @@ async def _verify(
     if oauth.get("dpopNonceRequired"):
         _require_nonce(services, call, tenant_id, dpop_proof.claims.get("nonce"))
     one_time_id = ("dpop", dpop_proof.thumbprint, dpop_proof.claims["jti"])
-    if not await services.one_time_ids.mark_used(tenant_id, *one_time_id, dpop_proof_rules.REMEMBERED_SECONDS):
+    if not await services.tokens.one_time_ids.mark_used(tenant_id, *one_time_id, dpop_proof_rules.REMEMBERED_SECONDS):
         raise InvalidDpopProof(None, "The DPoP proof was used before.")
     return dpop_proof.thumbprint
 
 
 def _require_nonce(services: Services, call: Call, tenant_id: TenantId, nonce: object) -> None:
     """Raise UseDpopNonce without a fresh nonce, which prevents proofs generated in advance."""
-    nonces = services.dpop_nonces
+    nonces = services.tokens.dpop_nonces
     if not isinstance(nonce, str) or not nonces.is_fresh(tenant_id, nonce, call.now):
         raise UseDpopNonce(nonces.current(tenant_id, call.now))

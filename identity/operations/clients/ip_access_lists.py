@@ -20,7 +20,7 @@ async def require_address(services: Services, client: Client, ip_address: str) -
     list_id = _list_id(client.application) or _list_id(client.tenant)
     if list_id is None:
         return
-    found = await services.ip_access_control_lists.find_cached(None, list_id)
+    found = await services.limits.ip_access_control_lists.find_cached(None, list_id)
     if found is None or not ip_access.allows(found["entries"], ip_address):
         raise AddressRefusedError("unknown", "Access from this address is not allowed.")
 

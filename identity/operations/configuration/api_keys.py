@@ -55,10 +55,12 @@ async def add(
         api_key.setdefault("tenantId", caller["tenantId"])
     api_key["permissions"] = api_key_rules.tidied_permissions(api_key["permissions"])
     await _require_valid(services, call, api_key, caller, None, chosen)
-    api_key["private"] = {"fingerprint": services.api_keys.fingerprint(api_key["key"])}
-    insert = functools.partial(services.api_keys.insert, None, api_key)
+    api_key["private"] = {"fingerprint": services.configuration.api_keys.fingerprint(api_key["key"])}
+    insert = functools.partial(services.configuration.api_keys.insert, None, api_key)
     with crud.report_duplicates(RESOURCE, api_key):
-        await services.database.execute([*references.checks(services, RESOURCE, api_key, None, call.now), insert])
+        await services.runtime.database.execute(
+            [*references.checks(services, RESOURCE, api_key, None, call.now), insert]
+        )
     await _report_guessable(services, call, api_key, chosen)
     return api_key
 
@@ -83,7 +85,7 @@ async def patch(services: Services, call: Call, content_type: str, body: Any, ke
 async def delete(services: Services, call: Call, key_id: str) -> None:
     """Delete a key of equal or lesser authority, effective immediately. Raises NotFound and Unauthorized."""
     await _get_managed(services, call, key_id)
-    await services.api_keys.delete(None, key_id)
+    await services.configuration.api_keys.delete(None, key_id)
 
 
 RESOURCE = Resource(
@@ -125,10 +127,14 @@ async def _replace(services: Services, call: Call, key_id: str, content_type: st
     api_key = {**fresh, **kept, **({"key": value} if value else {}), **crud.update_instants(stored, call.now)}
     api_key["permissions"] = api_key_rules.tidied_permissions(api_key["permissions"])
     await _require_valid(services, call, api_key, _caller(call), stored, value)
-    api_key["private"] = {"fingerprint": services.api_keys.fingerprint(value)} if value else stored["private"]
-    replace = functools.partial(services.api_keys.replace, None, api_key, stored["lastUpdateInstant"])
+    api_key["private"] = (
+        {"fingerprint": services.configuration.api_keys.fingerprint(value)} if value else stored["private"]
+    )
+    replace = functools.partial(services.configuration.api_keys.replace, None, api_key, stored["lastUpdateInstant"])
     with crud.report_duplicates(RESOURCE, api_key):
-        await services.database.execute([*references.checks(services, RESOURCE, api_key, stored, call.now), replace])
+        await services.runtime.database.execute(
+            [*references.checks(services, RESOURCE, api_key, stored, call.now), replace]
+        )
     await _report_guessable(services, call, api_key, value)
     return api_key
 
@@ -136,7 +142,7 @@ async def _replace(services: Services, call: Call, key_id: str, content_type: st
 async def _copy(services: Services, call: Call, requested: Document, source_id: str) -> Document:
     """Return a copy: value and description of the request; permissions, tenant and access list of the source."""
     caller = _caller(call)
-    source = await services.api_keys.find(None, source_id)
+    source = await services.configuration.api_keys.find(None, source_id)
     if source is None or not api_key_rules.is_visible(caller, source) or source["keyManager"]:
         raise Invalid.field("invalid", "sourceKeyId", "The [sourceKeyId] must name a key that may be copied.")
     if not api_key_rules.may_manage(caller, source):
@@ -152,7 +158,7 @@ async def _copy(services: Services, call: Call, requested: Document, source_id: 
 async def _get_managed(services: Services, call: Call, key_id: str) -> Document:
     """Return a key that the caller may manage. Raises NotFound and Unauthorized."""
     caller = _caller(call)
-    api_key = await services.api_keys.find(None, key_id)
+    api_key = await services.configuration.api_keys.find(None, key_id)
     if api_key is None or not api_key_rules.is_visible(caller, api_key):
         raise NotFound
     if not api_key_rules.may_manage(caller, api_key):
@@ -194,14 +200,14 @@ async def _report_guessable(services: Services, call: Call, api_key: Document, c
 
 async def _tenant_problem(services: Services, api_key: Document) -> FieldError | None:
     tenant_id = api_key.get("tenantId")
-    if tenant_id is None or await services.tenants.find_cached(None, tenant_id) is not None:
+    if tenant_id is None or await services.configuration.tenants.find_cached(None, tenant_id) is not None:
         return None
     return FieldError.of("invalid", "apiKey.tenantId", "The [apiKey.tenantId] must name an existing tenant.")
 
 
 async def _access_list_problem(services: Services, api_key: Document) -> FieldError | None:
     acl_id = api_key.get("ipAccessControlListId")
-    if acl_id is None or await services.ip_access_control_lists.find_cached(None, acl_id) is not None:
+    if acl_id is None or await services.limits.ip_access_control_lists.find_cached(None, acl_id) is not None:
         return None
     return FieldError.of(
         "invalid", "apiKey.ipAccessControlListId", "The [apiKey.ipAccessControlListId] must name an existing list."

@@ -53,7 +53,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
 
 def tenant_manager_id(services: Services) -> str:
     """Return the id of the tenant manager application of this instance, a kickstart variable."""
-    return str(uuid.uuid5(uuid.UUID(services.instance_id), TENANT_MANAGER))
+    return str(uuid.uuid5(uuid.UUID(services.runtime.instance_id), TENANT_MANAGER))
 
 
 def _tenant_manager_problems(services: Services, document: Document) -> list[GeneralError]:
@@ -72,10 +72,10 @@ async def _commit(
         # After the checks, which acquire locks before the first read of the transaction.
         *checks, insert = writes
         claim = functools.partial(client_ids.claim_for_application, services, application)
-        await services.database.execute([*checks, claim, insert])
+        await services.runtime.database.execute([*checks, claim, insert])
         return
     tenant_id = TenantId(application["tenantId"])
-    tenant = await services.tenants.get(None, tenant_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
     rotation = await key_references.of_application(services, tenant, application, stored)
     await key_references.commit(services, call.within(tenant_id), application, rotation, writes)
 
@@ -83,7 +83,9 @@ async def _commit(
 async def create(services: Services, call: Call, body: Document, application_id: str | None) -> Document:
     """Create an application, or a copy of `sourceApplicationId` with the requested name. Raises Invalid."""
     application = await crud.create(services, call, RESOURCE, await _with_source(services, call, body), application_id)
-    await key_references.published(services, await services.tenants.get(None, application["tenantId"]), application)
+    await key_references.published(
+        services, await services.configuration.tenants.get(None, application["tenantId"]), application
+    )
     return application
 
 
@@ -144,24 +146,24 @@ async def delete(services: Services, call: Call, application_id: str) -> None:
         raise Invalid.field("inUse", "applicationId", "The administrators' application cannot be deleted.")
     stored = await deactivate(services, call, application_id)
     tenant_id, client_id = TenantId(stored["tenantId"]), ApplicationId(application_id)
-    await services.refresh_tokens.revoke_application(tenant_id, client_id)
-    await services.users.remove_registrations(tenant_id, client_id)
+    await services.tokens.refresh_tokens.revoke_application(tenant_id, client_id)
+    await services.directory.users.remove_registrations(tenant_id, client_id)
     await identity_providers.remove_applications(services, [application_id])
     await groups.forget_application(services, tenant_id, application_id)
     await scope_consents.forget_application(services, tenant_id, client_id)
-    await services.two_factor_trusts.remove_application(tenant_id, client_id)
-    await services.login_records.delete_of_application(tenant_id, client_id)
-    await services.applications.delete(tenant_id, application_id)
+    await services.sessions.two_factor_trusts.remove_application(tenant_id, client_id)
+    await services.logs.login_records.delete_of_application(tenant_id, client_id)
+    await services.configuration.applications.delete(tenant_id, application_id)
     # Removes what requests in progress wrote in the meantime: registrations, consents and logins.
-    await services.users.remove_registrations(tenant_id, client_id)
+    await services.directory.users.remove_registrations(tenant_id, client_id)
     await scope_consents.forget_application(services, tenant_id, client_id)
-    await services.login_records.delete_of_application(tenant_id, client_id)
+    await services.logs.login_records.delete_of_application(tenant_id, client_id)
 
 
 async def oauth_configuration(services: Services, call: Call, application_id: str, *, with_secret: bool) -> Document:
     """Return the OAuth settings for client libraries; API keys also get the client secret. Raises NotFound."""
     application = await crud.retrieve(services, call, RESOURCE, application_id)
-    tenant = await services.tenants.get(None, application["tenantId"])
+    tenant = await services.configuration.tenants.get(None, application["tenantId"])
     oauth = crud.to_response(services, RESOURCE, application)["oauthConfiguration"]
     if not with_secret:
         oauth.pop("clientSecret", None)
@@ -183,11 +185,11 @@ async def _set_state(services: Services, call: Call, application_id: str, *, act
 async def _replace_state(
     services: Services, call: Call, tenant_id: TenantId | None, application_id: str, active: bool
 ) -> Document:
-    application = await services.applications.get(tenant_id, application_id)
+    application = await services.configuration.applications.get(tenant_id, application_id)
     version = application["lastUpdateInstant"]
     application |= {"active": active, "state": "Active" if active else "Inactive"}
     application |= crud.update_instants(application, call.now)
-    await services.applications.replace(tenant_id, application, version)
+    await services.configuration.applications.replace(tenant_id, application, version)
     return application
 
 
@@ -197,7 +199,9 @@ async def _with_source(services: Services, call: Call, body: Document) -> Docume
     if source_id is None:
         return body
     tenant_id = crud.require_tenant(call)
-    source = await object_copies.get_source(services.applications, tenant_id, source_id, "sourceApplicationId")
+    source = await object_copies.get_source(
+        services.configuration.applications, tenant_id, source_id, "sourceApplicationId"
+    )
     # A copy is a separate client: it shares neither the secret nor the ids of roles and scopes.
     source["oauthConfiguration"].pop("clientSecret", None)
     for entry in (*source["roles"], *source["scopes"]):

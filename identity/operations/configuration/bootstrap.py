@@ -46,18 +46,23 @@ def _lambda_ids(instance_id: str) -> dict[str, str]:
 
 async def ensure(services: Services, call: Call) -> None:
     """Create the missing default objects. Safe to run at every start, in several processes at once."""
-    if await services.themes.find_cached(None, theme_rules.DEFAULT_ID) is None:
+    if await services.configuration.themes.find_cached(None, theme_rules.DEFAULT_ID) is None:
         theme = {"theme": theme_rules.default_theme()}
         await _ignoring_duplicates(crud.create(services, call, themes.RESOURCE, theme, theme_rules.DEFAULT_ID))
     await _ignoring_duplicates(keys.ensure_client_secret_keys(services, call))
     await system_configuration.ensure(services, call)
     await _migrate(services)
-    if await services.applications.find_cached(services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID) is not None:
+    if (
+        await services.configuration.applications.find_cached(
+            services.runtime.default_tenant_id, ADMINISTRATOR_APPLICATION_ID
+        )
+        is not None
+    ):
         return
-    key_id = key_references.default_signing_key_id(services.instance_id)
-    if await services.keys.find(None, key_id) is None:
+    key_id = key_references.default_signing_key_id(services.runtime.instance_id)
+    if await services.configuration.keys.find(None, key_id) is None:
         await _ignoring_duplicates(keys.generate(services, call, _KEY, key_id))
-    if await services.tenants.find(None, services.default_tenant_id) is None:
+    if await services.configuration.tenants.find(None, services.runtime.default_tenant_id) is None:
         configuration = dict.fromkeys(tenant_rules.KEY_MEMBERS, key_id)
         tenant = {
             "tenant": {
@@ -66,9 +71,11 @@ async def ensure(services: Services, call: Call) -> None:
                 "jwtConfiguration": configuration,
             }
         }
-        await _ignoring_duplicates(crud.create(services, call, tenants.RESOURCE, tenant, services.default_tenant_id))
-    await lambdas.add_defaults(services, call, _lambda_ids(services.instance_id))
-    call = call.within(services.default_tenant_id)
+        await _ignoring_duplicates(
+            crud.create(services, call, tenants.RESOURCE, tenant, services.runtime.default_tenant_id)
+        )
+    await lambdas.add_defaults(services, call, _lambda_ids(services.runtime.instance_id))
+    call = call.within(services.runtime.default_tenant_id)
     creation = crud.create(services, call, applications.RESOURCE, _ADMINISTRATION, ADMINISTRATOR_APPLICATION_ID)
     await _ignoring_duplicates(creation)
 
@@ -76,8 +83,13 @@ async def ensure(services: Services, call: Call) -> None:
 async def _migrate(services: Services) -> None:
     """Migrate documents of earlier versions."""
     await tenant_issuers.reserve_existing(services)
-    await _rename(services.themes, None, theme_rules.DEFAULT_ID, *_THEME_NAMES)
-    await _rename(services.applications, services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID, *_APPLICATION_NAMES)
+    await _rename(services.configuration.themes, None, theme_rules.DEFAULT_ID, *_THEME_NAMES)
+    await _rename(
+        services.configuration.applications,
+        services.runtime.default_tenant_id,
+        ADMINISTRATOR_APPLICATION_ID,
+        *_APPLICATION_NAMES,
+    )
     await references.record_key_usage(services)
 
 
@@ -99,20 +111,20 @@ def _renaming(name: str) -> Document:
 async def is_untouched(services: Services) -> bool:
     """Whether the instance has only its default objects: no API key, no user, one tenant, one application."""
     return (
-        not await services.api_keys.any_exists()
-        and not await services.users.count_across_tenants({}, limit=1)
-        and await services.tenants.count(None) == 1
-        and await services.applications.count_across_tenants({}) == 1
+        not await services.configuration.api_keys.any_exists()
+        and not await services.directory.users.count_across_tenants({}, limit=1)
+        and await services.configuration.tenants.count(None) == 1
+        and await services.configuration.applications.count_across_tenants({}) == 1
     )
 
 
 async def predefined_variables(services: Services, base_url: str) -> Mapping[str, str]:
     """Return the variables that are predefined in kickstarts."""
-    instance = uuid.UUID(services.instance_id)
+    instance = uuid.UUID(services.runtime.instance_id)
     return {
         "FUSIONAUTH_APPLICATION_ID": ADMINISTRATOR_APPLICATION_ID,
-        "FUSIONAUTH_TENANT_ID": services.default_tenant_id,
-        "FUSIONAUTH_DEFAULT_SIGNING_KEY_ID": key_references.default_signing_key_id(services.instance_id),
+        "FUSIONAUTH_TENANT_ID": services.runtime.default_tenant_id,
+        "FUSIONAUTH_DEFAULT_SIGNING_KEY_ID": key_references.default_signing_key_id(services.runtime.instance_id),
         "BASE_URL": base_url,
         **{name: str(uuid.uuid5(instance, name)) for name in _RESERVED_IDS},
     }

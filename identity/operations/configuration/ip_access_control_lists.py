@@ -23,7 +23,7 @@ async def prepare(_services: Services, _call: Call, document: Document, _stored:
 async def reference_problems(services: Services, document: Document, path: str) -> list[FieldError]:
     """Return an error if the list that restricts the hosted pages of a tenant or application does not exist."""
     list_id = document["accessControlConfiguration"].get("uiIPAccessControlListId")
-    if list_id is None or await services.ip_access_control_lists.find_cached(None, list_id) is not None:
+    if list_id is None or await services.limits.ip_access_control_lists.find_cached(None, list_id) is not None:
         return []
     field = f"{path}.{_REFERENCE}"
     return [FieldError.of("invalid", field, f"The [{field}] must name an existing list.")]

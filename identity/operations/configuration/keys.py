@@ -36,7 +36,7 @@ async def _commit(
     """Commit a key. Raises Invalid for a deletion of a key that stands for client secrets."""
     if key is None and stored is not None:
         _require_changeable(stored)
-    await services.database.execute(writes)
+    await services.runtime.database.execute(writes)
 
 
 RESOURCE = Resource(
@@ -94,7 +94,7 @@ async def ensure_client_secret_keys(services: Services, call: Call) -> None:
     """Create the predefined keys that stand for the client secret of an application. Raises Invalid for duplicates."""
     for key_id, algorithm in CLIENT_SECRET_KEYS.items():
         key = {"id": key_id, "name": CLIENT_SECRET_NAMES[key_id], "type": "HMAC", "algorithm": algorithm}
-        if await services.keys.find(None, key_id) is None:
+        if await services.configuration.keys.find(None, key_id) is None:
             await _insert(services, {**key, **crud.creation_instants(call.now)})
 
 
@@ -127,9 +127,9 @@ async def _add(
 
 async def _insert(services: Services, key: Document) -> None:
     with crud.report_duplicates(RESOURCE, key):
-        await services.keys.insert(None, key)
+        await services.configuration.keys.insert(None, key)
 
 
 async def _default_issuer(services: Services) -> str:
-    tenant = await services.tenants.find_cached(None, services.default_tenant_id)
+    tenant = await services.configuration.tenants.find_cached(None, services.runtime.default_tenant_id)
     return str(tenant["issuer"]) if tenant is not None else "acme.com"

@@ -49,16 +49,18 @@ class KeySources:
 
 async def find_sources(services: Services, tenant: Document | None) -> KeySources:
     """Return the documents that determine the key set of the instance, or of one tenant."""
-    keys = await services.keys.list_cached(None, "all", {})
-    webhooks = await services.webhooks.list_cached(None, "all", {})
-    types = await services.entity_types.list_cached(None, "all", {})
+    keys = await services.configuration.keys.list_cached(None, "all", {})
+    webhooks = await services.configuration.webhooks.list_cached(None, "all", {})
+    types = await services.directory.entity_types.list_cached(None, "all", {})
     if tenant is None:
-        tenants = await services.tenants.list_cached(None, "all", {})
-        applications = await services.applications.list_cached_across_tenants("naming keys", _NAMES_KEYS)
+        tenants = await services.configuration.tenants.list_cached(None, "all", {})
+        applications = await services.configuration.applications.list_cached_across_tenants("naming keys", _NAMES_KEYS)
         return KeySources(keys, (tenants, applications, types), webhooks)
-    tenants = await services.tenants.list_cached(None, f"only {tenant['id']}", {"_id": tenant["id"]})
-    own = await services.applications.list_cached(TenantId(tenant["id"]), "naming keys", _NAMES_KEYS)
-    universal = await services.applications.list_cached_across_tenants("universal naming keys", _UNIVERSAL)
+    tenants = await services.configuration.tenants.list_cached(None, f"only {tenant['id']}", {"_id": tenant["id"]})
+    own = await services.configuration.applications.list_cached(TenantId(tenant["id"]), "naming keys", _NAMES_KEYS)
+    universal = await services.configuration.applications.list_cached_across_tenants(
+        "universal naming keys", _UNIVERSAL
+    )
     return KeySources(keys, (tenants, own, universal, types), webhooks, tenant["id"])
 
 

@@ -50,7 +50,7 @@ def status(services: Services) -> Document:
 async def metrics(services: Services, call: Call) -> Document:
     """Return the number of users by breached password status, for each tenant that the caller may see."""
     found: Document = {}
-    for row in await services.users.count_breached_across_tenants():
+    for row in await services.directory.users.count_breached_across_tenants():
         tenant_id, status = row["_id"]["tenantId"], row["_id"]["status"]
         if call.caller.tenant_id not in {None, tenant_id}:
             continue

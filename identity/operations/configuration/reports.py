@@ -30,20 +30,20 @@ async def logins(services: Services, call: Call, query: Mapping[str, Any], types
     where = {**_application(query), **await _user(services, call, query, types)}
     if where.get("userId", "") is None:
         return _report("hourlyCounts", [])
-    return _report("hourlyCounts", await services.report_counts.logins(call.tenant_id, days, where))
+    return _report("hourlyCounts", await services.logs.report_counts.logins(call.tenant_id, days, where))
 
 
 async def daily_users(services: Services, call: Call, query: Mapping[str, Any]) -> Document:
     """Return users who logged in per day since 1970 in the report time zone. Raises Invalid."""
     days = _range(services, query, "day")
-    found = await services.report_counts.logins(call.tenant_id, days, _application(query), users=True)
+    found = await services.logs.report_counts.logins(call.tenant_id, days, _application(query), users=True)
     return _report("dailyActiveUsers", found)
 
 
 async def monthly_users(services: Services, call: Call, query: Mapping[str, Any]) -> Document:
     """Return users who logged in per month since 1970 in the report time zone. Raises Invalid."""
     days = _range(services, query, "month")
-    found = await services.report_counts.logins(call.tenant_id, days, _application(query), users=True)
+    found = await services.logs.report_counts.logins(call.tenant_id, days, _application(query), users=True)
     return _report("monthlyActiveUsers", found)
 
 
@@ -51,17 +51,19 @@ async def registrations(services: Services, call: Call, query: Mapping[str, Any]
     """Return new registrations per hour since 1970 in UTC. Raises Invalid."""
     days = _range(services, query, "hour")
     application_id = _application(query).get("applicationId")
-    return _report("hourlyCounts", await services.report_counts.registrations(call.tenant_id, days, application_id))
+    return _report(
+        "hourlyCounts", await services.logs.report_counts.registrations(call.tenant_id, days, application_id)
+    )
 
 
 async def totals(services: Services, call: Call, *, with_applications: bool) -> Document:
     """Return the number of users, and of logins and registrations per application."""
-    users = await services.report_counts.users(call.tenant_id)
+    users = await services.logs.report_counts.users(call.tenant_id)
     response: Document = {"globalRegistrations": users, "totalGlobalRegistrations": users}
     if not with_applications:
         return response
-    logins_of = await services.report_counts.logins_by_application(call.tenant_id)
-    registered = await services.report_counts.registrations_by_application(call.tenant_id)
+    logins_of = await services.logs.report_counts.logins_by_application(call.tenant_id)
+    registered = await services.logs.report_counts.registrations_by_application(call.tenant_id)
     response["applicationTotals"] = {
         application_id: {
             "logins": logins_of.get(application_id, 0),
@@ -112,7 +114,7 @@ def _midnight(day: datetime.date, zone: zoneinfo.ZoneInfo) -> Instant:
 
 
 def _zone(services: Services) -> zoneinfo.ZoneInfo:
-    return zoneinfo.ZoneInfo(services.system.settings.report_timezone)
+    return zoneinfo.ZoneInfo(services.configuration.system.settings.report_timezone)
 
 
 def _application(query: Mapping[str, Any]) -> Document:
@@ -128,7 +130,7 @@ async def _user(services: Services, call: Call, query: Mapping[str, Any], types:
     if not login_id:
         return {}
     tenant_id = crud.require_tenant(call)
-    user = await services.users.find_by_login_id(tenant_id, login_id, types or user_rules.LOGIN_ID_TYPES)
+    user = await services.directory.users.find_by_login_id(tenant_id, login_id, types or user_rules.LOGIN_ID_TYPES)
     return {"userId": None if user is None else user["id"]}
 
 

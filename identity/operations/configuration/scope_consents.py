@@ -56,7 +56,7 @@ async def record_decision(
         ttl_seconds = client.tenant["externalIdentifierConfiguration"][
             "rememberOAuthScopeConsentChoiceTimeToLiveInSeconds"
         ]
-        await services.scope_consents.decide(
+        await services.tokens.scope_consents.decide(
             client.tenant_id,
             user_id,
             client.client_id,
@@ -71,14 +71,14 @@ async def record_decision(
 
 async def forget_application(services: Services, tenant_id: TenantId, application_id: ApplicationId) -> None:
     """Delete the decisions about a deleted application."""
-    await services.scope_consents.delete_in_chunks(tenant_id, {"applicationId": application_id})
+    await services.tokens.scope_consents.delete_in_chunks(tenant_id, {"applicationId": application_id})
 
 
 async def forget_scope(services: Services, application: Document, scope: Document, after: Document | None) -> None:
     """Remove a deleted scope from all decisions, because a later scope with its name needs a new consent."""
     if after is None:
         tenant_id, application_id = TenantId(application["tenantId"]), ApplicationId(application["id"])
-        await services.scope_consents.remove_scope(tenant_id, application_id, scope["name"])
+        await services.tokens.scope_consents.remove_scope(tenant_id, application_id, scope["name"])
 
 
 async def _resolve(
@@ -95,13 +95,13 @@ async def _resolve(
 
 
 async def _find_decision(services: Services, call: Call, client: Client, user_id: UserId) -> ConsentDecision | None:
-    stored = await services.scope_consents.find_live(client.tenant_id, user_id, client.client_id, call.now)
+    stored = await services.tokens.scope_consents.find_live(client.tenant_id, user_id, client.client_id, call.now)
     return None if stored is None else ConsentDecision(frozenset(stored["approved"]), frozenset(stored["declined"]))
 
 
 async def _delete_if_orphaned(services: Services, client: Client, user_id: UserId) -> None:
     """Delete a decision whose user or application was deleted while it was written."""
-    user = await services.users.find(client.tenant_id, user_id)
-    application = await services.applications.find(client.tenant_id, client.client_id)
+    user = await services.directory.users.find(client.tenant_id, user_id)
+    application = await services.configuration.applications.find(client.tenant_id, client.client_id)
     if user is None or application is None:
-        await services.scope_consents.remove(client.tenant_id, user_id, client.client_id)
+        await services.tokens.scope_consents.remove(client.tenant_id, user_id, client.client_id)

@@ -43,13 +43,14 @@ RESOURCE = Resource(
 
 async def ensure(services: Services, call: Call) -> None:
     """Create the configuration of a new instance. Safe to run at every start, in several processes at once."""
-    if await services.documents[RESOURCE.collection].find(None, DOCUMENT_ID) is None:
+    documents = crud.collection_of(services, RESOURCE)
+    if await documents.find(None, DOCUMENT_ID) is None:
         requested = {"reportTimezone": DEFAULT_TIME_ZONE, "corsConfiguration": {"enabled": True}}
         read: Any = services.schemas[RESOURCE.schema].read({RESOURCE.name: requested})
         document = {**read[RESOURCE.name], "id": DOCUMENT_ID, **crud.creation_instants(call.now)}
         with contextlib.suppress(Duplicate):  # another process created it first
-            await services.documents[RESOURCE.collection].insert(None, document)
-    await services.system.refresh()
+            await documents.insert(None, document)
+    await services.configuration.system.refresh()
 
 
 def _origins(texts: list[str], errors: list[FieldError]) -> list[str]:

@@ -43,10 +43,10 @@ def change_problems(call: Call, document: Document, stored: Document | None) -> 
 
 async def reserve_existing(services: Services) -> None:
     """Reserve the issuers of tenants stored before issuers were unique, oldest tenant first. Safe to repeat."""
-    lacking = await services.tenants.find_all(None, {"private.issuer": {"$exists": False}})
+    lacking = await services.configuration.tenants.find_all(None, {"private.issuer": {"$exists": False}})
     for tenant in reversed(lacking):
         change = {"$set": {"private.issuer": issuers.comparison_form(tenant["issuer"])}}
         try:
-            await services.tenants.update(None, {"_id": tenant["id"], "issuer": tenant["issuer"]}, change)
+            await services.configuration.tenants.update(None, {"_id": tenant["id"], "issuer": tenant["issuer"]}, change)
         except Duplicate:
             _log.warning("tenants share an issuer: give each its own", tenant_id=tenant["id"], issuer=tenant["issuer"])

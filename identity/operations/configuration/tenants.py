@@ -86,7 +86,7 @@ async def _commit(
     """Commit a new tenant with a signing key of its own, or a changed one with the rotation of its keys."""
     assert tenant is not None, "tenants are deleted by `delete`"
     if stored is None:
-        await services.database.execute(await _with_signing_key(services, call, tenant, writes))
+        await services.runtime.database.execute(await _with_signing_key(services, call, tenant, writes))
         return
     private = tenant_issuers.reservation(tenant)
     rotation = await key_references.of_tenant(services, tenant, stored)
@@ -107,7 +107,7 @@ async def _with_signing_key(
     settings.update(dict.fromkeys(missing, key["id"]))
     # The reference checks are repeated because the tenant now refers to the new key.
     checks = references.checks(services, RESOURCE, tenant, None, call.now)
-    return [functools.partial(services.keys.insert, None, key), *checks, writes[-1]]
+    return [functools.partial(services.configuration.keys.insert, None, key), *checks, writes[-1]]
 
 
 async def create(services: Services, call: Call, body: Document, tenant_id: str | None) -> Document:
@@ -182,17 +182,17 @@ async def delete(services: Services, call: Call, tenant_id: str) -> None:
     `finish_deletion` removes its contents and can be repeated after an interruption.
     """
     _require_own(call, tenant_id)
-    if tenant_id == services.default_tenant_id:
+    if tenant_id == services.runtime.default_tenant_id:
         raise Invalid.field("inUse", "tenantId", "The default tenant cannot be deleted.")
     # The version increases so that a concurrent update cannot restore the tenant.
     change = {"$set": {"state": "PendingDelete"}, "$inc": {"lastUpdateInstant": 1}}
-    if not await services.tenants.update(None, {"_id": tenant_id}, change):
+    if not await services.configuration.tenants.update(None, {"_id": tenant_id}, change):
         raise NotFound
 
 
 async def retrieve_password_rules(services: Services, call: Call, tenant_id: str | None) -> Document:
     """Return the password rules of a tenant, by default that of the call. Raises NotFound and Invalid."""
-    tenant = await services.tenants.get(None, tenant_id or crud.require_tenant(call))
+    tenant = await services.configuration.tenants.get(None, tenant_id or crud.require_tenant(call))
     password_rules: Document = tenant["passwordValidationRules"]
     return password_rules
 
@@ -200,30 +200,30 @@ async def retrieve_password_rules(services: Services, call: Call, tenant_id: str
 async def finish_deletion(services: Services, tenant_id: TenantId) -> None:
     """Delete the contents of a tenant and, last, the tenant, so that an interrupted deletion can be repeated."""
     await _remove_contents(services, tenant_id)
-    await services.tenants.delete(None, tenant_id)
+    await services.configuration.tenants.delete(None, tenant_id)
     # Removes what requests in progress wrote in the meantime.
     await _remove_contents(services, tenant_id)
 
 
 async def _remove_contents(services: Services, tenant_id: TenantId) -> None:
-    await services.refresh_tokens.revoke_tenant(tenant_id)
-    await services.users.delete_in_chunks(tenant_id, {})
-    await services.mails.delete_all(tenant_id)
-    await services.logout_notices.delete_all(tenant_id)
-    await services.text_messages.delete_all(tenant_id)
-    await services.login_records.delete_of_tenant(tenant_id)
+    await services.tokens.refresh_tokens.revoke_tenant(tenant_id)
+    await services.directory.users.delete_in_chunks(tenant_id, {})
+    await services.outbound.mails.delete_all(tenant_id)
+    await services.sessions.logout_notices.delete_all(tenant_id)
+    await services.outbound.text_messages.delete_all(tenant_id)
+    await services.logs.login_records.delete_of_tenant(tenant_id)
     await identity_providers.remove_tenant(services, tenant_id)
-    for documents in services.documents.values():
+    for documents in services.runtime.collections.values():
         if documents.is_tenant_scoped:
             await documents.delete_in_chunks(tenant_id, {})
-    await services.api_keys.delete_in_chunks(None, {"tenantId": tenant_id})
-    await services.keys.delete_in_chunks(None, {"private.tenantId": tenant_id})
+    await services.configuration.api_keys.delete_in_chunks(None, {"tenantId": tenant_id})
+    await services.configuration.keys.delete_in_chunks(None, {"private.tenantId": tenant_id})
     await _detach(services, tenant_id, {"tenantIds": tenant_id})
 
 
 async def finish_deletions(services: Services) -> None:
     """Finish accepted and interrupted deletions."""
-    for tenant in await services.tenants.find_all(None, {"state": "PendingDelete"}):
+    for tenant in await services.configuration.tenants.find_all(None, {"state": "PendingDelete"}):
         await finish_deletion(services, TenantId(tenant["id"]))
 
 
@@ -244,7 +244,7 @@ async def _with_source(services: Services, body: Document) -> Document:
     source_id = body.get("sourceTenantId")
     if source_id is None:
         return body
-    source = await object_copies.get_source(services.tenants, None, source_id, "sourceTenantId")
+    source = await object_copies.get_source(services.configuration.tenants, None, source_id, "sourceTenantId")
     # A copy is a separate issuer: it shares neither the issuer nor the keys of the source.
     source["issuer"] = None
     configuration = source["jwtConfiguration"]
@@ -268,7 +268,9 @@ async def _get_webhook_ids(services: Services, call: Call, body: Document) -> se
         raise Invalid.field("invalidJSON", "webhookIds", "The [webhookIds] property must be an array.")
     ids = {str(webhook_id).lower() for webhook_id in requested}
     # Not from the cache: another process may just have created a webhook.
-    known = {webhook["id"] for webhook in await services.webhooks.find_all(None, {"_id": {"$in": sorted(ids)}})}
+    known = {
+        webhook["id"] for webhook in await services.configuration.webhooks.find_all(None, {"_id": {"$in": sorted(ids)}})
+    }
     if ids - known:
         raise Invalid.field("invalid", "webhookIds", f"There is no webhook [{'], ['.join(sorted(ids - known))[:200]}].")
     return {WebhookId(webhook_id) for webhook_id in ids}
@@ -279,14 +281,14 @@ async def _attach(services: Services, tenant_id: TenantId, webhook_ids: set[Webh
     local: Document = {"global": False}
     added = {**local, "_id": {"$in": sorted(webhook_ids)}, "tenantIds": {"$ne": tenant_id}}
     served = {"$concatArrays": ["$tenantIds", [tenant_id]]}
-    await services.webhooks.update(None, added, _set_tenant_ids(services, served))
+    await services.configuration.webhooks.update(None, added, _set_tenant_ids(services, served))
     await _detach(services, tenant_id, {**local, "_id": {"$nin": sorted(webhook_ids)}, "tenantIds": tenant_id})
 
 
 async def _detach(services: Services, tenant_id: TenantId, where: Document) -> None:
     """Unassign these webhooks from the tenant."""
     others = {"$filter": {"input": "$tenantIds", "cond": {"$ne": ["$$this", tenant_id]}}}
-    await services.webhooks.update(None, where, _set_tenant_ids(services, others))
+    await services.configuration.webhooks.update(None, where, _set_tenant_ids(services, others))
 
 
 def _set_tenant_ids(services: Services, tenant_ids: Document) -> list[Mapping[str, Any]]:

@@ -28,14 +28,14 @@ async def _commit(
     """Commit a theme. Raises Invalid for a deletion of the default theme."""
     if theme is None and stored is not None:
         _require_not_default(stored["id"])
-    await services.database.execute(writes)
+    await services.runtime.database.execute(writes)
 
 
 async def create(services: Services, call: Call, body: Document, theme_id: str | None) -> Document:
     """Create a theme, or a copy of `sourceThemeId` with the requested name. Raises Invalid."""
     source_id = body.get("sourceThemeId")
     if source_id is not None:
-        source = await object_copies.get_source(services.themes, None, source_id, "sourceThemeId")
+        source = await object_copies.get_source(services.configuration.themes, None, source_id, "sourceThemeId")
         body = object_copies.with_requested_name(source, body, "theme")
     return await crud.create(services, call, RESOURCE, body, theme_id)
 
@@ -70,7 +70,7 @@ async def find_effective(services: Services, tenant: Document, application: Docu
 
 async def find(services: Services, theme_id: str) -> Document | None:
     """Return a theme, from the cache."""
-    return await services.themes.find_cached(None, theme_id)
+    return await services.configuration.themes.find_cached(None, theme_id)
 
 
 def _require_not_default(theme_id: str) -> None:

@@ -30,7 +30,7 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     type_id = entity["type"].get("id")
     if type_id is None:
         errors.append(FieldError.of("missing", "entity.type.id", "You must specify the [entity.type.id] property."))
-    elif await services.entity_types.find_cached(None, type_id) is None:
+    elif await services.directory.entity_types.find_cached(None, type_id) is None:
         errors.append(_invalid("type.id", "must name an existing entity type"))
     if not await _has_valid_ancestors(services, entity):
         errors.append(_invalid("parentId", _VALID_PARENT))
@@ -60,7 +60,7 @@ async def _commit(
 
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
     """Return `entities`, `total`, and `nextResults` when there are more. Raises Invalid."""
-    total, found, more = await index_search.run(services.entities, call, criteria, prefix)
+    total, found, more = await index_search.run(services.directory.entities, call, criteria, prefix)
     entities = [
         crud.to_caller_response(services, call.caller, RESOURCE, await with_full_type(services, entity))
         for entity in found
@@ -75,7 +75,7 @@ async def to_response(services: Services, caller: Caller, entity: Document) -> D
 
 async def with_full_type(services: Services, entity: Document) -> Document:
     """Return the entity with its complete type."""
-    return entity_rules.with_type(entity, await services.entity_types.find_cached(None, entity["type"]["id"]))
+    return entity_rules.with_type(entity, await services.directory.entity_types.find_cached(None, entity["type"]["id"]))
 
 
 RESOURCE = Resource(
@@ -113,7 +113,7 @@ async def _require_no_cycle(services: Services, entity: Document, session: Sessi
     """Check the ancestors again inside the transaction, where one of two concurrent changes that form a cycle fails."""
     seen, parent_id = {entity["id"]}, entity["parentId"]
     while parent_id is not None:
-        parent = await services.entities.find(TenantId(entity["tenantId"]), parent_id, session)
+        parent = await services.directory.entities.find(TenantId(entity["tenantId"]), parent_id, session)
         if parent is None or parent_id in seen:
             crud.require_no_errors([_invalid("parentId", _VALID_PARENT)])
         seen.add(parent_id)
@@ -134,17 +134,19 @@ async def _update_grants(
     assert stored is not None, "a new entity has no grants"
     tenant_id = TenantId(stored["tenantId"])
     if document is None:
-        await services.entity_grants.delete_of_entity(tenant_id, stored["id"], session)
+        await services.directory.entity_grants.delete_of_entity(tenant_id, stored["id"], session)
         return
-    entity_type = await services.entity_types.get(None, document["type"]["id"])
-    await services.entity_grants.update_target(tenant_id, document, entity_rules.permission_names(entity_type), session)
+    entity_type = await services.directory.entity_types.get(None, document["type"]["id"])
+    await services.directory.entity_grants.update_target(
+        tenant_id, document, entity_rules.permission_names(entity_type), session
+    )
 
 
 async def _has_valid_ancestors(services: Services, entity: Document) -> bool:
     seen = [entity["id"]]
     parent_id = entity.get("parentId")
     while parent_id is not None:
-        parent = await services.entities.find_cached(TenantId(entity["tenantId"]), parent_id)
+        parent = await services.directory.entities.find_cached(TenantId(entity["tenantId"]), parent_id)
         if parent is None or parent_id in seen or len(seen) > _MAXIMUM_DEPTH:
             return False
         seen.append(parent_id)

@@ -73,7 +73,7 @@ async def identify_any(
     Client ids are unique across both. A cached application is found without a query for an entity.
     """
     presented = client_authentication.read_credentials(authorization, form)
-    is_application = services.applications.peek(presented.client_id.lower()) is not None
+    is_application = services.configuration.applications.peek(presented.client_id.lower()) is not None
     if not (is_application or features.off(services, [entity_types.FEATURE])):
         entity = await identify(services, authorization, form, hints, base_url)
         if entity is not None:
@@ -85,7 +85,7 @@ async def find_with_tenant_and_type(
     services: Services, tenant_id: TenantId, entity_id: str
 ) -> tuple[Document, Document, Document] | None:
     """Return tenant, entity and type of the entity that a token was issued to, or None."""
-    entity = await services.entities.find_cached(tenant_id, entity_id)
+    entity = await services.directory.entities.find_cached(tenant_id, entity_id)
     if entity is None:
         return None
     try:
@@ -97,12 +97,14 @@ async def find_with_tenant_and_type(
 
 async def _find_entity(services: Services, client_id: str) -> Document | None:
     # Client ids that are UUIDs are stored in canonical form, as all ids.
-    return await services.entities.find_cached_where_across_tenants({"clientId": parse_id(client_id) or client_id})
+    return await services.directory.entities.find_cached_where_across_tenants(
+        {"clientId": parse_id(client_id) or client_id}
+    )
 
 
 async def _get_type(services: Services, entity: Document) -> Document:
     """Return the type of an entity, which cannot be deleted while the entity exists."""
-    found = await services.entity_types.find_cached(None, entity["type"]["id"])
+    found = await services.directory.entity_types.find_cached(None, entity["type"]["id"])
     if found is None:
         raise LookupError(f"the entity {entity['id']} has no type")
     return found

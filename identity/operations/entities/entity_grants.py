@@ -20,8 +20,8 @@ from identity.store.mongo import Session, Write
 async def prepare(services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
     """Return the grant to store. Raises Invalid."""
     tenant_id = TenantId(document["tenantId"])
-    target = await services.entities.get(tenant_id, document["entityId"])
-    entity_type = await services.entity_types.get(None, target["type"]["id"])
+    target = await services.directory.entities.get(tenant_id, document["entityId"])
+    entity_type = await services.directory.entity_types.get(None, target["type"]["id"])
     errors = entity_rules.grant_problems(document, entity_type)
     errors += await _recipient_problems(services, tenant_id, document)
     crud.require_no_errors(errors)
@@ -43,7 +43,7 @@ async def upsert(services: Services, call: Call, entity_id: str, body: Document)
 async def retrieve_all(services: Services, call: Call, entity_id: str) -> list[Document]:
     """Return all grants on an entity, newest first. Raises NotFound."""
     target = await crud.retrieve(services, call, entities.RESOURCE, entity_id)
-    found = await services.entity_grants.find_all(TenantId(target["tenantId"]), {"entityId": entity_id})
+    found = await services.directory.entity_grants.find_all(TenantId(target["tenantId"]), {"entityId": entity_id})
     return [await to_response(services, call.caller, grant) for grant in found]
 
 
@@ -55,12 +55,12 @@ async def retrieve(services: Services, call: Call, entity_id: str, recipient_ids
 async def delete(services: Services, call: Call, entity_id: str, recipient_ids: Mapping[str, str]) -> None:
     """Delete the grant of one recipient. Raises NotFound and Invalid."""
     grant = await _find(services, call, entity_id, recipient_ids)
-    await services.entity_grants.delete(TenantId(grant["tenantId"]), grant["id"])
+    await services.directory.entity_grants.delete(TenantId(grant["tenantId"]), grant["id"])
 
 
 async def to_response(services: Services, _caller: Caller, grant: Document) -> Document:
     """Return the grant in API form, with its target and the permissions that the target's type still has."""
-    target = await services.entities.find_cached(TenantId(grant["tenantId"]), grant["entityId"])
+    target = await services.directory.entities.find_cached(TenantId(grant["tenantId"]), grant["entityId"])
     if target is not None:
         target = await entities.for_events(services, target)
         names = entity_rules.permission_names(target["type"])
@@ -104,7 +104,9 @@ async def _find(services: Services, call: Call, entity_id: str, recipient_ids: M
             if value is None
         ]
     )
-    grant = await services.entity_grants.find_where(TenantId(target["tenantId"]), {"entityId": entity_id, **ids})
+    grant = await services.directory.entity_grants.find_where(
+        TenantId(target["tenantId"]), {"entityId": entity_id, **ids}
+    )
     if grant is None:
         raise NotFound
     return grant
@@ -113,22 +115,22 @@ async def _find(services: Services, call: Call, entity_id: str, recipient_ids: M
 async def _upsert(services: Services, call: Call, tenant_id: TenantId, entity_id: str, body: Document) -> None:
     own = {"id": new_id(), "tenantId": tenant_id, "entityId": entity_id, **crud.creation_instants(call.now)}
     grant = await crud.validate(services, call, RESOURCE, body, own, None)
-    stored = await services.entity_grants.find_where(tenant_id, {"entityId": entity_id, **recipient(grant)})
+    stored = await services.directory.entity_grants.find_where(tenant_id, {"entityId": entity_id, **recipient(grant)})
     if stored is None:
         await _insert(services, tenant_id, grant)
         return
     grant |= crud.update_instants(stored, call.now)
-    await services.entity_grants.replace(tenant_id, grant, stored["lastUpdateInstant"])
+    await services.directory.entity_grants.replace(tenant_id, grant, stored["lastUpdateInstant"])
 
 
 async def _insert(services: Services, tenant_id: TenantId, grant: Document) -> None:
     """Insert a grant while its target and recipient are locked. Raises NotFound, Invalid and Conflict."""
     writes: list[Write] = [
         functools.partial(_lock_target_and_recipient, services, tenant_id, grant),
-        functools.partial(services.entity_grants.insert, tenant_id, grant),
+        functools.partial(services.directory.entity_grants.insert, tenant_id, grant),
     ]
     try:
-        await services.database.execute(writes)
+        await services.runtime.database.execute(writes)
     except Duplicate as duplicate:
         raise Conflict from duplicate
 
@@ -136,10 +138,10 @@ async def _insert(services: Services, tenant_id: TenantId, grant: Document) -> N
 async def _lock_target_and_recipient(
     services: Services, tenant_id: TenantId, grant: Document, session: Session
 ) -> None:
-    if not await services.entities.lock(tenant_id, grant["entityId"], session):
+    if not await services.directory.entities.lock(tenant_id, grant["entityId"], session):
         raise NotFound
     ((member, value),) = recipient(grant).items()
-    recipients = services.users if member == "userId" else services.entities
+    recipients = services.directory.users if member == "userId" else services.directory.entities
     if not await recipients.lock(tenant_id, value, session):
         raise Invalid([_unknown(member)])
 
@@ -147,7 +149,7 @@ async def _lock_target_and_recipient(
 async def _recipient_problems(services: Services, tenant_id: TenantId, grant: Document) -> list[FieldError]:
     errors = []
     for member, value in recipient(grant).items():
-        recipients = services.users if member == "userId" else services.entities
+        recipients = services.directory.users if member == "userId" else services.directory.entities
         if await recipients.find_cached(tenant_id, value) is None:
             errors.append(_unknown(member))
     return errors

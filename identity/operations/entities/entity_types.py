@@ -37,7 +37,7 @@ async def _commit(
 ) -> None:
     """Commit an entity type, a changed one with the rotation of its keys."""
     if entity_type is None or stored is None:
-        await services.database.execute(writes)
+        await services.runtime.database.execute(writes)
         return
     rotation = await key_references.of_entity_type(services, entity_type, stored)
     await key_references.commit(services, call, entity_type, rotation, writes)
@@ -81,7 +81,7 @@ async def _rename_in_grants(services: Services, owner: Document, before: Documen
     """Rename a permission in all grants, or remove a deleted one from them."""
     name = None if after is None else after["name"]
     if name != before["name"]:
-        await services.entity_grants.rename_permission_across_tenants(owner["id"], before["name"], name)
+        await services.directory.entity_grants.rename_permission_across_tenants(owner["id"], before["name"], name)
 
 
 def _with_permission_count(owner: Document) -> Document:

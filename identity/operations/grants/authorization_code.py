@@ -71,14 +71,14 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
         resources=code.resources,
     )
     issued = token_responses.issued_document(access_token, response, user, code.token_ids)
-    if not await services.authorization_codes.record_redemption(client.tenant_id, code_value, issued):
+    if not await services.tokens.authorization_codes.record_redemption(client.tenant_id, code_value, issued):
         await token_responses.revoke_issued_tokens(services, call, client, issued)
     return response
 
 
 async def _consume(services: Services, call: Call, client: Client, code_value: str) -> AuthorizationCode:
     """Consume a code. A replay revokes what the first use issued, and raises InvalidGrant."""
-    consumption = await services.authorization_codes.consume(client.tenant_id, code_value)
+    consumption = await services.tokens.authorization_codes.consume(client.tenant_id, code_value)
     if consumption.issued is not None:
         await token_responses.revoke_issued_tokens(services, call, client, consumption.issued)
     if consumption.grant is None:

@@ -53,7 +53,7 @@ async def exchange(services: Services, call: Call, client: EntityClient, form: D
     context = EntityTokenContext(client.tenant, client.entity, client.entity_type, permissions, scope, confirmation)
     has_lambda = token_lambdas.has_client_lambda(client.tenant)
     populate = functools.partial(_populate, services, call, client, targets) if has_lambda else None
-    issued = await services.tokens.entity_token(context, call.now, populate)
+    issued = await services.tokens.issuer.entity_token(context, call.now, populate)
     if len(issued.token) > jws.MAXIMUM_LENGTH:
         raise entity_scopes.unknown_target("the targets do not fit into one token")
     response: Document = {
@@ -66,12 +66,12 @@ async def exchange(services: Services, call: Call, client: EntityClient, form: D
 
 async def _get_target(services: Services, client: EntityClient, target_id: str, requested: Sequence[str]) -> _Target:
     """Return a target with the granted permissions that its type still defines. Raises InvalidScope."""
-    entity = await services.entities.find_cached(client.tenant_id, target_id)
+    entity = await services.directory.entities.find_cached(client.tenant_id, target_id)
     if entity is None:
         raise entity_scopes.unknown_target(target_id)
     key = {"entityId": target_id, "recipientEntityId": client.entity_id}
-    grant = await services.entity_grants.find_cached_where(client.tenant_id, key)
-    entity_type = await services.entity_types.find_cached(None, entity["type"]["id"])
+    grant = await services.directory.entity_grants.find_cached_where(client.tenant_id, key)
+    entity_type = await services.directory.entity_types.find_cached(None, entity["type"]["id"])
     if grant is None or entity_type is None:
         raise entity_scopes.unknown_target(target_id)
     defined = entity_rules.permission_names(entity_type)

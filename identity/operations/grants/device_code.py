@@ -46,7 +46,7 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
     client = identified.client
     resources = resource_indicators.parse(form.get("resource"), client.oauth)
     client_id = client.client_id
-    poll = await services.device_grants.poll(client.tenant_id, device_code, client_id, call.now)
+    poll = await services.tokens.device_grants.poll(client.tenant_id, device_code, client_id, call.now)
     if poll.issued is not None:
         await token_responses.revoke_issued_tokens(services, call, client, poll.issued)
     if poll.outcome != "Approved":
@@ -56,7 +56,7 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
         services, call, client, context, poll.grant["device"], pkce_verified=not identified.has_credentials
     )
     issued = token_responses.issued_document(access_token, response, context.user)
-    if not await services.device_grants.record_redemption(client.tenant_id, device_code, client_id, issued):
+    if not await services.tokens.device_grants.record_redemption(client.tenant_id, device_code, client_id, issued):
         await token_responses.revoke_issued_tokens(services, call, client, issued)
     return response
 

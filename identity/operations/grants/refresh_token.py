@@ -44,7 +44,7 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
     """
     value = token_responses.required_parameter(form, "refresh_token", "missing_refresh_token")
     client = identified.client
-    presented = await services.refresh_tokens.find_by_value(client.tenant_id, value, call.now)
+    presented = await services.tokens.refresh_tokens.find_by_value(client.tenant_id, value, call.now)
     if presented is None or presented.record.get("applicationId") != client.client_id:
         raise _not_found()
     refresh_token = RefreshToken.from_record(presented.record)
@@ -120,7 +120,7 @@ async def _require_unspent(services: Services, call: Call, client: Client, prese
 async def _revoke_on_reuse(services: Services, call: Call, client: Client, record: Document) -> None:
     is_one_time = client.refresh_policy.is_one_time
     if is_one_time and security_profiles.revokes_on_reuse(client.tenant, client.application):
-        user = await services.users.find_cached(client.tenant_id, record["userId"])
+        user = await services.directory.users.find_cached(client.tenant_id, record["userId"])
         await token_responses.revoke_refresh_token(services, call, client, user, record["id"])
 
 
@@ -183,7 +183,7 @@ async def _update_token(
     A use that changes nothing is recorded once a minute. In a transaction it always is: webhooks were called in the
     meantime, and the write detects whether the token was revoked during that time.
     """
-    policy, record, tokens = client.refresh_policy, presented.record, services.refresh_tokens
+    policy, record, tokens = client.refresh_policy, presented.record, services.tokens.refresh_tokens
     is_unchanged = not (policy.is_one_time or policy.is_sliding)
     is_recorded = is_unchanged and refresh_token_rules.is_use_recorded(record, call.origin.ip_address, call.now)
     if session is None and is_recorded:

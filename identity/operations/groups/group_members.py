@@ -116,7 +116,7 @@ async def insert_memberships(
     """
     for group_id in {member["groupId"] for member in members}:
         _require(await groups.find_live(services, tenant_id, group_id, session) is not None)
-    await services.group_members.insert_members(tenant_id, members, session)
+    await services.directory.group_members.insert_members(tenant_id, members, session)
 
 
 async def remove_orphans(services: Services, tenant_id: TenantId, members: Iterable[Document]) -> None:
@@ -190,7 +190,9 @@ async def _remove_from(services: Services, call: Call, group_id: str, user_id: s
 
 async def _remove(services: Services, call: Call, tenant_id: TenantId, members: Sequence[Document]) -> None:
     group_ids = sorted({member["groupId"] for member in members})
-    found = {group["id"]: group for group in await services.groups.find_all(tenant_id, {"_id": {"$in": group_ids}})}
+    found = {
+        group["id"]: group for group in await services.directory.groups.find_all(tenant_id, {"_id": {"$in": group_ids}})
+    }
     by_group = {group_id: [one for one in members if one["groupId"] == group_id] for group_id in found}
     changes = [_GroupChange(found[group_id], removed, removed=removed) for group_id, removed in by_group.items()]
     await _commit(services, call.within(tenant_id), "remove", changes, {})
@@ -203,7 +205,7 @@ async def _validate(services: Services, call: Call, requested: ByGroup) -> tuple
     tenant_id = await _tenant_of(services, call, requested, ())
     found = await groups.find_all_live(services, tenant_id, requested)
     user_ids = {one["userId"] for members in requested.values() for one in members}
-    existing_ids = await services.users.existing_ids(tenant_id, user_ids)
+    existing_ids = await services.directory.users.existing_ids(tenant_id, user_ids)
     errors = [_error("invalid", f"members.{group_id}") for group_id in requested if group_id not in found]
     errors += [
         _error("invalid", f"{path}.userId")
@@ -269,20 +271,20 @@ def _writes(services: Services, tenant_id: TenantId, change: _GroupChange) -> li
 async def _require_unchanged(services: Services, tenant_id: TenantId, change: _GroupChange, session: Session) -> None:
     """Lock the group, so that of two concurrent replacements the second starts again from current memberships."""
     group_id = change.group["id"]
-    _require(await services.groups.lock(tenant_id, group_id, session))
-    current = await services.group_members.find_members(tenant_id, {"groupId": group_id}, session)
+    _require(await services.directory.groups.lock(tenant_id, group_id, session))
+    current = await services.directory.group_members.find_members(tenant_id, {"groupId": group_id}, session)
     _require(current == list(change.before or ()))
 
 
 async def _delete_memberships(services: Services, tenant_id: TenantId, change: _GroupChange, session: Session) -> None:
     member_ids, user_ids = [one["id"] for one in change.removed], [one["userId"] for one in change.removed]
-    deleted = await services.group_members.delete_all(tenant_id, {"_id": {"$in": member_ids}}, session)
+    deleted = await services.directory.group_members.delete_all(tenant_id, {"_id": {"$in": member_ids}}, session)
     _require(deleted == len(member_ids))
-    await services.users.remove_memberships(tenant_id, change.group["id"], user_ids, session)
+    await services.directory.users.remove_memberships(tenant_id, change.group["id"], user_ids, session)
 
 
 async def _add_to_users(services: Services, tenant_id: TenantId, change: _GroupChange, session: Session) -> None:
-    _require(await services.users.add_memberships(tenant_id, change.added, session) == len(change.added))
+    _require(await services.directory.users.add_memberships(tenant_id, change.added, session) == len(change.added))
 
 
 def _require(is_unchanged: bool) -> None:
@@ -295,7 +297,9 @@ async def _duplicate_problems(
 ) -> list[FieldError]:
     """Return an error for each membership that exists already: by the requested id or, when adding, by the user."""
     ids = [member["id"] for _, member in group_rules.each_member(requested) if "id" in member]
-    existing = {one["id"]: one for one in await services.group_members.find_all_across_tenants({"_id": {"$in": ids}})}
+    existing = {
+        one["id"]: one for one in await services.directory.group_members.find_all_across_tenants({"_id": {"$in": ids}})
+    }
     user_ids = {group_id: [one["userId"] for one in members] for group_id, members in requested.items()}
     by_user = await _find_by_user(services, tenant_id, user_ids) if operation == "add" else {}
     errors = []
@@ -312,9 +316,9 @@ async def _duplicate_problems(
 
 async def _find_members(services: Services, tenant_id: TenantId, where: Document, limit: int) -> list[Document]:
     """Return the matching memberships. Raises Invalid, before reading them, when there are more than `limit`."""
-    if await services.group_members.count(tenant_id, where) > limit:
+    if await services.directory.group_members.count(tenant_id, where) > limit:
         raise _too_many()
-    return await services.group_members.find_members(tenant_id, where)
+    return await services.directory.group_members.find_members(tenant_id, where)
 
 
 async def _tenant_of(services: Services, call: Call, group_ids: Iterable[str], member_ids: Collection[str]) -> TenantId:
@@ -322,16 +326,16 @@ async def _tenant_of(services: Services, call: Call, group_ids: Iterable[str], m
     if call.tenant_id is not None:
         return call.tenant_id
     for group_id in group_ids:
-        group = await services.groups.find_cached_across_tenants(group_id)
+        group = await services.directory.groups.find_cached_across_tenants(group_id)
         if group is not None:
             return TenantId(group["tenantId"])
-    for member in await services.group_members.find_all_across_tenants({"_id": {"$in": list(member_ids)}}):
+    for member in await services.directory.group_members.find_all_across_tenants({"_id": {"$in": list(member_ids)}}):
         return TenantId(member["tenantId"])
     return crud.require_tenant(call)
 
 
 async def _find_by_id(services: Services, tenant_id: TenantId, ids: Sequence[str]) -> dict[str, Document]:
-    found = await services.group_members.find_members(tenant_id, {"_id": {"$in": list(ids)}}) if ids else []
+    found = await services.directory.group_members.find_members(tenant_id, {"_id": {"$in": list(ids)}}) if ids else []
     return {member["id"]: member for member in found}
 
 
@@ -342,7 +346,7 @@ async def _find_by_user(
     found = [
         member
         for group_id, user_ids in user_ids_by_group.items()
-        for member in await services.group_members.find_members(
+        for member in await services.directory.group_members.find_members(
             tenant_id, {"groupId": group_id, "userId": {"$in": list(user_ids)}}
         )
     ]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from identity.call import Document
 from identity.domain.groups import groups as group_rules
 from identity.ids import TenantId
-from identity.store.documents import Documents
+from identity.services import Services
 
 
-async def with_group_roles(documents: Mapping[str, Documents], user: Document) -> Document:
+async def with_group_roles(services: Services, user: Document) -> Document:
     """Return the user with the roles of the user's groups added to each registration.
 
     Stored registrations hold only the user's own roles, so that leaving a group removes its roles.
@@ -21,13 +19,13 @@ async def with_group_roles(documents: Mapping[str, Documents], user: Document) -
     groups = [
         group
         for membership in user["memberships"]
-        if (group := await documents["groups"].find_cached(tenant_id, membership["groupId"])) is not None
+        if (group := await services.directory.groups.find_cached(tenant_id, membership["groupId"])) is not None
     ]
     granted_in = {grant["applicationId"] for group in groups for grant in group["private"]["grants"]}
     registered_in = {registration["applicationId"] for registration in user["registrations"]}
     applications = {
         application_id: application
         for application_id in granted_in & registered_in
-        if (application := await documents["applications"].find_cached(tenant_id, application_id)) is not None
+        if (application := await services.configuration.applications.find_cached(tenant_id, application_id)) is not None
     }
     return group_rules.with_roles(user, groups, applications) if applications else user

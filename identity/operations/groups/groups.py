@@ -24,7 +24,7 @@ async def prepare(services: Services, _call: Call, document: Document, _stored: 
     """Resolve the requested role ids to grants. Raises Invalid for a role that no application of the tenant has."""
     role_ids = document["private"].pop("requestedRoleIds")
     where = {"roles.id": {"$in": role_ids}}
-    applications = await services.applications.find_all(document["tenantId"], where) if role_ids else []
+    applications = await services.configuration.applications.find_all(document["tenantId"], where) if role_ids else []
     grants = group_rules.grants_of(role_ids, applications)
     unknown = sorted(set(role_ids) - {grant["roleId"] for grant in grants})
     if unknown:
@@ -40,7 +40,7 @@ async def create(services: Services, call: Call, body: Document, group_id: str |
     own = {"id": group_id or new_id(), "tenantId": tenant_id, **crud.creation_instants(call.now)}
     group = await _validate(services, call, body, own, None)
     await crud.require_unique(services, RESOURCE, group, None)
-    insert = functools.partial(services.groups.insert, tenant_id, group)
+    insert = functools.partial(services.directory.groups.insert, tenant_id, group)
     change = object_events.change_of("group", await to_response(services, group), None, [insert])
     with crud.report_duplicates(RESOURCE, group):
         await services.bus.commit(call.within(tenant_id), change)
@@ -79,7 +79,7 @@ async def finish_deletion(services: Services, call: Call, group: Document) -> No
     await remove_members(services, tenant_id, group_id)
     complete = Event("group.delete.complete", {"group": await to_response(services, group)})
     change = Change(
-        writes=[functools.partial(services.groups.delete, tenant_id, group_id)],
+        writes=[functools.partial(services.directory.groups.delete, tenant_id, group_id)],
         after_commit=functools.partial(_if_deleted, complete),
     )
     await services.bus.commit(call, change)
@@ -87,13 +87,13 @@ async def finish_deletion(services: Services, call: Call, group: Document) -> No
 
 async def remove_members(services: Services, tenant_id: TenantId, group_id: str) -> None:
     """Remove all memberships in a group that is deleted or being deleted."""
-    await services.users.remove_all_memberships(tenant_id, group_id)
-    await services.group_members.delete_in_chunks(tenant_id, {"groupId": group_id})
+    await services.directory.users.remove_all_memberships(tenant_id, group_id)
+    await services.directory.group_members.delete_in_chunks(tenant_id, {"groupId": group_id})
 
 
 async def finish_deletions(services: Services) -> None:
     """Finish interrupted deletions."""
-    for group in await services.groups.find_all_across_tenants({_DELETING: True}):
+    for group in await services.directory.groups.find_all_across_tenants({_DELETING: True}):
         origin = Origin("127.0.0.1", "", new_id(), "")
         call = Call(TenantId(group["tenantId"]), AnonymousCaller(), services.clock.now(), origin)
         await finish_deletion(services, call, group)
@@ -115,7 +115,7 @@ async def to_response(services: Services, group: Document) -> Document:
     """Return the group in API form, with its roles by application."""
     roles = {}
     for application_id in sorted({grant["applicationId"] for grant in group["private"]["grants"]}):
-        application = await services.applications.find_cached(TenantId(group["tenantId"]), application_id)
+        application = await services.configuration.applications.find_cached(TenantId(group["tenantId"]), application_id)
         if application is not None and (granted := group_rules.granted_roles([group], application)):
             roles[application_id] = granted
     return crud.to_response(services, RESOURCE, {**group, "roles": roles})
@@ -150,13 +150,13 @@ async def find_live(
     services: Services, tenant_id: TenantId, group_id: str, session: Session | None = None
 ) -> Document | None:
     """Return a group that is not being deleted, or None."""
-    group = await services.groups.find(tenant_id, group_id, session)
+    group = await services.directory.groups.find(tenant_id, group_id, session)
     return None if group is None or group["private"].get("deleting") else group
 
 
 async def find_all_live(services: Services, tenant_id: TenantId, group_ids: Collection[str]) -> dict[str, Document]:
     """Return the groups that exist and are not being deleted, by id in the order given."""
-    found = await services.groups.find_all(tenant_id, {"_id": {"$in": list(group_ids)}})
+    found = await services.directory.groups.find_all(tenant_id, {"_id": {"$in": list(group_ids)}})
     by_id = {group["id"]: group for group in found if not group["private"].get("deleting")}
     return {group_id: by_id[group_id] for group_id in group_ids if group_id in by_id}
 
@@ -164,7 +164,7 @@ async def find_all_live(services: Services, tenant_id: TenantId, group_ids: Coll
 async def _mark_deleting(services: Services, group: Document, session: Session | None) -> None:
     # The version increases so that a concurrent update cannot restore the group.
     change = {"$set": {_DELETING: True}, "$inc": {"lastUpdateInstant": 1}}
-    if not await services.groups.update(TenantId(group["tenantId"]), {"_id": group["id"]}, change, session):
+    if not await services.directory.groups.update(TenantId(group["tenantId"]), {"_id": group["id"]}, change, session):
         raise NotFound
 
 
@@ -188,13 +188,13 @@ async def _change(
 async def _change_once(
     services: Services, call: Call, tenant_id: TenantId, group_id: str, body: Any, patch_kind: str | None
 ) -> Document:
-    stored = await services.groups.get(tenant_id, group_id)
+    stored = await services.directory.groups.get(tenant_id, group_id)
     if patch_kind is not None:
         body = patches.apply(patch_kind, _patch_form(services, stored), body)
     own = {**crud.update_instants(stored, call.now), "tenantId": tenant_id}
     group = await _validate(services, call, body, own, stored)
     await crud.require_unique(services, RESOURCE, group, stored)
-    replace = functools.partial(services.groups.replace, tenant_id, group, stored["lastUpdateInstant"])
+    replace = functools.partial(services.directory.groups.replace, tenant_id, group, stored["lastUpdateInstant"])
     after, before = await to_response(services, group), await to_response(services, stored)
     with crud.report_duplicates(RESOURCE, group):
         await services.bus.commit(call, object_events.change_of("group", after, before, [replace]))
@@ -221,7 +221,7 @@ def _patch_form(services: Services, stored: Document) -> Document:
 
 
 async def _remove_grants(services: Services, tenant_id: TenantId, grant: Document) -> None:
-    await services.groups.update(
+    await services.directory.groups.update(
         tenant_id,
         {"private.grants": {"$elemMatch": grant}},
         # The version increases so that a concurrent update cannot restore the roles.

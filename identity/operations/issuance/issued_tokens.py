@@ -31,9 +31,9 @@ async def find_jwt(
     """
     find_client = functools.partial(_find_client_of_tenant, client.tenant_id, clients.client_finder(services))
     find_entity = functools.partial(entity_clients.find_with_tenant_and_type, services, client.tenant_id)
-    found = await services.tokens.verify_any_access_token(token, find_client, find_entity, call.now)
+    found = await services.tokens.issuer.verify_any_access_token(token, find_client, find_entity, call.now)
     if found is Rejection.INVALID:
-        found = await services.tokens.verify_id_token(token, find_client, call.now)
+        found = await services.tokens.issuer.verify_id_token(token, find_client, call.now)
     if isinstance(found, Rejection):
         return None
     if isinstance(found, VerifiedEntityToken):
@@ -50,7 +50,7 @@ async def find_refresh_token(
 
     Raises InvalidClient for the token of another client.
     """
-    presented = await services.refresh_tokens.find_by_value(client.tenant_id, token, call.now)
+    presented = await services.tokens.refresh_tokens.find_by_value(client.tenant_id, token, call.now)
     if presented is None or not (presented.is_current or presented.spent_instant is not None):
         return None
     _require(client.client_id == presented.record.get("applicationId"))

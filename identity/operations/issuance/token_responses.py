@@ -72,7 +72,7 @@ async def issue_tokens(
     except ServiceError:
         # The client never receives a refresh token whose lambda failed.
         if record is not None:
-            await services.refresh_tokens.revoke(client.tenant_id, record["id"])
+            await services.tokens.refresh_tokens.revoke(client.tenant_id, record["id"])
         raise
     if record is not None:
         response |= {"refresh_token": record["token"], "refresh_token_id": record["id"]}
@@ -106,7 +106,7 @@ async def issue_refresh_token(
     )
     record = refresh_token.new_record(refresh_tokens.device(device, call.origin.ip_address, call.now), call.now)
     expires = client.refresh_policy.expires(call.now, call.now)
-    return await services.refresh_tokens.insert(client.tenant_id, record, expires)
+    return await services.tokens.refresh_tokens.insert(client.tenant_id, record, expires)
 
 
 async def revoke_refresh_token(
@@ -114,9 +114,9 @@ async def revoke_refresh_token(
 ) -> None:
     """Revoke a refresh token and all its access tokens; of concurrent requests one sends the event."""
     ttl = ttl_seconds(client.tenant, client.application)
-    await services.revocations.revoke(client.tenant_id, [record_id], ttl)
+    await services.tokens.revocations.revoke(client.tenant_id, [record_id], ttl)
     change = Change(
-        writes=[functools.partial(services.refresh_tokens.revoke, client.tenant_id, record_id)],
+        writes=[functools.partial(services.tokens.refresh_tokens.revoke, client.tenant_id, record_id)],
         after_commit=functools.partial(_revocation_events, client, user, ttl),
     )
     await services.bus.commit(call.within(client.tenant_id), change)
@@ -135,10 +135,10 @@ def issued_document(
 async def revoke_issued_tokens(services: Services, call: Call, client: Client, issued: Document) -> None:
     """Revoke all tokens of a code that was used again (RFC 6749 section 4.1.2)."""
     ttl = ttl_seconds(client.tenant, client.application)
-    await services.revocations.revoke(client.tenant_id, issued["tokenIds"], ttl)
+    await services.tokens.revocations.revoke(client.tenant_id, issued["tokenIds"], ttl)
     record_id = issued.get("refreshTokenId")
     if record_id is not None:
-        user = await services.users.find_cached(client.tenant_id, issued["userId"])
+        user = await services.directory.users.find_cached(client.tenant_id, issued["userId"])
         await revoke_refresh_token(services, call, client, user, record_id)
 
 

@@ -37,7 +37,7 @@ async def issue_tokens(
     """
     if application is not None and not security_profiles.allows_tokens_by_api(application):
         return {}
-    tenant = await services.tenants.get_cached(None, TenantId(user["tenantId"]))
+    tenant = await services.configuration.tenants.get_cached(None, TenantId(user["tenantId"]))
     if _requires_login_step(Authenticated(tenant, application, user, call.now)):
         return {}
     if application is None:
@@ -55,7 +55,7 @@ async def issue_tenant_token(
     ttl_seconds = int(tenant["jwtConfiguration"]["timeToLiveInSeconds"])
     claims = _claims(call, tenant, user, authentication_type, ttl_seconds)
     try:
-        token = await services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], claims, tenant)
+        token = await services.tokens.issuer.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], claims, tenant)
     except (LookupError, ValueError) as error:
         return _log_failure(tenant, error)
     return {"token": token, "tokenExpirationInstant": later(call.now, seconds=ttl_seconds)}
@@ -75,7 +75,7 @@ async def _issue_application_tokens(
         context = dataclasses.replace(context, refresh_token_id=record["id"])
         issued = await token_lambdas.access_token(services, call, context)
     except BaseException:
-        await services.refresh_tokens.revoke(client.tenant_id, record["id"])
+        await services.tokens.refresh_tokens.revoke(client.tenant_id, record["id"])
         raise
     expires = later(call.now, seconds=issued.expires_in)
     refresh = {"refreshToken": record["token"], "refreshTokenId": record["id"]}

@@ -62,7 +62,7 @@ async def _add_default(services: Services, call: Call, kind: str, lambda_id: str
         **crud.creation_instants(call.now),
     }
     with contextlib.suppress(Duplicate):
-        await services.lambdas.insert(None, lambda_)
+        await services.configuration.lambdas.insert(None, lambda_)
 
 
 async def retrieve_all(services: Services, kind: str | None) -> list[Document]:
@@ -70,7 +70,7 @@ async def retrieve_all(services: Services, kind: str | None) -> list[Document]:
     if kind and kind not in lambda_rules.FUNCTIONS:
         message = f"The [type] must be one of {', '.join(sorted(lambda_rules.FUNCTIONS))}."
         raise Invalid.field("couldNotConvert", "type", message)
-    return await services.lambdas.find_all(None, {"type": kind} if kind else None)
+    return await services.configuration.lambdas.find_all(None, {"type": kind} if kind else None)
 
 
 async def reference_problems(services: Services, resource: str, document: Document) -> list[FieldError]:
@@ -87,7 +87,7 @@ async def reference_problems(services: Services, resource: str, document: Docume
 
 async def is_of_type(services: Services, lambda_id: str, kind: str) -> bool:
     """Whether the lambda exists and is of the type."""
-    found = await services.lambdas.find_cached(None, lambda_id)
+    found = await services.configuration.lambdas.find_cached(None, lambda_id)
     return found is not None and found["type"] == kind
 
 
@@ -97,10 +97,12 @@ async def invoke(services: Services, call: Call, lambda_id: str, kind: str, *arg
     Their JSON types do not change: an object remains an object. Without such a lambda of the type, the arguments are
     returned unchanged. Raises LambdaFailed after writing to the event log, and Unavailable if too many are queued.
     """
-    lambda_ = await services.lambdas.find_cached(None, lambda_id)
+    lambda_ = await services.configuration.lambdas.find_cached(None, lambda_id)
     if lambda_ is None or lambda_["type"] != kind:
         return list(arguments)
-    outcome = await services.sandbox.call(lambda_["body"], lambda_rules.FUNCTIONS[kind], orjson.dumps(arguments))
+    outcome = await services.runtime.sandbox.call(
+        lambda_["body"], lambda_rules.FUNCTIONS[kind], orjson.dumps(arguments)
+    )
     if lambda_["debug"] and outcome.printed:
         await event_logs.record(services, call, "Debug", f"{_describe(lambda_)} printed:\n{outcome.printed}")
     if outcome.result is None:
@@ -113,7 +115,7 @@ async def invoke(services: Services, call: Call, lambda_id: str, kind: str, *arg
 
 async def log_failure(services: Services, call: Call, lambda_id: str, reason: str) -> LambdaFailed:
     """As `failure`, by the id of the lambda."""
-    return await failure(services, call, await services.lambdas.get(None, lambda_id), reason)
+    return await failure(services, call, await services.configuration.lambdas.get(None, lambda_id), reason)
 
 
 async def failure(services: Services, call: Call, lambda_: Document, reason: str) -> LambdaFailed:
@@ -127,7 +129,7 @@ def _describe(lambda_: Document) -> str:
 
 
 async def _body_errors(services: Services, kind: str, body: str) -> list[FieldError]:
-    outcome = await services.sandbox.check(body, lambda_rules.FUNCTIONS[kind])
+    outcome = await services.runtime.sandbox.check(body, lambda_rules.FUNCTIONS[kind])
     if outcome.problem is None:
         return []
     location = "" if outcome.line is None else f" in line {outcome.line}"

@@ -28,7 +28,7 @@ async def access_token(services: Services, call: Call, login: TokenContext, *, t
     """Issue an access token with group roles, populated by the application's lambda. Raises LambdaFailed."""
     login = await _with_group_roles(services, login)
     populate = _populate(services, call, login, "accessTokenPopulateId")
-    issued = await services.tokens.access_token(login, call.now, ttl=ttl, populate=populate)
+    issued = await services.tokens.issuer.access_token(login, call.now, ttl=ttl, populate=populate)
     if login.resources and len(issued.token) > jws.MAXIMUM_LENGTH:
         # The service itself would reject such a token.
         raise InvalidTarget(None, "The resources do not fit into one access token.")
@@ -41,7 +41,9 @@ async def id_token(
     """Issue an ID token, populated by the application's lambda. Raises LambdaFailed."""
     login = await _with_group_roles(services, login)
     populate = _populate(services, call, login, "idTokenPopulateId")
-    return await services.tokens.id_token(login, call.now, access_token=access_token, code=code, populate=populate)
+    return await services.tokens.issuer.id_token(
+        login, call.now, access_token=access_token, code=code, populate=populate
+    )
 
 
 async def userinfo(
@@ -51,7 +53,7 @@ async def userinfo(
     lambda_id = application["lambdaConfiguration"].get("userinfoPopulateId")
     if lambda_id is None:
         return claims
-    user_arguments = _user_arguments(await group_roles.with_group_roles(services.documents, user), application)
+    user_arguments = _user_arguments(await group_roles.with_group_roles(services, user), application)
     returned, *_ = await lambdas.invoke(
         services, call, lambda_id, "UserInfoPopulate", claims, *user_arguments, dict(token)
     )
@@ -85,7 +87,7 @@ async def client_credentials(
 
 
 async def _with_group_roles(services: Services, login: TokenContext) -> TokenContext:
-    user = await group_roles.with_group_roles(services.documents, login.user)
+    user = await group_roles.with_group_roles(services, login.user)
     return login if user is login.user else dataclasses.replace(login, user=user)
 
 

@@ -31,6 +31,6 @@ def require_maximum_size(request: Mapping[str, Any]) -> None:
 async def count_request(services: Services, tenant_id: TenantId, address: str) -> None:
     """Count a request. Raise InvalidRequest when the address exceeds its limit."""
     limit = Limit("unfinished-address", ip_addresses.network(address), ADDRESS_REQUESTS, _WINDOW_SECONDS)
-    wait_seconds = await services.rate_limits.consume(tenant_id, [limit])
+    wait_seconds = await services.limits.rate_limits.consume(tenant_id, [limit])
     if wait_seconds is not None:
         raise InvalidRequest("unknown", f"Too many requests from this address. Try again in {wait_seconds} seconds.")

@@ -21,14 +21,14 @@ _DAY_SECONDS: Final = 86_400
 
 async def count_attempt(services: Services, tenant_id: TenantId, kind: str, owner: str) -> None:
     """Count an attempt before anything is compared. Raises Unavailable when the limit is exceeded."""
-    wait_seconds = await services.rate_limits.consume(tenant_id, _limits(kind, owner))
+    wait_seconds = await services.limits.rate_limits.consume(tenant_id, _limits(kind, owner))
     if wait_seconds is not None:
         raise Unavailable(f"Too many incorrect codes. Try again in {wait_seconds} seconds.")
 
 
 async def refund_attempt(services: Services, tenant_id: TenantId, kind: str, owner: str) -> None:
     """Refund an attempt with a correct code."""
-    await services.rate_limits.refund(tenant_id, _limits(kind, owner))
+    await services.limits.rate_limits.refund(tenant_id, _limits(kind, owner))
 
 
 def _limits(kind: str, owner: str) -> list[Limit]:

@@ -49,21 +49,21 @@ async def count_attempt(
     limit = Limit("login-account", account, ACCOUNT_FAILURES, FAILURE_WINDOW_SECONDS)
     if configured["enabled"]:
         limit = Limit("login-account", account, configured["limit"], configured["timePeriodInSeconds"])
-    wait_seconds = await services.rate_limits.consume(tenant_id, [limit])
+    wait_seconds = await services.limits.rate_limits.consume(tenant_id, [limit])
     if wait_seconds is not None and configured["enabled"]:
         return CountedAttempt((), wait_seconds)
     counted = [limit] if wait_seconds is None else []
     others = [*([] if counted else _by_network(call, account)), *address_limits(call)]
-    wait_seconds = await services.rate_limits.consume(tenant_id, others)
+    wait_seconds = await services.limits.rate_limits.consume(tenant_id, others)
     if wait_seconds is not None:
-        await services.rate_limits.refund(tenant_id, counted)
+        await services.limits.rate_limits.refund(tenant_id, counted)
         return CountedAttempt((), wait_seconds)
     return CountedAttempt((*counted, *others))
 
 
 async def refund_attempt(services: Services, tenant: Document, attempt: CountedAttempt) -> None:
     """Refund an attempt that succeeded, or whose credentials were not compared."""
-    await services.rate_limits.refund(TenantId(tenant["id"]), attempt.limits)
+    await services.limits.rate_limits.refund(TenantId(tenant["id"]), attempt.limits)
 
 
 def address_limits(call: Call) -> list[Limit]:

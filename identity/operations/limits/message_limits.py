@@ -40,7 +40,7 @@ async def count_message(services: Services, tenant: Document, kind: MessageKind,
     limit = Limit(f"{_PREFIX}-{kind}-unlimited", user_id, DEFAULT_MESSAGES, DEFAULT_WINDOW_SECONDS)
     if configured["enabled"]:
         limit = Limit(f"{_PREFIX}-{kind}", user_id, configured["limit"], configured["timePeriodInSeconds"])
-    wait_seconds = await services.rate_limits.consume(TenantId(tenant["id"]), [limit])
+    wait_seconds = await services.limits.rate_limits.consume(TenantId(tenant["id"]), [limit])
     if wait_seconds is not None:
         raise Unavailable(f"Too many messages requested. Try again in {wait_seconds} seconds.")
 
@@ -54,6 +54,6 @@ async def count_message_from_address(services: Services, call: Call, tenant: Doc
         return
     network = ip_addresses.network(call.origin.ip_address)
     limit = Limit(f"{_PREFIX}-{kind}-address", network, ADDRESS_MESSAGES, ADDRESS_WINDOW_SECONDS)
-    wait_seconds = await services.rate_limits.consume(TenantId(tenant["id"]), [limit])
+    wait_seconds = await services.limits.rate_limits.consume(TenantId(tenant["id"]), [limit])
     if wait_seconds is not None:
         raise Unavailable(f"Too many messages requested. Try again in {wait_seconds} seconds.")

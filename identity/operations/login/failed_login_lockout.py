@@ -58,23 +58,23 @@ async def count_attempt(
     if "userActionId" not in settings:
         return None
     login_id = users.login_key(login_id)
-    if user is None and await services.lock_outs.is_unknown_login_id_locked(tenant_id, login_id):
+    if user is None and await services.limits.lock_outs.is_unknown_login_id_locked(tenant_id, login_id):
         return LockOutAttempt(tenant, user, login_id, 0, is_locked=True)
     uncounted = LockOutAttempt(tenant, user, login_id, 0, is_locked=False)
-    count = await services.lock_outs.count(tenant_id, uncounted.subject, settings["resetCountInSeconds"])
+    count = await services.limits.lock_outs.count(tenant_id, uncounted.subject, settings["resetCountInSeconds"])
     return dataclasses.replace(uncounted, count=count, is_locked=count > settings["tooManyAttempts"])
 
 
 async def refund_attempt(services: Services, attempt: LockOutAttempt | None) -> None:
     """Refund an attempt whose password was not compared."""
     if attempt is not None and attempt.count:
-        await services.lock_outs.discount(attempt.tenant_id, attempt.subject)
+        await services.limits.lock_outs.discount(attempt.tenant_id, attempt.subject)
 
 
 async def clear_failures(services: Services, attempt: LockOutAttempt | None) -> None:
     """Reset the counter after a correct password."""
     if attempt is not None:
-        await services.lock_outs.clear(attempt.tenant_id, attempt.subject)
+        await services.limits.lock_outs.clear(attempt.tenant_id, attempt.subject)
 
 
 async def record_failure(services: Services, call: Call, attempt: LockOutAttempt | None) -> None:
@@ -85,16 +85,16 @@ async def record_failure(services: Services, call: Call, attempt: LockOutAttempt
     if definition is None:
         return
     if attempt.user is None:
-        await services.lock_outs.lock_unknown_login_id(
+        await services.limits.lock_outs.lock_unknown_login_id(
             attempt.tenant_id, attempt.login_id, _lock_expiry(call, attempt), call.now
         )
     else:
         try:
             await _lock(services, call, attempt, attempt.user, definition)
         except (NotFound, WebhookTransactionFailed):
-            await services.lock_outs.clear(attempt.tenant_id, attempt.subject)
+            await services.limits.lock_outs.clear(attempt.tenant_id, attempt.subject)
             return
-    await services.lock_outs.expire_soon(attempt.tenant_id, attempt.subject)
+    await services.limits.lock_outs.expire_soon(attempt.tenant_id, attempt.subject)
 
 
 async def extend_lock_out(services: Services, call: Call, attempt: LockOutAttempt) -> AccountLocked:
@@ -102,18 +102,18 @@ async def extend_lock_out(services: Services, call: Call, attempt: LockOutAttemp
     expiry = _lock_expiry(call, attempt)
     definition = await _find_definition(services, attempt)
     if attempt.user is None:
-        action_id = await services.lock_outs.lock_unknown_login_id(
+        action_id = await services.limits.lock_outs.lock_unknown_login_id(
             attempt.tenant_id, attempt.login_id, expiry, call.now
         )
         return AccountLocked((_provisional_action(definition, expiry) | {"actionId": action_id},))
     tenant_id, user_id = attempt.tenant_id, UserId(attempt.user["id"])
-    log = await services.action_logs.find_lock_out(tenant_id, user_id)
+    log = await services.logs.action_logs.find_lock_out(tenant_id, user_id)
     if definition is None:
         return AccountLocked(action_log_rules.preventing(attempt.user, None, call.now))
-    if log is None or not await services.action_logs.extend(tenant_id, log["id"], expiry, call.now):
+    if log is None or not await services.logs.action_logs.extend(tenant_id, log["id"], expiry, call.now):
         # A concurrent attempt is applying the action, or the lock has just ended.
         return AccountLocked((_provisional_action(definition, expiry),))
-    await services.users.extend_prevention(tenant_id, user_id, log["id"], expiry)
+    await services.directory.users.extend_prevention(tenant_id, user_id, log["id"], expiry)
     return AccountLocked((action_log_rules.prevention(log) | {"expiry": max(expiry, log["expiry"])},))
 
 
@@ -123,7 +123,7 @@ async def cancel_lock_out(services: Services, call: Call, tenant: Document, user
     if not settings["actionCancelPolicy"]["onPasswordReset"]:
         return
     for _ in range(_ATTEMPTS):
-        log = await services.action_logs.find_lock_out(tenant_id, UserId(user["id"]))
+        log = await services.logs.action_logs.find_lock_out(tenant_id, UserId(user["id"]))
         if log is None or not action_log_rules.is_live(log, call.now):
             return
         notifications = Notifications(True, log.get("emailUserOnEnd", False), log.get("notifyUserOnEnd", False))
@@ -156,7 +156,7 @@ async def _lock(services: Services, call: Call, attempt: LockOutAttempt, user: D
         try:
             await action_phases.commit(services, call, phase, applied_actions.start_writes(services, phase))
         except Duplicate:
-            former = await services.action_logs.find_lock_out(attempt.tenant_id, UserId(user["id"]))
+            former = await services.logs.action_logs.find_lock_out(attempt.tenant_id, UserId(user["id"]))
             if former is not None and action_log_rules.is_live(former, call.now):
                 return
             if former is not None:
@@ -168,7 +168,7 @@ async def _lock(services: Services, call: Call, attempt: LockOutAttempt, user: D
 async def _find_definition(services: Services, attempt: LockOutAttempt) -> Document | None:
     """Return the user action that locks accounts, or None if the tenant has none that can."""
     action_id = attempt.settings.get("userActionId")
-    found = None if action_id is None else await services.user_actions.find_cached(None, action_id)
+    found = None if action_id is None else await services.configuration.user_actions.find_cached(None, action_id)
     return found if found is not None and user_actions.can_lock_out(found) else None
 
 

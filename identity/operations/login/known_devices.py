@@ -30,7 +30,7 @@ def is_new_device(services: Services, call: Call, user: Document) -> bool:
     if call.devices is None:
         return False
     value = call.devices.get(cookie_name(user["id"]), "")
-    expires = services.known_devices.expires(TenantId(user["tenantId"]), UserId(user["id"]), value)
+    expires = services.sessions.known_devices.expires(TenantId(user["tenantId"]), UserId(user["id"]), value)
     return expires is None or expires <= call.now
 
 
@@ -40,10 +40,10 @@ def renew_cookie(
     """Return a new cookie for a logged-in user, or None while the `current` one has over half its lifetime left."""
     seconds = int(tenant["ssoConfiguration"]["deviceTrustTimeToLiveInSeconds"])
     tenant_id = TenantId(tenant["id"])
-    expires = services.known_devices.expires(tenant_id, user_id, current or "")
+    expires = services.sessions.known_devices.expires(tenant_id, user_id, current or "")
     if expires is not None and expires > later(now, seconds=seconds // 2):
         return None
-    value = services.known_devices.issue(tenant_id, user_id, later(now, seconds=seconds))
+    value = services.sessions.known_devices.issue(tenant_id, user_id, later(now, seconds=seconds))
     return DeviceCookie(cookie_name(user_id), value, seconds)
 
 

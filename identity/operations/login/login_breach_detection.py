@@ -57,7 +57,7 @@ async def _record_status(services: Services, before: Document, user: Document, s
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
     changed = {name: value for name, value in user.items() if before.get(name) != value}
     password_hash = before["private"]["password"]["hash"]
-    await services.users.update_unless_password_changed(tenant_id, user_id, password_hash, changed, session)
+    await services.directory.users.update_unless_password_changed(tenant_id, user_id, password_hash, changed, session)
 
 
 async def _send_mail(services: Services, call: Call, tenant: Document, user: Document) -> None:

@@ -38,7 +38,7 @@ def new_record(
     services: Services, call: Call, user: Document, application_id: str | None, identity_type: str | None = None
 ) -> Document:
     """Return the record of a login at `call.now`; `identity_type` is the login id type used, if any."""
-    info = event_info.build(call, services.geoip.find)
+    info = event_info.build(call, services.runtime.geoip.find)
     login_ids = user_rules.login_ids(user)
     kind = identity_type if identity_type in login_ids else next(iter(login_ids), None)
     record: Document = {
@@ -64,7 +64,7 @@ async def add(
 ) -> None:
     """Store the record of a login, in the transaction if there is one."""
     record = new_record(services, call, user, application_id, identity_type)
-    await services.login_records.add(TenantId(user["tenantId"]), record, session)
+    await services.logs.login_records.add(TenantId(user["tenantId"]), record, session)
 
 
 async def search(
@@ -72,7 +72,7 @@ async def search(
 ) -> Document:
     """Return a page of `logins`, and `total` if requested. Raises Invalid."""
     query = searches.read(SEARCH, criteria, prefix)
-    total, rows = await services.login_records.search(call.tenant_id, query, with_total=with_total)
+    total, rows = await services.logs.login_records.search(call.tenant_id, query, with_total=with_total)
     total_member = {} if total is None else {"total": total}
     return {"logins": [await to_response(services, record) for record in rows], **total_member}
 
@@ -89,7 +89,7 @@ async def find_recent(
     if errors:
         raise Invalid(errors)
     query = searches.read(_RECENT, {"userId": user_id, **paging}, "")
-    _, rows = await services.login_records.search(call.tenant_id, query, with_total=False)
+    _, rows = await services.logs.login_records.search(call.tenant_id, query, with_total=False)
     return [await to_response(services, record) for record in rows]
 
 
@@ -111,7 +111,7 @@ async def export(services: Services, call: Call, request: Export) -> IO[bytes]:
 
 
 async def _export_rows(services: Services, call: Call, request: Export) -> AsyncIterator[Document]:
-    async for record in services.login_records.iterate(call.tenant_id, request.query):
+    async for record in services.logs.login_records.iterate(call.tenant_id, request.query):
         yield {**await to_response(services, record), "tenantId": record["tenantId"]}
 
 
@@ -119,7 +119,9 @@ async def to_response(services: Services, record: Document) -> Document:
     """Return a record as in API responses, with the current name of its application."""
     response = {name: value for name, value in record.items() if name != "tenantId"}
     if "applicationId" in record:
-        application = await services.applications.find_cached(TenantId(record["tenantId"]), record["applicationId"])
+        application = await services.configuration.applications.find_cached(
+            TenantId(record["tenantId"]), record["applicationId"]
+        )
         response |= {} if application is None else {"applicationName": application["name"]}
     return response
 

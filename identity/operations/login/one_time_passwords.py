@@ -52,7 +52,9 @@ async def issue(services: Services, tenant: Document, user: Document, details: O
     """Issue a one-time password. Raises Unavailable."""
     ttl_seconds = int(tenant["externalIdentifierConfiguration"]["oneTimePasswordTimeToLiveInSeconds"])
     document = dataclasses.asdict(details)
-    secret = await services.one_time_tokens.issue(TenantId(tenant["id"]), _KIND, user["id"], document, ttl_seconds)
+    secret = await services.tokens.one_time_tokens.issue(
+        TenantId(tenant["id"]), _KIND, user["id"], document, ttl_seconds
+    )
     if secret is None:
         raise Unavailable("No one-time password can be made now. Try again.")
     return secret
@@ -60,18 +62,18 @@ async def issue(services: Services, tenant: Document, user: Document, details: O
 
 async def redeem(services: Services, tenant_id: TenantId, value: str) -> RedeemedOneTimePassword:
     """Return the user of a one-time password. Raises NotFound if it is unknown, expired, used or another tenant's."""
-    token = await services.one_time_tokens.find(tenant_id, _KIND, value)
-    user = None if token is None else await services.users.find(tenant_id, token.owner)
+    token = await services.tokens.one_time_tokens.find(tenant_id, _KIND, value)
+    user = None if token is None else await services.directory.users.find(tenant_id, token.owner)
     if token is None or user is None:
         raise NotFound(log_detail="no such one-time password")
-    use = services.one_time_tokens.use(tenant_id, _KIND, value)
+    use = services.tokens.one_time_tokens.use(tenant_id, _KIND, value)
     side_effects = LoginSideEffects(functools.partial(_consume, use))
     return RedeemedOneTimePassword(user, OneTimePasswordDetails(**token.document), side_effects)
 
 
 async def revoke_all(services: Services, user: Document) -> None:
     """Revoke every one-time password of a user."""
-    await services.one_time_tokens.revoke_all(TenantId(user["tenantId"]), _KIND, str(user["id"]))
+    await services.tokens.one_time_tokens.revoke_all(TenantId(user["tenantId"]), _KIND, str(user["id"]))
 
 
 async def _consume(use: OneTimeTokenUse, _session: Session | None) -> None:

@@ -72,8 +72,8 @@ async def authenticate(
         Unavailable: too many passwords are queued for verification.
     """
     tenant_id = crud.require_tenant(call)
-    tenant = await services.tenants.get_cached(None, tenant_id)
-    user = await services.users.find_by_login_id(tenant_id, credentials.login_id, credentials.types)
+    tenant = await services.configuration.tenants.get_cached(None, tenant_id)
+    user = await services.directory.users.find_by_login_id(tenant_id, credentials.login_id, credentials.types)
     limited = await failed_login_limits.count_attempt(services, call, tenant, user, credentials.login_id)
     if limited.wait_seconds is not None:
         return TooManyAttempts(limited.wait_seconds)
@@ -94,7 +94,7 @@ async def authenticate(
     if not is_correct or user is None:
         # In the background: only existing users have an event, and the response time must not reveal that.
         event = _announce_failure(services, call, user, application, authentication_type, {"code": "credentials"})
-        await services.background_work.begin("failed login", event)
+        await services.runtime.background_work.begin("failed login", event)
         await failed_login_lockout.record_failure(services, call.within(tenant_id), lockout)
         return WrongCredentials()
     await failed_login_lockout.clear_failures(services, lockout)
@@ -219,7 +219,9 @@ async def _write_login(
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
     registration = _find_registration(user, application)
     registered_id = None if registration is None else ApplicationId(registration["applicationId"])
-    await services.users.record_login(tenant_id, user_id, registered_id, call.now, identity_type, session, place=place)
+    await services.directory.users.record_login(
+        tenant_id, user_id, registered_id, call.now, identity_type, session, place=place
+    )
     application_id = None if application is None else application["id"]
     await login_records.add(services, call, user, application_id, session, identity_type=identity_type)
 
@@ -296,7 +298,7 @@ async def run_validation_lambda(
     Raises LoginPrevented where the lambda rejects the login, and LambdaFailed.
     """
     tenant_id = TenantId(user["tenantId"])
-    tenant = await services.tenants.get_cached(None, tenant_id)
+    tenant = await services.configuration.tenants.get_cached(None, tenant_id)
     try:
         await login_validation_lambdas.require_login(services, call, tenant, user, application, authentication_type)
     except LoginPrevented as error:

@@ -48,7 +48,7 @@ async def notify_user(
     """Mail the user about a new device or a threat, where the tenant or application has a template for it."""
     if not assessment.is_new_device and not assessment.threats:
         return
-    tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
+    tenant = await services.configuration.tenants.get(None, TenantId(user["tenantId"]))
     if assessment.is_new_device:
         await user_notifications.notify(
             services, call, tenant, user, "loginNewDeviceEmailTemplateId", application=application
@@ -62,7 +62,7 @@ async def notify_user(
 
 def _find_place(services: Services, call: Call) -> Document | None:
     """Return the position that the caller states, or that GeoIP has for the IP address; None if unknown."""
-    location = event_info.build(call, services.geoip.find).get("location", {})
+    location = event_info.build(call, services.runtime.geoip.find).get("location", {})
     names = ("latitude", "longitude")
     if not all(name in location for name in names):
         return None

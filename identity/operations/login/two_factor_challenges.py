@@ -110,7 +110,11 @@ class VerifiedChallenge:
 
         Raises WrongCode if the code, and NotFound if the challenge, was used in the meantime.
         """
-        users, tenant_id, user_id = self.services.users, self.challenge.token.tenant_id, UserId(self.user["id"])
+        users, tenant_id, user_id = (
+            self.services.directory.users,
+            self.challenge.token.tenant_id,
+            UserId(self.user["id"]),
+        )
         if self.code_use is not None and not await self.code_use.consume():
             raise WrongCode(log_detail="the authenticator code was used before")
         if not await self.challenge_use.consume():
@@ -136,7 +140,11 @@ async def challenge_login(
     The body has `twoFactorId`, `methods` (with masked addresses for callers without an API key), and
     `configurableMethods` for a user who has no method but needs one. Without a client the login is to the tenant alone.
     """
-    tenant = await services.tenants.get(None, TenantId(result.user["tenantId"])) if client is None else client.tenant
+    tenant = (
+        await services.configuration.tenants.get(None, TenantId(result.user["tenantId"]))
+        if client is None
+        else client.tenant
+    )
     application = None if client is None else client.application
     login_state: Document = {
         "applicationId": None if application is None else application["id"],
@@ -167,7 +175,7 @@ async def issue_challenge(
     ttl_seconds = tenant["externalIdentifierConfiguration"]["twoFactorIdTimeToLiveInSeconds"]
     tenant_id = TenantId(tenant["id"])
     document = {name: value for name, value in login_state.items() if value is not None}
-    two_factor_id = await services.one_time_tokens.issue(tenant_id, KIND, user["id"], document, ttl_seconds)
+    two_factor_id = await services.tokens.one_time_tokens.issue(tenant_id, KIND, user["id"], document, ttl_seconds)
     assert two_factor_id is not None
     application_id = _registered_application_id(user, application)
     event = user_events.user_event("user.two-factor.challenge", user, applicationId=application_id)
@@ -178,7 +186,7 @@ async def issue_challenge(
 
 async def get_challenge(services: Services, call: Call, two_factor_id: str) -> Challenge:
     """Return a pending challenge. Raises NotFound."""
-    token = await services.one_time_tokens.find(call.tenant_id, KIND, two_factor_id)
+    token = await services.tokens.one_time_tokens.find(call.tenant_id, KIND, two_factor_id)
     return await _load_challenge(services, two_factor_id, token)
 
 
@@ -196,7 +204,7 @@ async def send_code(services: Services, call: Call, two_factor_id: str, method_i
     await _count_message(services, challenge)
     tenant_id, code = challenge.token.tenant_id, two_factor_codes.generate(challenge.tenant)
     state = _with_sent_code(challenge, method, code)
-    if not await services.one_time_tokens.replace(tenant_id, KIND, two_factor_id, state):
+    if not await services.tokens.one_time_tokens.replace(tenant_id, KIND, two_factor_id, state):
         raise NotFound
     inside = call.within(tenant_id)
     await two_factor_codes.send(
@@ -211,7 +219,7 @@ async def verify_code(services: Services, call: Call, two_factor_id: str, code: 
     Raises NotFound for a challenge that is not pending, WrongCode, which is announced to webhooks, and Unavailable
     after too many incorrect codes.
     """
-    token = await services.one_time_tokens.find_counting_attempt(
+    token = await services.tokens.one_time_tokens.find_counting_attempt(
         call.tenant_id, KIND, two_factor_id, two_factor_limits.ATTEMPTS
     )
     challenge = await _load_challenge(services, two_factor_id, token)
@@ -226,7 +234,7 @@ async def verify_code(services: Services, call: Call, two_factor_id: str, code: 
         step = f"incorrect code, probably of the method {method}"
         await _log_debug(services, call, challenge.tenant, challenge.user, step)
         raise WrongCode(log_detail="incorrect code")
-    await services.rate_limits.refund(tenant_id, limits)
+    await services.limits.rate_limits.refund(tenant_id, limits)
     await _log_debug(services, call, challenge.tenant, challenge.user, f"correct code of the method {verified.method}")
     return verified
 
@@ -242,7 +250,7 @@ async def verify_and_consume(services: Services, call: Call, two_factor_id: str,
 
 async def revoke_challenges(services: Services, user: Document) -> None:
     """Revoke every pending challenge of a user."""
-    await services.one_time_tokens.revoke_all(TenantId(user["tenantId"]), KIND, str(user["id"]))
+    await services.tokens.one_time_tokens.revoke_all(TenantId(user["tenantId"]), KIND, str(user["id"]))
 
 
 async def issue_completion_code(services: Services, challenge: Challenge, method: Document) -> Secret:
@@ -253,7 +261,9 @@ async def issue_completion_code(services: Services, challenge: Challenge, method
     """
     code = two_factor_codes.generate(challenge.tenant)
     state = _with_sent_code(challenge, method, code)
-    if not await services.one_time_tokens.replace(challenge.token.tenant_id, KIND, challenge.two_factor_id, state):
+    if not await services.tokens.one_time_tokens.replace(
+        challenge.token.tenant_id, KIND, challenge.two_factor_id, state
+    ):
         raise NotFound(log_detail="the challenge has expired")
     return code
 
@@ -274,12 +284,12 @@ async def _load_challenge(services: Services, two_factor_id: str, token: OneTime
     """Load user, tenant and application of a challenge. Raises NotFound if one of them no longer exists."""
     if token is None:
         raise NotFound(log_detail="no such challenge")
-    user = await services.users.find(token.tenant_id, token.owner)
-    tenant = await services.tenants.find_cached(None, token.tenant_id)
+    user = await services.directory.users.find(token.tenant_id, token.owner)
+    tenant = await services.configuration.tenants.find_cached(None, token.tenant_id)
     application_id = token.document.get("applicationId")
     application = None
     if application_id is not None:
-        application = await services.applications.find_cached(token.tenant_id, application_id)
+        application = await services.configuration.applications.find_cached(token.tenant_id, application_id)
     if user is None or tenant is None or tenant["state"] != "Active" or (application is None and application_id):
         raise NotFound(log_detail="the user, tenant or application of the challenge no longer exists")
     return Challenge(two_factor_id, token, tenant, application, user)
@@ -308,14 +318,14 @@ async def _count_message(services: Services, challenge: Challenge) -> None:
     """Count a message against the limits of the challenge and the tenant. Raises Unavailable."""
     ttl_seconds = challenge.tenant["externalIdentifierConfiguration"]["twoFactorIdTimeToLiveInSeconds"]
     limit = Limit("two-factor-messages", challenge.two_factor_id, _MESSAGES, ttl_seconds)
-    if await services.rate_limits.consume(challenge.token.tenant_id, [limit]) is not None:
+    if await services.limits.rate_limits.consume(challenge.token.tenant_id, [limit]) is not None:
         raise Unavailable("Too many messages requested. Log in again.")
     await two_factor_codes.count_message(services, challenge.tenant, challenge.user["id"])
 
 
 def _match_code(services: Services, call: Call, challenge: Challenge, code: str) -> VerifiedChallenge | None:
     """Match a code against the sent code, the user's authenticator apps, and the recovery codes."""
-    use = services.one_time_tokens.use(challenge.token.tenant_id, KIND, challenge.two_factor_id)
+    use = services.tokens.one_time_tokens.use(challenge.token.tenant_id, KIND, challenge.two_factor_id)
     user, sent = challenge.user, challenge.login_state.get("sent")
     # A code that was sent to a method which the user has removed since no longer completes a login.
     is_valid = sent is not None and (

@@ -222,7 +222,7 @@ async def find_authenticated(
 async def consume(services: Services, transaction: LoginTransaction) -> None:
     """Consume a transaction: one of several concurrent requests succeeds. Raises TransactionEndedError."""
     client, secret = transaction.client, _secret(transaction.cookie, transaction.transaction_id)
-    stored = None if secret is None else await services.login_intents.consume(client.tenant_id, secret)
+    stored = None if secret is None else await services.sessions.login_intents.consume(client.tenant_id, secret)
     if stored is None or stored["clientId"] != client.client_id:
         raise ended()
 
@@ -232,7 +232,9 @@ async def update_details(services: Services, transaction: InterruptedTransaction
     login = dataclasses.replace(transaction.login, details={**transaction.login.details, **details})
     document = _with_request(services, transaction.verified_client, transaction.page, _interrupted_document(login))
     secret = _secret(transaction.cookie, transaction.transaction_id)
-    return secret is not None and await services.login_intents.replace(transaction.client.tenant_id, secret, document)
+    return secret is not None and await services.sessions.login_intents.replace(
+        transaction.client.tenant_id, secret, document
+    )
 
 
 def at_next_page(
@@ -277,12 +279,12 @@ async def _store(services: Services, verified_client: VerifiedClient, page: str,
     client = verified_client.client
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
     document = _with_request(services, verified_client, page, login)
-    return await services.login_intents.issue(client.tenant_id, document, ttl_seconds)
+    return await services.sessions.login_intents.issue(client.tenant_id, document, ttl_seconds)
 
 
 async def _find(services: Services, client: Client, page: str, cookie: str, transaction_id: str) -> Document | None:
     secret = _secret(cookie, transaction_id)
-    stored = None if secret is None else await services.login_intents.find(client.tenant_id, secret)
+    stored = None if secret is None else await services.sessions.login_intents.find(client.tenant_id, secret)
     return stored if stored is not None and (stored["page"], stored["clientId"]) == (page, client.client_id) else None
 
 

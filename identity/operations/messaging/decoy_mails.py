@@ -25,7 +25,7 @@ async def render(
     application: Document | None = None,
 ) -> None:
     """Render the mail that a user with this address would get, and discard it."""
-    template = None if template_id is None else await services.email_templates.find_cached(None, template_id)
+    template = None if template_id is None else await services.outbound.email_templates.find_cached(None, template_id)
     if template is None:
         return
     defaults = services.schemas[user_views.SCHEMA].read({"user": {"username": email}})["user"]

@@ -42,7 +42,10 @@ async def preview(services: Services, call: Call, request: Document) -> Document
     """
     template = request["emailTemplate"]
     locales = [request["locale"]] if "locale" in request else []
-    values = example(await services.tenants.find_cached(None, call.tenant_id or services.default_tenant_id), call.now)
+    values = example(
+        await services.configuration.tenants.find_cached(None, call.tenant_id or services.runtime.default_tenant_id),
+        call.now,
+    )
     rendered = await asyncio.to_thread(mail_templates.render, template, values, locales, preview=True)
     email: Document = {name: rendered.parts[name] for name in ("subject", "html", "text") if name in rendered.parts}
     sender = {"address": template.get("fromEmail"), "display": rendered.parts.get("fromName")}

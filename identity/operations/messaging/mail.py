@@ -63,7 +63,7 @@ async def send(
     rendered = await render(services, call, tenant_id, template_id, to, data, application=application, options=options)
     if not isinstance(rendered, RenderedMail):
         return rendered
-    await services.mails.add([rendered.mail], call.now)
+    await services.outbound.mails.add([rendered.mail], call.now)
     return {}
 
 
@@ -87,7 +87,7 @@ async def render(
         return await _log_errors(
             services, call, template_id, {"parseErrors": {"template": "There is no such template."}}
         )
-    tenant = await services.tenants.get(None, tenant_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
     template_values = {**await values(services, tenant, application, to), **data}
     locales = options.locales or (to.get("preferredLanguages", []) if isinstance(to, dict) else [])
     rendered = await asyncio.to_thread(mail_templates.render, template, template_values, locales)
@@ -144,14 +144,14 @@ async def _limited(limit: asyncio.Semaphore, mail: Coroutine[Any, Any, Document]
 async def _template(services: Services, template_id: str | Document) -> tuple[Document | None, str]:
     """The template, and its id or name for the event log."""
     if isinstance(template_id, str):
-        return await services.email_templates.find_cached(None, template_id), template_id
+        return await services.outbound.email_templates.find_cached(None, template_id), template_id
     return template_id, template_id["name"]
 
 
 async def _application(services: Services, call: Call, application_id: str | None) -> Document | None:
     if application_id is None:
         return None
-    found = await services.applications.find_cached_across_tenants(application_id)
+    found = await services.configuration.applications.find_cached_across_tenants(application_id)
     if found is None or call.tenant_id not in {None, found["tenantId"]}:
         raise Invalid.field("invalid", "applicationId", "The [applicationId] must name an existing application.")
     return found
@@ -164,7 +164,7 @@ async def _tenant_of(services: Services, call: Call, application: Document | Non
     if application is not None:
         return TenantId(application["tenantId"])
     for user_id in user_ids:
-        user = await services.users.find_cached_across_tenants(user_id)
+        user = await services.directory.users.find_cached_across_tenants(user_id)
         if user is not None:
             return TenantId(user["tenantId"])
     return crud.require_tenant(call)
@@ -174,7 +174,7 @@ async def _users(services: Services, tenant_id: TenantId, user_ids: Sequence[str
     """The users of a request. Raises Invalid with an error for each unknown one."""
     found, errors = [], []
     for index, user_id in enumerate(user_ids):
-        user = await services.users.find_cached(tenant_id, user_id)
+        user = await services.directory.users.find_cached(tenant_id, user_id)
         if user is None:
             errors.append(FieldError.of("invalid", f"userIds[{index}]", f"The [userIds[{index}]] must name a user."))
         else:

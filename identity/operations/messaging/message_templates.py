@@ -38,7 +38,9 @@ async def preview(services: Services, call: Call, request: Document) -> Document
     """Render `message` for an example user, with `errors` if it cannot be rendered."""
     template = request["messageTemplate"]
     locales = [request["locale"]] if "locale" in request else []
-    tenant = await services.tenants.find_cached(None, call.tenant_id or services.default_tenant_id)
+    tenant = await services.configuration.tenants.find_cached(
+        None, call.tenant_id or services.runtime.default_tenant_id
+    )
     values = email_templates.example(tenant, call.now)
     message: Document = {"phoneNumber": values["user"]["mobilePhone"]}
     try:

@@ -73,7 +73,7 @@ async def _certificate_errors(services: Services, messenger: Document) -> list[F
 
 
 async def _has_certificate(services: Services, key_id: str) -> bool:
-    key = await services.keys.find_cached(None, key_id)
+    key = await services.configuration.keys.find_cached(None, key_id)
     return key is not None and "certificate" in key and "privateKey" in key
 
 

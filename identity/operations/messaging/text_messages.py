@@ -55,15 +55,15 @@ async def send_sms(  # noqa: PLR0913 (messenger, template, recipient and values)
     `tenant` and `application` in the form of the API, and the members of `data`. A worker sends and retries the
     message. Errors are written to the event log.
     """
-    template = await services.message_templates.find_cached(None, message_template_id)
-    messenger = await services.messengers.find_cached(None, messenger_id)
+    template = await services.outbound.message_templates.find_cached(None, message_template_id)
+    messenger = await services.outbound.messengers.find_cached(None, messenger_id)
     if template is None or messenger is None:
         missing = "message template" if template is None else "messenger"
         return await _log_error(services, call, message_template_id, messenger_id, f"There is no such {missing}.")
     number = phone_number or (to if isinstance(to, str) else to.get("mobilePhone") or to.get("phoneNumber"))
     if not number:
         return await _log_error(services, call, message_template_id, messenger_id, "The user has no phone number.")
-    tenant = await services.tenants.get(None, tenant_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
     values = {**await mail.values(services, tenant, application, to), **data}
     languages = to.get("preferredLanguages", []) if isinstance(to, dict) else []
     try:
@@ -71,17 +71,17 @@ async def send_sms(  # noqa: PLR0913 (messenger, template, recipient and values)
     except (ParseError, RenderError) as error:
         return await _log_error(services, call, message_template_id, messenger_id, error.message)
     message = TextMessage(new_id(), tenant_id, messenger_id, number, text, call.origin.trace, call.via)
-    await services.text_messages.add([message], call.now)
+    await services.outbound.text_messages.add([message], call.now)
     return True
 
 
 async def deliver(services: Services, message: TextMessage) -> MessengerFailure | None:
     """Send a message to its messenger; return None after success, or if the messenger was deleted."""
-    messenger = await services.messengers.find_cached(None, message.messenger_id)
+    messenger = await services.outbound.messengers.find_cached(None, message.messenger_id)
     if messenger is None:
         return None
     try:
-        response = await services.http.request(await _request(services, messenger, message))
+        response = await services.outbound.http.request(await _request(services, messenger, message))
     except (ServiceError, LookupError, ValueError) as error:
         return MessengerFailure(messenger["url"], f"its certificate cannot be used ({type(error).__name__})")
     except OutboundError as error:
@@ -94,7 +94,7 @@ async def deliver(services: Services, message: TextMessage) -> MessengerFailure 
 async def _request(services: Services, messenger: Document, message: TextMessage) -> Request:
     username = messenger.get("httpAuthenticationUsername")
     key_id = messenger.get("sslCertificateId")
-    certificate = None if key_id is None else await WebhookKeys.certificate_of(services.keys, key_id)
+    certificate = None if key_id is None else await WebhookKeys.certificate_of(services.configuration.keys, key_id)
     trust_anchor = certificate[0] if certificate is not None and is_trust_anchor(certificate[0]) else None
     headers = {"Accept": "application/json", **webhook_headers.sendable(messenger["headers"])}
     return Request(
@@ -104,7 +104,7 @@ async def _request(services: Services, messenger: Document, message: TextMessage
             **headers,
             "Content-Type": "application/json",
             "Idempotency-Key": message.message_id,
-            **delivery_loop_detection.forwarded_headers(message.trace, message.via, services.service_id),
+            **delivery_loop_detection.forwarded_headers(message.trace, message.via, services.outbound.service_id),
         },
         body=orjson.dumps({"phoneNumber": message.phone_number, "textMessage": message.text}),
         connect_timeout_ms=messenger["connectTimeout"],

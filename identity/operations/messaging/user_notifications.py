@@ -75,7 +75,7 @@ async def notify(
         return
     event = {
         "createInstant": call.now,
-        "info": event_info.build(call, services.geoip.find),
+        "info": event_info.build(call, services.runtime.geoip.find),
         "type": _EVENT_TYPES[name],
     }
     template_values = {"event": event, **(data or {})}
@@ -118,5 +118,5 @@ async def notify_duplicate(
         return
     for other in others:
         limit = Limit("notice-in-use", str(other["id"]), _MAX_DUPLICATE_NOTICES, _DUPLICATE_NOTICES_SECONDS)
-        if await services.rate_limits.consume(TenantId(tenant["id"]), [limit]) is None:
+        if await services.limits.rate_limits.consume(TenantId(tenant["id"]), [limit]) is None:
             await notify(services, call, tenant, other, name)

@@ -13,7 +13,7 @@ SCHEMA = "api/user.json"
 
 async def to_response(services: Services, user: Document) -> Document:
     """The user in the form of the API, including the roles of its groups."""
-    user = await group_roles.with_group_roles(services.documents, user)
+    user = await group_roles.with_group_roles(services, user)
     response: Document = services.schemas[SCHEMA].show({"user": user_rules.without_private_members(user)})["user"]
     return response
 

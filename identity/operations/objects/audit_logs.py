@@ -40,7 +40,7 @@ async def add(services: Services, call: Call, wanted: Document, tenant_id: Tenan
     """Store a row of a tenant, or of the instance, and return it as the API shows it."""
     row: Document = {
         **masked(wanted),
-        "id": await services.audit_logs.next_id(),
+        "id": await services.logs.audit_logs.next_id(),
         "insertInstant": call.now,
     }
     if tenant_id is not None:
@@ -48,7 +48,7 @@ async def add(services: Services, call: Call, wanted: Document, tenant_id: Tenan
     texts = {name: as_text(row[name]) for name in _VALUES if name in row}
 
     async def write(session: Session | None) -> None:
-        await services.audit_logs.insert(tenant_id, {**row, **texts}, session)
+        await services.logs.audit_logs.insert(tenant_id, {**row, **texts}, session)
 
     event = Event("audit-log.create", {"auditLog": row}, tenant_id=tenant_id)
     await services.bus.perform(call, write, announced=[event])
@@ -57,7 +57,7 @@ async def add(services: Services, call: Call, wanted: Document, tenant_id: Tenan
 
 async def retrieve(services: Services, call: Call, row_id: int) -> Document:
     """Return a row that the caller's tenant may see. Raises NotFound."""
-    row = await services.audit_logs.find(call.tenant_id, row_id)
+    row = await services.logs.audit_logs.find(call.tenant_id, row_id)
     if row is None:
         raise NotFound
     return with_json_values(row)
@@ -65,7 +65,7 @@ async def retrieve(services: Services, call: Call, row_id: int) -> Document:
 
 async def search(services: Services, call: Call, request: Mapping[str, Any], prefix: str) -> tuple[int, list[Document]]:
     """Return how many rows match, and one page of them. Raises Invalid."""
-    total, rows = await services.audit_logs.search(
+    total, rows = await services.logs.audit_logs.search(
         call.tenant_id, searches.read(RESOURCE.search_rules, request, prefix)
     )
     return total, [with_json_values(row) for row in rows]
@@ -111,7 +111,7 @@ EXPORT = csv_exports.Kind(
 
 async def export(services: Services, call: Call, wanted: Export) -> IO[bytes]:
     """Return a zip file with every matching row that the caller's tenant may see. The caller closes it."""
-    return await csv_exports.export(wanted, services.audit_logs.iterate(call.tenant_id, wanted.query))
+    return await csv_exports.export(wanted, services.logs.audit_logs.iterate(call.tenant_id, wanted.query))
 
 
 def as_text(value: Any) -> str:
@@ -133,6 +133,6 @@ async def _tenant(
     if named is None or any(error.path == path for error in errors):
         return call.tenant_id, []
     is_foreign = call.tenant_id is not None and named != call.tenant_id
-    if is_foreign or await services.tenants.find_cached(None, named) is None:
+    if is_foreign or await services.configuration.tenants.find_cached(None, named) is None:
         return None, [FieldError.of("invalid", path, f"The [{path}] must be the id of a tenant that you may use.")]
     return TenantId(named), []

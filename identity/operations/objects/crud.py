@@ -137,7 +137,7 @@ def to_patch_target(services: Services, resource: Resource, stored: Document) ->
 
 def collection_of(services: Services, resource: Resource) -> Documents:
     """Return the collection of a resource."""
-    return services.documents[resource.collection]
+    return services.runtime.collections[resource.collection]
 
 
 def scope_of(call: Call, resource: Resource) -> TenantId | None:
@@ -327,7 +327,7 @@ async def _commit(
     writes = [*references.checks(services, resource, after, before, call.now), write]
     with report_duplicates(resource, after or before or {}):
         if resource.commit is None:
-            await services.database.execute(writes)
+            await services.runtime.database.execute(writes)
         else:
             await resource.commit(services, call, after, before, writes)
 

@@ -43,7 +43,7 @@ async def debug(
 ) -> None:
     """Create a row about something that callers can repeat at will; at most 60 rows per minute and `subject`."""
     try:
-        is_limited = await services.rate_limits.consume(tenant_id, [Limit("event log", subject, 60, 60)])
+        is_limited = await services.limits.rate_limits.consume(tenant_id, [Limit("event log", subject, 60, 60)])
     except OUTAGES:
         return
     if not is_limited:
@@ -52,7 +52,7 @@ async def debug(
 
 async def retrieve(services: Services, row_id: int) -> Document:
     """Return a row. Raises NotFound."""
-    row = await services.event_logs.find(None, row_id)
+    row = await services.logs.event_logs.find(None, row_id)
     if row is None:
         raise NotFound
     return row
@@ -66,7 +66,7 @@ async def search(
     if request.get("type") and request.get("type") not in get_args(Kind):
         message = f"The [{prefix}type] must be one of {', '.join(get_args(Kind))}."
         raise Invalid.field("couldNotConvert", f"{prefix}type", message)
-    return await services.event_logs.search(None, query)
+    return await services.logs.event_logs.search(None, query)
 
 
 RESOURCE = Resource(
@@ -92,13 +92,13 @@ RESOURCE = Resource(
 
 async def _add(services: Services, call: Call, kind: Kind, message: str) -> None:
     row: Document = {
-        "id": await services.event_logs.next_id(),
+        "id": await services.logs.event_logs.next_id(),
         "insertInstant": call.now,
         "message": message,
         "type": kind,
     }
 
     async def write(session: Session | None) -> None:
-        await services.event_logs.insert(None, row, session)
+        await services.logs.event_logs.insert(None, row, session)
 
     await services.bus.perform(call, write, announced=[Event("event-log.create", {"eventLog": row})])

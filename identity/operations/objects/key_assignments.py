@@ -28,7 +28,7 @@ def named_by(jwt_configuration: Document) -> set[str]:
 
 
 async def _jwt_configurations(services: Services, tenant: Document) -> list[Document]:
-    applications = await services.applications.list_cached(TenantId(tenant["id"]), "all", {})
+    applications = await services.configuration.applications.list_cached(TenantId(tenant["id"]), "all", {})
     return [holder["jwtConfiguration"] for holder in (tenant, *applications)]
 
 
@@ -38,5 +38,5 @@ async def not_assigned(services: Services, call: Call, wanted: set[str], stored:
     fresh = wanted - stored - CLIENT_SECRET_KEYS.keys()
     if tenant_id is None or not fresh:
         return set()
-    tenant = await services.tenants.get(None, tenant_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
     return fresh - await assigned_to(services, tenant)

@@ -60,7 +60,7 @@ async def problems(
     ]
     for name in VERIFICATION_MEMBERS.values():
         for index, key_id in enumerate(jwt_configuration.get(name, [])):
-            if await services.keys.find_cached(None, key_id) is None:
+            if await services.configuration.keys.find_cached(None, key_id) is None:
                 field = f"{path}.{name}[{index}]"
                 errors.append(FieldError.of("invalid", field, f"The [{field}] must name an existing key."))
     return errors
@@ -68,7 +68,7 @@ async def problems(
 
 async def strict_problems(services: Services, application: Document) -> list[FieldError]:
     """Return an error for an application with the profile strict whose ID token key has an unfit algorithm."""
-    tenant = await services.tenants.find_cached(None, application["tenantId"])
+    tenant = await services.configuration.tenants.find_cached(None, application["tenantId"])
     if tenant is None or not security_profiles.is_strict(application):
         return []
     algorithm = await _algorithm(services, _configured(tenant, application, "idTokenKeyId"))
@@ -82,7 +82,7 @@ async def strict_tenant_problems(services: Services, document: Document, stored:
         return []
     if not list(security_profiles.id_token_contradictions(await _algorithm(services, key_id))):
         return []
-    for application in await services.applications.find_all(TenantId(document["id"])):
+    for application in await services.configuration.applications.find_all(TenantId(document["id"])):
         if security_profiles.is_strict(application) and not _has_own(application, "idTokenKeyId"):
             field = "tenant.jwtConfiguration.idTokenKeyId"
             message = f"The [{field}] must name an ES256, PS256 or EdDSA key: the application [{application['name']}]"
@@ -101,13 +101,13 @@ def _assignment_problems(jwt_configuration: Document, foreign: set[str], path: s
 
 async def can_sign(services: Services, key_id: str) -> bool:
     """Return whether the key exists and has a secret or a private key."""
-    key = await services.keys.find_cached(None, key_id)
+    key = await services.configuration.keys.find_cached(None, key_id)
     return key is not None and key["algorithm"] in TYPES and ("secret" in key or "privateKey" in key)
 
 
 async def can_verify(services: Services, key_id: str) -> bool:
     """Return whether the key exists and has a secret or a public key."""
-    key = await services.keys.find_cached(None, key_id)
+    key = await services.configuration.keys.find_cached(None, key_id)
     return key is not None and ("secret" in key or "publicKey" in key)
 
 
@@ -119,7 +119,7 @@ async def of_tenant(services: Services, document: Document, stored: Document) ->
         return Rotation(lambda _now: dict(stored.get("private", {})))
     applications = [
         application
-        for application in await services.applications.find_all(TenantId(document["id"]))
+        for application in await services.configuration.applications.find_all(TenantId(document["id"]))
         if not all(_has_own(application, member) for member in KEY_MEMBERS)
     ]
     lives = [int(key_rotation.setting(stored, application, "timeToLiveInSeconds")) for application in applications]
@@ -144,7 +144,7 @@ async def of_application(services: Services, tenant: Document, document: Documen
 
 async def of_entity_type(services: Services, document: Document, stored: Document) -> Rotation:
     """Return the rotation of a changed entity type. It has no event, because the event type is for applications."""
-    tenants = await services.tenants.list_cached(None, "all", {})
+    tenants = await services.configuration.tenants.list_cached(None, "all", {})
     longest = max(int(tenant["jwtConfiguration"]["timeToLiveInSeconds"]) for tenant in tenants)
     return Rotation(functools.partial(key_rotation.rotate_entity_type, stored, document, longest))
 
@@ -196,8 +196,8 @@ async def published_keys(services: Services, *wanted: str | None) -> None:
     """Wait until every process publishes those of the keys that exist."""
     key_ids = set(wanted)
     # The default signing key is published before any process serves requests.
-    key_ids -= {None, default_signing_key_id(services.instance_id)}
-    keys = [await services.keys.find_cached(None, str(key_id)) for key_id in key_ids]
+    key_ids -= {None, default_signing_key_id(services.runtime.instance_id)}
+    keys = [await services.configuration.keys.find_cached(None, str(key_id)) for key_id in key_ids]
     made = max((key_usage.published_since(key) for key in keys if key is not None and key["type"] != "HMAC"), default=0)
     await _wait_until(services, made + key_rotation.LAG_MS)
 
@@ -209,7 +209,7 @@ async def _wait_until(services: Services, instant: int) -> None:
 
 
 async def _algorithm(services: Services, key_id: str | None) -> str | None:
-    key = None if key_id is None else await services.keys.find_cached(None, key_id)
+    key = None if key_id is None else await services.configuration.keys.find_cached(None, key_id)
     return None if key is None else str(key["algorithm"])
 
 
@@ -222,7 +222,7 @@ async def _may_sign(services: Services, member: str, key_id: str) -> bool:
 
 async def _any_public(services: Services, *key_ids: str | None) -> bool:
     """Return whether one of the keys has a public key."""
-    keys = [await services.keys.find_cached(None, key_id) for key_id in key_ids if key_id is not None]
+    keys = [await services.configuration.keys.find_cached(None, key_id) for key_id in key_ids if key_id is not None]
     return any(key is not None and key["type"] != "HMAC" for key in keys)
 
 

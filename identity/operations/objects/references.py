@@ -75,7 +75,7 @@ async def _hold(
     """Hold referenced objects until the transaction ends. Raises Invalid for a missing one."""
     assert session is not None, "objects are held by a transaction"
     # Acquire all locks before the first read: a write by another transaction after it would abort this one.
-    await services.database.lock_keys(session, [f"{target} {value}" for target, value in targets])
+    await services.runtime.database.lock_keys(session, [f"{target} {value}" for target, value in targets])
     for (target, value), members in sorted(targets.items()):
         if not await _collection(services, target).lock(document.get("tenantId"), value, session):
             raise Invalid([_missing(f"{resource.name}.{members[-1]}")])
@@ -115,7 +115,7 @@ async def is_key_referenced(
 async def record_key_usage(services: Services) -> None:
     """Record the purpose of keys that were stored before purposes were recorded. Safe to repeat."""
     now = services.clock.now()
-    async for key in services.keys.iterate(None, {"private.usage": {"$exists": False}}):
+    async for key in services.configuration.keys.iterate(None, {"private.usage": {"$exists": False}}):
         if key["id"] in CLIENT_SECRET_KEYS:
             continue
         found = {
@@ -129,7 +129,7 @@ async def record_key_usage(services: Services) -> None:
         if usage == MIXED:
             _log.warning("a key serves more than one purpose: assign a key of its own to each", key_id=key["id"])
         where = {"_id": key["id"], "private.usage": {"$exists": False}}
-        await services.keys.update(None, where, {"$set": {"private.usage": usage}})
+        await services.configuration.keys.update(None, where, {"$set": {"private.usage": usage}})
 
 
 async def _assign_key(
@@ -148,7 +148,7 @@ async def _may_assign_key(
     services: Services, collection: str, member: str, tenant_id: str | None, key_id: str, session: Session
 ) -> bool:
     """Record the purpose of a key if it may serve it; return False otherwise."""
-    key = await services.keys.find(None, key_id, session)
+    key = await services.configuration.keys.find(None, key_id, session)
     if key is None or key_id in CLIENT_SECRET_KEYS:
         return key is not None
     if key_usage.owner(key) not in {None, tenant_id}:
@@ -164,7 +164,7 @@ async def _may_assign_key(
     if old_usage not in {None, new_usage} and await is_key_referenced(services, key_id, now, others, session):
         return False
     change = {"private.usage": new_usage, "private.assignedInstant": now}
-    await services.keys.update(None, {"_id": key_id}, {"$set": change}, session)
+    await services.configuration.keys.update(None, {"_id": key_id}, {"$set": change}, session)
     return True
 
 
@@ -207,8 +207,7 @@ def _referring_to(row: Reference, object_id: str, now: Instant) -> Document:
 
 
 def _collection(services: Services, name: str) -> Documents:
-    others: dict[str, Documents] = {"api_keys": services.api_keys, "users": services.users}
-    return others.get(name) or services.documents[name]
+    return services.runtime.collections[name]
 
 
 def _missing(path: str) -> FieldError:

@@ -13,29 +13,29 @@ from identity.services import Services
 
 async def retrieve(services: Services, call: Call, user_id: str) -> Document:
     """Return the user. Raises NotFound."""
-    return await services.users.get(await get_tenant_id(services, call, user_id), user_id)
+    return await services.directory.users.get(await get_tenant_id(services, call, user_id), user_id)
 
 
 async def retrieve_by_login_id(services: Services, call: Call, login_id: str, types: Iterable[str]) -> Document:
     """Return the user with this login id. Raises NotFound, and Invalid for a call without a tenant."""
-    return _existing(await services.users.find_by_login_id(crud.require_tenant(call), login_id, types))
+    return _existing(await services.directory.users.find_by_login_id(crud.require_tenant(call), login_id, types))
 
 
 async def retrieve_by_email(services: Services, call: Call, email: str) -> Document:
     """Return the user with this email. Raises NotFound, and Invalid for a call without a tenant."""
-    return _existing(await services.users.find_by_email(crud.require_tenant(call), email))
+    return _existing(await services.directory.users.find_by_email(crud.require_tenant(call), email))
 
 
 async def retrieve_by_username(services: Services, call: Call, username: str) -> Document:
     """Return the user with this unique username. Raises NotFound, and Invalid for a call without a tenant."""
-    return _existing(await services.users.find_by_username(crud.require_tenant(call), username))
+    return _existing(await services.directory.users.find_by_username(crud.require_tenant(call), username))
 
 
 async def get_tenant_id(services: Services, call: Call, user_id: str) -> TenantId:
     """Return the tenant of a user: that of the call, or else the user's own. Raises NotFound."""
     if call.tenant_id is not None:
         return call.tenant_id
-    found = await services.users.find_cached_across_tenants(user_id)
+    found = await services.directory.users.find_cached_across_tenants(user_id)
     if found is None:
         raise NotFound(log_detail=f"users {user_id}")
     return TenantId(found["tenantId"])

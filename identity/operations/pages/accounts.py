@@ -180,11 +180,11 @@ async def _require_password(services: Services, call: Call, account: Account, cu
         Limit("account-password", account.user_id, _PASSWORD_FAILURES, _PASSWORD_SECONDS),
         *failed_login_limits.address_limits(call),
     ]
-    if await services.rate_limits.consume(tenant_id, limits) is not None:
+    if await services.limits.rate_limits.consume(tenant_id, limits) is not None:
         raise Invalid.whole(page_messages.TOO_MANY_ATTEMPTS, "Too many incorrect passwords.")
     if not await user_passwords.is_correct(services, tenant, account.user, current):
         raise password_changes.wrong_current_password()
-    await services.rate_limits.refund(tenant_id, limits)
+    await services.limits.rate_limits.refund(tenant_id, limits)
 
 
 def _profile_fields(account: Account) -> tuple[RegistrationField, ...]:

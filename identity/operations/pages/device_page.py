@@ -45,13 +45,13 @@ async def get_client(services: Services, call: Call, hints: TenantHints, given: 
 async def find_signed_in_user(services: Services, client: Client, browser: Browser) -> Document | None:
     """Return the user of the browser's SSO session."""
     session = await sso_sessions.find(services, client.tenant, browser.sso_secret)
-    return None if session is None else await services.users.find_cached(client.tenant_id, session.user_id)
+    return None if session is None else await services.directory.users.find_cached(client.tenant_id, session.user_id)
 
 
 async def find_linked_provider_name(services: Services, client: Client, provider_id: str | None) -> str:
     """Return the name of an identity provider of the tenant; empty for any other id."""
     known_id = parse_id(provider_id)
-    provider = None if known_id is None else await services.identity_providers.find_cached(None, known_id)
+    provider = None if known_id is None else await services.configuration.identity_providers.find_cached(None, known_id)
     if provider is None or not provider_rules.is_available_to(provider, client.tenant_id):
         return ""
     return str(provider["name"])

@@ -95,7 +95,7 @@ async def begin_login(
     anonymous_request_limits.require_maximum_size({**pending_login, **given})
     await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
     ttl_seconds: int = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
-    await services.backend_logins.issue(client.tenant_id, state, secret, pending_login, ttl_seconds)
+    await services.sessions.backend_logins.issue(client.tenant_id, state, secret, pending_login, ttl_seconds)
     path = _REGISTER if registers and self_registration.is_enabled(client.application) else _LOGIN
     parameters = {
         **{name: value for name, value in given.items() if name not in _REPLACED_PARAMETERS},
@@ -116,7 +116,7 @@ async def complete_login(services: Services, call: Call, given: Mapping[str, str
 
     Raises InvalidRequest for other browsers and for expired logins, and the errors of the token endpoint.
     """
-    found = await services.backend_logins.consume_across_tenants(given.get("state", ""), browser_secret)
+    found = await services.sessions.backend_logins.consume_across_tenants(given.get("state", ""), browser_secret)
     if found is None:
         raise InvalidRequest(
             "unknown", "This sign-in has expired, was completed already, or was started in another browser."
@@ -161,7 +161,7 @@ def require_origin(services: Services, origin: str | None, application: Document
     """Raise InvalidRequest for an origin that neither the application nor the CORS settings of the system allow."""
     if origin is None or hosted_backend_rules.is_allowed_origin(origin, application):
         return
-    cors = services.system.settings.cors
+    cors = services.configuration.system.settings.cors
     if not (cors.enabled and cors.allow_credentials and origin in cors.origins):
         raise InvalidRequest("invalid_origin", f"Invalid origin uri {origin[:100]}")
 
@@ -220,13 +220,13 @@ async def _exchange(services: Services, call: Call, client: Client, form: Docume
 
 
 async def _revoke(services: Services, call: Call, client: Client, refresh_token: str) -> None:
-    presented = await services.refresh_tokens.find_by_value(client.tenant_id, refresh_token, call.now)
+    presented = await services.tokens.refresh_tokens.find_by_value(client.tenant_id, refresh_token, call.now)
     if presented is None or presented.record.get("applicationId") != client.client_id:
         return
-    user = await services.users.find_cached(client.tenant_id, presented.record["userId"])
+    user = await services.directory.users.find_cached(client.tenant_id, presented.record["userId"])
     await token_responses.revoke_refresh_token(services, call, client, user, presented.record["id"])
 
 
 async def _is_token_of(services: Services, client: Client, id_token: str) -> bool:
-    hint = await services.tokens.verify_id_token_hint(id_token, clients.client_finder(services))
+    hint = await services.tokens.issuer.verify_id_token_hint(id_token, clients.client_finder(services))
     return not isinstance(hint, Rejection) and hint.application["id"] == client.client_id

@@ -133,8 +133,8 @@ async def _store(
 ) -> None:
     """Store the state of a change in one browser, replacing the previous one."""
     key, tenant_id = _key(change_id, browser), TenantId(valid_id.tenant["id"])
-    await services.one_time_tokens.consume(tenant_id, kind, key)
-    await services.one_time_tokens.issue(
+    await services.tokens.one_time_tokens.consume(tenant_id, kind, key)
+    await services.tokens.one_time_tokens.issue(
         tenant_id, kind, valid_id.user["id"], document, _LIFETIME_SECONDS, make=lambda: key
     )
 
@@ -142,7 +142,7 @@ async def _store(
 async def _find(
     services: Services, kind: str, valid_id: ValidChangePasswordId, change_id: str, browser: str
 ) -> Document | None:
-    token = await services.one_time_tokens.find(TenantId(valid_id.tenant["id"]), kind, _key(change_id, browser))
+    token = await services.tokens.one_time_tokens.find(TenantId(valid_id.tenant["id"]), kind, _key(change_id, browser))
     return None if token is None or not browser or token.owner != valid_id.user["id"] else token.document
 
 

@@ -193,5 +193,5 @@ def _require_parent(configuration: Document, user: Document, now: Instant) -> No
 async def _count_attempt(services: Services, call: Call, client: Client) -> None:
     """Count a registration attempt. Raises Invalid when the address exceeds the limit."""
     limit = Limit("register-address", ip_addresses.network(call.origin.ip_address), REGISTRATIONS, WINDOW_SECONDS)
-    if await services.rate_limits.consume(client.tenant_id, [limit]) is not None:
+    if await services.limits.rate_limits.consume(client.tenant_id, [limit]) is not None:
         raise Invalid.whole(page_messages.TOO_MANY_ATTEMPTS, "Too many registrations.")

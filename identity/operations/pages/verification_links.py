@@ -49,13 +49,16 @@ async def find(
 ) -> VerificationLink | None:
     """Return a link without consuming it; None if it is unknown, has expired or belongs to another tenant."""
     is_verified = False
-    token = await services.one_time_tokens.find(tenant_id, kind, verification_id)
+    token = await services.tokens.one_time_tokens.find(tenant_id, kind, verification_id)
     if token is None:
-        token, is_verified = await services.one_time_tokens.find(tenant_id, _VERIFIED[kind], verification_id), True
+        token, is_verified = (
+            await services.tokens.one_time_tokens.find(tenant_id, _VERIFIED[kind], verification_id),
+            True,
+        )
     if token is None:
         return None
     return VerificationLink(
-        await services.tenants.get(None, token.tenant_id),
+        await services.configuration.tenants.get(None, token.tenant_id),
         token.document.get("userId", token.owner),
         token.document.get("applicationId"),
         uses_code=bool(token.document.get("code")),
@@ -117,7 +120,7 @@ async def send_again(
     request = VerificationRequest(email, None if application is None else application["id"], is_counted=True)
     start = verification_api.start_email if kind == EMAIL else verification_api.start_registration
     sending = _ignore_refusal(start(services, call.within(tenant_id), request))
-    await services.background_work.begin("verification link", sending)
+    await services.runtime.background_work.begin("verification link", sending)
     return True
 
 
@@ -133,7 +136,7 @@ async def _remember_verified(
 ) -> None:
     ttl_seconds = int(link.tenant["externalIdentifierConfiguration"][f"{kind}IdTimeToLiveInSeconds"])
     document = {"userId": link.user_id, "applicationId": link.application_id}
-    await services.one_time_tokens.issue(
+    await services.tokens.one_time_tokens.issue(
         link.tenant_id, _VERIFIED[kind], link.user_id, document, ttl_seconds, make=lambda: verification_id
     )
 

@@ -66,7 +66,7 @@ async def start_reset(services: Services, call: Call, body: Document) -> Documen
     if not is_keyed:
         await password_changes.request_reset(services, call, tenant, target.login_id, target.types, application, state)
         return None
-    user = await services.users.find_by_login_id(TenantId(tenant["id"]), target.login_id, target.types)
+    user = await services.directory.users.find_by_login_id(TenantId(tenant["id"]), target.login_id, target.types)
     if user is None or not user["active"]:
         raise NotFound(log_detail="no user has this login id")
     if sends and user_rules.email_address(user) is None:
@@ -93,7 +93,7 @@ async def check_user(services: Services, call: Call, token: str | None, login_id
         if not login_id:
             raise Invalid.field("missing", "loginId", "You must specify the [loginId] parameter.")
         user = await user_lookup.retrieve_by_login_id(services, call, login_id, types or user_rules.LOGIN_ID_TYPES)
-        _require_no_trust_token(await services.tenants.get(None, TenantId(user["tenantId"])), user)
+        _require_no_trust_token(await services.configuration.tenants.get(None, TenantId(user["tenantId"])), user)
         return
     bearer = await bearer_tokens.verify(services, call, token)
     bearer.require_usable_for()
@@ -130,7 +130,7 @@ async def change_by_login_id(services: Services, call: Call, body: Document) -> 
         raise Invalid.field("missing", "loginId", "You must specify the [loginId] or the [changePasswordId] property.")
     target = await _read_reset_request(services, call, request)
     tenant_id = TenantId(target.tenant["id"])
-    user = await services.users.find_by_login_id(tenant_id, login_id, types)
+    user = await services.directory.users.find_by_login_id(tenant_id, login_id, types)
     if user is None:
         raise Invalid.field("invalid", "loginId", "No user has this [loginId].")
     if "currentPassword" in request:
@@ -185,14 +185,14 @@ async def _read_reset_request(services: Services, call: Call, request: Document)
         raise Invalid.field("missing", "loginId", "You must specify the [loginId] property.")
     name, login_id = login_ids[0]
     types = tuple(request.get("loginIdTypes") or user_rules.LOGIN_ID_TYPES) if name == "loginId" else (name,)
-    return _ResetRequest(await services.tenants.get(None, tenant_id), application, login_id, types, state)
+    return _ResetRequest(await services.configuration.tenants.get(None, tenant_id), application, login_id, types, state)
 
 
 async def _is_own_refresh_token(services: Services, call: Call, user: Document, value: str | None) -> bool:
     """Whether this is a live refresh token of the user. Raises Invalid for one that is not."""
     if value is None:
         return False
-    presented = await services.refresh_tokens.find_by_value(TenantId(user["tenantId"]), value, call.now)
+    presented = await services.tokens.refresh_tokens.find_by_value(TenantId(user["tenantId"]), value, call.now)
     if presented is None or not presented.is_current or presented.record["userId"] != user["id"]:
         raise Invalid.field("invalid", "refreshToken", "The [refreshToken] is not a live refresh token of the user.")
     return True

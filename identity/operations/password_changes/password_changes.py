@@ -149,10 +149,10 @@ async def request_reset(
     tenant_id = TenantId(tenant["id"])
     await message_limits.count_message_from_address(services, call, tenant, "forgotPassword")
     await message_limits.count_message(services, tenant, "forgotPassword", user_rules.login_key(login_id))
-    user = await services.users.find_by_login_id(tenant_id, login_id, types)
+    user = await services.directory.users.find_by_login_id(tenant_id, login_id, types)
     if user is None or not user["active"] or user_rules.email_address(user) is None:
         return
-    await services.background_work.begin(
+    await services.runtime.background_work.begin(
         "forgot password", _start_reset_if_allowed(services, call, tenant, user, application, state)
     )
 
@@ -164,12 +164,12 @@ async def get_valid_id(services: Services, call: Call, change_id: str) -> ValidC
     Unavailable.
     """
     limit = failed_login_limits.address_limits(call)
-    counted_in = call.tenant_id or services.default_tenant_id
-    wait_seconds = await services.rate_limits.consume(counted_in, limit)
+    counted_in = call.tenant_id or services.runtime.default_tenant_id
+    wait_seconds = await services.limits.rate_limits.consume(counted_in, limit)
     if wait_seconds is not None:
         raise failed_login_limits.too_many_attempts(wait_seconds)
     found = await change_password_ids.get_valid(services, call.tenant_id, change_id)
-    await services.rate_limits.refund(counted_in, limit)
+    await services.limits.rate_limits.refund(counted_in, limit)
     return found
 
 
@@ -213,7 +213,7 @@ async def complete(
     application = await _find_application(services, tenant_id, details.application_id)
     change = PasswordChange(
         password,
-        (services.one_time_tokens.use(tenant_id, change_password_ids.KIND, change_id), *uses),
+        (services.tokens.one_time_tokens.use(tenant_id, change_password_ids.KIND, change_id), *uses),
         is_reset=True,
         is_forced=details.reason is not None or details.is_setup,
         mailed_to=details.mailed_to,
@@ -273,7 +273,7 @@ async def _attempt_change(
     services: Services, call: Call, tenant: Document, user_id: str, change: PasswordChange
 ) -> tuple[Document, bool]:
     """Set the password once; return the user, and whether the change verified the email address. Raises Conflict."""
-    stored = await services.users.get(TenantId(tenant["id"]), user_id)
+    stored = await services.directory.users.get(TenantId(tenant["id"]), user_id)
     _require_unchanged(stored, change)
     user = await _with_new_password(services, call, tenant, stored, change)
     verifies = _verifies_email(tenant, stored, change)
@@ -389,7 +389,7 @@ async def _write(
         if not await use.consume():
             raise NotFound(log_detail="the token that authorizes the password change was used meanwhile")
     await change_password_ids.revoke_all(services, user)
-    await services.users.replace(TenantId(user["tenantId"]), user, stored["lastUpdateInstant"], session)
+    await services.directory.users.replace(TenantId(user["tenantId"]), user, stored["lastUpdateInstant"], session)
 
 
 def _password_events(user: Document, change: PasswordChange) -> list[Event]:
@@ -417,4 +417,8 @@ async def _send_mail(
 
 
 async def _find_application(services: Services, tenant_id: TenantId, application_id: str | None) -> Document | None:
-    return None if application_id is None else await services.applications.find_cached(tenant_id, application_id)
+    return (
+        None
+        if application_id is None
+        else await services.configuration.applications.find_cached(tenant_id, application_id)
+    )

@@ -32,14 +32,14 @@ async def check_password(services: Services, tenant: Document, user: Document, p
         for status, text in breach_rules.credential_pairs(user, password):
             if status not in statuses:
                 continue
-            is_found = await services.breached_passwords.contains(breach_rules.digest(text))
+            is_found = await services.runtime.breached_passwords.contains(breach_rules.digest(text))
             if is_found:
                 return status
             is_unavailable |= is_found is None
     if common_passwords.is_common(password):
         return breach_rules.COMMON_MATCH
     if breach_rules.ANY_MATCH in statuses:
-        is_found = await services.breached_passwords.contains(breach_rules.digest(password))
+        is_found = await services.runtime.breached_passwords.contains(breach_rules.digest(password))
         if is_found:
             return breach_rules.ANY_MATCH
         is_unavailable |= is_found is None

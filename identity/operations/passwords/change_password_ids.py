@@ -61,7 +61,7 @@ async def issue(
         tenant["externalIdentifierConfiguration"],
         "setupPassword" if details.is_setup else "changePassword",
     )
-    secret = await services.one_time_tokens.issue(
+    secret = await services.tokens.one_time_tokens.issue(
         TenantId(tenant["id"]),
         KIND,
         str(user["id"]),
@@ -78,16 +78,16 @@ async def issue(
 
 async def get_valid(services: Services, tenant_id: TenantId | None, change_id: str) -> ValidChangePasswordId:
     """Return a valid id, of the tenant if one is given. Raises NotFound."""
-    token = await services.one_time_tokens.find(tenant_id, KIND, change_id)
-    user = None if token is None else await services.users.find(token.tenant_id, token.owner)
+    token = await services.tokens.one_time_tokens.find(tenant_id, KIND, change_id)
+    user = None if token is None else await services.directory.users.find(token.tenant_id, token.owner)
     if token is None or user is None or not user["active"]:
         raise NotFound(log_detail="no such change password id")
     details = ChangePasswordDetails(**token.document)
     if details.mailed_to not in {None, user_rules.email_address(user)}:
         raise NotFound(log_detail="the user has another address than the change password id was mailed to")
-    return ValidChangePasswordId(await services.tenants.get(None, token.tenant_id), user, details)
+    return ValidChangePasswordId(await services.configuration.tenants.get(None, token.tenant_id), user, details)
 
 
 async def revoke_all(services: Services, user: Document) -> None:
     """Revoke every id of a user."""
-    await services.one_time_tokens.revoke_all(TenantId(user["tenantId"]), KIND, str(user["id"]))
+    await services.tokens.one_time_tokens.revoke_all(TenantId(user["tenantId"]), KIND, str(user["id"]))

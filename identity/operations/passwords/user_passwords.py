@@ -93,7 +93,7 @@ async def change_problems(
         errors.append(FieldError.of("tooYoung", path, "The password was changed too recently."))
     if rules["enabled"]:
         for used in _remembered_passwords(stored)[: rules["count"]]:
-            if await services.passwords.verify(password.password, used):
+            if await services.runtime.passwords.verify(password.password, used):
                 errors.append(FieldError.of("previouslyUsed", path, "The password was used before."))
                 break
     return errors or await breach_detection.problems(services, tenant, stored, password.password, path)
@@ -103,7 +103,7 @@ async def with_password(
     services: Services, tenant: Document, user: Document, password: NewPassword, now: Instant
 ) -> Document:
     """Return the user with the hashed password; the previous one is remembered if the tenant requires it."""
-    hashed = await services.passwords.hash(password.password, password.scheme, password.factor)
+    hashed = await services.runtime.passwords.hash(password.password, password.scheme, password.factor)
     rules = tenant["passwordValidationRules"]["rememberPreviousPasswords"]
     private = {name: value for name, value in user["private"].items() if name != "previousPasswords"}
     if rules["enabled"] and rules["count"] > 1:
@@ -130,10 +130,10 @@ async def is_correct(services: Services, tenant: Document, user: Document | None
     configured = tenant["passwordEncryptionConfiguration"]
     tenant_scheme = configured["encryptionScheme"], configured["encryptionSchemeFactor"]
     stored = None if user is None else password_hashing.stored_password(user)
-    if stored is not None and await services.passwords.verify(password, stored):
+    if stored is not None and await services.runtime.passwords.verify(password, stored):
         return True
     if stored is None or (stored.scheme, stored.factor) != tenant_scheme:
-        await services.passwords.verify_decoy(password, *tenant_scheme)
+        await services.runtime.passwords.verify_decoy(password, *tenant_scheme)
     return False
 
 
@@ -144,8 +144,8 @@ async def rehash(services: Services, tenant: Document, user: Document, password:
     scheme, factor = configured["encryptionScheme"], configured["encryptionSchemeFactor"]
     if not configured["modifyEncryptionSchemeOnLogin"] or (old["scheme"], old["factor"]) == (scheme, factor):
         return
-    fresh = dataclasses.asdict(await services.passwords.hash(password, scheme, factor))
-    await services.users.rehash_password(user["tenantId"], user["id"], old, fresh)
+    fresh = dataclasses.asdict(await services.runtime.passwords.hash(password, scheme, factor))
+    await services.directory.users.rehash_password(user["tenantId"], user["id"], old, fresh)
 
 
 def _remembered_passwords(user: Document) -> list[StoredPassword]:

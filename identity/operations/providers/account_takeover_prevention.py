@@ -76,7 +76,7 @@ def without_credentials(user: Document, call: Call) -> Document:
 async def prepare(services: Services, call: Call, stored: Document) -> AccountClaim:
     """Everything that ends with the claim of a stored user."""
     tenant_id = TenantId(stored["tenantId"])
-    links = await services.identity_provider_links.find_of_user(tenant_id, stored["id"])
+    links = await services.directory.identity_provider_links.find_of_user(tenant_id, stored["id"])
     return AccountClaim(stored, await session_termination.prepare(services, call, stored), tuple(links))
 
 
@@ -87,12 +87,12 @@ def within(services: Services, call: Call, claim: AccountClaim | None, change: W
     tenant_id, user_id = TenantId(claim.stored["tenantId"]), claim.stored["id"]
     writes: list[Write[Any]] = [
         # Before the change, which writes the new link.
-        functools.partial(services.identity_provider_links.delete_all, tenant_id, {"userId": user_id}),
+        functools.partial(services.directory.identity_provider_links.delete_all, tenant_id, {"userId": user_id}),
         functools.partial(two_factor_trust.revoke_all, services, claim.stored),
         change,
         *session_termination.writes(services, call, claim.sign_out),
     ]
-    return functools.partial(services.database.execute, writes)
+    return functools.partial(services.runtime.database.execute, writes)
 
 
 async def finish(services: Services, call: Call, claim: AccountClaim | None) -> None:
@@ -103,5 +103,5 @@ async def finish(services: Services, call: Call, claim: AccountClaim | None) -> 
     await session_termination.finish(services, call, claim.sign_out)
     for owner in (user_id, email_changes.owner_of(user_id)):
         await verification_codes.revoke(services, tenant_id, email_changes.KIND, owner)
-    await services.one_time_tokens.revoke_all(tenant_id, email_changes.REVOCATION, user_id)
+    await services.tokens.one_time_tokens.revoke_all(tenant_id, email_changes.REVOCATION, user_id)
     await change_password_ids.revoke_all(services, claim.stored)

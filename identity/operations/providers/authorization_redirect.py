@@ -86,7 +86,7 @@ async def redirect_by_domain(
 
 async def _providers(services: Services, client: Client) -> Sequence[Document]:
     """The providers that a client offers. Do not modify them: the documents are shared."""
-    found = await services.identity_providers.of_application_across_tenants(client.client_id)
+    found = await services.configuration.identity_providers.of_application_across_tenants(client.client_id)
     return rules.login_page_providers(found, client.tenant_id, client.client_id)
 
 
@@ -125,7 +125,7 @@ async def _depart(
         anonymous_request_limits.require_maximum_size(detour)
     await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
-    await services.provider_logins.issue(client.tenant_id, state, secret, detour, ttl_seconds)
+    await services.sessions.provider_logins.issue(client.tenant_id, state, secret, detour, ttl_seconds)
     is_post = bool(provider["postRequest"])
     parameters = _parameters(spoken_to, detour, state, login_id, asks_for_form=is_post)
     return ProviderRedirect(client, url, parameters, secret, is_post=is_post)

@@ -78,7 +78,7 @@ async def identify(
 
 async def _epic_games(request: Request) -> ExternalIdentity:
     """An access token: https://dev.epicgames.com/docs/web-api-ref/authentication."""
-    federation, (token,) = request.services.federation, request.tokens
+    federation, (token,) = request.services.outbound.federation, request.tokens
     info = await federation.exchange(ENDPOINTS["epic_token_info"], {"token": token}, None)
     if info.get("active") is not True:
         raise Unauthorized(log_detail="the token is not active")
@@ -94,7 +94,7 @@ async def _epic_games(request: Request) -> ExternalIdentity:
 
 async def _nintendo(request: Request) -> ExternalIdentity:
     """An access token, which is a JWT, and the user's resource."""
-    federation, (token,) = request.services.federation, request.tokens
+    federation, (token,) = request.services.outbound.federation, request.tokens
     find = openid_connect.key_finder(request.services, request.call, ENDPOINTS["nintendo_keys"])
     verified = await jws.verify_external(token, find)
     if isinstance(verified, jws.Rejection):
@@ -117,7 +117,7 @@ async def _nintendo(request: Request) -> ExternalIdentity:
 
 async def _sony_psn(request: Request) -> ExternalIdentity:
     """An access token, which the token resource describes to the client that it was issued to."""
-    federation, (token,) = request.services.federation, request.tokens
+    federation, (token,) = request.services.outbound.federation, request.tokens
     basic = (request.settings["client_id"], Secret(request.settings["client_secret"]))
     url = f"{ENDPOINTS['sony_token_info']}/{urllib.parse.quote(token, safe='')}"
     info = await federation.get_json(url, basic=basic, name=ENDPOINTS["sony_token_info"])
@@ -159,7 +159,9 @@ async def _steam_ticket(request: Request, application_id: str, ticket: str) -> s
 async def _steam_get(request: Request, path: str, query: Mapping[str, str], host: str | None = None) -> Document:
     """The `response` of a method of the web API; tickets and players belong to the configured API mode."""
     host = host or ("steam_partner" if request.settings["apiMode"] == "Partner" else "steam_public")
-    found = await request.services.federation.get_json(f"{ENDPOINTS[host]}/{path}?{urllib.parse.urlencode(query)}")
+    found = await request.services.outbound.federation.get_json(
+        f"{ENDPOINTS[host]}/{path}?{urllib.parse.urlencode(query)}"
+    )
     response = found.get("response") if isinstance(found, dict) else None
     return response if isinstance(response, dict) else {}
 
@@ -173,7 +175,7 @@ def _steam_id(found: Document) -> str:
 
 async def _xbox(request: Request) -> ExternalIdentity:
     """An access token of a Microsoft account, exchanged for a user token and that for the claims of the player."""
-    federation, (token,) = request.services.federation, request.tokens
+    federation, (token,) = request.services.outbound.federation, request.tokens
     properties = {"AuthMethod": "RPS", "SiteName": "user.auth.xboxlive.com", "RpsTicket": f"d={token}"}
     body = {"RelyingParty": "http://auth.xboxlive.com", "TokenType": "JWT", "Properties": properties}
     user = await federation.post_json(ENDPOINTS["xbox_user"], body, _XBOX_HEADERS)

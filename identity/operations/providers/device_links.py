@@ -38,7 +38,7 @@ async def store_pending_link(services: Services, call: Call, client: Client, sco
     provider_id, _, rest = scope[len(SCOPE_PREFIX) :].partition(":")
     provider = await _provider(services, client, provider_id)
     limit = failed_login_limits.address_limits(call)
-    if await services.rate_limits.consume(client.tenant_id, limit) is not None:
+    if await services.limits.rate_limits.consume(client.tenant_id, limit) is not None:
         raise InvalidScope("unknown_scope", "Too many tokens of identity providers were refused lately.")
     trace = LoginTrace()
     try:
@@ -47,9 +47,9 @@ async def store_pending_link(services: Services, call: Call, client: Client, sco
         await trace.record(services, call, provider, f"a device was refused: {error.log_detail or error.message}")
         raise _refused(f"The token for the identity provider {provider['name']} cannot be trusted.") from error
     except ServiceError:
-        await services.rate_limits.refund(client.tenant_id, limit)
+        await services.limits.rate_limits.refund(client.tenant_id, limit)
         raise
-    await services.rate_limits.refund(client.tenant_id, limit)
+    await services.limits.rate_limits.refund(client.tenant_id, limit)
     await trace.record(services, call, provider, "a device brings an account along")
     link = {
         "displayName": identity.display_name,
@@ -60,13 +60,13 @@ async def store_pending_link(services: Services, call: Call, client: Client, sco
         "username": identity.username,
     }
     known = {name: value for name, value in link.items() if value is not None}
-    return await services.pending_links.issue(client.tenant_id, known, ttl_seconds)
+    return await services.sessions.pending_links.issue(client.tenant_id, known, ttl_seconds)
 
 
 async def _provider(services: Services, client: Client, provider_id: str) -> Document:
     """The provider, if the application may use it and its tokens can be verified here. Raises InvalidScope."""
     named = parse_id(provider_id)
-    provider = None if named is None else await services.identity_providers.find_cached(None, named)
+    provider = None if named is None else await services.configuration.identity_providers.find_cached(None, named)
     if (
         provider is None
         or not rules.is_available_to(provider, client.tenant_id)

@@ -54,13 +54,13 @@ async def _key(services: Services, provider: Document, header: Mapping[str, obje
     name = header.get(provider["headerKeyParameter"])
     default = provider.get("defaultKeyId")
     if name is None:
-        return None if default is None else await services.tokens.key(default)
+        return None if default is None else await services.tokens.issuer.key(default)
     if not isinstance(name, str):
         return None
     if name in provider["keys"]:
         return external_keys.from_pem(provider["keys"][name], name, header.get("alg"))
     for key_id in (*provider["verificationKeyIds"], *([] if default is None else [default])):
-        key = await services.tokens.key(key_id)
+        key = await services.tokens.issuer.key(key_id)
         if key is not None and name in {key_id, key.kid}:
             return key
     return None

@@ -103,11 +103,11 @@ async def delete(services: Services, call: Call, provider_id: str) -> None:
     """Remove a provider and every link to it. Raises NotFound and Unauthorized."""
     await _require_writable(services, call, provider_id)
     # The provider goes last: what is interrupted can be repeated, and no link waits for another one under its id.
-    await services.identity_provider_links.delete_provider_across_tenants(provider_id)
+    await services.directory.identity_provider_links.delete_provider_across_tenants(provider_id)
     if not await _documents(services).delete(None, provider_id):
         raise NotFound
     # For a login that was under way all the time.
-    await services.identity_provider_links.delete_provider_across_tenants(provider_id)
+    await services.directory.identity_provider_links.delete_provider_across_tenants(provider_id)
 
 
 async def search(services: Services, call: Call, request: Mapping[str, Any], prefix: str) -> tuple[int, list[Document]]:
@@ -194,12 +194,12 @@ async def remove_tenant(services: Services, tenant_id: TenantId) -> None:
     place = f"tenantConfiguration.{tenant_id}"
     change = {"$unset": {place: ""}, "$inc": {"lastUpdateInstant": 1}}
     await _documents(services).update(None, {place: {"$exists": True}}, change)
-    applications = await services.applications.find_all(tenant_id)
+    applications = await services.configuration.applications.find_all(tenant_id)
     await remove_applications(services, [application["id"] for application in applications])
 
 
 def _documents(services: Services) -> Documents:
-    return services.identity_providers
+    return services.configuration.identity_providers
 
 
 def _is_visible(call: Call, provider: Document) -> bool:
@@ -224,7 +224,10 @@ async def _owner_problems(
     tenant_id = provider.get("tenantId")
     if stored is not None or tenant_id is None:
         return []
-    if call.tenant_id not in {None, tenant_id} or await services.tenants.find_cached(None, tenant_id) is None:
+    if (
+        call.tenant_id not in {None, tenant_id}
+        or await services.configuration.tenants.find_cached(None, tenant_id) is None
+    ):
         return [_problem("invalid", "tenantId", "It must name an existing tenant, and no other than the request does.")]
     return []
 
@@ -235,12 +238,12 @@ async def _reference_problems(
     errors = []
     tenant_id = provider.get("tenantId")
     for application_id in provider["applicationConfiguration"]:
-        application = await services.applications.find_cached_across_tenants(application_id)
+        application = await services.configuration.applications.find_cached_across_tenants(application_id)
         if application is None or tenant_id not in {None, application["tenantId"]}:
             message = f"There is no application [{application_id}] for this provider."
             errors.append(_problem("invalid", f"applicationConfiguration.{application_id}", message))
     for each in provider["tenantConfiguration"]:
-        if tenant_id not in {None, each} or await services.tenants.find_cached(None, each) is None:
+        if tenant_id not in {None, each} or await services.configuration.tenants.find_cached(None, each) is None:
             message = f"There is no tenant [{each}] for this provider."
             errors.append(_problem("invalid", f"tenantConfiguration.{each}", message))
     errors += await _key_reference_problems(services, call, provider, stored)

@@ -106,7 +106,7 @@ async def resolve_endpoints(services: Services, call: Call, oauth2: Document) ->
     published: Document = {}
     if issuer is not None:
         try:
-            published = await services.federation.configuration(issuer, call.now)
+            published = await services.outbound.federation.configuration(issuer, call.now)
         except FederationError as error:
             raise provider_error("OpenIDConnectToken", str(error)) from error
     urls = {name: published.get(name) or oauth2.get(name) for name in ("token_endpoint", "userinfo_endpoint")}
@@ -136,7 +136,7 @@ async def _exchanged(services: Services, spoken_to: ProviderEndpoints, data: Map
         if method == "client_secret_post":
             form["client_secret"] = oauth2["client_secret"]
     try:
-        return await services.federation.exchange(spoken_to.token_endpoint, form, basic)
+        return await services.outbound.federation.exchange(spoken_to.token_endpoint, form, basic)
     except FederationError as error:
         raise provider_error("OpenIDConnectToken", str(error)) from error
 
@@ -145,7 +145,7 @@ async def _userinfo(services: Services, spoken_to: ProviderEndpoints, access_tok
     if spoken_to.userinfo_endpoint is None or not isinstance(access_token, str):
         return {}
     try:
-        return await services.federation.userinfo(spoken_to.userinfo_endpoint, access_token)
+        return await services.outbound.federation.userinfo(spoken_to.userinfo_endpoint, access_token)
     except FederationError as error:
         raise provider_error("OpenIDConnectUserinfo", str(error)) from error
 
@@ -155,11 +155,13 @@ def key_finder(services: Services, call: Call, jwks_uri: str) -> FindExternalKey
 
     async def find(header: Mapping[str, object]) -> SigningKey | None:
         try:
-            known = external_keys.from_jwk_set(await services.federation.keys(jwks_uri, call.now), header)
+            known = external_keys.from_jwk_set(await services.outbound.federation.keys(jwks_uri, call.now), header)
             if known is not None:
                 return known
             # After a key rotation the cached set lacks the new key.
-            return external_keys.from_jwk_set(await services.federation.keys(jwks_uri, call.now, refetch=True), header)
+            return external_keys.from_jwk_set(
+                await services.outbound.federation.keys(jwks_uri, call.now, refetch=True), header
+            )
         except FederationError as error:
             raise provider_error("OpenIDConnectToken", str(error)) from error
 

@@ -170,7 +170,7 @@ async def start(services: Services, call: Call, body: Document) -> None:
 
 async def _provider(services: Services, client: Client, provider_id: str, only: str | None) -> Document:
     """The provider, if it is there for the client's users. Raises Invalid."""
-    provider = await services.identity_providers.find_cached(None, provider_id)
+    provider = await services.configuration.identity_providers.find_cached(None, provider_id)
     if (
         provider is None
         or not rules.is_available_to(provider, client.tenant_id)
@@ -203,7 +203,7 @@ async def _limited(
     """Try to log in, unless too many from this address failed lately. Raises Unavailable, and whatever the try does."""
     tenant_id = crud.require_tenant(call)
     limit = failed_login_limits.address_limits(call)
-    wait_seconds = await services.rate_limits.consume(tenant_id, limit)
+    wait_seconds = await services.limits.rate_limits.consume(tenant_id, limit)
     if wait_seconds is not None:
         raise failed_login_limits.too_many_attempts(wait_seconds)
     try:
@@ -212,9 +212,9 @@ async def _limited(
         reason = f"refused with {error.status}: {error.log_detail or error.message}"
         await trace.record(services, call, provider, reason)
         if isinstance(error, LoginPrevented) or not isinstance(error, Invalid | Unauthorized):
-            await services.rate_limits.refund(tenant_id, limit)
+            await services.limits.rate_limits.refund(tenant_id, limit)
         raise
-    await services.rate_limits.refund(tenant_id, limit)
+    await services.limits.rate_limits.refund(tenant_id, limit)
     return result
 
 
@@ -245,8 +245,10 @@ async def _reconciled(services: Services, call: Call, attempt: _ProviderLogin) -
 async def _change(services: Services, call: Call, attempt: _ProviderLogin) -> _LoginChange | None:
     """What the login is about to write; None where a link has to be completed by the user. Raises as `log_in` does."""
     client, provider, identity = attempt.client, attempt.provider, attempt.identity
-    link = await services.identity_provider_links.find_account(client.tenant_id, provider["id"], identity.unique_id)
-    user = None if link is None else await services.users.find(client.tenant_id, link["userId"])
+    link = await services.directory.identity_provider_links.find_account(
+        client.tenant_id, provider["id"], identity.unique_id
+    )
+    user = None if link is None else await services.directory.users.find(client.tenant_id, link["userId"])
     is_new = is_claim = False
     if user is None:
         if attempt.no_link or provider["linkingStrategy"] in {"Disabled", "Unsupported"}:
@@ -280,7 +282,7 @@ async def _new_link(
     """The link to make; `stale` is one to a user who is gone, which makes room first. Raises Invalid."""
     tenant_id, provider, identity = attempt.client.tenant_id, attempt.provider, attempt.identity
     if stale is not None:
-        await services.identity_provider_links.delete(tenant_id, stale["id"])
+        await services.directory.identity_provider_links.delete(tenant_id, stale["id"])
     link = link_rules.build_link(
         provider,
         identity.unique_id,
@@ -344,12 +346,12 @@ async def _write(services: Services, call: Call, attempt: _ProviderLogin, change
     async def write(session: Session | None) -> None:
         if session is None and (change.is_new_link or stored is None):
             # Nobody listens, but user and link still come together or not at all.
-            return await services.database.in_transaction(write)
+            return await services.runtime.database.in_transaction(write)
         await _write_user(services, tenant_id, user, stored, session)
         await _write_link(services, call, attempt, link, session, is_new=change.is_new_link)
         if change.halt is None:
             registered_id = None if registered is None else ApplicationId(application["id"])
-            await services.users.record_login(
+            await services.directory.users.record_login(
                 tenant_id, UserId(user["id"]), registered_id, call.now, session=session, place=change.judgement.place
             )
             await login_records.add(services, call, finished, application["id"], session)
@@ -371,15 +373,15 @@ async def _write_user(
     services: Services, tenant_id: TenantId, user: Document, stored: Document | None, session: Session | None
 ) -> None:
     if stored is None:
-        await services.users.insert(tenant_id, user, session)
+        await services.directory.users.insert(tenant_id, user, session)
     else:
-        await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
+        await services.directory.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
 
 
 async def _write_link(
     services: Services, call: Call, attempt: _ProviderLogin, link: Document, session: Session | None, *, is_new: bool
 ) -> None:
-    links, identity = services.identity_provider_links, attempt.identity
+    links, identity = services.directory.identity_provider_links, attempt.identity
     if is_new:
         await links.insert(attempt.client.tenant_id, link, session)
     elif not await links.refresh(
@@ -437,7 +439,7 @@ async def _pending(services: Services, attempt: _ProviderLogin) -> PendingLink:
     }
     ttl_seconds = tenant["externalIdentifierConfiguration"]["pendingAccountLinkTimeToLiveInSeconds"]
     known = {name: value for name, value in link.items() if value is not None}
-    pending_id = await services.pending_links.issue(attempt.client.tenant_id, known, ttl_seconds)
+    pending_id = await services.sessions.pending_links.issue(attempt.client.tenant_id, known, ttl_seconds)
     attempt.trace.add("a link is pending")
     return PendingLink(pending_id)
 

@@ -43,11 +43,11 @@ async def find_or_build(
     found = None
     if strategy in _BY_EMAIL:
         _require_email(provider, identity)
-        found = await services.users.find_by_email(tenant_id, str(identity.email))
+        found = await services.directory.users.find_by_email(tenant_id, str(identity.email))
     elif strategy in _BY_USERNAME:
         if identity.username is None:
             raise Unauthorized(log_detail="the provider gives no username")
-        found = await services.users.find_by_username(tenant_id, identity.username)
+        found = await services.directory.users.find_by_username(tenant_id, identity.username)
     if found is not None:
         return found, False
     if strategy not in _MAKING:
@@ -120,7 +120,7 @@ async def _new_user(
 
 
 async def _is_free(services: Services, tenant_id: TenantId, identity: ExternalIdentity) -> bool:
-    return await services.users.find_by_email(tenant_id, str(identity.email)) is None
+    return await services.directory.users.find_by_email(tenant_id, str(identity.email)) is None
 
 
 def _merged(document: Document, changes: Document) -> Document:

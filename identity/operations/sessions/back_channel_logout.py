@@ -41,7 +41,7 @@ class LogoutFailure:
 
 async def find_receivers(services: Services, tenant_id: TenantId) -> frozenset[str]:
     """Return the active applications of a tenant that have a back-channel logout URL, from the cache."""
-    applications = await services.applications.list_cached(tenant_id, "logout receivers", _RECEIVERS)
+    applications = await services.configuration.applications.list_cached(tenant_id, "logout receivers", _RECEIVERS)
     return frozenset(one["id"] for one in applications)
 
 
@@ -64,8 +64,8 @@ async def send(services: Services, notice: LogoutNotice) -> LogoutFailure | None
     Every attempt has a token with its own `iat` and `jti`: otherwise an application that accepted one whose response
     was lost would see a replay.
     """
-    application = await services.applications.find_cached(notice.tenant_id, notice.application_id)
-    tenant = await services.tenants.find_cached(None, notice.tenant_id)
+    application = await services.configuration.applications.find_cached(notice.tenant_id, notice.application_id)
+    tenant = await services.configuration.tenants.find_cached(None, notice.tenant_id)
     if tenant is None or application is None or not application["active"]:
         return None
     oauth = application["oauthConfiguration"]
@@ -75,8 +75,8 @@ async def send(services: Services, notice: LogoutNotice) -> LogoutFailure | None
     session_id = notice.session_id if oauth["backChannelLogoutSessionRequired"] else None
     try:
         now = services.clock.now()
-        token = await services.tokens.logout_token(tenant, application, notice.user_id, session_id, now)
-        response = await services.http.request(_request(services, notice, url, token))
+        token = await services.tokens.issuer.logout_token(tenant, application, notice.user_id, session_id, now)
+        response = await services.outbound.http.request(_request(services, notice, url, token))
     except (LookupError, ValueError) as error:
         return LogoutFailure(url, f"the token cannot be signed ({type(error).__name__})")
     except OutboundError as error:
@@ -110,7 +110,7 @@ def _request(services: Services, notice: LogoutNotice, url: str, token: str) -> 
         headers={
             "Content-Type": "application/x-www-form-urlencoded",
             "Accept": "application/json",
-            **delivery_loop_detection.forwarded_headers(notice.trace, notice.via, services.service_id),
+            **delivery_loop_detection.forwarded_headers(notice.trace, notice.via, services.outbound.service_id),
         },
         body=urllib.parse.urlencode({"logout_token": token}).encode(),
         connect_timeout_ms=CONNECT_TIMEOUT_MS,

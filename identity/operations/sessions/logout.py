@@ -107,7 +107,7 @@ async def _needs_confirmation(services: Services, request: _LogoutRequest, sso_s
         return origin.is_other_origin
     if not (origin.is_cross_site and sso_secret):
         return False
-    session = await services.sso_sessions.find(TenantId(request.tenant["id"]), sso_secret)
+    session = await services.sessions.sso_sessions.find(TenantId(request.tenant["id"]), sso_secret)
     return session is not None and not _is_of_session(request.hint, session)
 
 
@@ -123,8 +123,8 @@ def _is_of_session(hint: Document | None, session: SsoSession) -> bool:
 async def _end_session(services: Services, call: Call, tenant_id: TenantId, secret: str) -> SsoSession | None:
     """End the session unless a webhook vetoes it; the event has it as a refresh token without an application."""
     if await services.bus.has_subscribers(tenant_id, sso_session_records.REVOCATION_EVENT):
-        session = await services.sso_sessions.find(tenant_id, secret)
-        user = None if session is None else await services.users.find(tenant_id, session.user_id)
+        session = await services.sessions.sso_sessions.find(tenant_id, secret)
+        user = None if session is None else await services.directory.users.find(tenant_id, session.user_id)
         if session is not None and user is not None:
             try:
                 record = sso_session_records.from_session(tenant_id, session)
@@ -138,7 +138,9 @@ async def _read_request(services: Services, parameters: Mapping[str, str], hints
     """Return the tenant and client of a request. An ID token needs a valid signature, but may have expired."""
     hinted = claims = None
     if "id_token_hint" in parameters:
-        hint = await services.tokens.verify_id_token_hint(parameters["id_token_hint"], clients.client_finder(services))
+        hint = await services.tokens.issuer.verify_id_token_hint(
+            parameters["id_token_hint"], clients.client_finder(services)
+        )
         if isinstance(hint, Rejection):
             raise _invalid_hint("The id_token_hint is not an ID token of this service.")
         hinted, claims = hint.application["id"], hint.claims
@@ -175,7 +177,7 @@ async def _frame_urls(
     behavior = "AllApplications" if request.client is None else request.client.oauth["logoutBehavior"]
     if behavior == "RedirectOnly":
         return ()
-    applications = await services.applications.list_cached(TenantId(tenant["id"]), "all", {})
+    applications = await services.configuration.applications.list_cached(TenantId(tenant["id"]), "all", {})
     session_members = {} if session is None else {"iss": tenant["issuer"], "sid": session.session_id}
     joined = frozenset[str]() if session is None else session.client_ids
     urls = {

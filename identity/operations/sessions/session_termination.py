@@ -47,7 +47,7 @@ async def prepare(
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
     records = [
         record
-        for record in await services.refresh_tokens.find_of_user(tenant_id, user_id, call.now)
+        for record in await services.tokens.refresh_tokens.find_of_user(tenant_id, user_id, call.now)
         if application_id in {None, record["applicationId"]}
     ]
     lifetimes = await _access_token_lifetimes(services, tenant_id, {record["applicationId"] for record in records})
@@ -68,31 +68,33 @@ def writes(services: Services, call: Call, termination: SessionTermination | Non
     if termination is None:
         return []
     tenant_id, user_id, application_id = termination.tenant_id, termination.user_id, termination.application_id
-    revoke = functools.partial(services.refresh_tokens.revoke_user, tenant_id, user_id, application_id)
+    revoke = functools.partial(services.tokens.refresh_tokens.revoke_user, tenant_id, user_id, application_id)
     if not termination.notices:
         return [revoke]
-    return [revoke, functools.partial(services.logout_notices.add, termination.notices, call.now)]
+    return [revoke, functools.partial(services.sessions.logout_notices.add, termination.notices, call.now)]
 
 
 async def finish(services: Services, call: Call, termination: SessionTermination | None) -> None:
     """After the commit: deny the access tokens of the refresh tokens for their lifetime, and end the SSO sessions."""
     if termination is None:
         return
-    await services.revocations.revoke(termination.tenant_id, termination.record_ids, termination.ttl_seconds)
+    await services.tokens.revocations.revoke(termination.tenant_id, termination.record_ids, termination.ttl_seconds)
     if termination.application_id is None:
         await sso_sessions.end_all(services, call, termination.tenant_id, termination.user_id, termination.notices)
 
 
 async def _notices(services: Services, call: Call, tenant_id: TenantId, user_id: UserId) -> tuple[LogoutNotice, ...]:
     receivers = await back_channel_logout.find_receivers(services, tenant_id)
-    sessions = await services.sso_sessions.find_of_user(tenant_id, user_id) if receivers else []
+    sessions = await services.sessions.sso_sessions.find_of_user(tenant_id, user_id) if receivers else []
     return back_channel_logout.new_notices(call, tenant_id, sessions, receivers)
 
 
 async def _access_token_lifetimes(services: Services, tenant_id: TenantId, application_ids: set[str]) -> dict[str, int]:
     """Return the access token lifetime of each application in seconds."""
-    tenant = await services.tenants.get(None, tenant_id)
-    found = {one: await services.applications.find_cached(tenant_id, one) for one in sorted(application_ids)}
+    tenant = await services.configuration.tenants.get(None, tenant_id)
+    found = {
+        one: await services.configuration.applications.find_cached(tenant_id, one) for one in sorted(application_ids)
+    }
     return {
         one: int(tenant["jwtConfiguration"]["timeToLiveInSeconds"]) if app is None else ttl_seconds(tenant, app)
         for one, app in found.items()

@@ -20,21 +20,21 @@ REVOCATION_EVENT = "jwt.refresh-token.revoke"
 async def find_of_user(services: Services, call: Call, tenant_id: TenantId, user_id: UserId) -> list[Document]:
     """Return the records of a user's live sessions."""
     idle_seconds = await _idle_seconds(services, tenant_id)
-    found = await services.sso_sessions.find_of_user(tenant_id, user_id) if idle_seconds > 0 else []
+    found = await services.sessions.sso_sessions.find_of_user(tenant_id, user_id) if idle_seconds > 0 else []
     return [_with_last_use(call, tenant_id, session, idle_seconds) for session in found]
 
 
 async def find(services: Services, call: Call, tenant_id: TenantId, session_id: str) -> Document | None:
     """Return the record of a live session, or None."""
     idle_seconds = await _idle_seconds(services, tenant_id)
-    session = await services.sso_sessions.find_by_id(tenant_id, session_id) if idle_seconds > 0 else None
+    session = await services.sessions.sso_sessions.find_by_id(tenant_id, session_id) if idle_seconds > 0 else None
     return None if session is None else _with_last_use(call, tenant_id, session, idle_seconds)
 
 
 async def end(services: Services, call: Call, record: Document) -> None:
     """End the session of a record and notify its applications. Raises WebhookTransactionFailed."""
     tenant_id = TenantId(record["tenantId"])
-    user = await services.users.find(tenant_id, UserId(record["userId"]))
+    user = await services.directory.users.find(tenant_id, UserId(record["userId"]))
     if user is not None:
         await services.bus.request_approval(call.within(tenant_id), [revocation(record, user)])
     await sso_sessions.end_by_id(services, call, tenant_id, record["id"])
@@ -61,5 +61,5 @@ def _with_last_use(call: Call, tenant_id: TenantId, session: SsoSession, idle_se
 
 
 async def _idle_seconds(services: Services, tenant_id: TenantId) -> int:
-    tenant = await services.tenants.find_cached(None, tenant_id)
+    tenant = await services.configuration.tenants.find_cached(None, tenant_id)
     return 0 if tenant is None else int(tenant["httpSessionMaxInactiveInterval"])

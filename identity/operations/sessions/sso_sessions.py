@@ -21,7 +21,7 @@ async def find(services: Services, tenant: Document, secret: str) -> SsoSession 
     idle_seconds = tenant["httpSessionMaxInactiveInterval"]
     if not secret or idle_seconds <= 0:
         return None
-    return await services.sso_sessions.touch(TenantId(tenant["id"]), secret, idle_seconds)
+    return await services.sessions.sso_sessions.touch(TenantId(tenant["id"]), secret, idle_seconds)
 
 
 async def begin(
@@ -35,7 +35,7 @@ async def begin(
     """
     user_id = UserId(login.user["id"])
     tenant_id, idle_seconds = TenantId(tenant["id"]), tenant["httpSessionMaxInactiveInterval"]
-    previous = await services.sso_sessions.find(tenant_id, replacing) if replacing else None
+    previous = await services.sessions.sso_sessions.find(tenant_id, replacing) if replacing else None
     if previous is not None and (previous.user_id != user_id or idle_seconds <= 0):
         await end(services, call, tenant_id, replacing)
         previous = None
@@ -54,7 +54,7 @@ async def begin(
     if idle_seconds <= 0:
         return "", session
     secret = new_secret()
-    await services.sso_sessions.create(tenant_id, secret, session, idle_seconds)
+    await services.sessions.sso_sessions.create(tenant_id, secret, session, idle_seconds)
     if previous is not None:
         await _move(services, tenant_id, replacing, secret, session)
     return secret, session
@@ -66,13 +66,13 @@ async def end(services: Services, call: Call, tenant_id: TenantId, secret: str) 
     The notices are stored before the session ends: after a crash in between applications may receive a notice of a
     session that still exists and that the user is about to end again, but none misses a notice.
     """
-    sessions = services.sso_sessions
+    sessions = services.sessions.sso_sessions
     return await _end_one(services, call, tenant_id, secret, sessions.find, sessions.end)
 
 
 async def end_by_id(services: Services, call: Call, tenant_id: TenantId, session_id: str) -> SsoSession | None:
     """End the session with an id, as `end` does."""
-    sessions = services.sso_sessions
+    sessions = services.sessions.sso_sessions
     return await _end_one(services, call, tenant_id, session_id, sessions.find_by_id, sessions.end_by_id)
 
 
@@ -85,7 +85,7 @@ async def _end_one(
     receivers = await back_channel_logout.find_receivers(services, tenant_id)
     session = await find(tenant_id, key) if receivers else None
     notices = back_channel_logout.new_notices(call, tenant_id, [session] if session else [], receivers)
-    await services.logout_notices.add(notices, call.now)
+    await services.sessions.logout_notices.add(notices, call.now)
     ended = await end_it(tenant_id, key)
     if ended is not None:
         await _notify_late_joiners(services, call, tenant_id, [ended], notices)
@@ -96,7 +96,7 @@ async def end_all(
     services: Services, call: Call, tenant_id: TenantId, user_id: UserId, stored: Collection[LogoutNotice] = ()
 ) -> None:
     """End every session of a user and notify their applications, except for the notices that are `stored` already."""
-    ended = await services.sso_sessions.end_of_user(tenant_id, user_id)
+    ended = await services.sessions.sso_sessions.end_of_user(tenant_id, user_id)
     if ended:
         await _notify_late_joiners(services, call, tenant_id, ended, stored)
 
@@ -107,11 +107,11 @@ async def _notify_late_joiners(
     """Notify the applications that joined the sessions after the notices were stored."""
     receivers = await back_channel_logout.find_receivers(services, tenant_id)
     late = [one for one in back_channel_logout.new_notices(call, tenant_id, ended, receivers) if one not in stored]
-    await services.logout_notices.add(late, call.now)
+    await services.sessions.logout_notices.add(late, call.now)
 
 
 async def _move(services: Services, tenant_id: TenantId, old: str, new: str, session: SsoSession) -> None:
     """End the session under its old secret; applications that joined it meanwhile join it under the new one."""
-    ended = await services.sso_sessions.end(tenant_id, old)
+    ended = await services.sessions.sso_sessions.end(tenant_id, old)
     for client_id in ended.client_ids - session.client_ids if ended is not None else ():
-        await services.sso_sessions.add_client(tenant_id, new, client_id)
+        await services.sessions.sso_sessions.add_client(tenant_id, new, client_id)

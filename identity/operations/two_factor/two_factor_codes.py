@@ -106,12 +106,12 @@ class AuthenticatorCodeUse:
 
     async def is_used(self) -> bool:
         """Whether the code was used before; checked early, so that webhooks receive no login that would fail."""
-        return await self._services.one_time_ids.is_used(*self._key)
+        return await self._services.tokens.one_time_ids.is_used(*self._key)
 
     async def consume(self) -> bool:
         """Consume the code; True for one caller only, also when its write runs again."""
         if not self._is_consumed:
-            self._is_consumed = await self._services.one_time_ids.mark_used(*self._key, self._seconds)
+            self._is_consumed = await self._services.tokens.one_time_ids.mark_used(*self._key, self._seconds)
         return self._is_consumed
 
 

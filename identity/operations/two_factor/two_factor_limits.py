@@ -25,7 +25,7 @@ _DAY_SECONDS: Final = 86_400
 
 async def count_attempt(services: Services, tenant_id: TenantId, limits: Sequence[Limit]) -> None:
     """Count an attempt before any code is compared. Raises Unavailable after too many."""
-    wait_seconds = await services.rate_limits.consume(tenant_id, limits)
+    wait_seconds = await services.limits.rate_limits.consume(tenant_id, limits)
     if wait_seconds is not None:
         raise Unavailable(f"Too many incorrect codes. Try again in {wait_seconds} seconds.")
 

@@ -85,8 +85,10 @@ async def send_code(
     tenant_id, code = TenantId(tenant["id"]), two_factor_codes.generate(tenant)
     ttl_seconds = tenant["externalIdentifierConfiguration"]["twoFactorOneTimeCodeIdTimeToLiveInSeconds"]
     token_id, document = _token_id(user, address, purpose), {"code": two_factor_codes.hash_code(code)}
-    await services.one_time_tokens.consume(tenant_id, _KIND, token_id)
-    await services.one_time_tokens.issue(tenant_id, _KIND, user["id"], document, ttl_seconds, make=lambda: token_id)
+    await services.tokens.one_time_tokens.consume(tenant_id, _KIND, token_id)
+    await services.tokens.one_time_tokens.issue(
+        tenant_id, _KIND, user["id"], document, ttl_seconds, make=lambda: token_id
+    )
     await two_factor_codes.send(services, call.within(tenant_id), tenant, application, user, address, code)
 
 
@@ -119,7 +121,7 @@ async def enable(
 async def _add(
     services: Services, call: Call, tenant: Document, user: Document, method: Document, use: _CodeUse
 ) -> AddedMethod:
-    stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
+    stored = await services.directory.users.get(TenantId(user["tenantId"]), user["id"])
     crud.require_no_errors(_conflicts(stored, method))
     is_first = not stored["twoFactor"]["methods"]
     new_codes = two_factor.new_recovery_codes() if is_first else []
@@ -157,7 +159,7 @@ async def _remove(
     services: Services, call: Call, user: Document, code: str, method_id: str | None, use: _CodeUse | None
 ) -> tuple[Document, Sequence[Document]]:
     """Remove the method, or all methods without a `use`; return the changed user and the removed methods."""
-    stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
+    stored = await services.directory.users.get(TenantId(user["tenantId"]), user["id"])
     methods = stored["twoFactor"]["methods"]
     if use is None and not two_factor.matches_recovery_code(stored["twoFactor"]["recoveryCodes"], code):
         raise WrongCode(log_detail="the recovery code was used before")
@@ -180,7 +182,7 @@ async def confirm(services: Services, call: Call, user: Document, code: str) -> 
     for method in user["twoFactor"]["methods"]:
         use = await _match_code(services, call, user, method, code, "confirm")
         if use is not None and await use.consume():
-            await services.rate_limits.refund(tenant_id, limits)
+            await services.limits.rate_limits.refund(tenant_id, limits)
             return
     raise WrongCode(log_detail="incorrect code to confirm a change")
 
@@ -191,7 +193,7 @@ async def rename(services: Services, call: Call, user: Document, method_id: str,
 
 
 async def _rename(services: Services, call: Call, user: Document, method_id: str, name: str | None) -> None:
-    stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
+    stored = await services.directory.users.get(TenantId(user["tenantId"]), user["id"])
     if two_factor.find_method(stored, method_id) is None:
         raise NotFound
     methods = [_with_name(one, name) if one["id"] == method_id else one for one in stored["twoFactor"]["methods"]]
@@ -207,7 +209,7 @@ async def generate_recovery_codes(services: Services, call: Call, user: Document
 
 
 async def _replace_recovery_codes(services: Services, call: Call, user: Document, codes: Sequence[str]) -> None:
-    stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
+    stored = await services.directory.users.get(TenantId(user["tenantId"]), user["id"])
     if not stored["twoFactor"]["methods"]:
         raise Invalid.field("invalid", "userId", "The [userId] names a user who has no two-factor method.")
     changed = _with_methods(stored, call, stored["twoFactor"]["methods"], codes)
@@ -266,7 +268,7 @@ async def _verify_code(
     use = await _match_code(services, call, user, method, code, purpose)
     if use is None:
         raise WrongCode(log_detail=f"incorrect code to {purpose} a method")
-    await services.rate_limits.refund(tenant_id, limits)
+    await services.limits.rate_limits.refund(tenant_id, limits)
     return use
 
 
@@ -281,10 +283,12 @@ async def _match_code(
         use = AuthenticatorCodeUse(services, user, method["secret"], method.get("authenticator", {}), step)
         return None if await use.is_used() else use
     tenant_id, token_id = TenantId(user["tenantId"]), _token_id(user, address, purpose)
-    token = await services.one_time_tokens.find_counting_attempt(tenant_id, _KIND, token_id, two_factor_limits.ATTEMPTS)
+    token = await services.tokens.one_time_tokens.find_counting_attempt(
+        tenant_id, _KIND, token_id, two_factor_limits.ATTEMPTS
+    )
     if token is None or not two_factor_codes.matches(token.document["code"], code):
         return None
-    return services.one_time_tokens.use(tenant_id, _KIND, token_id)
+    return services.tokens.one_time_tokens.use(tenant_id, _KIND, token_id)
 
 
 async def _verify_removal_code(
@@ -298,7 +302,7 @@ async def _verify_removal_code(
     method = None if method_id is None else two_factor.find_method(user, method_id)
     if is_recovery or method is None:
         if is_recovery or method_id is not None:
-            await services.rate_limits.refund(tenant_id, limits)
+            await services.limits.rate_limits.refund(tenant_id, limits)
         if is_recovery:
             return None
         if method_id is not None:
@@ -307,7 +311,7 @@ async def _verify_removal_code(
     use = await _match_code(services, call, user, method, code, "disable")
     if use is None:
         raise WrongCode(log_detail="incorrect code to disable a method")
-    await services.rate_limits.refund(tenant_id, limits)
+    await services.limits.rate_limits.refund(tenant_id, limits)
     return use
 
 
@@ -339,7 +343,7 @@ async def _write(
 ) -> None:
     if use is not None and not await use.consume():
         raise WrongCode(log_detail="the code was used before")
-    await services.users.replace(TenantId(stored["tenantId"]), user, stored["lastUpdateInstant"], session)
+    await services.directory.users.replace(TenantId(stored["tenantId"]), user, stored["lastUpdateInstant"], session)
     if two_factor.has_lost_methods(stored, user):
         await two_factor_trust.revoke_all(services, stored, session)
 

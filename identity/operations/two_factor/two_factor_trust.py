@@ -28,7 +28,7 @@ async def find_valid_trusts(
     if not secret:
         return []
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
-    found = await services.two_factor_trusts.find_live(tenant_id, user_id, secret, call.now)
+    found = await services.sessions.two_factor_trusts.find_live(tenant_id, user_id, secret, call.now)
     return [] if found is None else two_factor.valid_trusts(found["trusts"], application, call.now)
 
 
@@ -67,9 +67,9 @@ async def trust_device(
     expires = later(call.now, seconds=seconds)
     known = None
     if secret:
-        known = await services.two_factor_trusts.find_live(tenant_id, user_id, secret, call.now)
+        known = await services.sessions.two_factor_trusts.find_live(tenant_id, user_id, secret, call.now)
     device_secret = new_secret() if known is None else Secret(secret)
-    await services.two_factor_trusts.trust(
+    await services.sessions.two_factor_trusts.trust(
         tenant_id, user_id, device_secret, application_id, now=call.now, expires=expires
     )
     return device_secret, seconds
@@ -77,7 +77,7 @@ async def trust_device(
 
 async def revoke_all(services: Services, user: Document, session: Session | None = None) -> None:
     """Revoke the trust in all devices of a user."""
-    await services.two_factor_trusts.delete_all(TenantId(user["tenantId"]), {"userId": user["id"]}, session)
+    await services.sessions.two_factor_trusts.delete_all(TenantId(user["tenantId"]), {"userId": user["id"]}, session)
 
 
 async def issue_trust_token(services: Services, tenant: Document, user: Document, challenge: str | None) -> Secret:
@@ -87,20 +87,22 @@ async def issue_trust_token(services: Services, tenant: Document, user: Document
     """
     ttl_seconds = tenant["externalIdentifierConfiguration"]["trustTokenTimeToLiveInSeconds"]
     document: Document = {} if challenge is None else {"trustChallenge": challenge}
-    token = await services.one_time_tokens.issue(TenantId(tenant["id"]), _KIND, user["id"], document, ttl_seconds)
+    token = await services.tokens.one_time_tokens.issue(
+        TenantId(tenant["id"]), _KIND, user["id"], document, ttl_seconds
+    )
     assert token is not None
     return token
 
 
 async def is_valid_trust_token(services: Services, user: Document, token: str, challenge: str | None = None) -> bool:
     """Whether a trust token belongs to the user and was issued for this challenge, or for none."""
-    found = await services.one_time_tokens.find(TenantId(user["tenantId"]), _KIND, token)
+    found = await services.tokens.one_time_tokens.find(TenantId(user["tenantId"]), _KIND, token)
     return found is not None and found.owner == user["id"] and found.document.get("trustChallenge") == challenge
 
 
 def trust_token_use(services: Services, user: Document, token: str) -> OneTimeTokenUse:
     """Return the single use of a trust token, to consume in the write it allows; check `is_valid_trust_token` first."""
-    return services.one_time_tokens.use(TenantId(user["tenantId"]), _KIND, token)
+    return services.tokens.one_time_tokens.use(TenantId(user["tenantId"]), _KIND, token)
 
 
 def _lifetime_seconds(tenant: Document, application: Document | None) -> int:

@@ -32,10 +32,10 @@ async def sweep(services: Services) -> None:
 async def end(services: Services, call: Call, log: Document) -> None:
     """End an expired action once, with its mail and its event."""
     tenant_id = TenantId(log["tenantId"])
-    user = await services.users.find(tenant_id, log["actioneeUserId"])
-    definition = await services.user_actions.find_cached(None, log["userActionId"])
+    user = await services.directory.users.find(tenant_id, log["actioneeUserId"])
+    definition = await services.configuration.user_actions.find_cached(None, log["userActionId"])
     if user is None:
-        await services.action_logs.end(tenant_id, log["id"], call.now, event_sent=False)
+        await services.logs.action_logs.end(tenant_id, log["id"], call.now, event_sent=False)
         return
     notifications = Notifications(
         event=definition is not None and definition["sendEndEvent"],
@@ -45,7 +45,7 @@ async def end(services: Services, call: Call, log: Document) -> None:
     phase = Phase("end", definition, log, user, notifications)
     writes = [
         functools.partial(_write_end, services, call, phase),
-        functools.partial(services.users.allow_logins, tenant_id, UserId(user["id"]), log["id"]),
+        functools.partial(services.directory.users.allow_logins, tenant_id, UserId(user["id"]), log["id"]),
     ]
     try:
         await action_phases.commit(services, call, phase, writes, can_be_vetoed=False)
@@ -57,7 +57,7 @@ async def _sweep_batch(services: Services) -> int:
     """End a batch of expired actions; return how many were ended. Raises STORE_ERRORS during an outage of MongoDB."""
     call = Call(None, AnonymousCaller(), services.clock.now(), Origin("127.0.0.1", "", "", ""))
     ended = 0
-    for log in await services.action_logs.find_due_across_tenants(call.now, _BATCH):
+    for log in await services.logs.action_logs.find_due_across_tenants(call.now, _BATCH):
         try:
             await end(services, call, log)
             ended += 1
@@ -69,7 +69,7 @@ async def _sweep_batch(services: Services) -> int:
 
 
 async def _write_end(services: Services, call: Call, phase: Phase, session: Session | None) -> None:
-    is_ended = await services.action_logs.end(
+    is_ended = await services.logs.action_logs.end(
         phase.tenant_id, phase.log["id"], call.now, event_sent=phase.notifications.event, session=session
     )
     if not is_ended:

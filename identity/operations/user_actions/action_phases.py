@@ -71,7 +71,7 @@ async def commit(
     change = Change(
         writes=[
             *writes,
-            functools.partial(services.mails.add, [] if draft is None else [draft.mail], call.now),
+            functools.partial(services.outbound.mails.add, [] if draft is None else [draft.mail], call.now),
             *(write for one in terminations for write in session_termination.writes(services, call, one)),
         ],
         before_commit=[*events, *revocations] if can_be_vetoed else revocations,
@@ -114,7 +114,7 @@ async def _terminations(services: Services, call: Call, phase: Phase) -> Sequenc
     """Return the terminations, one per application, that the start of an action causes by preventing logins."""
     if phase.name != "start" or not phase.prevents_login:
         return ()
-    tenant = await services.tenants.get(None, phase.tenant_id)
+    tenant = await services.configuration.tenants.get(None, phase.tenant_id)
     if not tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onLoginPrevented"]:
         return ()
     application_ids: Sequence[ApplicationId | None] = list(map(ApplicationId, phase.log["applicationIds"])) or [None]

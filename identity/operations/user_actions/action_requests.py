@@ -63,7 +63,7 @@ async def actioner_problems(
     user_id = requested.get(path.rpartition(".")[2])
     if user_id is None:
         return []
-    found = await services.users.find_cached_across_tenants(user_id)
+    found = await services.directory.users.find_cached_across_tenants(user_id)
     if found is not None and (found["tenantId"] == tenant_id or call.caller.tenant_id is None):
         return []
     return [FieldError.of("invalid", path, f"The [{path}] must name an existing user.")]
@@ -84,7 +84,7 @@ async def _find_definition(services: Services, requested: Document, errors: Prob
     action_id = requested.get("userActionId")
     if action_id is None:
         return None
-    found = await services.user_actions.find_cached(None, action_id)
+    found = await services.configuration.user_actions.find_cached(None, action_id)
     if found is None or not found["active"]:
         errors.append(_invalid("userActionId", "must name an existing user action that is active"))
         return None
@@ -95,7 +95,7 @@ async def _find_reason(services: Services, requested: Document, errors: Problems
     reason_id = requested.get("reasonId")
     if reason_id is None:
         return None
-    found = await services.user_action_reasons.find_cached(None, reason_id)
+    found = await services.configuration.user_action_reasons.find_cached(None, reason_id)
     if found is None:
         errors.append(_invalid("reasonId", "must name an existing user action reason"))
     return found
@@ -105,7 +105,7 @@ async def _application_problems(services: Services, tenant_id: TenantId, request
     return [
         _invalid(f"applicationIds[{at}]", "must name an application of the user's tenant")
         for at, one in enumerate(requested["applicationIds"])
-        if await services.applications.find_cached(tenant_id, one) is None
+        if await services.configuration.applications.find_cached(tenant_id, one) is None
     ]
 
 

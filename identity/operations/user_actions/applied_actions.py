@@ -75,7 +75,7 @@ async def retrieve_of_user(
     Raises NotFound for a missing user.
     """
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
-    if await services.users.find_cached(tenant_id, user_id) is None:
+    if await services.directory.users.find_cached(tenant_id, user_id) is None:
         raise NotFound
     live: Document = {"private.endsAt": {"$gt": call.now}}
     where: Document = {"actioneeUserId": user_id}
@@ -83,7 +83,7 @@ async def retrieve_of_user(
         where |= {**live, "private.preventLogin": True}
     elif active is not None:
         where |= live if active else {"$nor": [live]}
-    return [to_response(services, log) for log in await services.action_logs.find_all(tenant_id, where)]
+    return [to_response(services, log) for log in await services.logs.action_logs.find_all(tenant_id, where)]
 
 
 def build_log(definition: Document, user: Document, now: Instant, **members: Any) -> Document:
@@ -109,7 +109,7 @@ def build_log(definition: Document, user: Document, now: Instant, **members: Any
 def start_writes(services: Services, phase: Phase) -> list[Write[Any]]:
     """Return the writes of a new action. They raise Duplicate, and NotFound for a deleted user."""
     return [
-        functools.partial(services.action_logs.insert, phase.tenant_id, phase.log),
+        functools.partial(services.logs.action_logs.insert, phase.tenant_id, phase.log),
         functools.partial(_write_to_user, services, phase),
     ]
 
@@ -133,12 +133,14 @@ async def cancel_live(
     cancelled = action_rules.cancelled(log, change, call.now)
     phase = await _phase(services, "cancel", cancelled, notifications)
     writes: list[Write[Any]] = [
-        functools.partial(services.action_logs.replace, phase.tenant_id, cancelled, log["lastUpdateInstant"]),
-        functools.partial(services.users.allow_logins, phase.tenant_id, UserId(phase.user["id"]), cancelled["id"]),
+        functools.partial(services.logs.action_logs.replace, phase.tenant_id, cancelled, log["lastUpdateInstant"]),
+        functools.partial(
+            services.directory.users.allow_logins, phase.tenant_id, UserId(phase.user["id"]), cancelled["id"]
+        ),
     ]
     await action_phases.commit(services, call, phase, writes, can_be_vetoed=can_be_vetoed)
     if "lockOutOf" in log["private"]:
-        await services.lock_outs.clear(phase.tenant_id, phase.user["id"])
+        await services.limits.lock_outs.clear(phase.tenant_id, phase.user["id"])
     return cancelled
 
 
@@ -149,7 +151,7 @@ async def _modify(services: Services, call: Call, request: Document, action_id: 
     modified = action_rules.modified(log, change, call.now)
     phase = await _phase(services, "modify", modified, notifications)
     writes: list[Write[Any]] = [
-        functools.partial(services.action_logs.replace, phase.tenant_id, modified, log["lastUpdateInstant"]),
+        functools.partial(services.logs.action_logs.replace, phase.tenant_id, modified, log["lastUpdateInstant"]),
         functools.partial(_write_to_user, services, phase),
     ]
     await action_phases.commit(services, call, phase, writes)
@@ -188,21 +190,21 @@ async def _write_to_user(services: Services, phase: Phase, session: Session) -> 
     user_id = UserId(phase.user["id"])
     if phase.prevents_login:
         prevention = action_rules.prevention(phase.log)
-        exists = await services.users.prevent_logins(phase.tenant_id, user_id, prevention, session)
+        exists = await services.directory.users.prevent_logins(phase.tenant_id, user_id, prevention, session)
     else:
-        exists = await services.users.lock(phase.tenant_id, user_id, session)
+        exists = await services.directory.users.lock(phase.tenant_id, user_id, session)
     if not exists:
         raise NotFound
 
 
 async def _phase(services: Services, name: str, log: Document, notifications: Notifications) -> Phase:
     definition = await _find_definition(services, log)
-    user = await services.users.get(TenantId(log["tenantId"]), log["actioneeUserId"])
+    user = await services.directory.users.get(TenantId(log["tenantId"]), log["actioneeUserId"])
     return Phase(name, definition or None, log, user, notifications)
 
 
 async def _find(services: Services, call: Call, action_id: str) -> Document:
-    logs = services.action_logs
+    logs = services.logs.action_logs
     tenant_id = call.tenant_id
     if tenant_id is None:
         found = await logs.find_cached_across_tenants(action_id)
@@ -214,4 +216,4 @@ async def _find(services: Services, call: Call, action_id: str) -> Document:
 
 async def _find_definition(services: Services, log: Document) -> Document:
     """Return the current user action; empty if it was deleted."""
-    return await services.user_actions.find_cached(None, log["userActionId"]) or {}
+    return await services.configuration.user_actions.find_cached(None, log["userActionId"]) or {}

@@ -60,7 +60,7 @@ async def reference_problems(services: Services, tenant: Document) -> list[Field
     action_id = tenant["failedAuthenticationConfiguration"].get("userActionId")
     if action_id is None:
         return []
-    action = await services.user_actions.find_cached(None, action_id)
+    action = await services.configuration.user_actions.find_cached(None, action_id)
     if action is not None and user_action_rules.can_lock_out(action):
         return []
     path = f"tenant.{_REFERENCE}"
@@ -72,20 +72,20 @@ async def _set_active(services: Services, call: Call, action_id: str, *, active:
 
 
 async def _replace_active(services: Services, call: Call, action_id: str, active: bool) -> Document:
-    actions = services.user_actions
+    actions = services.configuration.user_actions
     action = await actions.get(None, action_id)
     version = action["lastUpdateInstant"]
     action |= {"active": active, **crud.update_instants(action, call.now)}
     replace = functools.partial(actions.replace, None, action, version)
     # Nothing may refer to an inactive action.
     checks = [] if active else references.checks(services, RESOURCE, None, action, call.now)
-    await services.database.execute([*checks, replace])
+    await services.runtime.database.execute([*checks, replace])
     return action
 
 
 async def _lock_out_problems(services: Services, action: Document) -> list[FieldError]:
     """Return an error if a tenant locks accounts with this action, which no longer could."""
-    if not await services.tenants.count(None, {_REFERENCE: action["id"]}):
+    if not await services.configuration.tenants.count(None, {_REFERENCE: action["id"]}):
         return []
     member = "preventLogin" if action["temporal"] else "temporal"
     message = f"The [userAction.{member}] must stay as it is: a tenant locks users out by this action."

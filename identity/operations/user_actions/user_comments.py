@@ -45,10 +45,10 @@ async def add(services: Services, call: Call, body: Document) -> Document:
         await action_requests.actioner_problems(services, call, tenant_id, requested, "userComment.commenterId")
     )
     comment = {**requested, "id": new_id(), "insertInstant": call.now, "tenantId": tenant_id}
-    await services.database.execute(
+    await services.runtime.database.execute(
         [
             functools.partial(_lock_user, services, tenant_id, comment["userId"]),
-            functools.partial(services.user_comments.insert, tenant_id, comment),
+            functools.partial(services.directory.user_comments.insert, tenant_id, comment),
         ]
     )
     return crud.to_response(services, RESOURCE, comment)
@@ -57,19 +57,19 @@ async def add(services: Services, call: Call, body: Document) -> Document:
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
     """Return the comments about a user, newest first. Raises NotFound for a missing user."""
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
-    if await services.users.find_cached(tenant_id, user_id) is None:
+    if await services.directory.users.find_cached(tenant_id, user_id) is None:
         raise NotFound
-    found = await services.user_comments.find_all(tenant_id, {"userId": user_id})
+    found = await services.directory.user_comments.find_all(tenant_id, {"userId": user_id})
     return [crud.to_response(services, RESOURCE, comment) for comment in found]
 
 
 async def _lock_user(services: Services, tenant_id: TenantId, user_id: str, session: Session) -> None:
-    if not await services.users.lock(tenant_id, user_id, session):
+    if not await services.directory.users.lock(tenant_id, user_id, session):
         raise NotFound
 
 
 async def _tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
-    found = await services.users.find_cached_across_tenants(user_id)
+    found = await services.directory.users.find_cached_across_tenants(user_id)
     if found is None or call.tenant_id not in {None, found["tenantId"]}:
         path = "userComment.userId"
         crud.require_no_errors([FieldError.of("invalid", path, f"The [{path}] must name an existing user.")])

@@ -25,7 +25,7 @@ async def _commit(
     services: Services, _call: Call, consent: Document | None, stored: Document | None, writes: Sequence[Write]
 ) -> None:
     """Commit a consent; a deleted one with all user consents that refer to it."""
-    await services.database.execute(writes)
+    await services.runtime.database.execute(writes)
     if consent is None and stored is not None:
         await user_consents.delete_of_consent(services, stored["id"])
 

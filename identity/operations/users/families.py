@@ -42,13 +42,15 @@ async def create(services: Services, call: Call, body: Document, family_id: str 
     tenant_id = TenantId(tenant["id"])
     owner = family_rules.build_member(requested, None, call.now, is_owner=True)
     errors = family_rules.problems(tenant["familyConfiguration"], owner, user, call.now)
-    if any(_owns(family, user["id"]) for family in await services.families.find_of_user(tenant_id, user["id"])):
+    if any(
+        _owns(family, user["id"]) for family in await services.directory.families.find_of_user(tenant_id, user["id"])
+    ):
         errors.append(family_rules.error("duplicate", "userId", "owns a family already"))
     crud.require_no_errors(errors)
     own = {"id": family_id or new_id(), "tenantId": tenant_id}
     family = {**own, "members": [owner], **crud.creation_instants(call.now)}
     try:
-        await services.families.insert(tenant_id, family)
+        await services.directory.families.insert(tenant_id, family)
     except Duplicate as duplicate:
         message = f"A Family with id = [{family['id']}] already exists."
         raise Invalid.field("duplicate", "familyId", message) from duplicate
@@ -83,8 +85,8 @@ async def retrieve(services: Services, call: Call, family_id: str) -> Document:
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
     """Return the families that a user belongs to. Raises NotFound for a missing user."""
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
-    await services.users.get(tenant_id, user_id)
-    return [_to_response(family) for family in await services.families.find_of_user(tenant_id, user_id)]
+    await services.directory.users.get(tenant_id, user_id)
+    return [_to_response(family) for family in await services.directory.families.find_of_user(tenant_id, user_id)]
 
 
 async def retrieve_pending_children(services: Services, call: Call, parent_email: str) -> list[Document]:
@@ -97,7 +99,7 @@ async def send_family_request(services: Services, call: Call, body: Document) ->
     """Mail a parent a request to add waiting children, or to register first. Raises Invalid."""
     email = services.schemas[REQUEST].read(body)["parentEmail"]
     tenant_id = crud.require_tenant(call)
-    tenant = await services.tenants.get(None, tenant_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
     children = await _find_children(services, tenant_id, email)
     if not children:
         raise Invalid.field("invalid", "parentEmail", "No child names the [parentEmail].")
@@ -111,7 +113,7 @@ async def send_parent_mail(
 ) -> bool:
     """Mail a parent a request to add children, or to register first; return False without a template."""
     tenant_id = TenantId(tenant["id"])
-    parent = await services.users.find_by_email(tenant_id, email)
+    parent = await services.directory.users.find_by_email(tenant_id, email)
     name = "parentRegistrationEmailTemplateId" if parent is None else "familyRequestEmailTemplateId"
     template_id = tenant["familyConfiguration"].get(name)
     if template_id is None:
@@ -125,22 +127,22 @@ async def _put_member(
     services: Services, call: Call, tenant: Document, family_id: str, user: Document, requested: Document
 ) -> Document:
     tenant_id = crud.require_tenant(call)
-    stored = await services.families.get(tenant_id, family_id)
+    stored = await services.directory.families.get(tenant_id, family_id)
     before = next((one for one in stored["members"] if one["userId"] == user["id"]), None)
     is_owner = bool(requested.get("owner", before["owner"] if before else False))
     member = family_rules.build_member(requested, before, call.now, is_owner=is_owner)
     crud.require_no_errors(family_rules.problems(tenant["familyConfiguration"], member, user, call.now))
     members = family_rules.with_member(stored["members"], member)
-    return await services.families.replace_members(tenant_id, stored, members, call.now)
+    return await services.directory.families.replace_members(tenant_id, stored, members, call.now)
 
 
 async def _remove_member(services: Services, call: Call, family_id: str, user_id: str) -> None:
     tenant_id = crud.require_tenant(call)
-    stored = await services.families.get(tenant_id, family_id)
+    stored = await services.directory.families.get(tenant_id, family_id)
     if all(one["userId"] != user_id for one in stored["members"]):
         raise NotFound(log_detail=f"{user_id} is not in family {family_id}")
     members = family_rules.without_member(stored["members"], user_id)
-    await services.families.replace_members(tenant_id, stored, members, call.now)
+    await services.directory.families.replace_members(tenant_id, stored, members, call.now)
 
 
 async def _confirm_child(services: Services, call: Call, tenant: Document, family: Document, user: Document) -> None:
@@ -148,11 +150,11 @@ async def _confirm_child(services: Services, call: Call, tenant: Document, famil
     tenant_id, email = TenantId(tenant["id"]), user.get("parentEmail")
     if email is None:
         return
-    parent = await services.users.find_by_email(tenant_id, email)
+    parent = await services.directory.users.find_by_email(tenant_id, email)
     if parent is None or not _owns(family, parent["id"]):
         return
     change = {"$unset": {"parentEmail": ""}, "$inc": {"lastUpdateInstant": 1}}
-    await services.users.update(tenant_id, {"_id": user["id"], "parentEmail": email}, change)
+    await services.directory.users.update(tenant_id, {"_id": user["id"], "parentEmail": email}, change)
     template_id = tenant["familyConfiguration"].get("confirmChildEmailTemplateId")
     if template_id is not None:
         data = {"child": await user_views.to_response(services, user), "parentEmail": email}
@@ -161,20 +163,22 @@ async def _confirm_child(services: Services, call: Call, tenant: Document, famil
 
 async def _get_tenant_and_user(services: Services, call: Call, requested: Document) -> tuple[Document, Document]:
     """Return the tenant and the user that a request names. Raises Invalid."""
-    found = await services.users.find_cached_across_tenants(requested["userId"])
+    found = await services.directory.users.find_cached_across_tenants(requested["userId"])
     if found is None or call.tenant_id not in {None, found["tenantId"]}:
         raise Invalid([family_rules.error("invalid", "userId", "must name an existing user")])
     tenant_id = TenantId(found["tenantId"])
-    return await services.tenants.get(None, tenant_id), await services.users.get(tenant_id, requested["userId"])
+    return await services.configuration.tenants.get(None, tenant_id), await services.directory.users.get(
+        tenant_id, requested["userId"]
+    )
 
 
 async def _get(services: Services, call: Call, family_id: str) -> Document:
     tenant_id = await crud.get_tenant_id(services, call, RESOURCE, family_id)
-    return await services.families.get(tenant_id, family_id)
+    return await services.directory.families.get(tenant_id, family_id)
 
 
 async def _find_children(services: Services, tenant_id: TenantId, parent_email: str) -> list[Document]:
-    return await services.users.find_children(tenant_id, parent_email.strip().lower(), _MAXIMUM_CHILDREN)
+    return await services.directory.users.find_children(tenant_id, parent_email.strip().lower(), _MAXIMUM_CHILDREN)
 
 
 def _owns(family: Document, user_id: str) -> bool:

@@ -60,7 +60,7 @@ async def retrieve(services: Services, call: Call, query: Mapping[str, str]) -> 
     account = query.get("identityProviderUserId")
     if account and provider_id is not None:
         tenant_id = await _tenant(services, call, user_id)
-        link = await services.identity_provider_links.find_account(tenant_id, provider_id, account)
+        link = await services.directory.identity_provider_links.find_account(tenant_id, provider_id, account)
         if link is None or user_id not in {None, link["userId"]}:
             raise NotFound(log_detail="no such link")
         return {_WRAPPER: await to_response(services, link)}
@@ -68,7 +68,9 @@ async def retrieve(services: Services, call: Call, query: Mapping[str, str]) -> 
         name = "identityProviderId" if account else "userId"
         raise Invalid.field("missing", name, f"You must specify the [{name}] parameter.")
     user = await user_lookup.retrieve(services, call, user_id)
-    found = await services.identity_provider_links.find_of_user(TenantId(user["tenantId"]), user_id, provider_id)
+    found = await services.directory.identity_provider_links.find_of_user(
+        TenantId(user["tenantId"]), user_id, provider_id
+    )
     return {f"{_WRAPPER}s": [await to_response(services, link) for link in found]}
 
 
@@ -93,7 +95,7 @@ async def delete(services: Services, call: Call, query: Mapping[str, str]) -> No
 
 async def retrieve_pending(services: Services, call: Call, pending_id: str, user_id: str | None) -> Document:
     """Return what a pending link would link; with `user_id`, also the user and its number of links. Raises NotFound."""
-    found = await services.pending_links.find_across_tenants(pending_id)
+    found = await services.sessions.pending_links.find_across_tenants(pending_id)
     if found is None or call.tenant_id not in {None, found[0]}:
         raise NotFound(log_detail="no such pending link")
     tenant_id, pending = found
@@ -108,7 +110,7 @@ async def retrieve_pending(services: Services, call: Call, pending_id: str, user
     links: list[Document] = []
     if user_id is not None:
         user = await user_lookup.retrieve(services, call.within(tenant_id), user_id)
-        links = await services.identity_provider_links.find_of_user(tenant_id, user_id, provider["id"])
+        links = await services.directory.identity_provider_links.find_of_user(tenant_id, user_id, provider["id"])
         link["user"] = await user_views.to_response(services, user)
     link["identityProviderLinks"] = [await to_response(services, each) for each in links]
     return {"linkCount": len(links), "pendingIdPLink": link}
@@ -116,7 +118,7 @@ async def retrieve_pending(services: Services, call: Call, pending_id: str, user
 
 async def get_free_slot(services: Services, tenant_id: TenantId, user_id: str, provider: Document) -> int:
     """Return the slot of a user's next link with a provider. Raises Invalid when the limit of links is reached."""
-    links = await services.identity_provider_links.find_of_user(tenant_id, user_id, provider["id"])
+    links = await services.directory.identity_provider_links.find_of_user(tenant_id, user_id, provider["id"])
     limit = provider_rules.link_limit(provider, tenant_id)
     if limit is not None and len(links) >= limit:
         message = f"A user may be linked to {limit} accounts of this identity provider at most."
@@ -147,11 +149,11 @@ async def _complete_pending(
     crud.require_no_errors(_problems(requested, {"userId": user}, prefix, ("userId",)))
     assert user is not None
     tenant_id = TenantId(user["tenantId"])
-    pending = await services.pending_links.find(tenant_id, pending_id)
+    pending = await services.sessions.pending_links.find(tenant_id, pending_id)
     provider = None if pending is None else await _provider(services, tenant_id, pending["identityProviderId"])
     if pending is None or provider is None:
         raise _not_pending()
-    links = services.identity_provider_links
+    links = services.directory.identity_provider_links
     # Checked before the id is consumed: a caller over the limit may delete a link and use the id again.
     try:
         await get_free_slot(services, tenant_id, user["id"], provider)
@@ -161,10 +163,10 @@ async def _complete_pending(
     except (AlreadyLinked, Invalid):
         # The obstacle may be the link that a concurrent request made with this id, which is then consumed: that
         # request must have the same outcome as any later one.
-        if await services.pending_links.find(tenant_id, pending_id) is None:
+        if await services.sessions.pending_links.find(tenant_id, pending_id) is None:
             raise _not_pending() from None
         raise
-    pending = await services.pending_links.consume(tenant_id, pending_id)
+    pending = await services.sessions.pending_links.consume(tenant_id, pending_id)
     if pending is None:
         raise _not_pending()
     return await _link(services, call, provider, user, pending)
@@ -186,7 +188,7 @@ async def _link_once(
     """Insert a link, or update the user's existing one. Raises Conflict."""
     tenant_id, account = TenantId(user["tenantId"]), requested["identityProviderUserId"]
     members = {name: requested.get(name) for name in ("data", "displayName", "token")}
-    links = services.identity_provider_links
+    links = services.directory.identity_provider_links
     known = await links.find_account(tenant_id, provider["id"], account)
     _require_own(known, user)
     if known is not None:
@@ -209,7 +211,7 @@ async def _link_once(
 async def _remove(
     services: Services, tenant_id: TenantId, user_id: str, provider_id: str, account: str, session: Session | None
 ) -> Document:
-    removed = await services.identity_provider_links.remove(tenant_id, user_id, provider_id, account, session)
+    removed = await services.directory.identity_provider_links.remove(tenant_id, user_id, provider_id, account, session)
     if removed is None:
         raise NotFound(log_detail="no such link")
     return removed
@@ -236,7 +238,7 @@ async def _provider(services: Services, tenant_id: str | None, provider_id: str 
 
 
 def _providers(services: Services) -> Documents:
-    return services.identity_providers
+    return services.configuration.identity_providers
 
 
 async def _tenant(services: Services, call: Call, user_id: str | None) -> TenantId:

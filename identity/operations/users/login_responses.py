@@ -120,7 +120,7 @@ async def _password_change_required(
     change_id = await password_changes.issue_required_change_id(
         services,
         call,
-        await services.tenants.get(None, TenantId(result.user["tenantId"])),
+        await services.configuration.tenants.get(None, TenantId(result.user["tenantId"])),
         result.user,
         reason=result.reason,
         state=options.state,
@@ -180,6 +180,6 @@ async def _logged_in_to_tenant(
     """Return 200 with a token that names no application."""
     body: Document = {"user": await user_views.to_response(services, result.user)}
     if not options.no_jwt:
-        tenant = await services.tenants.get(None, TenantId(result.user["tenantId"]))
+        tenant = await services.configuration.tenants.get(None, TenantId(result.user["tenantId"]))
         body |= await user_tokens.issue_tenant_token(services, call, tenant, result.user, authentication_type)
     return LoginResponse(200, body)

@@ -49,7 +49,7 @@ class NewUserDraft:
 async def resolve_tenant_id(services: Services, call: Call, application_id: str | None) -> TenantId:
     """Return the tenant of a new user: the call's, else that of the application. Raises Invalid."""
     if call.tenant_id is None and application_id is not None:
-        application = await services.applications.find_cached_across_tenants(application_id)
+        application = await services.configuration.applications.find_cached_across_tenants(application_id)
         if application is not None:
             return TenantId(application["tenantId"])
     return crud.require_tenant(call)
@@ -63,7 +63,7 @@ async def draft_user(
     With `sendSetPasswordEmail` no password is required if there is a template and an address; otherwise the member is
     ignored, as the published API does.
     """
-    tenant = await services.tenants.get_cached(None, tenant_id)
+    tenant = await services.configuration.tenants.get_cached(None, tenant_id)
     requested = request["user"]
     user = user_rules.build_user(requested, UserId(user_id or new_id()), tenant_id, call.now)
     user = user_rules.normalize_phone_number(user)
@@ -78,7 +78,7 @@ async def draft_user(
     user = verified.user
     by_mail = await _sets_password_by_mail(services, tenant, user, request)
     password = None if by_mail else user_passwords.requested_password(tenant, requested)
-    others = await services.users.find_duplicates(tenant_id, user)
+    others = await services.directory.users.find_duplicates(tenant_id, user)
     errors = user_rules.problems(user) + await application_problems(services, tenant_id, request)
     if not request["disableDomainBlock"]:
         blocked_domains = tenant["registrationConfiguration"]["blockedDomains"]
@@ -86,7 +86,7 @@ async def draft_user(
     errors += [] if by_mail else await _password_problems(services, tenant, user, password)
     errors += await _membership_problems(services, tenant_id, requested["memberships"])
     errors += [*verified.errors, *user_rules.duplicate_problems(user, others)]
-    if user_id is not None and await services.users.find_cached_across_tenants(user_id) is not None:
+    if user_id is not None and await services.directory.users.find_cached_across_tenants(user_id) is not None:
         errors.append(duplicate_id(user))
     password = user_passwords.under_tenant_scheme(tenant, new_secret()) if by_mail else password
     return NewUserDraft(tenant, user, password, others, errors, by_mail, verified.uses)
@@ -181,9 +181,9 @@ async def duplicate_error(
     if duplicate.index == group_members.ID_INDEX:
         path = "user.memberships"
         return Invalid.field("duplicate", path, f"The [{path}] name the id of a membership that exists already.")
-    others = await services.users.find_duplicates(user["tenantId"], user)
+    others = await services.directory.users.find_duplicates(user["tenantId"], user)
     if others:
-        tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
+        tenant = await services.configuration.tenants.get(None, TenantId(user["tenantId"]))
         await user_notifications.notify_duplicate(services, call, tenant, user, others, operation)
     errors = user_rules.duplicate_problems(user, others)
     field = f"user.{duplicate.index}"
@@ -197,7 +197,11 @@ def duplicate_id(user: Document) -> FieldError:
 
 async def find_application(services: Services, tenant_id: TenantId, application_id: str | None) -> Document | None:
     """Return the tenant's application with this id, if any."""
-    return None if application_id is None else await services.applications.find_cached(tenant_id, application_id)
+    return (
+        None
+        if application_id is None
+        else await services.configuration.applications.find_cached(tenant_id, application_id)
+    )
 
 
 async def _sets_password_by_mail(services: Services, tenant: Document, user: Document, request: Document) -> bool:
@@ -225,7 +229,7 @@ async def _membership_problems(services: Services, tenant_id: TenantId, requeste
 
 
 async def _is_free(services: Services, user: Document) -> bool:
-    found = await services.users.find_by_username(user["tenantId"], user["uniqueUsername"])
+    found = await services.directory.users.find_by_username(user["tenantId"], user["uniqueUsername"])
     return found is None or found["id"] == user["id"]
 
 

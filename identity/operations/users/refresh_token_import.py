@@ -62,9 +62,9 @@ async def import_refresh_tokens(services: Services, call: Call, read: ReadReques
     if requested.errors:
         raise Invalid(requested.errors)
     await _require_free(services, values, request)
-    insert = functools.partial(services.refresh_tokens.insert_encoded, encoded)
+    insert = functools.partial(services.tokens.refresh_tokens.insert_encoded, encoded)
     try:
-        await services.database.in_transaction(insert, BULK_SECONDS)
+        await services.runtime.database.in_transaction(insert, BULK_SECONDS)
     except Duplicate as duplicate:
         await _require_free(services, values, request)
         raise NotImported(log_detail="a concurrent request created one of the tokens") from duplicate
@@ -80,7 +80,7 @@ async def _validate(
     for start in range(0, len(requested.tokens), _LOOK_UP_BATCH):
         tokens = [orjson.loads(raw) if raw else None for raw in requested.tokens[start : start + _LOOK_UP_BATCH]]
         user_ids = {token["userId"] for token in tokens if token is not None}
-        users = await services.users.registrations_of_across_tenants(list(user_ids))
+        users = await services.directory.users.registrations_of_across_tenants(list(user_ids))
         for index, token in enumerate(tokens, start=start):
             if token is not None:
                 tenant_id, application_ids = users.get(token["userId"], (None, set()))
@@ -102,13 +102,13 @@ async def _encode(services: Services, call: Call, tenant_id: TenantId, token: Do
     inserted = Instant(token.get("insertInstant", call.now))
     started = Instant(token.get("startInstant", inserted))
     record = {"id": new_id(), "data": {}, "private": {}, **token, "insertInstant": inserted, "startInstant": started}
-    tenant = await services.tenants.find_cached(None, tenant_id)
-    application = await services.applications.find_cached(tenant_id, token["applicationId"])
+    tenant = await services.configuration.tenants.find_cached(None, tenant_id)
+    application = await services.configuration.applications.find_cached(tenant_id, token["applicationId"])
     if tenant is None or application is None:
         return None
     own = application["jwtConfiguration"]
     policy = security_profiles.refresh_policy(application, own if own["enabled"] else tenant["jwtConfiguration"])
-    return services.refresh_tokens.encode(tenant_id, record, policy.expires(inserted, started))
+    return services.tokens.refresh_tokens.encode(tenant_id, record, policy.expires(inserted, started))
 
 
 async def _require_free(services: Services, values: Sequence[tuple[TenantId, str]], request: Document) -> None:
@@ -120,7 +120,7 @@ async def _require_free(services: Services, values: Sequence[tuple[TenantId, str
         existing = {
             (tenant_id, value)
             for tenant_id in {one for one, _ in some}
-            for value in await services.refresh_tokens.find_existing_values(
+            for value in await services.tokens.refresh_tokens.find_existing_values(
                 tenant_id, [v for one, v in some if one == tenant_id]
             )
         }

@@ -81,7 +81,7 @@ async def create_with_user(
 async def start_verification(services: Services, call: Call, user: Document, application_id: str) -> None:
     """Start verifying a new registration if its application requires it."""
     tenant_id = TenantId(user["tenantId"])
-    application = await services.applications.get(tenant_id, ApplicationId(application_id))
+    application = await services.configuration.applications.get(tenant_id, ApplicationId(application_id))
     await registration_verifications.start_for_new(services, call.within(tenant_id), user, application)
 
 
@@ -140,7 +140,7 @@ async def _register(services: Services, call: Call, request: Document, user_id: 
 async def _register_once(
     services: Services, call: Call, tenant_id: TenantId, user_id: str, request: Document
 ) -> Document:
-    user = await services.users.get(tenant_id, user_id)
+    user = await services.directory.users.get(tenant_id, user_id)
     errors, application = await _problems(services, tenant_id, request["registration"])
     if application is not None and user_rules.find_registration(user, application["id"]) is not None:
         message = f"A Registration for the application [{application['id']}] already exists."
@@ -194,7 +194,7 @@ async def _problems(
     path = "registration.applicationId"
     if application_id is None:
         return [FieldError.of("missing", path, f"You must specify the [{path}] property.")], None
-    application = await services.applications.find_cached(tenant_id, application_id)
+    application = await services.configuration.applications.find_cached(tenant_id, application_id)
     if application is None:
         return [FieldError.of("invalid", path, f"The [{path}] must name an existing application.")], None
     return registration_rules.role_problems(requested["roles"], application), application
@@ -228,7 +228,7 @@ async def _change_once(
     body: Any,
     patch_kind: str | None,
 ) -> Document:
-    user = await services.users.get(tenant_id, user_id)
+    user = await services.directory.users.get(tenant_id, user_id)
     stored = _get(user, application_id)
     if patch_kind is not None:
         body = patches.apply(patch_kind, {"registration": registration_rules.request_form(stored)}, body)
@@ -243,7 +243,7 @@ async def _change_once(
 async def _delete(
     services: Services, call: Call, tenant_id: TenantId, user_id: str, application_id: str, only_unverified: bool
 ) -> Document:
-    user = await services.users.get(tenant_id, user_id)
+    user = await services.directory.users.get(tenant_id, user_id)
     registration = _get(user, application_id)
     if only_unverified and registration["verified"]:
         raise NotFound(log_detail="the registration was verified in the meantime")
@@ -253,7 +253,7 @@ async def _delete(
 
 async def _with_group_roles(services: Services, user: Document, application_id: str) -> Document:
     """Return a user's registration with the roles of the user's groups. Raises NotFound."""
-    return _get(await group_roles.with_group_roles(services.documents, user), application_id)
+    return _get(await group_roles.with_group_roles(services, user), application_id)
 
 
 async def _commit(
@@ -274,7 +274,7 @@ async def _commit(
     if operation == "delete":
         application_id = ApplicationId(registration["applicationId"])
         termination = await session_termination.prepare(services, call, user, application_id)
-    replace = functools.partial(services.users.replace, tenant_id, user, stored["lastUpdateInstant"])
+    replace = functools.partial(services.directory.users.replace, tenant_id, user, stored["lastUpdateInstant"])
     event_type = f"user.registration.{operation}"
     event = user_events.registration_event(event_type, user, registration, original)
     complete = user_events.registration_event(f"{event_type}.complete", user, registration, original)

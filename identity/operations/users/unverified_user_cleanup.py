@@ -46,23 +46,25 @@ async def sweep_hourly(services: Services) -> None:
     """Delete what is due, in one process per hour."""
     now = services.clock.now()
     hour = str(now // (_INTERVAL_SECONDS * 1000))
-    if await services.one_time_ids.mark_used(
-        services.default_tenant_id, "sweep", "unverified", hour, _INTERVAL_SECONDS
+    if await services.tokens.one_time_ids.mark_used(
+        services.runtime.default_tenant_id, "sweep", "unverified", hour, _INTERVAL_SECONDS
     ):
         await sweep(services)
 
 
 async def sweep(services: Services) -> None:
     """Delete what is due. Safe to run in several processes at once and to interrupt."""
-    for tenant in await services.tenants.find_all(None, _UNVERIFIED_USER_POLICY):
+    for tenant in await services.configuration.tenants.find_all(None, _UNVERIFIED_USER_POLICY):
         days = tenant["userDeletePolicy"]["unverified"]["numberOfDaysToRetain"]
         await _delete_users(services, tenant, CleanupFilter.of_users(_before(services, days)))
-    for tenant in await services.tenants.find_all(None, _ORPHAN_POLICY):
+    for tenant in await services.configuration.tenants.find_all(None, _ORPHAN_POLICY):
         days = tenant["familyConfiguration"]["deleteOrphanedAccountsDays"]
         await _delete_users(
             services, tenant, CleanupFilter.of_children(_before(services, days)), only_without_family=True
         )
-    for application in await services.applications.find_all_across_tenants(_UNVERIFIED_REGISTRATION_POLICY):
+    for application in await services.configuration.applications.find_all_across_tenants(
+        _UNVERIFIED_REGISTRATION_POLICY
+    ):
         await _delete_registrations(services, application)
 
 
@@ -71,7 +73,7 @@ async def _delete_users(
 ) -> None:
     tenant_id = TenantId(tenant["id"])
     async for user in _find_each(services, tenant_id, criteria):
-        if only_without_family and await services.families.find_of_user(tenant_id, user["id"]):
+        if only_without_family and await services.directory.families.find_of_user(tenant_id, user["id"]):
             continue
         deletion = users.delete(services, _new_call(services, tenant_id), user["id"], expected=user)
         await _try(deletion, user)
@@ -88,7 +90,7 @@ async def _delete_registrations(services: Services, application: Document) -> No
 async def _find_each(services: Services, tenant_id: TenantId, criteria: CleanupFilter) -> AsyncIterator[Document]:
     """Yield each matching user once, including users that cannot be deleted now."""
     after = ""
-    while found := await services.users.find_for_cleanup(tenant_id, criteria, after, _BATCH):
+    while found := await services.directory.users.find_for_cleanup(tenant_id, criteria, after, _BATCH):
         for user in found:
             yield user
         after = found[-1]["id"]

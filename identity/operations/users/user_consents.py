@@ -32,7 +32,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
         document |= {name: stored[name] for name in ("consentId", "giverUserId", "userId")}
     document.pop("consent", None)
     tenant_id = TenantId(document["tenantId"])
-    consent = await services.consents.find_cached(None, document.get("consentId", ""))
+    consent = await services.configuration.consents.find_cached(None, document.get("consentId", ""))
     users = {name: await _find_user(services, tenant_id, document.get(name)) for name in ("giverUserId", "userId")}
     errors = [_error("invalid", "consentId", "must name an existing consent")] if consent is None else []
     errors += [_error("invalid", name, "must name an existing user") for name, one in users.items() if one is None]
@@ -61,7 +61,7 @@ async def _commit(
         user_consent["private"].pop("secondMailInstant", None)
     elif consent is not None and (stored is None or stored["status"] == "Revoked"):
         _schedule_second_mail(user_consent, consent, call.now)
-    await services.database.execute(writes)
+    await services.runtime.database.execute(writes)
 
 
 async def create(services: Services, call: Call, body: Document, object_id: str | None) -> Document:
@@ -77,8 +77,8 @@ async def create(services: Services, call: Call, body: Document, object_id: str 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
     """Return the consents of a user, newest first. Raises NotFound for a missing user."""
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
-    await services.users.get(tenant_id, user_id)
-    found = await services.user_consents.find_all(tenant_id, {"userId": user_id})
+    await services.directory.users.get(tenant_id, user_id)
+    found = await services.directory.user_consents.find_all(tenant_id, {"userId": user_id})
     return [await to_response(services, one) for one in found]
 
 
@@ -100,14 +100,14 @@ async def revoke(services: Services, call: Call, object_id: str) -> None:
 
 async def delete_of_consent(services: Services, consent_id: str) -> None:
     """Delete the user consents of a deleted consent in all tenants."""
-    await services.user_consents.delete_in_chunks_across_tenants({"consentId": consent_id})
+    await services.directory.user_consents.delete_in_chunks_across_tenants({"consentId": consent_id})
 
 
 async def send_second_mails(services: Services) -> None:
     """Send the second mails that are due; a failed one is retried."""
     now = services.clock.now()
     call = Call(None, AnonymousCaller(), now, Origin("", "", "", ""))
-    documents = services.user_consents
+    documents = services.directory.user_consents
     for consent in await documents.find_all_across_tenants({_DUE: {"$lte": now}}):
         tenant_id, due = TenantId(consent["tenantId"]), consent["private"]["secondMailInstant"]
         own = {"_id": consent["id"], _DUE: due}
@@ -167,9 +167,9 @@ async def _send_mail(services: Services, call: Call, document: Document, kind: s
     if consent is None or document["status"] != "Active":
         return
     template_id = consent["emailPlus"].get("emailTemplateId") if kind == "emailPlus" else consent.get(kind)
-    giver = await services.users.find(document["tenantId"], document["giverUserId"])
+    giver = await services.directory.users.find(document["tenantId"], document["giverUserId"])
     if template_id is not None and giver is not None:
-        user = await services.users.find(document["tenantId"], document["userId"])
+        user = await services.directory.users.find(document["tenantId"], document["userId"])
         data: Document = {"consent": consent, "userConsent": await to_response(services, document)}
         if user is not None:
             data["consentingUser"] = await user_views.to_response(services, user)
@@ -183,25 +183,25 @@ async def _in_tenant_of_user(services: Services, call: Call, body: Document) -> 
     user_id = requested.get("userId") if isinstance(requested, dict) else None
     if call.tenant_id is not None or not isinstance(user_id, str):
         return call
-    user = await services.users.find_cached_across_tenants(user_id.strip().lower())
+    user = await services.directory.users.find_cached_across_tenants(user_id.strip().lower())
     return call if user is None else call.within(TenantId(user["tenantId"]))
 
 
 async def _find_consent(services: Services, document: Document) -> Document | None:
-    found = await services.consents.find_cached(None, document["consentId"])
+    found = await services.configuration.consents.find_cached(None, document["consentId"])
     return None if found is None else {name: value for name, value in found.items() if name != "private"}
 
 
 async def _find_user(services: Services, tenant_id: TenantId, user_id: str | None) -> Document | None:
-    return None if user_id is None else await services.users.find(tenant_id, user_id)
+    return None if user_id is None else await services.directory.users.find(tenant_id, user_id)
 
 
 async def _delete_if_orphaned(services: Services, document: Document) -> bool:
     """Delete a user consent whose user or consent was deleted while it was written; return whether it was."""
-    consent = await services.consents.find(None, document["consentId"])
-    user = await services.users.find(document["tenantId"], document["userId"])
+    consent = await services.configuration.consents.find(None, document["consentId"])
+    user = await services.directory.users.find(document["tenantId"], document["userId"])
     if consent is None or user is None:
-        await services.user_consents.delete(document["tenantId"], document["id"])
+        await services.directory.user_consents.delete(document["tenantId"], document["id"])
         return True
     return False
 

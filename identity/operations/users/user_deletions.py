@@ -51,14 +51,14 @@ async def _select(services: Services, call: Call, request: Document) -> list[str
         return await _existing(services, call, user_ids[: request["limit"]])
     if "query" in request or "queryString" in request:
         criteria: Document = {name: request[name] for name in ("query", "queryString") if name in request}
-        return await index_search.ids(services.users, call, criteria, request["limit"])
+        return await index_search.ids(services.directory.users, call, criteria, request["limit"])
     raise Invalid.field("missing", "userIds", "You must specify the [userIds], or the [queryString].")
 
 
 async def _existing(services: Services, call: Call, user_ids: Sequence[str]) -> list[str]:
     existing = set[str]()
     for start in range(0, len(user_ids), _LOOK_UP_BATCH):
-        found = await services.users.registrations_of_across_tenants(user_ids[start : start + _LOOK_UP_BATCH])
+        found = await services.directory.users.registrations_of_across_tenants(user_ids[start : start + _LOOK_UP_BATCH])
         existing |= {user_id for user_id, (tenant_id, _) in found.items() if call.tenant_id in {None, tenant_id}}
     return [user_id for user_id in user_ids if user_id in existing]
 

@@ -99,7 +99,7 @@ async def import_users(services: Services, call: Call, read: ReadRequest) -> Non
     try:
         await _import_users(services, call, read)
     finally:
-        services.passwords.tidy_later()
+        services.runtime.passwords.tidy_later()
 
 
 async def _import_users(services: Services, call: Call, read: ReadRequest) -> None:
@@ -144,9 +144,11 @@ async def _find_referenced(
             known[1].update(group_ids)
     found = {}
     for tenant_id, (application_ids, group_ids) in wanted.items():
-        tenant = await services.tenants.find_cached(None, tenant_id)
+        tenant = await services.configuration.tenants.find_cached(None, tenant_id)
         if tenant is not None and tenant["state"] == "Active":
-            applications = {one: await services.applications.find_cached(tenant_id, one) for one in application_ids}
+            applications = {
+                one: await services.configuration.applications.find_cached(tenant_id, one) for one in application_ids
+            }
             existing = await groups.find_all_live(services, tenant_id, group_ids) if group_ids else {}
             there = {one: application for one, application in applications.items() if application is not None}
             found[tenant_id] = import_rules.ReferencedObjects(tenant, there, frozenset(existing))
@@ -256,13 +258,13 @@ class _PendingImport:
         self.memberships.setdefault(tenant_id, []).extend(user["memberships"])
         self._user_ids.append(user["id"])
         user["private"]["import"] = self._import_id
-        self._encoded.append(self._services.users.encode(tenant_id, user))
+        self._encoded.append(self._services.directory.users.encode(tenant_id, user))
 
     async def write(self, session: Session | None) -> None:
         """Insert the users in batches without a transaction, then finish the import in one."""
         await self._insert()
         if session is None:
-            await self._services.database.in_transaction(self._finish, BULK_SECONDS)
+            await self._services.runtime.database.in_transaction(self._finish, BULK_SECONDS)
         else:
             await self._finish(session)
 
@@ -270,22 +272,22 @@ class _PendingImport:
         """Insert all users, once. Raises Duplicate, and Conflict when the import was undone as abandoned."""
         if self._is_inserted:
             return
-        imports = self._services.user_imports
+        imports = self._services.directory.user_imports
         self._is_started = True
         await imports.begin(self._tenant_ids, self._import_id, self._user_ids, self._lease_expiry())
         for start in range(0, len(self._encoded), _BATCH):
             if not await imports.extend(self._import_id, self._lease_expiry()):
                 raise Conflict
-            await self._services.users.insert_encoded(self._encoded[start : start + _BATCH])
+            await self._services.directory.users.insert_encoded(self._encoded[start : start + _BATCH])
         self._is_inserted = True
 
     async def _finish(self, session: Session) -> None:
         """Keep the users from the commit on, with their memberships. Raises Conflict when the import was undone."""
         for tenant_id, memberships in self.memberships.items():
             await group_members.insert_memberships(self._services, tenant_id, memberships, session)
-        if not await self._services.user_imports.finish(self._import_id, session):
+        if not await self._services.directory.user_imports.finish(self._import_id, session):
             raise Conflict
-        self._services.database.run_now_and_after_commit(session, self._services.users.invalidate_all)
+        self._services.runtime.database.run_now_and_after_commit(session, self._services.directory.users.invalidate_all)
 
     async def undo(self) -> None:
         """Remove the inserted users unless the import has finished; a worker repeats what fails."""
@@ -299,23 +301,23 @@ class _PendingImport:
 
 async def undo(services: Services, import_id: str) -> None:
     """Remove the users of an unfinished import."""
-    found = await services.user_imports.begin_rollback(import_id)
+    found = await services.directory.user_imports.begin_rollback(import_id)
     if found is not None:
         tenant_ids, user_ids = found
-        await services.users.remove_imported(tenant_ids, import_id, user_ids)
-        await services.user_imports.delete(import_id)
-        services.users.invalidate_all()
+        await services.directory.users.remove_imported(tenant_ids, import_id, user_ids)
+        await services.directory.user_imports.delete(import_id)
+        services.directory.users.invalidate_all()
 
 
 async def undo_abandoned(services: Services) -> None:
     """Remove the users of abandoned imports, whose process was killed or lost MongoDB."""
-    for import_id in await services.user_imports.list_abandoned(services.clock.now()):
+    for import_id in await services.directory.user_imports.list_abandoned(services.clock.now()):
         await undo(services, import_id)
 
 
 async def _with_passwords(services: Services, drafts: _ImportDrafts) -> AsyncIterator[tuple[TenantId, Document]]:
     """Yield the users with their passwords, releasing each draft."""
-    hashes = services.passwords.hash_many(drafts.plain)
+    hashes = services.runtime.passwords.hash_many(drafts.plain)
     drafts.users.reverse()
     while drafts.users:
         tenant_id, raw, is_plain = drafts.users.pop()
@@ -354,17 +356,17 @@ def _keys_of(values: _UniqueValues) -> Iterable[tuple[str, tuple[str, ...], str]
 
 async def _stored_problems(services: Services, first: int, unique_values: Sequence[_UniqueValues]) -> list[FieldError]:
     """Return an error for each unique value that is stored; `first` is the index of the first of these users."""
-    ids = await services.users.existing_ids_across_tenants([values.user_id for values in unique_values])
+    ids = await services.directory.users.existing_ids_across_tenants([values.user_id for values in unique_values])
     by_key: dict[tuple[str, ...], bool] = {("id", one): True for one in ids}
     member_ids = [one for values in unique_values for one in values.member_ids]
-    for member in await services.group_members.find_all_across_tenants({"_id": {"$in": member_ids}}):
+    for member in await services.directory.group_members.find_all_across_tenants({"_id": {"$in": member_ids}}):
         by_key["member", member["id"]] = True
     for tenant_id in {values.tenant_id for values in unique_values}:
         keys: dict[str, list[str]] = {}
         for values in unique_values:
             for kind, value in values.keys.items() if values.tenant_id == tenant_id else ():
                 keys.setdefault(kind, []).append(value)
-        for found in await services.users.find_login_id_conflicts(tenant_id, keys):
+        for found in await services.directory.users.find_login_id_conflicts(tenant_id, keys):
             for kind, value in user_rules.login_ids(found).items():
                 by_key[kind, tenant_id, user_rules.login_key(value)] = found["active"]
     return [

@@ -128,7 +128,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     With `expected`, delete the user only if it has not changed since. Raises NotFound.
     """
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
-    stored = expected or await services.users.get(tenant_id, user_id)
+    stored = expected or await services.directory.users.get(tenant_id, user_id)
     termination = await session_termination.prepare(services, call, stored)
     version = None if expected is None else expected["lastUpdateInstant"]
     deletions = _deletions(services, tenant_id, user_id, version)
@@ -140,16 +140,18 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     await services.bus.commit(call.within(tenant_id), change)
     await session_termination.finish(services, call, termination)
     # Removes what requests in progress wrote in the meantime: consents, and devices trusted by a login.
-    await services.scope_consents.delete_all(tenant_id, {"userId": user_id})
-    await services.two_factor_trusts.delete_all(tenant_id, {"userId": user_id})
-    leave_families = functools.partial(services.families.remove_user, tenant_id, user_id, services.clock.now())
+    await services.tokens.scope_consents.delete_all(tenant_id, {"userId": user_id})
+    await services.sessions.two_factor_trusts.delete_all(tenant_id, {"userId": user_id})
+    leave_families = functools.partial(
+        services.directory.families.remove_user, tenant_id, user_id, services.clock.now()
+    )
     await crud.retry_on_conflict(leave_families)
-    await services.login_records.erase(tenant_id, UserId(user_id))
+    await services.logs.login_records.erase(tenant_id, UserId(user_id))
 
 
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
     """Return `users`, `total`, and `nextResults` when there are more. Raises Invalid."""
-    total, found, more = await index_search.run(services.users, call, criteria, prefix)
+    total, found, more = await index_search.run(services.directory.users, call, criteria, prefix)
     return {"total": total, "users": [await user_views.to_response(services, user) for user in found], **more}
 
 
@@ -164,10 +166,10 @@ async def _insert(
     """Consume the one-time tokens and store the user; user and memberships share one transaction."""
     for use in uses:
         await verification_codes.consume(use)
-    writes: list[Write] = [functools.partial(services.users.insert, tenant_id, user)]
+    writes: list[Write] = [functools.partial(services.directory.users.insert, tenant_id, user)]
     if user["memberships"]:
         writes.append(functools.partial(group_members.insert_memberships, services, tenant_id, user["memberships"]))
-    await services.database.execute(writes, session)
+    await services.runtime.database.execute(writes, session)
 
 
 def _deletions(services: Services, tenant_id: TenantId, user_id: str, version: int | None) -> list[Write]:
@@ -176,16 +178,16 @@ def _deletions(services: Services, tenant_id: TenantId, user_id: str, version: i
     partial = functools.partial
     return [
         partial(_delete_document, services, tenant_id, user_id, version),
-        partial(services.entity_grants.delete_of_user, tenant_id, user_id),
-        partial(services.group_members.delete_all, tenant_id, of_user),
-        partial(services.identity_provider_links.delete_all, tenant_id, of_user),
-        partial(services.scope_consents.delete_all, tenant_id, of_user),
-        partial(services.user_consents.delete_all, tenant_id, of_user),
-        partial(services.families.remove_user, tenant_id, user_id, services.clock.now()),
-        partial(services.two_factor_trusts.delete_all, tenant_id, of_user),
-        partial(services.login_records.mark_for_erasure, tenant_id, UserId(user_id)),
-        partial(services.action_logs.delete_all, tenant_id, {"actioneeUserId": user_id}),
-        partial(services.user_comments.delete_all, tenant_id, of_user),
+        partial(services.directory.entity_grants.delete_of_user, tenant_id, user_id),
+        partial(services.directory.group_members.delete_all, tenant_id, of_user),
+        partial(services.directory.identity_provider_links.delete_all, tenant_id, of_user),
+        partial(services.tokens.scope_consents.delete_all, tenant_id, of_user),
+        partial(services.directory.user_consents.delete_all, tenant_id, of_user),
+        partial(services.directory.families.remove_user, tenant_id, user_id, services.clock.now()),
+        partial(services.sessions.two_factor_trusts.delete_all, tenant_id, of_user),
+        partial(services.logs.login_records.mark_for_erasure, tenant_id, UserId(user_id)),
+        partial(services.logs.action_logs.delete_all, tenant_id, {"actioneeUserId": user_id}),
+        partial(services.directory.user_comments.delete_all, tenant_id, of_user),
     ]
 
 
@@ -193,20 +195,20 @@ async def _delete_document(
     services: Services, tenant_id: TenantId, user_id: str, version: int | None, session: Session | None
 ) -> None:
     if version is None:
-        is_deleted = await services.users.delete(tenant_id, user_id, session)
+        is_deleted = await services.directory.users.delete(tenant_id, user_id, session)
     else:
-        is_deleted = await services.users.delete_version(tenant_id, user_id, version, session)
+        is_deleted = await services.directory.users.delete_version(tenant_id, user_id, version, session)
     if not is_deleted:
         raise NotFound
 
 
 async def _deactivate(services: Services, call: Call, tenant_id: TenantId, user_id: str) -> None:
-    stored = await services.users.get(tenant_id, user_id)
+    stored = await services.directory.users.get(tenant_id, user_id)
     if not stored["active"]:
         return
     user = user_rules.next_version({**stored, "active": False}, call.now)
     termination = await session_termination.prepare(services, call, stored)
-    replace = functools.partial(services.users.replace, tenant_id, user, stored["lastUpdateInstant"])
+    replace = functools.partial(services.directory.users.replace, tenant_id, user, stored["lastUpdateInstant"])
     change = Change(
         writes=[replace, *session_termination.writes(services, call, termination)],
         before_commit=[user_events.user_event("user.deactivate", stored), *termination.events],
@@ -216,12 +218,12 @@ async def _deactivate(services: Services, call: Call, tenant_id: TenantId, user_
 
 
 async def _reactivate(services: Services, call: Call, tenant_id: TenantId, user_id: str) -> Document:
-    stored = await services.users.get(tenant_id, user_id)
+    stored = await services.directory.users.get(tenant_id, user_id)
     if stored["active"]:
         return stored
     user = user_rules.next_version({**stored, "active": True}, call.now)
     change = Change(
-        writes=[functools.partial(services.users.replace, tenant_id, user, stored["lastUpdateInstant"])],
+        writes=[functools.partial(services.directory.users.replace, tenant_id, user, stored["lastUpdateInstant"])],
         before_commit=[user_events.user_event("user.reactivate", user)],
     )
     await services.bus.commit(call.within(tenant_id), change)
@@ -233,7 +235,7 @@ async def _change(
 ) -> Document:
     """Replace a user by the body of a PUT, or by the result of a patch of the given kind."""
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
-    tenant = await services.tenants.get(None, tenant_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
     return await crud.retry_on_conflict(
         functools.partial(_change_once, services, call, tenant, user_id, body, patch_kind)
     )
@@ -243,7 +245,7 @@ async def _change_once(
     services: Services, call: Call, tenant: Document, user_id: str, body: Any, patch_kind: str | None
 ) -> Document:
     tenant_id = TenantId(tenant["id"])
-    stored = await services.users.get(tenant_id, user_id)
+    stored = await services.directory.users.get(tenant_id, user_id)
     request = services.schemas[SCHEMA].read(body if patch_kind is None else _patched(stored, patch_kind, body))
     user = await _replacement(services, call, tenant, stored, request)
     await _replace(services, call, tenant, stored, user)
@@ -275,7 +277,7 @@ async def _replacement(
             blocked_domains = tenant["registrationConfiguration"]["blockedDomains"]
             errors += user_rules.blocked_domain_problems(user, blocked_domains)
     errors += await _current_password_problems(services, tenant, stored, request)
-    others = await services.users.find_duplicates(tenant["id"], user)
+    others = await services.directory.users.find_duplicates(tenant["id"], user)
     errors += user_rules.duplicate_problems(user, others)
     password = user_passwords.requested_password(tenant, request["user"])
     if password is not None:
@@ -316,7 +318,7 @@ async def _replace_document(
     services: Services, tenant_id: TenantId, stored: Document, user: Document, session: Session | None
 ) -> None:
     """Replace a user, and withdraw the trust of devices if a two-factor method was removed."""
-    await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
+    await services.directory.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
     if two_factor.has_lost_methods(stored, user):
         await two_factor_trust.revoke_all(services, stored, session)
 

@@ -61,7 +61,7 @@ async def require_usable(services: Services, call: Call, tenant: Document, user:
         crud.require_no_errors([FieldError.of("notEmail", PATH, "The [user.email] is not an email address.")])
     changed = {**user, "email": email}
     errors = user_rules.blocked_domain_problems(changed, tenant["registrationConfiguration"]["blockedDomains"])
-    others = await services.users.find_duplicates(TenantId(tenant["id"]), changed)
+    others = await services.directory.users.find_duplicates(TenantId(tenant["id"]), changed)
     if others:
         await user_notifications.notify_duplicate(services, call, tenant, changed, others, "update")
     crud.require_no_errors(errors + user_rules.duplicate_problems(changed, others))

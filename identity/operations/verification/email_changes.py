@@ -59,7 +59,7 @@ async def find_open(services: Services, user: Document) -> tuple[OpenVerificatio
     """Return the verification of the user's pending change with the new address, or None."""
     tenant_id = TenantId(user["tenantId"])
     started = await verification_codes.find_open(services, tenant_id, KIND, owner_of(user["id"]))
-    token = None if started is None else await services.one_time_tokens.find(tenant_id, KIND, started.id)
+    token = None if started is None else await services.tokens.one_time_tokens.find(tenant_id, KIND, started.id)
     if started is None or token is None or token.document["previousEmail"] != user.get("email", ""):
         return None
     return started, token.document["email"]
@@ -71,7 +71,7 @@ async def complete(services: Services, call: Call, token: OneTimeToken, use: One
     Raises NotFound if the user's address changed or another user took the new one in the meantime, and
     WebhookTransactionFailed, with the verification still open.
     """
-    before = await services.users.get(token.tenant_id, token.document["userId"])
+    before = await services.directory.users.get(token.tenant_id, token.document["userId"])
     email = token.document["email"]
     apply = functools.partial(_apply, call, token)
     try:
@@ -103,7 +103,7 @@ async def issue_revocation(services: Services, user: Document) -> Secret:
         "verifiedReason": user["private"].get("verifiedReason"),
     }
     tenant_id = TenantId(user["tenantId"])
-    token = await services.one_time_tokens.issue(tenant_id, REVOCATION, user["id"], details, REVOCATION_SECONDS)
+    token = await services.tokens.one_time_tokens.issue(tenant_id, REVOCATION, user["id"], details, REVOCATION_SECONDS)
     assert token is not None
     return token
 
@@ -114,24 +114,24 @@ async def revoke(services: Services, call: Call, tenant_id: TenantId, token: str
     Of concurrent callers with the same token one succeeds. Raises NotFound for an unknown or used token and for an
     address that another user has taken, and WebhookTransactionFailed.
     """
-    revocation = await services.one_time_tokens.find(tenant_id, REVOCATION, token)
+    revocation = await services.tokens.one_time_tokens.find(tenant_id, REVOCATION, token)
     if revocation is None:
         raise NotFound(log_detail="no such revocation token")
-    use = services.one_time_tokens.use(revocation.tenant_id, REVOCATION, token)
+    use = services.tokens.one_time_tokens.use(revocation.tenant_id, REVOCATION, token)
     call = call.within(revocation.tenant_id)
-    await services.one_time_tokens.revoke_all(revocation.tenant_id, KIND, owner_of(revocation.owner))
-    before = await services.users.get(revocation.tenant_id, revocation.owner)
+    await services.tokens.one_time_tokens.revoke_all(revocation.tenant_id, KIND, owner_of(revocation.owner))
+    before = await services.directory.users.get(revocation.tenant_id, revocation.owner)
     try:
         user = await crud.retry_on_conflict(functools.partial(_restore, services, call, revocation, use))
     except Duplicate as duplicate:
         raise NotFound(log_detail="another user has the previous address") from duplicate
-    await services.one_time_tokens.revoke_all(revocation.tenant_id, REVOCATION, revocation.owner)
+    await services.tokens.one_time_tokens.revoke_all(revocation.tenant_id, REVOCATION, revocation.owner)
     await _revoke_and_notify(services, call, before, user)
 
 
 async def _restore(services: Services, call: Call, revocation: OneTimeToken, use: OneTimeTokenUse) -> Document:
     """Restore the previous address if it was replaced, and log the user out everywhere. Raises Conflict."""
-    stored = await services.users.get(revocation.tenant_id, revocation.owner)
+    stored = await services.directory.users.get(revocation.tenant_id, revocation.owner)
     is_replaced = stored.get("email") != revocation.document["email"]
     restored = _restored(stored, revocation.document) if is_replaced else stored
     # The count lets a completion that has consumed its verification already fail.
@@ -176,15 +176,15 @@ async def _revoke_and_notify(services: Services, call: Call, before: Document, u
     for owner in (user_id, owner_of(user_id)):
         await verification_codes.revoke(services, tenant_id, KIND, owner)
     await change_password_ids.revoke_all(services, user)
-    await services.one_time_tokens.revoke_all(tenant_id, _PASSWORDLESS, user_id)
-    tenant = await services.tenants.get(None, tenant_id)
+    await services.tokens.one_time_tokens.revoke_all(tenant_id, _PASSWORDLESS, user_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
     await user_notifications.notify_update(services, call, tenant, before, user, new_password=False)
 
 
 async def _report_duplicate(services: Services, call: Call, user: Document) -> None:
     tenant_id = TenantId(user["tenantId"])
-    others = await services.users.find_duplicates(tenant_id, user)
+    others = await services.directory.users.find_duplicates(tenant_id, user)
     if others:
         await user_notifications.notify_duplicate(
-            services, call, await services.tenants.get(None, tenant_id), user, others, "update"
+            services, call, await services.configuration.tenants.get(None, tenant_id), user, others, "update"
         )

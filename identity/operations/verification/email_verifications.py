@@ -102,10 +102,10 @@ async def complete(
     changed; Invalid for a missing or incorrect code; WebhookTransactionFailed, with the id still valid.
     """
     token = await verification_codes.verify_code(services, call.tenant_id, KIND, verification_id, one_time_code)
-    use = services.one_time_tokens.use(token.tenant_id, KIND, verification_id)
+    use = services.tokens.one_time_tokens.use(token.tenant_id, KIND, verification_id)
     if email_changes.is_change(token):
         return await email_changes.complete(services, call, token, use)
-    user = await services.users.get(token.tenant_id, token.owner)
+    user = await services.directory.users.get(token.tenant_id, token.owner)
     if user.get("email") != token.document["email"]:
         raise NotFound(log_detail="the address was changed since the verification began")
     return await mark_verified(services, call, user, reason, use=use)
@@ -123,7 +123,7 @@ async def mark_verified(
     verify = functools.partial(_verify, call, user, reason)
     changed, is_new = await verified_users.commit(services, call, user, verify, use)
     if is_new:
-        await finish_verification(services, call, await services.tenants.get(None, tenant_id), changed)
+        await finish_verification(services, call, await services.configuration.tenants.get(None, tenant_id), changed)
     else:
         await verification_codes.revoke(services, tenant_id, KIND, user["id"])
     return changed
@@ -151,6 +151,6 @@ async def find_or_start(
 
     Raises Unavailable as `start` does.
     """
-    tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
+    tenant = await services.configuration.tenants.get(None, TenantId(user["tenantId"]))
     found = await verification_codes.find_open(services, TenantId(tenant["id"]), KIND, user["id"])
     return found or await start(services, call, tenant, user, application)

@@ -58,7 +58,7 @@ async def verify(services: Services, call: Call, body: Document) -> None:
     request = services.schemas[_VERIFY].read(body)
     tenant_id = crud.require_tenant(call)
     kind, login_id = request["loginIdType"], request["loginId"]
-    user = await services.users.find_by_login_id(tenant_id, _normalize(kind, login_id), [kind])
+    user = await services.directory.users.find_by_login_id(tenant_id, _normalize(kind, login_id), [kind])
     if user is None:
         raise NotFound(log_detail="no user with this login id")
     if kind == "email":
@@ -74,11 +74,11 @@ async def start(services: Services, call: Call, body: Document) -> Document:
     exist, and Forbidden if the tenant does not verify such login ids.
     """
     request = services.schemas[_START].read(body)
-    tenant = await services.tenants.get(None, crud.require_tenant(call))
+    tenant = await services.configuration.tenants.get(None, crud.require_tenant(call))
     kind, value = request["loginIdType"], _normalize(request["loginIdType"], request["loginId"])
     application_id = await _application_id(services, tenant, request)
     strategy = _strategy(tenant, kind)
-    user = await services.users.find_by_login_id(TenantId(tenant["id"]), value, [kind])
+    user = await services.directory.users.find_by_login_id(TenantId(tenant["id"]), value, [kind])
     if request["existingUserStrategy"] == _MUST_EXIST and user is None:
         raise NotFound(log_detail="no user with this login id")
     if request["existingUserStrategy"] != _MUST_EXIST and user is not None:
@@ -98,7 +98,7 @@ async def send(services: Services, call: Call, body: Document) -> None:
     request = services.schemas[_SEND].read(body)
     found = await _get_open(services, call, request["verificationId"])
     tenant_id = found.token.tenant_id
-    tenant = await services.tenants.get(None, tenant_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
     started = await verification_codes.find_open(services, tenant_id, found.kind, found.token.owner)
     if started is None or started.id != request["verificationId"]:
         raise NotFound(log_detail="the verification was replaced by another one")
@@ -124,7 +124,7 @@ async def complete(services: Services, call: Call, body: Document) -> Document:
     if found.user is None:
         await _store_verified_login_id(services, call, found, verification_id)
     else:
-        use = services.one_time_tokens.use(found.token.tenant_id, found.kind, verification_id)
+        use = services.tokens.one_time_tokens.use(found.token.tenant_id, found.kind, verification_id)
         verified = (email_verifications if found.login_id_type == "email" else phone_verifications).mark_verified
         await verified(services, call, found.user, "Completed", use=use)
     return {"state": found.token.document.get("state", {})}
@@ -133,12 +133,12 @@ async def complete(services: Services, call: Call, body: Document) -> Document:
 async def _get_open(services: Services, call: Call, verification_id: str) -> OpenIdentityVerification:
     """Return the open verification of an id. Raises NotFound, also if its user has another login id."""
     for login_id_type, kind in _KINDS.items():
-        token = await services.one_time_tokens.find(call.tenant_id, kind, verification_id)
+        token = await services.tokens.one_time_tokens.find(call.tenant_id, kind, verification_id)
         if token is None:
             continue
         user = None
         if not token.owner.startswith("new "):
-            user = await services.users.get(token.tenant_id, token.owner)
+            user = await services.directory.users.get(token.tenant_id, token.owner)
             if user.get(login_id_type) != token.document[login_id_type]:
                 break
         return OpenIdentityVerification(token, kind, login_id_type, user)
@@ -150,8 +150,8 @@ async def _store_verified_login_id(
 ) -> None:
     """Store the completed id as evidence for a user who is created with the login id."""
     tenant_id = found.token.tenant_id
-    tenant = await services.tenants.get(None, tenant_id)
-    use = services.one_time_tokens.use(tenant_id, found.kind, verification_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
+    use = services.tokens.one_time_tokens.use(tenant_id, found.kind, verification_id)
     event = Event("user.identity.verified", {"loginId": found.login_id, "loginIdType": found.login_id_type})
     write = functools.partial(_consume_and_store, services, tenant, verification_id, found, use)
     await services.bus.commit(call.within(tenant_id), Change([write], [event]))
@@ -179,7 +179,7 @@ async def _send_message(
     application = (
         None
         if application_id is None
-        else await services.applications.find_cached(TenantId(tenant["id"]), application_id)
+        else await services.configuration.applications.find_cached(TenantId(tenant["id"]), application_id)
     )
     to = Address(found.login_id, "") if found.user is None else found.user
     return await email_verifications.send_mail(services, call, tenant, to, application, started)
@@ -187,7 +187,10 @@ async def _send_message(
 
 async def _application_id(services: Services, tenant: Document, request: Document) -> str | None:
     application_id: str | None = request.get("applicationId")
-    if application_id is not None and await services.applications.find_cached(tenant["id"], application_id) is None:
+    if (
+        application_id is not None
+        and await services.configuration.applications.find_cached(tenant["id"], application_id) is None
+    ):
         raise Invalid.field("invalid", "applicationId", "The [applicationId] must name an existing application.")
     return application_id
 

@@ -57,7 +57,7 @@ async def start_for_new(services: Services, call: Call, user: Document, applicat
     """After a new registration: start its verification if it is unverified, unless the limit of mails is exceeded."""
     registration = user_rules.find_registration(user, application["id"])
     if registration is not None and not registration["verified"]:
-        tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
+        tenant = await services.configuration.tenants.get(None, TenantId(user["tenantId"]))
         with contextlib.suppress(Unavailable):
             await start(services, call, tenant, user, application)
 
@@ -67,7 +67,7 @@ async def find_or_start(services: Services, call: Call, user: Document, applicat
 
     Raises Unavailable as `start` does.
     """
-    tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
+    tenant = await services.configuration.tenants.get(None, TenantId(user["tenantId"]))
     found = await find_open(services, user, application["id"])
     return found or await start(services, call, tenant, user, application)
 
@@ -87,8 +87,8 @@ async def complete(
     longer exists; Invalid for a missing or incorrect code; WebhookTransactionFailed, with the id still valid.
     """
     token = await verification_codes.verify_code(services, call.tenant_id, KIND, verification_id, one_time_code)
-    use = services.one_time_tokens.use(token.tenant_id, KIND, verification_id)
-    user = await services.users.get(token.tenant_id, token.document["userId"])
+    use = services.tokens.one_time_tokens.use(token.tenant_id, KIND, verification_id)
+    user = await services.directory.users.get(token.tenant_id, token.document["userId"])
     application_id = token.document["applicationId"]
     return await mark_verified(services, call, user, application_id, use=use), application_id
 

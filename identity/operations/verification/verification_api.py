@@ -79,13 +79,13 @@ async def start_email(services: Services, call: Call, request: VerificationReque
     email = _require_email(request)
     application = await _find_application(services, call, request.application_id)
     tenant_id = crud.require_tenant(call) if application is None else TenantId(application["tenantId"])
-    tenant = await services.tenants.get(None, tenant_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
     if not tenant["emailConfiguration"]["verifyEmail"]:
         raise Forbidden(log_detail="the tenant does not verify email addresses")
     call = call.within(tenant_id)
     if not request.is_counted:
         await message_limits.count_message_from_address(services, call, tenant, "sendEmailVerification")
-    user = await services.users.find_by_email(tenant_id, email)
+    user = await services.directory.users.find_by_email(tenant_id, email)
 
     if isinstance(call.caller, ApiKeyCaller):
         if user is None:
@@ -110,13 +110,13 @@ async def start_registration(services: Services, call: Call, request: Verificati
     application = await _find_application(services, call, request.application_id)
     assert application is not None
     tenant_id = TenantId(application["tenantId"])
-    tenant = await services.tenants.get(None, tenant_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
     if not application["verifyRegistration"]:
         raise Forbidden(log_detail="the application does not verify registrations")
     call = call.within(tenant_id)
     if not request.is_counted:
         await message_limits.count_message_from_address(services, call, tenant, "sendRegistrationVerification")
-    user = await services.users.find_by_email(tenant_id, email)
+    user = await services.directory.users.find_by_email(tenant_id, email)
     registration = None if user is None else user_rules.find_registration(user, application["id"])
     if isinstance(call.caller, ApiKeyCaller):
         if user is None or registration is None:
@@ -136,9 +136,9 @@ async def start_registration(services: Services, call: Call, request: Verificati
 async def retrieve_by_verification_id(services: Services, call: Call, verification_id: str) -> Document:
     """Return the user of an email or registration verification. Raises NotFound."""
     for kind in (email_verifications.KIND, registration_verifications.KIND):
-        token = await services.one_time_tokens.find(call.tenant_id, kind, verification_id)
+        token = await services.tokens.one_time_tokens.find(call.tenant_id, kind, verification_id)
         if token is not None:
-            return await services.users.get(token.tenant_id, token.document.get("userId", token.owner))
+            return await services.directory.users.get(token.tenant_id, token.document.get("userId", token.owner))
     raise NotFound(log_detail="no such verification")
 
 
@@ -160,7 +160,7 @@ async def limit_failures(services: Services, call: Call) -> AsyncIterator[None]:
     if isinstance(call.caller, ApiKeyCaller):
         yield
         return
-    wait_seconds = await services.rate_limits.consume(services.default_tenant_id, [limit])
+    wait_seconds = await services.limits.rate_limits.consume(services.runtime.default_tenant_id, [limit])
     if wait_seconds is not None:
         raise Unavailable(f"Too many failed attempts. Try again in {wait_seconds} seconds.")
     try:
@@ -168,9 +168,9 @@ async def limit_failures(services: Services, call: Call) -> AsyncIterator[None]:
     except (NotFound, Invalid):
         raise
     except BaseException:
-        await services.rate_limits.refund(services.default_tenant_id, [limit])
+        await services.limits.rate_limits.refund(services.runtime.default_tenant_id, [limit])
         raise
-    await services.rate_limits.refund(services.default_tenant_id, [limit])
+    await services.limits.rate_limits.refund(services.runtime.default_tenant_id, [limit])
 
 
 def _require_id(verification_id: str | None) -> str:
@@ -190,7 +190,7 @@ async def _find_application(services: Services, call: Call, application_id: str 
     if application_id is None:
         return None
     parsed = parse_id(application_id)
-    found = None if parsed is None else await services.applications.find_cached_across_tenants(parsed)
+    found = None if parsed is None else await services.configuration.applications.find_cached_across_tenants(parsed)
     if found is None or call.tenant_id not in {None, found["tenantId"]}:
         raise Invalid.field("invalid", "applicationId", "The [applicationId] must name an existing application.")
     return found

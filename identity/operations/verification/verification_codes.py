@@ -48,7 +48,7 @@ async def start(
     settings, tenant_id = tenant["externalIdentifierConfiguration"], TenantId(tenant["id"])
     code = generated_ids.generate(settings[f"{kind}OneTimeCodeGenerator"]) if strategy == FORM_FIELD else None
     ttl_seconds = int(settings[f"{kind}IdTimeToLiveInSeconds"])
-    secret = await services.one_time_tokens.issue(
+    secret = await services.tokens.one_time_tokens.issue(
         tenant_id,
         kind,
         owner,
@@ -60,7 +60,7 @@ async def start(
     if secret is None:
         raise Unavailable("Every verification id of the configured form is in use. Try again.")
     verification = {"id": secret, "code": code}
-    await services.open_verifications.save(tenant_id, kind, owner, verification, ttl_seconds)
+    await services.tokens.open_verifications.save(tenant_id, kind, owner, verification, ttl_seconds)
     return OpenVerification(secret, code)
 
 
@@ -74,12 +74,12 @@ async def reuse_or_start(
     tenant_id = TenantId(tenant["id"])
     found = await find_open(services, tenant_id, kind, owner)
     if found is not None and (found.one_time_code is not None) is (strategy == FORM_FIELD):
-        token = await services.one_time_tokens.find(tenant_id, kind, found.id)
+        token = await services.tokens.one_time_tokens.find(tenant_id, kind, found.id)
         ttl_seconds = int(tenant["externalIdentifierConfiguration"][f"{kind}IdTimeToLiveInSeconds"])
         is_same = token is not None and document.items() <= token.document.items()
-        if is_same and await services.one_time_tokens.extend(tenant_id, kind, found.id, ttl_seconds):
+        if is_same and await services.tokens.one_time_tokens.extend(tenant_id, kind, found.id, ttl_seconds):
             verification = {"id": found.id, "code": found.one_time_code}
-            await services.open_verifications.save(tenant_id, kind, owner, verification, ttl_seconds)
+            await services.tokens.open_verifications.save(tenant_id, kind, owner, verification, ttl_seconds)
             return found
     return await start(services, tenant, kind, owner, document, strategy)
 
@@ -88,8 +88,8 @@ async def find_open(
     services: Services, tenant_id: TenantId, kind: VerificationKind, owner: str
 ) -> OpenVerification | None:
     """Return the verification that the owner can complete now, or None."""
-    verification = await services.open_verifications.find(tenant_id, kind, owner)
-    if verification is None or await services.one_time_tokens.find(tenant_id, kind, verification["id"]) is None:
+    verification = await services.tokens.open_verifications.find(tenant_id, kind, owner)
+    if verification is None or await services.tokens.one_time_tokens.find(tenant_id, kind, verification["id"]) is None:
         return None
     return OpenVerification(
         Secret(verification["id"]), None if verification["code"] is None else Secret(verification["code"])
@@ -108,7 +108,7 @@ async def verify_code(
     Raises NotFound for an invalid id, Invalid for a missing or incorrect code, and Unavailable after too many incorrect
     codes, across ids.
     """
-    token = await services.one_time_tokens.find(tenant_id, kind, verification_id)
+    token = await services.tokens.one_time_tokens.find(tenant_id, kind, verification_id)
     if token is None:
         raise NotFound(log_detail=f"no {kind}")
     if token.document["code"] is None:
@@ -116,7 +116,7 @@ async def verify_code(
     if one_time_code is None:
         raise Invalid.field("missing", "oneTimeCode", "You must specify the [oneTimeCode] property.")
     if (
-        await services.one_time_tokens.find_counting_attempt(tenant_id, kind, verification_id, _MAXIMUM_ATTEMPTS)
+        await services.tokens.one_time_tokens.find_counting_attempt(tenant_id, kind, verification_id, _MAXIMUM_ATTEMPTS)
         is None
     ):
         raise NotFound(log_detail=f"too many codes for a {kind}")
@@ -140,10 +140,10 @@ async def consume_and_replace(
 ) -> None:
     """The write that consumes a verification and replaces its user. Raises NotFound and Conflict."""
     await consume(use)
-    await services.users.replace(TenantId(stored["tenantId"]), user, stored["lastUpdateInstant"], session)
+    await services.directory.users.replace(TenantId(stored["tenantId"]), user, stored["lastUpdateInstant"], session)
 
 
 async def revoke(services: Services, tenant_id: TenantId, kind: VerificationKind, owner: str) -> None:
     """Revoke the owner's verification of this kind, because it was completed or no longer applies."""
-    await services.one_time_tokens.revoke_all(tenant_id, kind, owner)
-    await services.open_verifications.delete(tenant_id, kind, owner)
+    await services.tokens.one_time_tokens.revoke_all(tenant_id, kind, owner)
+    await services.tokens.open_verifications.delete(tenant_id, kind, owner)

@@ -55,7 +55,7 @@ async def for_gated_user(
     """
     body: Document = {"user": await user_views.to_response(services, result.user)}
     tenant_id = TenantId(result.user["tenantId"])
-    tenant = await services.tenants.get(None, tenant_id)
+    tenant = await services.configuration.tenants.get(None, tenant_id)
     if tenant["emailConfiguration"]["verificationStrategy"] == verification_codes.FORM_FIELD:
         application = None if client is None else client.application
         started = await email_verifications.find_or_start(services, call.within(tenant_id), result.user, application)
@@ -79,7 +79,7 @@ async def for_gated_registration(
 async def _find_open_email(services: Services, user: Document) -> OpenVerification | None:
     """Return the open verification of a user's address. Skips the look-up, for speed, where none is required."""
     tenant_id = TenantId(user["tenantId"])
-    tenant = await services.tenants.find_cached(None, tenant_id)
+    tenant = await services.configuration.tenants.find_cached(None, tenant_id)
     if "email" not in user or user["verified"] or tenant is None or not tenant["emailConfiguration"]["verifyEmail"]:
         return None
     return await verification_codes.find_open(services, tenant_id, email_verifications.KIND, user["id"])

@@ -32,7 +32,7 @@ async def store(services: Services, tenant: Document, verification_id: str, logi
     """Store a completed id as evidence, for the lifetime of email verifications. Repeating it changes nothing."""
     ttl_seconds = int(tenant["externalIdentifierConfiguration"]["emailVerificationIdTimeToLiveInSeconds"])
     login_id_details, tenant_id = {"type": login_id_type, "value": login_id}, TenantId(tenant["id"])
-    await services.one_time_tokens.issue(
+    await services.tokens.one_time_tokens.issue(
         tenant_id,
         _KIND,
         f"{login_id_type} {login_id}",
@@ -48,14 +48,16 @@ async def apply_verifications(
     """Return the new user, with the login ids verified that these completed ids prove."""
     uses, errors = [], []
     for index, verification_id in enumerate(verification_ids):
-        token = None if index >= _MAXIMUM else await services.one_time_tokens.find(tenant_id, _KIND, verification_id)
+        token = (
+            None if index >= _MAXIMUM else await services.tokens.one_time_tokens.find(tenant_id, _KIND, verification_id)
+        )
         details = {} if token is None else token.document
         if details and user_rules.login_ids(user).get(details["type"]) == details["value"]:
             is_email = details["type"] == "email"
             user = (user_rules.with_verified_reason if is_email else user_rules.with_verified_phone)(
                 user, "Completed", now
             )
-            uses.append(services.one_time_tokens.use(tenant_id, _KIND, verification_id))
+            uses.append(services.tokens.one_time_tokens.use(tenant_id, _KIND, verification_id))
         else:
             path = f"verificationIds[{index}]"
             errors.append(FieldError.of("invalid", path, f"The [{path}] verifies no login id of this user."))

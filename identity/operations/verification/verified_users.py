@@ -50,7 +50,7 @@ async def _attempt(
     verify: Callable[[Document], UserVerification | None],
     use: OneTimeTokenUse | None,
 ) -> tuple[Document, bool]:
-    stored = await services.users.get(TenantId(user["tenantId"]), user["id"])
+    stored = await services.directory.users.get(TenantId(user["tenantId"]), user["id"])
     verification = verify(stored)
     if verification is None:
         await services.bus.commit(call, Change([functools.partial(verification_codes.consume, use)]))

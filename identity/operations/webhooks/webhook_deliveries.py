@@ -36,13 +36,13 @@ async def test(services: Services, call: Call, webhook_id: str, body: Document) 
 
     Raises NotFound, and Invalid for an unknown type.
     """
-    webhook = await services.webhooks.get(None, webhook_id)
+    webhook = await services.configuration.webhooks.get(None, webhook_id)
     event = body.get("event") or _sample(body["eventType"], call.now)
     octets = orjson.dumps({"event": event}, option=orjson.OPT_SORT_KEYS)
     event_type = str(event.get("type"))
     event_type = event_type if event_type in EVENTS else webhook_samples.TEST
     context = DeliveryContext(event_type, 1, call.origin.trace, call.via)
-    result = await services.deliverer.attempt(webhook, EventId(event.get("id") or new_id()), octets, context)
+    result = await services.outbound.deliverer.attempt(webhook, EventId(event.get("id") or new_id()), octets, context)
     return webhook_event_logs.attempt_response(webhook_id, result.attempt.to_document(), 1)
 
 
@@ -67,13 +67,13 @@ async def resend(services: Services, call: Call, event_id: str, webhook_id: str 
     tenant to the receiver of another.
     """
     typed_id = EventId(event_id)
-    webhook = None if webhook_id is None else await services.webhooks.get(None, webhook_id)
-    event = await services.webhook_event_log.origin(None, typed_id)
+    webhook = None if webhook_id is None else await services.configuration.webhooks.get(None, webhook_id)
+    event = await services.logs.webhook_event_log.origin(None, typed_id)
     if event is None:
         raise NotFound(log_detail=f"event {event_id}")
     tenant_id = event.get("tenantId")
     if webhook is None:
-        subscribed = await services.webhook_event_log.webhooks_of(None, typed_id)
+        subscribed = await services.logs.webhook_event_log.webhooks_of(None, typed_id)
         webhook_ids = [each for each in subscribed if await _may_receive(services, each, tenant_id)]
     else:
         _require_enabled(webhook)
@@ -81,12 +81,13 @@ async def resend(services: Services, call: Call, event_id: str, webhook_id: str 
             raise Invalid.field("invalid", "webhookId", "The webhook does not receive events of the event's tenant.")
         webhook_ids = [WebhookId(webhook["id"])]
     results = [
-        await services.webhook_event_log.redeliver(None, typed_id, webhook_id, call.now) for webhook_id in webhook_ids
+        await services.logs.webhook_event_log.redeliver(None, typed_id, webhook_id, call.now)
+        for webhook_id in webhook_ids
     ]
     if "unknown" in results:
         raise NotFound(log_detail=f"event {event_id}")
-    services.deliverer.metrics.redeliveries.labels("resend").inc(len(results))
-    services.wake_workers()
+    services.outbound.deliverer.metrics.redeliveries.labels("resend").inc(len(results))
+    services.outbound.wake_workers()
     return len(results)
 
 
@@ -96,15 +97,15 @@ async def recover(services: Services, call: Call, webhook_id: str, start: Instan
     Events of tenants that the webhook no longer covers are excluded: it may belong to another party by now.
     Raises NotFound, and Invalid for a start more than 14 days ago, an end before it or a webhook that is disabled.
     """
-    webhook = await services.webhooks.get(None, webhook_id)
+    webhook = await services.configuration.webhooks.get(None, webhook_id)
     _require_enabled(webhook)
     _require_period(call.now, start, end)
     until = end if end is not None else later(call.now, seconds=1)
     tenant_ids = None if webhook.get("global") else webhook.get("tenantIds", [])
-    log = services.webhook_event_log
+    log = services.logs.webhook_event_log
     count = await log.recover(None, WebhookId(webhook_id), start, until, call.now, tenant_ids)
-    services.deliverer.metrics.redeliveries.labels("recover").inc(count)
-    services.wake_workers()
+    services.outbound.deliverer.metrics.redeliveries.labels("recover").inc(count)
+    services.outbound.wake_workers()
     return count
 
 
@@ -147,19 +148,19 @@ async def _change(
     attempt = functools.partial(_try_change, services, call, webhook_id, change, arguments)
     webhook, is_changed = await crud.retry_on_conflict(attempt)
     if is_changed:
-        await services.webhook_health.record_success(None, WebhookId(webhook_id))
+        await services.outbound.webhook_health.record_success(None, WebhookId(webhook_id))
     return webhook, is_changed
 
 
 async def _try_change(
     services: Services, call: Call, webhook_id: str, change: Callable[..., Document], arguments: Sequence[Any]
 ) -> tuple[Document, bool]:
-    stored = await services.webhooks.get(None, webhook_id)
+    stored = await services.configuration.webhooks.get(None, webhook_id)
     changed = change(stored, *arguments)
     if changed == stored:
         return stored, False
     webhook = {**changed, **crud.update_instants(stored, call.now)}
-    await services.webhooks.replace(None, webhook, stored["lastUpdateInstant"])
+    await services.configuration.webhooks.replace(None, webhook, stored["lastUpdateInstant"])
     return webhook, True
 
 
@@ -186,7 +187,7 @@ def _without_secret(webhook: Document) -> Document:
 
 
 async def _may_receive(services: Services, webhook_id: WebhookId, tenant_id: str | None) -> bool:
-    webhook = await services.webhooks.find_cached(None, webhook_id)
+    webhook = await services.configuration.webhooks.find_cached(None, webhook_id)
     return webhook is not None and webhook.get("status") != DISABLED and _covers(webhook, tenant_id)
 
 

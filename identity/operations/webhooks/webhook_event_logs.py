@@ -40,7 +40,7 @@ _REDACTED = "***"
 
 async def retrieve(services: Services, event_id: str) -> Document:
     """An event with all attempts to deliver it. Raises NotFound."""
-    found = await services.webhook_event_log.find(None, event_id)
+    found = await services.logs.webhook_event_log.find(None, event_id)
     if found is None:
         raise NotFound(log_detail=f"event {event_id}")
     return _to_response(found)
@@ -48,7 +48,7 @@ async def retrieve(services: Services, event_id: str) -> Document:
 
 async def retrieve_attempt(services: Services, attempt_id: str) -> Document:
     """An attempt. Raises NotFound."""
-    delivery = await services.webhook_event_log.find_by_attempt(None, attempt_id)
+    delivery = await services.logs.webhook_event_log.find_by_attempt(None, attempt_id)
     if delivery is None:
         raise NotFound(log_detail=f"attempt {attempt_id}")
     attempts = {attempt["id"]: attempt for attempt in _attempts(delivery)}
@@ -71,7 +71,7 @@ async def search(services: Services, call: Call, request: Mapping[str, Any], pre
         raise Invalid(errors)
     event = next((str(c.value) for c in query.criteria if c.field == "event"), None)
     log_query = EventLogQuery(start, end, event, exact, query.order, query.start_row, query.number_of_results)
-    total, found = await services.webhook_event_log.search(None, log_query)
+    total, found = await services.logs.webhook_event_log.search(None, log_query)
     return total, [_to_response(row) for row in found]
 
 
@@ -79,8 +79,8 @@ async def dead_letters(
     services: Services, webhook_id: str, start_row: int, number_of_results: int
 ) -> tuple[int, list[Document]]:
     """The number of given-up deliveries to a webhook, and a page of them, newest first. Raises NotFound."""
-    await services.webhooks.get(None, webhook_id)
-    log = services.webhook_event_log
+    await services.configuration.webhooks.get(None, webhook_id)
+    log = services.logs.webhook_event_log
     total, found = await log.dead_letters(None, WebhookId(webhook_id), start_row, number_of_results)
     return total, [_dead_letter(delivery) for delivery in found]
 

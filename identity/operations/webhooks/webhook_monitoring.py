@@ -40,7 +40,7 @@ class WebhookMonitor:
 
     async def find_webhook(self, webhook_id: WebhookId) -> Document | None:
         """A webhook, read from MongoDB."""
-        return await self._services.webhooks.find(None, webhook_id)
+        return await self._services.configuration.webhooks.find(None, webhook_id)
 
     async def rate_limit_seconds(self, webhook: Document) -> float:
         """The time until the rate limit of a webhook, shared by all processes, permits a request; 0 for now.
@@ -52,7 +52,7 @@ class WebhookMonitor:
             return 0
         limit = Limit("webhook", webhook["id"], configured["limit"], configured["periodInSeconds"])
         try:
-            return await self._services.rate_limits.consume(_INSTANCE, [limit]) or 0
+            return await self._services.limits.rate_limits.consume(_INSTANCE, [limit]) or 0
         except OUTAGES:
             return 0
 
@@ -80,7 +80,7 @@ class WebhookMonitor:
             now - self._succeeded_at.get(webhook_id, 0) >= _SUCCESS_INTERVAL_MILLISECONDS
             or webhook_id in self._failed_at
         ):
-            await self._services.webhook_health.record_success(None, webhook_id)
+            await self._services.outbound.webhook_health.record_success(None, webhook_id)
             self._succeeded_at[webhook_id] = now
             self._failed_at.pop(webhook_id, None)
 
@@ -91,10 +91,10 @@ class WebhookMonitor:
         self._failed_at[webhook_id] = now
         period_seconds = self._services.config.webhooks.disable_after_seconds
         forget_before = later(now, seconds=-2 * period_seconds)
-        webhook = await self._services.webhooks.find_cached(None, webhook_id)
+        webhook = await self._services.configuration.webhooks.find_cached(None, webhook_id)
         # A change of the webhook restarts the period and its warnings.
         changed_at = Instant(0 if webhook is None else webhook["lastUpdateInstant"])
-        health = await self._services.webhook_health.record_failure(
+        health = await self._services.outbound.webhook_health.record_failure(
             None, webhook_id, now, failures, forget_before, changed_at
         )
         if webhook is not None:
@@ -105,11 +105,13 @@ class WebhookMonitor:
         passed = percent((now - since) / 1000, period_seconds)
         is_over = passed >= WARNINGS[-1]
         # Disabling needs no claim: it is idempotent, and the process that has the claim may die before it disables.
-        if not passed or not (is_over or await self._services.webhook_health.claim_warning(None, webhook_id, passed)):
+        if not passed or not (
+            is_over or await self._services.outbound.webhook_health.claim_warning(None, webhook_id, passed)
+        ):
             return
-        if await self._services.webhook_event_log.has_succeeded(None, webhook_id, since):
+        if await self._services.logs.webhook_event_log.has_succeeded(None, webhook_id, since):
             # Approval requests succeed, which are not recorded here: a webhook that can veto is not disabled.
-            await self._services.webhook_health.record_success(None, webhook_id)
+            await self._services.outbound.webhook_health.record_success(None, webhook_id)
         elif is_over:
             await self._disable(webhook_id, f"Every delivery failed for {period_seconds} seconds.")
         else:

@@ -58,7 +58,7 @@ async def _url(services: Services, webhook: Document) -> Errors:
 
 async def _tenants(services: Services, webhook: Document) -> Errors:
     for tenant_id in webhook["tenantIds"]:
-        if await services.tenants.find_cached(None, tenant_id) is None:
+        if await services.configuration.tenants.find_cached(None, tenant_id) is None:
             return [_error("invalid", "tenantIds", "The [webhook.tenantIds] must name existing tenants.")]
     return []
 
@@ -91,7 +91,7 @@ async def _certificates(services: Services, webhook: Document) -> Errors:
 
 
 async def _has_certificate(services: Services, key_id: str) -> bool:
-    key = await services.keys.find_cached(None, key_id)
+    key = await services.configuration.keys.find_cached(None, key_id)
     return key is not None and "certificate" in key and "privateKey" in key
 
 

@@ -19,10 +19,10 @@ async def start(service) -> None:
 
 
 async def named(service, application: str, theme: str) -> None:
-    stored = service.services
+    stored = service.services.configuration
     change = {"$set": {"name": application}}
     await stored.applications.update(DEFAULT_TENANT, {"_id": ADMINISTRATOR_APPLICATION_ID}, change)
-    await stored.documents["themes"].update(None, {"_id": DEFAULT_ID}, {"$set": {"name": theme}})
+    await stored.themes.update(None, {"_id": DEFAULT_ID}, {"$set": {"name": theme}})
 
 
 async def names(api) -> tuple[str, str]:

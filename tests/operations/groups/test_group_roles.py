@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,9 +37,16 @@ def member(*group_ids: str, registrations: list[Document]) -> Document:
     return user | {"tenantId": "t", "memberships": [{"groupId": group_id} for group_id in group_ids]}
 
 
+def services(applications: list[Document], groups: list[Document]) -> Any:
+    """Return services with nothing but what is remembered of applications and groups."""
+    return SimpleNamespace(
+        directory=SimpleNamespace(groups=Remembered(*groups)),
+        configuration=SimpleNamespace(applications=Remembered(*applications)),
+    )
+
+
 async def roles(user: Document, applications: list[Document], groups: list[Document]) -> list[list[str]]:
-    documents: Any = {"applications": Remembered(*applications), "groups": Remembered(*groups)}
-    effective = await group_roles.with_group_roles(documents, user)
+    effective = await group_roles.with_group_roles(services(applications, groups), user)
     return [registration["roles"] for registration in effective["registrations"]]
 
 
@@ -60,15 +68,15 @@ async def test_role_that_an_application_no_longer_has_is_given_to_nobody() -> No
 
 
 async def test_user_without_groups_or_registrations_costs_nothing() -> None:
-    documents: Any = {}
+    nothing: Any = None
     lonely = member(registrations=[make_registration(application("a"), "a")])
     unregistered = member("g", registrations=[])
-    assert await group_roles.with_group_roles(documents, lonely) is lonely
-    assert await group_roles.with_group_roles(documents, unregistered) is unregistered
+    assert await group_roles.with_group_roles(nothing, lonely) is lonely
+    assert await group_roles.with_group_roles(nothing, unregistered) is unregistered
 
 
 async def test_groups_that_give_nothing_here_leave_the_user_as_it_is() -> None:
     one, other = application("a"), application("b")
     user = member("g", registrations=[make_registration(one, "a")])
-    documents: Any = {"applications": Remembered(one, other), "groups": Remembered(group("g", other, "b"))}
-    assert await group_roles.with_group_roles(documents, user) is user
+    known = services([one, other], [group("g", other, "b")])
+    assert await group_roles.with_group_roles(known, user) is user

@@ -17,6 +17,7 @@ from identity.errors import Unavailable, WebhookTransactionFailed
 from identity.ids import TenantId, new_id
 from identity.operations.limits import failed_login_limits
 from identity.operations.login import password_login
+from identity.services import Services
 from tests import webhooks
 from tests.conftest import EMAIL_TEMPLATE
 from tests.receiver import answers, receiving, until
@@ -57,7 +58,7 @@ class Desk:
         assert made.status_code == 200, made.text
 
     async def stored(self) -> dict[str, Any]:
-        return await self.services.users.get(self.tenant_id, self.user["id"])
+        return await self.services.directory.users.get(self.tenant_id, self.user["id"])
 
     async def log_in(
         self, login_id: str | None = None, password: str = PASSWORD, *, address: str | None = None, **types: Any
@@ -67,7 +68,7 @@ class Desk:
         credentials = password_login.Credentials(login_id or self.user["email"], password, **types)
         application = self.application
         if application is not None:
-            application = await self.services.applications.get(self.tenant_id, application["id"])
+            application = await self.services.configuration.applications.get(self.tenant_id, application["id"])
         return await password_login.authenticate(self.services, call, credentials, application)
 
 
@@ -244,7 +245,7 @@ async def test_an_attempt_that_could_not_be_judged_is_not_counted(desk: Desk) ->
         async def verify(self, *_arguments: Any) -> bool:
             raise Unavailable
 
-    desk.services = dataclasses.replace(services, passwords=Busy())  # type: ignore[arg-type]
+    desk.services = with_passwords(services, Busy())
     for _ in range(2):
         with pytest.raises(Unavailable):
             await desk.log_in()
@@ -272,10 +273,14 @@ async def test_an_address_that_fails_for_everybody_is_refused_for_everybody(
     assert isinstance(await desk.log_in(address="2001:db8:1::1"), login_outcomes.LoggedIn)
 
 
+def with_passwords(services: Services, pool: Any) -> Services:
+    return dataclasses.replace(services, runtime=dataclasses.replace(services.runtime, passwords=pool))
+
+
 def watch(desk: Desk) -> list[str]:
     """What is compared from now on, in its order: `verify` for a user's hash, `verify_decoy` for nobody's."""
     calls: list[str] = []
-    pool = desk.services.passwords
+    pool = desk.services.runtime.passwords
 
     class Watched:
         async def verify(self, *arguments: Any) -> bool:
@@ -286,7 +291,7 @@ def watch(desk: Desk) -> list[str]:
             calls.append("verify_decoy")
             await pool.verify_decoy(*arguments)
 
-    desk.services = dataclasses.replace(desk.services, passwords=Watched())  # type: ignore[arg-type]
+    desk.services = with_passwords(desk.services, Watched())
     return calls
 
 

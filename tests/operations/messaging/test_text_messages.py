@@ -58,11 +58,11 @@ class Sender:
             # Once for each attempt, longer than any pause, shorter than a lease: none that is under way is made twice.
             self._hurried.add(attempt)
             clock.advance(seconds=140)
-            self.services.text_messages._wake()
+            self.services.outbound.text_messages._wake()
         return is_done()
 
     async def logs(self, about: str, kind: str = "Error") -> list[str]:
-        rows = self.services.database.collection("event_logs").find({"message": {"$regex": about}}).sort("_id")
+        rows = self.services.runtime.database.collection("event_logs").find({"message": {"$regex": about}}).sort("_id")
         return [row["message"] async for row in rows if row["type"] == kind]
 
 
@@ -74,7 +74,7 @@ def sender(service, api, tenant) -> Sender:
 async def user_of(tenant_api: Any, service: Any, **members: Any) -> Document:
     body = {"user": {"username": new_id(), "password": "password", **members}}
     made = (await tenant_api.post("/api/user", json=body)).json()["user"]
-    return await service.services.users.get(made["tenantId"], made["id"])
+    return await service.services.directory.users.get(made["tenantId"], made["id"])
 
 
 @pytest.mark.requirement("messages-6")
@@ -108,7 +108,7 @@ async def test_a_messenger_is_told_what_a_message_has_come_through(sender, clock
         await until(lambda: sender.hurry(clock, lambda: len(receiver.requests) == 2))
         await until(lambda: _is_empty(sender))
     for request in receiver.requests:
-        assert request.headers["webhook-via"] == f"0123456789abcdef, {sender.services.service_id}"
+        assert request.headers["webhook-via"] == f"0123456789abcdef, {sender.services.outbound.service_id}"
         assert request.headers["traceparent"] == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         assert request.headers["tracestate"] == "a=b"
 
@@ -125,7 +125,7 @@ async def test_attack_63_a_messenger_at_the_service_itself_is_refused(sender, se
     await until(is_told)
     (row,) = await sender.logs(messenger)
     assert row.endswith("has not taken it: status 508. It will be tried again.")
-    await sender.services.text_messages.delete_all(sender.tenant_id)
+    await sender.services.outbound.text_messages.delete_all(sender.tenant_id)
 
 
 @pytest.mark.requirement("messages-7")
@@ -213,8 +213,10 @@ async def test_an_address_that_is_forbidden_when_it_comes_to_it_is_not_called(se
     template = await sender.template("Code: ${code}")
     messenger = await sender.messenger("https://sms.example.com/")
     where = {"_id": messenger}
-    await sender.services.database.collection("messengers").update_one(where, {"$set": {"url": "http://10.0.0.1/"}})
-    sender.services.documents["messengers"].invalidate(messenger)
+    await sender.services.runtime.database.collection("messengers").update_one(
+        where, {"$set": {"url": "http://10.0.0.1/"}}
+    )
+    sender.services.outbound.messengers.invalidate(messenger)
     assert await sender.send(messenger, template, "+14155550100")
     await until(lambda: _was_tried(sender, 1))
     (failed,) = await sender.logs(messenger)
@@ -228,7 +230,7 @@ async def test_messages_of_another_tenant_are_not_removed_with_a_tenant(sender, 
         messenger = await sender.messenger(receiver.url)
         assert await sender.send(messenger, template, "+14155550100")
         await until(lambda: _was_tried(sender, 1))
-        queue = service.services.text_messages
+        queue = service.services.outbound.text_messages
         await queue.delete_all(TenantId(new_id()))
         assert await queue.count(sender.tenant_id) == 1
         await queue.delete_all(sender.tenant_id)
@@ -236,7 +238,9 @@ async def test_messages_of_another_tenant_are_not_removed_with_a_tenant(sender, 
 
 
 async def _rows(sender: Sender) -> list[Document]:
-    found = sender.services.database.collection("text_messages").find({"tenantId": sender.tenant_id, "lease": None})
+    found = sender.services.runtime.database.collection("text_messages").find(
+        {"tenantId": sender.tenant_id, "lease": None}
+    )
     return [row async for row in found]
 
 
@@ -245,4 +249,4 @@ async def _was_tried(sender: Sender, times: int) -> bool:
 
 
 async def _is_empty(sender: Sender) -> bool:
-    return await sender.services.text_messages.count(sender.tenant_id) == 0
+    return await sender.services.outbound.text_messages.count(sender.tenant_id) == 0

@@ -23,7 +23,9 @@ def call_of(service: app.Service) -> Call:
 
 
 async def rows(service: app.Service, marker: str) -> list[dict[str, Any]]:
-    found = service.services.database.collection("event_logs").find({"message": {"$regex": marker}}).sort("_id", 1)
+    found = (
+        service.services.runtime.database.collection("event_logs").find({"message": {"$regex": marker}}).sort("_id", 1)
+    )
     return [dict(row) async for row in found]
 
 
@@ -99,7 +101,7 @@ async def test_failing_record_is_logged_and_breaks_nobody(
     async def broken(*_: object) -> int:
         raise RuntimeError("no numbers")
 
-    monkeypatch.setattr(service.services.event_logs, "next_id", broken)
+    monkeypatch.setattr(service.services.logs.event_logs, "next_id", broken)
     with structlog.testing.capture_logs() as logs:
         await event_logs.record(service.services, call_of(service), "Error", "nobody reads this")
     (entry,) = [log for log in logs if log["event"] == "event log not written"]
@@ -110,7 +112,7 @@ async def test_failing_record_is_logged_and_breaks_nobody(
 @pytest.mark.requirement("core-15-23")
 async def test_what_callers_can_bring_about_is_told_sixty_times_a_minute(service: app.Service) -> None:
     marker, other = new_id(), new_id()
-    call, tenant_id = call_of(service), service.services.default_tenant_id
+    call, tenant_id = call_of(service), service.services.runtime.default_tenant_id
     for _ in range(62):
         await event_logs.debug(service.services, call, tenant_id, marker, marker)
     await event_logs.debug(service.services, call, tenant_id, other, other)
@@ -125,6 +127,8 @@ async def test_debug_is_silent_while_the_counters_are_away(
         raise RedisConnectionError("gone")
 
     marker = new_id()
-    monkeypatch.setattr(service.services.rate_limits, "consume", away)
-    await event_logs.debug(service.services, call_of(service), service.services.default_tenant_id, marker, marker)
+    monkeypatch.setattr(service.services.limits.rate_limits, "consume", away)
+    await event_logs.debug(
+        service.services, call_of(service), service.services.runtime.default_tenant_id, marker, marker
+    )
     assert await rows(service, marker) == []

@@ -32,7 +32,7 @@ async def make_key(api) -> str:
 async def hold_and_write(services: Services, document: Document, write: Any) -> None:
     """Write an application in the transaction that holds what it refers to."""
     checks = references.checks(services, applications.RESOURCE, document, None, services.clock.now())
-    await services.database.execute([*checks, write])
+    await services.runtime.database.execute([*checks, write])
 
 
 async def make_list(api) -> str:
@@ -85,7 +85,7 @@ async def test_who_wants_to_delete_what_another_transaction_holds_waits_for_its_
     held, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow_insert(session: Any) -> None:
-        await services.applications.insert(
+        await services.configuration.applications.insert(
             tenant["id"], {**document, "name": new_id(), "lastUpdateInstant": 1}, session
         )
         held.set()
@@ -98,7 +98,7 @@ async def test_who_wants_to_delete_what_another_transaction_holds_waits_for_its_
     go_on.set()
     await writing
     assert "[inUse]keyId" in (await deleting).text
-    await services.applications.delete(tenant["id"], document["id"])
+    await services.configuration.applications.delete(tenant["id"], document["id"])
 
 
 async def test_who_refers_to_a_key_does_not_make_every_process_read_it_again(service, api, tenant_api) -> None:
@@ -113,22 +113,22 @@ async def test_who_refers_to_a_key_does_not_make_every_process_read_it_again(ser
 
     async def has_heard(name: str) -> None:
         """The stream tells of changes in their order: after this one all before are told."""
-        stored = await services.keys.get(None, other)
-        await services.database.collection("keys").update_one({"_id": other}, {"$set": {"name": name}})
+        stored = await services.configuration.keys.get(None, other)
+        await services.runtime.database.collection("keys").update_one({"_id": other}, {"$set": {"name": name}})
         assert stored["name"] != name
 
         async def is_known() -> bool:
-            known = await services.keys.find_cached(None, other)
+            known = await services.configuration.keys.find_cached(None, other)
             return known is not None and known["name"] == name
 
         await until(is_known)
 
-    await services.keys.find_cached(None, other)
+    await services.configuration.keys.find_cached(None, other)
     await has_heard(new_id())
-    before = await services.keys.find_cached(None, key_id)
+    before = await services.configuration.keys.find_cached(None, key_id)
     await refer()
     await has_heard(new_id())
-    assert await services.keys.find_cached(None, key_id) is before
+    assert await services.configuration.keys.find_cached(None, key_id) is before
 
 
 async def test_names_are_found_in_members_lists_and_lists_of_objects_until_they_end(service, monkeypatch) -> None:
@@ -146,7 +146,7 @@ async def test_names_are_found_in_members_lists_and_lists_of_objects_until_they_
         "many": [listed, new_id()],
         "private": {"past": [{"id": past, "end": 1000}, {"id": new_id(), "end": 9000}]},
     }
-    await services.tenants.insert(None, {**document, "name": new_id()})
+    await services.configuration.tenants.insert(None, {**document, "name": new_id()})
     try:
 
         async def refused(key_id: str, now: Any) -> bool:
@@ -162,7 +162,7 @@ async def test_names_are_found_in_members_lists_and_lists_of_objects_until_they_
         assert not await refused(past, 1000)
         assert not await refused(free, 0)
     finally:
-        await services.tenants.delete(None, document["id"])
+        await services.configuration.tenants.delete(None, document["id"])
 
 
 @pytest.mark.requirement("core-8-emailConfiguration", "core-9-emailConfiguration")
@@ -170,7 +170,7 @@ async def test_look_ups_are_served_by_an_index(service) -> None:
     """For every row of the table: with many documents a walk through all of them would hold the deletion up."""
     for row in references.TABLE:
         where = references._referring_to(row, new_id(), service.services.clock.now())
-        plan = await service.services.database.motor.command(
+        plan = await service.services.runtime.database.motor.command(
             {"explain": {"find": row.source, "filter": where}, "verbosity": "queryPlanner"}
         )
         assert "COLLSCAN" not in str(plan["queryPlanner"]["winningPlan"]), row

@@ -41,7 +41,8 @@ def knowing(service) -> Make:
         config = service.services.config
         settings = dataclasses.replace(config.breaches, pairs=pairs)
         config = dataclasses.replace(config, breaches=settings, license=license_ or config.license)
-        return dataclasses.replace(service.services, config=config, breached_passwords=Known(texts))
+        runtime = dataclasses.replace(service.services.runtime, breached_passwords=Known(texts))
+        return dataclasses.replace(service.services, config=config, runtime=runtime)
 
     return make
 
@@ -81,7 +82,7 @@ async def test_the_worst_find_is_told(knowing: Make) -> None:
 async def test_pairs_are_looked_for_where_the_source_has_them(knowing: Make) -> None:
     services = knowing({"ada+shop@example.com:a rare one"}, pairs=False)
     assert await breach_detection.check_password(services, tenant(), USER, "a rare one") == "None"
-    assert services.breached_passwords.asked == 1
+    assert services.runtime.breached_passwords.asked == 1
 
 
 @pytest.mark.requirement("users-7-29")
@@ -99,4 +100,4 @@ async def test_nothing_is_looked_for_where_tenant_or_operator_have_it_off(knowin
     assert await breach_detection.check_password(services, tenant(enabled=False), USER, "letmein") is None
     unlicensed = knowing({"letmein"}, license_=License({breach_detection.FEATURE: False}))
     assert await breach_detection.check_password(unlicensed, tenant(), USER, "letmein") is None
-    assert services.breached_passwords.asked == unlicensed.breached_passwords.asked == 0
+    assert services.runtime.breached_passwords.asked == unlicensed.runtime.breached_passwords.asked == 0

@@ -23,7 +23,7 @@ async def answer(service, api) -> Any:
     call = Call(client.tenant_id, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
 
     async def answered(make: Any) -> login_responses.LoginResponse:
-        user = await service.services.users.get(rp.tenant["id"], rp.user["id"])
+        user = await service.services.directory.users.get(rp.tenant["id"], rp.user["id"])
         return await login_responses.build_response(
             service.services,
             call,

@@ -37,7 +37,9 @@ class Attic:
         hour = 3600 * 1000
         for turn in (0, 1):
             value = str((clock.now() + seconds * 1000) // hour + turn).partition(".")[0]
-            await self.service.services.one_time_ids.mark_used(DEFAULT_TENANT, "sweep", "unverified", value, 3600)
+            await self.service.services.tokens.one_time_ids.mark_used(
+                DEFAULT_TENANT, "sweep", "unverified", value, 3600
+            )
         clock.advance(seconds=seconds)
 
     async def sweep(self) -> None:

@@ -124,7 +124,7 @@ async def test_after_a_change_of_the_webhook_each_step_is_told_anew(service, api
 async def test_who_was_to_disable_a_webhook_and_died_leaves_it_to_the_next(service, api, clock, webhook, monitor):
     await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD)
-    assert await WebhookHealth(service.services.database).claim_warning(None, WebhookId(webhook["id"]), 100)
+    assert await WebhookHealth(service.services.runtime.database).claim_warning(None, WebhookId(webhook["id"]), 100)
     await monitor.record([outcome(service, webhook, 500)])
     assert await status(api, webhook) == "Disabled"
 
@@ -156,7 +156,7 @@ async def test_what_happened_to_a_webhook_that_is_gone_hurts_nobody(service, api
 
 @pytest.mark.requirement("webhooks-15.3-27")
 async def test_one_of_many_processes_tells(service):
-    health, webhook_id = WebhookHealth(service.services.database), WebhookId(new_id())
+    health, webhook_id = WebhookHealth(service.services.runtime.database), WebhookId(new_id())
     now = service.services.clock.now()
     await health.record_failure(None, webhook_id, now, 1, now, now)
     assert await health.claim_warning(None, webhook_id, 50)
