@@ -6,6 +6,7 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
+import math
 from collections.abc import AsyncIterator
 
 
@@ -20,8 +21,8 @@ class Bulkhead:
     """So much altogether, and so much of it for one owner, so that one that hangs does not have it all.
 
     What is larger than that is given to one who then has it alone. First come, first served, but nobody waits for
-    those who wait for their own owner. The last `kept` are for owners who have no more than a `little` with them, so
-    that many that hang do not have it all either.
+    those who wait for their own owner. The last `kept` are for owners who have no more than a `little` with them, and
+    the last half of those for owners with half of that, so that many that hang do not have it all either.
     """
 
     def __init__(self, most: int, most_of_one: int, *, kept: int = 0, little: int = 0) -> None:
@@ -64,13 +65,20 @@ class Bulkhead:
                 continue
             if not _fits(self._held, waiting.size, self._most):
                 return
-            if of_owner + waiting.size > self._little and not _fits(self._held, waiting.size, self._most - self._kept):
+            if self._held and of_owner + waiting.size > self._limit_after(self._held + waiting.size):
                 continue
             self._waiting.remove(waiting)
             self._held += waiting.size
             self._of[waiting.owner] += waiting.size
             if not waiting.admitted.done():
                 waiting.admitted.set_result(None)
+
+    def _limit_after(self, held: int) -> float:
+        """How much one owner may have when so much is held altogether."""
+        free = self._most - held
+        if free >= self._kept:
+            return math.inf
+        return self._little if free >= self._kept // 2 else self._little // 2
 
 
 def _fits(held: int, size: int, most: int) -> bool:

@@ -26,7 +26,7 @@ class BacklogDrain:
     async def acquire(self) -> list[DeliveryLease] | None:
         """Lease as much of the backlog as rate and limits allow; None if they allow nothing now."""
         await self._leases.refresh_webhooks()
-        limit = min(self._leases.room(), self._bucket.available(monotonic()))
+        limit = min(self._leases.query_limit(), self._bucket.available(monotonic()))
         if limit <= 0:
             return None
         now = self._clock.now()

@@ -72,20 +72,27 @@ class DeliveryLeases:
 
     async def acquire(self) -> list[DeliveryLease]:
         """Lease due deliveries, except those of the backlog, within the limits."""
-        room = self.room()
-        if room <= 0:
+        limit = self.query_limit()
+        if limit <= 0:
             return []
         await self.refresh_webhooks()
         self._full.clear()
         now = self._clock.now()
         since, began = later(now, seconds=-BACKLOG_AGE_SECONDS), monotonic()
-        leases = await self._outbox.lease(now, self._settings.lease_seconds, self.room_for, room, since=since)
+        leases = await self._outbox.lease(now, self._settings.lease_seconds, self.room_for, limit, since=since)
         self._horizon.note(monotonic() - began)
         return leases
 
     def room(self) -> int:
         """How many more leases the process may hold."""
         return self._maximum - len(self.held)
+
+    def query_limit(self) -> int:
+        """How many deliveries the next query may lease; the reserved leases only when no others remain.
+
+        `room_for` considers each webhook by itself: together, those of one query could take the reserve as well.
+        """
+        return self._unreserved_room() or self.room()
 
     def room_for(self, webhook_id: WebhookId) -> int:
         """How many more deliveries of a webhook, some of which are due, may be leased."""
@@ -98,10 +105,13 @@ class DeliveryLeases:
         room = None if is_disabled else self._breakers.room(webhook_id, held)
         if room is None:
             room = self._window(webhook_id).room(monotonic(), held, self._horizon.seconds)
-        room = min(room, max(self.room() - self._maximum // RESERVED_SHARE, FEW - held))
+        room = min(room, max(self._unreserved_room(), FEW - held))
         if room <= 0:
             self._full.add(webhook_id)
         return room
+
+    def _unreserved_room(self) -> int:
+        return max(0, self.room() - self._maximum // RESERVED_SHARE)
 
     def add(self, lease: DeliveryLease) -> bool:
         """Hold a lease; return False if the delivery is held already, under a lease that expired."""

@@ -76,12 +76,26 @@ async def test_who_is_first_is_not_passed_by_smaller_ones() -> None:
 
 async def test_the_last_of_the_room_is_for_those_who_have_little() -> None:
     room = Bulkhead(10, 10, kept=4, little=2)
-    holders = await holding(room, (ONE, 5), (ONE, 2), (OTHER, 1), (OTHER, 1), (OTHER, 1), ("third", 2))
-    assert [each.has_it for each in holders] == [True, False, True, True, False, True]
+    holders = await holding(room, (ONE, 5), (ONE, 2), (OTHER, 1), (OTHER, 1), (OTHER, 1), ("third", 1), ("fourth", 1))
+    assert [each.has_it for each in holders] == [True, False, True, True, False, True, True]
     await holders[0].let_go()
-    assert [each.has_it for each in holders] == [True, True, True, True, False, True]
+    assert [each.has_it for each in holders] == [True, True, True, True, False, True, True]
     await holders[1].let_go()
     assert holders[4].has_it
+
+
+async def test_owners_that_hang_leave_room_for_another_in_whatever_order_they_come() -> None:
+    owners = [f"hanging-{number}" for number in range(5)]
+    for wanted in ([each for each in owners for _ in range(4)], owners * 4, owners[::-1] * 4):
+        room = Bulkhead(16, 16, kept=4, little=2)
+        hanging = await holding(room, *((each, 1) for each in wanted))
+        assert sum(each.has_it for each in hanging) >= 12
+        first, second = await holding(room, (OTHER, 1), (OTHER, 1))
+        assert first.has_it
+        await first.let_go()
+        assert second.has_it
+        for each in (*hanging, second):
+            each.task.cancel()
 
 
 async def test_what_is_larger_than_the_room_has_it_alone() -> None:
