@@ -107,7 +107,7 @@ async def test_an_empty_template_hears_of_everything_at_once(api) -> None:
     [
         ({"defaultHtmlTemplate": "\n\n{% if %}"}, "[invalid]defaultHtmlTemplate", "Line 3: Expected an exp"),
         ({"defaultTextTemplate": "{{ x|nope }}"}, "[invalid]defaultTextTemplate", "Line 1: there is no filter"),
-        ({"defaultSubject": "a ${"}, "[invalid]defaultSubject", "Line 1: there is no [}]"),
+        ({"defaultSubject": "a ${"}, "[invalid]defaultSubject", "Line 1: the closing [}] is missing"),
         ({"defaultFromName": "{{"}, "[invalid]defaultFromName", "Line 1: "),
         ({"localizedHtmlTemplates": {"de": "\n{% x %}"}}, "[invalid]localizedHtmlTemplates.de", "Line 2: "),
         ({"localizedSubjects": {"de": "[#function a]"}}, "[invalid]localizedSubjects.de", "Line 1: the directive"),

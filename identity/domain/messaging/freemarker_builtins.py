@@ -1,6 +1,6 @@
 """The built-ins of FreeMarker (`x?upper_case`) as Jinja filters.
 
-Every filter is a pure function of its arguments; what it costs is charged where the filters are registered.
+Filters are pure functions of their arguments. template_language.py registers them with metering.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import math
 import re
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
+
+import yaml
 
 from identity.domain.objects import date_patterns
 
-MAXIMUM_RANGE: Final = 10_000
-MAXIMUM_PADDING: Final = 1_000
+MAX_RANGE: Final = 10_000
+MAX_PADDING: Final = 1_000
 _NUMBER_PATTERN = re.compile(r"(?P<before>[^#0,.]*)(?P<whole>[#0,]+)(?:\.(?P<fraction>[0#]+))?(?P<after>[^#0,.]*)")
 _DATE_STYLES: Final = {
     "date": {"short": "M/d/yy", "medium": "MMM d, yyyy", "long": "MMMM d, yyyy", "full": "EEEE, MMMM d, yyyy"},
@@ -34,11 +37,11 @@ class Moment:
     kind: str
 
     def __str__(self) -> str:
-        return moment_text(self, "medium")
+        return format_moment(self, "medium")
 
 
-def moment_text(moment: Moment, pattern: str) -> str:
-    """The moment by a pattern of Java's DateTimeFormatter, or by the name of a style. Raises ValueError."""
+def format_moment(moment: Moment, pattern: str) -> str:
+    """Format a moment by a pattern of Java's DateTimeFormatter, or by the name of a style. Raises ValueError."""
     if pattern in {"iso", "xs", "iso_utc"}:
         pattern = _ISO[moment.kind]
     elif pattern in _DATE_STYLES["date"]:
@@ -63,36 +66,36 @@ def _string(value: Any, *formats: str) -> str:
     if isinstance(value, bool):
         return ("true", "false")[not value] if len(formats) < 2 else formats[not value]
     if isinstance(value, Moment):
-        return moment_text(value, formats[0] if formats else "medium")
+        return format_moment(value, formats[0] if formats else "medium")
     if isinstance(value, int | float):
-        return number_text(value, formats[0] if formats else "")
+        return format_number(value, formats[0] if formats else "")
     if value is None or isinstance(value, dict | list | tuple):
-        raise ValueError("only texts, numbers, booleans and dates have a ?string")
+        raise ValueError("?string requires a text, number, boolean or date")
     return str(value)
 
 
-def number_text(value: float, pattern: str) -> str:
-    """The number by a pattern of Java's DecimalFormat (`#,##0.00`, `0.#%`), or plainly. Raises ValueError."""
+def format_number(value: float, pattern: str) -> str:
+    """Format a number by a pattern of Java's DecimalFormat (`#,##0.00`, `0.#%`), or as it is. Raises ValueError."""
     if pattern in {"", "c", "computer", "number"}:
         return str(_whole(value))
     pattern = {"percent": "#,##0%"}.get(pattern, pattern)
-    found = _NUMBER_PATTERN.fullmatch(pattern)
-    if found is None:
-        raise ValueError(f"the number format [{pattern[:50]}] is not known")
-    fraction, whole = found["fraction"] or "", found["whole"]
-    shown = value * 100 if "%" in found["before"] + found["after"] else value
-    digits = f"{abs(shown):{',' if ',' in whole else ''}.{len(fraction)}f}"
-    least = fraction.count("0")
+    match = _NUMBER_PATTERN.fullmatch(pattern)
+    if match is None:
+        raise ValueError(f"the number format [{pattern[:50]}] is not supported")
+    fraction, whole = match["fraction"] or "", match["whole"]
+    scaled = value * 100 if "%" in match["before"] + match["after"] else value
+    digits = f"{abs(scaled):{',' if ',' in whole else ''}.{len(fraction)}f}"
+    min_decimals = fraction.count("0")
     if fraction:
         integer, _, decimals = digits.partition(".")
-        decimals = decimals[:least] + decimals[least:].rstrip("0")
+        decimals = decimals[:min_decimals] + decimals[min_decimals:].rstrip("0")
         digits = f"{integer}.{decimals}" if decimals else integer
-    sign = "-" if shown < 0 and digits.strip("0,.") else ""
-    return f"{sign}{found['before']}{digits.zfill(whole.count('0'))}{found['after']}".replace("'", "")
+    sign = "-" if scaled < 0 and digits.strip("0,.") else ""
+    return f"{sign}{match['before']}{digits.zfill(whole.count('0'))}{match['after']}".replace("'", "")
 
 
 def _whole(value: Any) -> Any:
-    """The number without a fraction of zero, as FreeMarker writes it."""
+    """Return an integer for a number without a fraction, as FreeMarker writes it."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -103,16 +106,16 @@ def _number(value: Any) -> Any:
 def _boolean(value: Any) -> bool:
     text = str(value).lower()
     if text not in {"true", "false"}:
-        raise ValueError("only true and false are booleans")
+        raise ValueError("?boolean requires true or false")
     return text == "true"
 
 
-def _range(first: int, last: int, is_open: bool) -> range:
+def _range_to(first: int, last: int, is_open: bool) -> range:
     step = 1 if first <= last else -1
-    found = range(first, last if is_open else last + step, step)
-    if len(found) > MAXIMUM_RANGE:
-        raise ValueError("a range is too long")
-    return found
+    numbers = range(first, last if is_open else last + step, step)
+    if len(numbers) > MAX_RANGE:
+        raise ValueError("the range is too long")
+    return numbers
 
 
 def _choose(value: Any, *cases: Any) -> Any:
@@ -123,50 +126,50 @@ def _choose(value: Any, *cases: Any) -> Any:
     return cases[-1] if len(cases) % 2 else ""
 
 
-def _quoted(value: Any) -> str:
-    """The inside of a string literal of JavaScript or JSON, which may stand in HTML as well."""
+def _escape_javascript(value: Any) -> str:
+    """Escape text for a string literal of JavaScript or JSON; the result is also safe in HTML."""
     text = json.dumps(str(value))[1:-1].replace("'", "\\u0027")
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _padded(value: Any, length: int, filling: str = " ", *, is_left: bool) -> str:
-    if length > MAXIMUM_PADDING or not filling:
-        raise ValueError("a padding is too long")
+def _pad(value: Any, length: int, filling: str = " ", *, is_left: bool) -> str:
+    if length > MAX_PADDING or not filling:
+        raise ValueError("the padding is too long")
     text = str(value)
     padding = (filling * length)[: max(0, length - len(text))]
     return padding + text if is_left else text + padding
 
 
-def _plain(value: Any) -> Any:
-    """What a value is sorted by: FreeMarker compares texts without regard to case."""
+def _sort_key(value: Any) -> Any:
+    """Return the sort key of a value: FreeMarker compares text case-insensitively."""
     return value.lower() if isinstance(value, str) else value
 
 
 def _sort_by(value: Sequence[Any], key: str) -> list[Any]:
-    return sorted(value, key=lambda item: _plain(item[key]))
+    return sorted(value, key=lambda item: _sort_key(item[key]))
 
 
-def _index_of(value: Any, wanted: Any) -> int:
+def _index_of(value: Any, item: Any) -> int:
     if isinstance(value, list | tuple):
-        return value.index(wanted) if wanted in value else -1
-    return str(value).find(str(wanted))
+        return value.index(item) if item in value else -1
+    return str(value).find(str(item))
 
 
-def _keep(value: Any, separator: str, *, before: bool, last: bool) -> str:
+def _cut(value: Any, separator: str, *, before: bool, last: bool) -> str:
     text = str(value)
-    at = text.rfind(separator) if last else text.find(separator)
-    if at < 0:
+    index = text.rfind(separator) if last else text.find(separator)
+    if index < 0:
         return text if before else ""
-    return text[:at] if before else text[at + len(separator) :]
+    return text[:index] if before else text[index + len(separator) :]
 
 
 def _members(value: Any, *, keys: bool) -> list[Any]:
     if not isinstance(value, Mapping):
-        raise ValueError("only a map has keys and values")
+        raise ValueError("?keys and ?values require a map")
     return list(value.keys() if keys else value.values())
 
 
-def _is_a(*kinds: type) -> Callable[[Any], bool]:
+def _type_test(*kinds: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
 
 
@@ -175,14 +178,14 @@ def _substring(value: Any, start: int, end: int | None = None) -> str:
 
 
 def _split(value: Any, separator: str) -> list[str]:
-    found = str(value).split(separator, MAXIMUM_RANGE) if separator else list(str(value)[: MAXIMUM_RANGE + 1])
-    if len(found) > MAXIMUM_RANGE:
-        raise ValueError("a text has too many parts")
-    return found
+    parts = str(value).split(separator, MAX_RANGE) if separator else list(str(value)[: MAX_RANGE + 1])
+    if len(parts) > MAX_RANGE:
+        raise ValueError("the text has too many parts")
+    return parts
 
 
-def _text(change: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda value, *arguments: change(str(value), *map(str, arguments))
+def _text_filter(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda value, *arguments: function(str(value), *map(str, arguments))
 
 
 FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
@@ -190,112 +193,53 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "boolean": _boolean,
     "ceiling": math.ceil,
     "choose": _choose,
-    "contains": _text(lambda text, part: part in text),
-    "ends_with": _text(str.endswith),
-    "ensure_ends_with": _text(lambda text, end: text if text.endswith(end) else text + end),
-    "ensure_starts_with": _text(lambda text, start: text if text.startswith(start) else start + text),
+    "contains": _text_filter(lambda text, part: part in text),
+    "ends_with": _text_filter(str.endswith),
+    "ensure_ends_with": _text_filter(lambda text, end: text if text.endswith(end) else text + end),
+    "ensure_starts_with": _text_filter(lambda text, start: text if text.startswith(start) else start + text),
     "floor": math.floor,
     "index_of": _index_of,
-    "is_boolean": _is_a(bool),
-    "is_hash": _is_a(dict),
-    "is_number": _is_a(int, float),
-    "is_sequence": _is_a(list, tuple),
-    "is_text": _is_a(str),
-    "keep_after": lambda value, separator: _keep(value, separator, before=False, last=False),
-    "keep_after_last": lambda value, separator: _keep(value, separator, before=False, last=True),
-    "keep_before": lambda value, separator: _keep(value, separator, before=True, last=False),
-    "keep_before_last": lambda value, separator: _keep(value, separator, before=True, last=True),
+    "is_boolean": _type_test(bool),
+    "is_hash": _type_test(dict),
+    "is_number": _type_test(int, float),
+    "is_sequence": _type_test(list, tuple),
+    "is_text": _type_test(str),
+    "keep_after": lambda value, separator: _cut(value, separator, before=False, last=False),
+    "keep_after_last": lambda value, separator: _cut(value, separator, before=False, last=True),
+    "keep_before": lambda value, separator: _cut(value, separator, before=True, last=False),
+    "keep_before_last": lambda value, separator: _cut(value, separator, before=True, last=True),
     "keys": lambda value: _members(value, keys=True),
-    "last_index_of": _text(str.rfind),
-    "left_pad": lambda value, *arguments: _padded(value, *arguments, is_left=True),
+    "last_index_of": _text_filter(str.rfind),
+    "left_pad": lambda value, *arguments: _pad(value, *arguments, is_left=True),
     "maximum": max,
     "minimum": min,
     "number": _number,
-    "quoted": _quoted,
-    "range_to": _range,
-    "remove_beginning": _text(str.removeprefix),
-    "remove_ending": _text(str.removesuffix),
+    "escape_javascript": _escape_javascript,
+    "range_to": _range_to,
+    "remove_beginning": _text_filter(str.removeprefix),
+    "remove_ending": _text_filter(str.removesuffix),
     "reversed": lambda value: list(reversed(value)),
-    "right_pad": lambda value, *arguments: _padded(value, *arguments, is_left=False),
+    "right_pad": lambda value, *arguments: _pad(value, *arguments, is_left=False),
     "rounded": lambda value: math.floor(value + 0.5),
-    "sequence_contains": lambda value, wanted: wanted in value,
+    "sequence_contains": lambda value, item: item in value,
     "sort_by": _sort_by,
     "split": _split,
-    "starts_with": _text(str.startswith),
+    "starts_with": _text_filter(str.startswith),
     "substring": _substring,
     "to_date": _to_moment("date"),
     "to_datetime": _to_moment("datetime"),
-    "to_iso": lambda value, _zone="": moment_text(_to_moment(getattr(value, "kind", "datetime"))(value), "iso"),
+    "to_iso": lambda value, _zone="": format_moment(_to_moment(getattr(value, "kind", "datetime"))(value), "iso"),
     "to_text": _string,
     "to_time": _to_moment("time"),
-    "uncap_first": _text(lambda text: text[:1].lower() + text[1:]),
+    "uncap_first": _text_filter(lambda text: text[:1].lower() + text[1:]),
     "url_all": lambda value, _charset="": urllib.parse.quote(str(value), safe=""),
     "values": lambda value: _members(value, keys=False),
     "whole": _whole,
 }
-"""The filters that only FreeMarker templates need, by name."""
+"""The filters that only FreeMarker templates use, by name."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Builtin:
-    """The filter that a built-in is, and how many arguments it takes at most."""
-
-    filter: str
-    most_arguments: int = 0
-
-
-FOR: Final[Mapping[str, Builtin]] = {
-    **{name: Builtin(name) for name in (
-        "boolean", "cap_first", "capitalize", "ceiling", "first", "floor", "has_content", "is_boolean", "is_hash",
-        "is_number", "is_sequence", "keys", "last", "length", "number", "sort", "trim", "uncap_first", "values",
-    )},
-    **{name: Builtin(name, 1) for name in (
-        "contains", "default", "ends_with", "ensure_ends_with", "ensure_starts_with", "index_of", "join", "keep_after",
-        "keep_after_last", "keep_before", "keep_before_last", "last_index_of", "remove_beginning", "remove_ending",
-        "sort_by", "split", "starts_with",
-    )},
-    **{name: Builtin(name, 2) for name in ("left_pad", "replace", "right_pad", "substring", "truncate")},
-    "abs": Builtin("absolute"),
-    "c": Builtin("to_text"),
-    "cn": Builtin("to_text"),
-    "date": Builtin("to_date", 1),
-    "date_if_unknown": Builtin("to_date"),
-    "datetime": Builtin("to_datetime", 1),
-    "datetime_if_unknown": Builtin("to_datetime"),
-    "esc": Builtin("escape"),
-    "exists": Builtin("is_there"),
-    "html": Builtin("escape"),
-    "if_exists": Builtin("default"),
-    "int": Builtin("floor"),
-    "is_collection": Builtin("is_sequence"),
-    "is_enumerable": Builtin("is_sequence"),
-    "is_hash_ex": Builtin("is_hash"),
-    "is_indexable": Builtin("is_sequence"),
-    "is_string": Builtin("is_text"),
-    "iso": Builtin("to_iso", 1),
-    "iso_utc": Builtin("to_iso"),
-    "js_string": Builtin("quoted"),
-    "json_string": Builtin("quoted"),
-    "long": Builtin("floor"),
-    "lower_case": Builtin("lower"),
-    "max": Builtin("maximum"),
-    "min": Builtin("minimum"),
-    "no_esc": Builtin("safe"),
-    "number_to_date": Builtin("to_date"),
-    "number_to_datetime": Builtin("to_datetime"),
-    "number_to_time": Builtin("to_time"),
-    "reverse": Builtin("reversed"),
-    "round": Builtin("rounded"),
-    "seq_contains": Builtin("sequence_contains", 1),
-    "seq_index_of": Builtin("index_of", 1),
-    "size": Builtin("length"),
-    "string": Builtin("to_text", 2),
-    "time": Builtin("to_time", 1),
-    "time_if_unknown": Builtin("to_time"),
-    "upper_case": Builtin("upper"),
-    "url": Builtin("url_all", 1),
-    "url_path": Builtin("urlencode"),
-    "xhtml": Builtin("escape"),
-    "xml": Builtin("escape"),
-}  # fmt: skip
-"""built-in -> filter."""
+BUILTINS: Final[Mapping[str, Sequence[Any]]] = yaml.safe_load(
+    Path(__file__).with_name("freemarker_builtins.yaml").read_text("utf-8")
+)
+"""The Jinja filter of each built-in, and its maximum number of arguments."""

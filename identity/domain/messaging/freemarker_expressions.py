@@ -1,19 +1,19 @@
-"""FreeMarker expressions as Jinja expressions: operators, defaults, built-ins and interpolation inside strings."""
+"""Translates FreeMarker expressions to Jinja: operators, defaults, built-ins and interpolations in strings."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from identity.domain.messaging import freemarker_builtins as builtins
+from identity.domain.messaging import freemarker_builtins
 
 NAMESPACE: Final = "ftl"
-"""The Jinja namespace that holds what [#assign] assigns; `v_` precedes the name."""
+"""The Jinja namespace of the variables that [#assign] sets, each with the prefix `v_`."""
 LOOP: Final = "ftl_loop_"
-"""The prefix of the variable that holds the state of a loop, for `item?index` and the like."""
+"""The prefix of the variables that hold the Jinja `loop` of a loop variable, for `item?index` and the like."""
 
 _TOKEN = re.compile(
     r"\s+|(?P<number>[0-9]+(\.[0-9]+)?)|(?P<raw>r\"[^\"]*\"|r'[^']*')|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
@@ -25,140 +25,150 @@ _COMPARISONS = {
     "==": "==", "=": "==", "!=": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<=",
     "<": "<", "<=": "<=", ">": ">", ">=": ">=",
 }  # fmt: skip
-_LOOP_MEMBERS = {
-    "counter": "index", "index": "index0", "is_first": "first", "is_last": "last",
-}  # fmt: skip
-_WORDS = {"true": "true", "false": "false"}
 _ENTITY = re.compile(r"&(#[0-9]+|#x[0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "l": "<", "g": ">", "a": "&"}
-_DEPTH = 50
-_MAXIMUM_TOKENS = 500
-"""Of one expression: the translation is copied for each of them."""
+_MAX_DEPTH = 50
+_MAX_TOKENS = 500
+"""Per expression. It bounds the copying of operands in translations."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Level:
+    """Binary operators of the same precedence: Jinja operators by FreeMarker operator, and the form of an operation."""
+
+    operators: Mapping[str, str]
+    operation: str = "({left} {operator} {right})"
+    is_chainable: bool = True
+
+
+_LEVELS: Final = (
+    _Level({"||": "or"}),
+    _Level({"&&": "and"}),
+    _Level(_COMPARISONS, is_chainable=False),
+    _Level({"..": "false", "..<": "true", "..!": "true"}, "({left}|range_to({right}, {operator}))", is_chainable=False),
+    _Level({"+": "+", "-": "-"}),
+    _Level({"*": "*", "/": "/", "%": "%"}, "(({left} {operator} {right})|whole)"),
+)
+"""The binary operators in ascending precedence."""
+
+_LOOP_BUILTINS: Final = {
+    "counter": "{loop}.index",
+    "index": "{loop}.index0",
+    "is_first": "{loop}.first",
+    "is_last": "{loop}.last",
+    "has_next": "(not {loop}.last)",
+    "item_parity": "('odd' if {loop}.index is odd else 'even')",
+    "is_odd_item": "({loop}.index is odd)",
+    "is_even_item": "({loop}.index is even)",
+}
 
 
 @dataclasses.dataclass(slots=True)
 class Scope:
-    """The names that mean something else than a value of the data model."""
+    """The names that are not members of the data model: assigned variables, local variables, loop variables."""
 
     assigned: set[str] = dataclasses.field(default_factory=set)
     local: list[str] = dataclasses.field(default_factory=list)
     loops: list[str] = dataclasses.field(default_factory=list)
 
-    def read(self, name: str) -> str:
-        """The Jinja expression of a variable: a loop variable or parameter, else what was assigned, else a value."""
+    def variable(self, name: str) -> str:
+        """Translate a name: a local variable, else the assigned value if there is one, else the data model."""
         if name not in self.assigned or name in self.local:
             return name
         return f"({NAMESPACE}.v_{name} if {NAMESPACE}.v_{name} is defined else {name})"
 
 
 def translate(text: str, scope: Scope, depth: int = 0) -> str:
-    """The expression in Jinja. Raises ValueError."""
-    return _parser(text, scope, depth).whole()
+    """Translate one expression. Raises ValueError."""
+    return _parser(text, scope, depth).parse()
 
 
-def translate_each(text: str, scope: Scope) -> list[tuple[str, str]]:
-    """The arguments of a macro: (name, expression) pairs; the name is empty for one given by its place."""
-    parser = _parser(text, scope, 0)
-    return list(parser.arguments())
+def translate_arguments(text: str, scope: Scope) -> list[tuple[str, str]]:
+    """Translate the arguments of a macro to (name, expression) pairs; positional arguments have an empty name."""
+    return list(_parser(text, scope, 0).parse_arguments())
 
 
-def _parser(text: str, scope: Scope, depth: int) -> Parser:
-    tokens = list(itertools.islice(_tokens(text), _MAXIMUM_TOKENS + 1))
-    if len(tokens) > _MAXIMUM_TOKENS:
-        raise ValueError("it is too long")
-    return Parser(tokens, scope, depth)
+def _parser(text: str, scope: Scope, depth: int) -> _Parser:
+    tokens = list(itertools.islice(_tokenize(text), _MAX_TOKENS + 1))
+    if len(tokens) > _MAX_TOKENS:
+        raise ValueError("the expression is too long")
+    return _Parser(tokens, scope, depth)
 
 
-def _tokens(text: str) -> Iterator[str]:
-    at = 0
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
-            raise ValueError(f"unexpected [{text[at]}]")
-        if found.lastgroup:
-            yield found[0]
-        at = found.end()
+def _tokenize(text: str) -> Iterator[str]:
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ValueError(f"unexpected [{text[position]}]")
+        if match.lastgroup:
+            yield match[0]
+        position = match.end()
 
 
-class Parser:
-    """Reads one expression, the weakest operator first."""
+class _Parser:
+    """A recursive descent parser of one expression."""
 
     def __init__(self, tokens: Sequence[str], scope: Scope, depth: int) -> None:
         self._tokens = tokens
         self._scope = scope
-        self._at = 0
+        self._position = 0
         self._depth = depth
 
-    def whole(self) -> str:
-        """The whole text as one expression."""
-        result = self._or()
-        if self._next():
-            raise ValueError(f"unexpected [{self._next()}]")
+    def parse(self) -> str:
+        result = self._expression()
+        if token := self._peek():
+            raise ValueError(f"unexpected [{token}]")
         return result
 
-    def arguments(self) -> Iterator[tuple[str, str]]:
-        """Expressions one after the other, each with `name=` before it or not."""
-        while self._next():
+    def parse_arguments(self) -> Iterator[tuple[str, str]]:
+        while self._peek():
             name = ""
-            if self._is_name(self._next()) and self._next(1) == "=":
+            if _is_name(self._peek()) and self._peek(1) == "=":
                 name = self._name()
                 self._require("=")
-            yield name, self._or()
-            self._take(",")
+            yield name, self._expression()
+            self._accept(",")
 
-    def _next(self, ahead: int = 0) -> str:
-        return self._tokens[self._at + ahead] if self._at + ahead < len(self._tokens) else ""
+    def _peek(self, ahead: int = 0) -> str:
+        position = self._position + ahead
+        return self._tokens[position] if position < len(self._tokens) else ""
 
-    def _take(self, *wanted: str) -> str:
-        token = self._next()
-        if token and token in wanted:
-            self._at += 1
+    def _accept(self, *expected: str) -> str:
+        """Consume and return the next token if it is one of the expected ones."""
+        token = self._peek()
+        if token and token in expected:
+            self._position += 1
             return token
         return ""
 
-    def _or(self) -> str:
+    def _require(self, expected: str) -> None:
+        if not self._accept(expected):
+            raise ValueError(f"expected [{expected}]")
+
+    def _expression(self) -> str:
         self._depth += 1
-        if self._depth > _DEPTH:
-            raise ValueError("too many brackets")
-        result = self._and()
-        while self._take("||"):
-            result = f"({result} or {self._and()})"
+        if self._depth > _MAX_DEPTH:
+            raise ValueError("too many nested brackets")
+        result = self._binary(0)
         self._depth -= 1
         return result
 
-    def _and(self) -> str:
-        result = self._comparison()
-        while self._take("&&"):
-            result = f"({result} and {self._comparison()})"
-        return result
-
-    def _comparison(self) -> str:
-        result = self._range()
-        if sign := self._take(*_COMPARISONS):
-            result = f"({result} {_COMPARISONS[sign]} {self._range()})"
-        return result
-
-    def _range(self) -> str:
-        result = self._sum()
-        if sign := self._take("..", "..<", "..!"):
-            result = f"({result}|range_to({self._sum()}, {'false' if sign == '..' else 'true'}))"
-        return result
-
-    def _sum(self) -> str:
-        result = self._product()
-        while sign := self._take("+", "-"):
-            result = f"({result} {sign} {self._product()})"
-        return result
-
-    def _product(self) -> str:
-        result = self._unary()
-        while sign := self._take("*", "/", "%"):
-            result = f"(({result} {sign} {self._unary()})|whole)"
+    def _binary(self, precedence: int) -> str:
+        if precedence == len(_LEVELS):
+            return self._unary()
+        level = _LEVELS[precedence]
+        result = self._binary(precedence + 1)
+        while operator := self._accept(*level.operators):
+            right = self._binary(precedence + 1)
+            result = level.operation.format(left=result, operator=level.operators[operator], right=right)
+            if not level.is_chainable:
+                break
         return result
 
     def _unary(self) -> str:
         signs = ""
-        while sign := self._take("!", "-", "+"):
+        while sign := self._accept("!", "-", "+"):
             signs += sign
         result = self._postfix()
         for sign in reversed(signs.replace("!!", "")):
@@ -166,205 +176,197 @@ class Parser:
         return result
 
     def _postfix(self) -> str:
-        name = self._next() if self._is_name(self._next()) else ""
+        variable = self._peek() if _is_name(self._peek()) else ""
         result = self._primary()
-        while sign := self._take(".", "[", "?", "??", "!"):
+        while sign := self._accept(".", "[", "?", "??", "!"):
             if sign == ".":
-                result = f"{result}[{quoted(self._name())}]"
+                result = f"{result}[{quote(self._name())}]"
             elif sign == "[":
-                result = f"{result}[{self._or()}]"
+                result = f"{result}[{self._expression()}]"
                 self._require("]")
             elif sign == "?":
-                result = self._built_in(result, name)
+                result = self._builtin(result, variable)
             elif sign == "??":
-                result = f"({result}|is_there)"
+                result = f"({result}|is_present)"
             else:
                 result = f"({result}|default({self._default()}))"
-            name = ""
+            variable = ""
         return result
 
-    def _built_in(self, of: str, variable: str) -> str:
+    def _builtin(self, operand: str, variable: str) -> str:
+        """Translate a built-in; `variable` is the operand if it is only a name."""
         name = self._name()
-        if variable in self._scope.loops and (state := self._loop_state(name, variable)):
-            return state
-        arguments = self._built_in_arguments(name)
+        if variable in self._scope.loops and name in _LOOP_BUILTINS:
+            return _loop_builtin(name, variable)
+        arguments = self._builtin_arguments(name)
         if name == "then" and len(arguments) == 2:
-            return f"({arguments[0]} if {of} else {arguments[1]})"
+            return f"({arguments[0]} if {operand} else {arguments[1]})"
         if name == "switch" and len(arguments) >= 2:
-            return f"({of}|choose({', '.join(arguments)}))"
-        builtin = builtins.FOR.get(name)
-        if builtin is None:
-            raise ValueError(f"there is no ?{name} here")
-        if len(arguments) > builtin.most_arguments:
-            raise ValueError(f"?{name} takes at most {builtin.most_arguments} arguments")
-        given = f"({', '.join(arguments)})" if arguments else ""
-        return f"({of}|{builtin.filter}{given})"
+            return f"({operand}|choose({', '.join(arguments)}))"
+        if name not in freemarker_builtins.BUILTINS:
+            raise ValueError(f"?{name} is not supported")
+        jinja_filter, max_arguments = freemarker_builtins.BUILTINS[name]
+        if len(arguments) > max_arguments:
+            raise ValueError(f"?{name} takes at most {max_arguments} arguments")
+        return f"({operand}|{jinja_filter}{'(' + ', '.join(arguments) + ')' if arguments else ''})"
 
-    def _loop_state(self, name: str, variable: str) -> str:
-        loop = f"{LOOP}{variable}"
-        if name in _LOOP_MEMBERS:
-            return f"{loop}.{_LOOP_MEMBERS[name]}"
-        return {
-            "has_next": f"(not {loop}.last)",
-            "item_parity": f"('odd' if {loop}.index is odd else 'even')",
-            "is_odd_item": f"({loop}.index is odd)",
-            "is_even_item": f"({loop}.index is even)",
-        }.get(name, "")
-
-    def _built_in_arguments(self, name: str) -> list[str]:
-        """What stands in brackets after a built-in; of ?string the format may follow a dot or stand in [ ] as well."""
-        if name == "string" and self._next() == "." and self._is_name(self._next(1)):
-            self._take(".")
-            return [quoted(self._name())]
-        if name == "string" and self._take("["):
-            arguments = [self._or()]
+    def _builtin_arguments(self, name: str) -> list[str]:
+        """Translate the arguments of a built-in; the format of ?string may also follow a dot or be in [ ]."""
+        if name == "string" and self._peek() == "." and _is_name(self._peek(1)):
+            self._require(".")
+            return [quote(self._name())]
+        if name == "string" and self._accept("["):
+            arguments = [self._expression()]
             self._require("]")
             return arguments
-        if not self._take("("):
-            return []
-        return self._listed(")")
+        return self._list(")") if self._accept("(") else []
 
-    def _listed(self, close: str) -> list[str]:
-        found: list[str] = []
-        while not self._take(close):
-            if found:
+    def _list(self, close: str) -> list[str]:
+        items: list[str] = []
+        while not self._accept(close):
+            if items:
                 self._require(",")
-            found.append(self._or())
-        return found
+            items.append(self._expression())
+        return items
 
     def _default(self) -> str:
-        token = self._next()
-        if token[:1] in {'"', "'"} and self._next(1) not in {"?", "+", "[", "."}:
-            self._at += 1
-            value = self._text(token)
+        """Translate the operand of `!`, which is optional."""
+        token = self._peek()
+        if _is_string(token) and self._peek(1) not in {"?", "+", "[", "."}:
+            self._position += 1
+            value = self._string(token)
             return f"({value}|literal)" if _ENTITY.search(token) else value
-        if token[:1].isalnum() or token[:1] in {'"', "'", "_", "(", "{", "["}:
-            return "''" if token in _COMPARISONS else self._postfix()
-        return "''"
+        has_operand = token[:1].isalnum() or _is_string(token) or token[:1] in {"_", "(", "{", "["}
+        return self._postfix() if has_operand and token not in _COMPARISONS else "''"
 
     def _primary(self) -> str:
-        if self._take("("):
-            inside = self._or()
+        symbol = self._peek()
+        self._position += 1
+        if symbol == "(":
+            inside = self._expression()
             self._require(")")
             return f"({inside})"
-        if self._take("["):
-            return f"[{', '.join(self._listed(']'))}]"
-        if self._take("{"):
+        if symbol == "[":
+            return f"[{', '.join(self._list(']'))}]"
+        if symbol == "{":
             return self._hash()
-        if self._take("."):
-            return self._special(self._name())
-        word = self._next()
-        self._at += 1
-        if word[:2] in {'r"', "r'"}:
-            return quoted(word[2:-1])
-        if word[:1] in {'"', "'"} and word:
-            return self._text(word)
-        if word[:1].isdigit():
-            return word
-        if self._is_name(word):
-            return _WORDS.get(word) or self._variable(word)
-        raise ValueError(f"unexpected [{word}]" if word else "something is missing at its end")
+        if symbol == ".":
+            return self._special_variable(self._name())
+        if symbol[:2] in {'r"', "r'"}:
+            return quote(symbol[2:-1])
+        if _is_string(symbol):
+            return self._string(symbol)
+        if symbol[:1].isdigit() or symbol in {"true", "false"}:
+            return symbol
+        if _is_name(symbol):
+            return self._variable(symbol)
+        raise ValueError(f"unexpected [{symbol}]" if symbol else "the expression is incomplete")
 
     def _hash(self) -> str:
         members: list[str] = []
-        while not self._take("}"):
+        while not self._accept("}"):
             if members:
                 self._require(",")
-            key = self._or()
+            key = self._expression()
             self._require(":")
-            members.append(f"{key}: {self._or()}")
+            members.append(f"{key}: {self._expression()}")
         return f"{{{', '.join(members)}}}"
 
-    def _special(self, name: str) -> str:
+    def _special_variable(self, name: str) -> str:
         if name != "now":
-            raise ValueError(f"there is no .{name} here")
+            raise ValueError(f".{name} is not supported")
         return f"({NAMESPACE}.now|to_datetime)"
 
     def _variable(self, name: str) -> str:
-        if self._next() == "(":
-            raise ValueError(f"[{name}] cannot be called here")
+        if self._peek() == "(":
+            raise ValueError(f"[{name}] is not a function")
         for suffix in ("index", "has_next"):
             if name.endswith(f"_{suffix}") and name.removesuffix(f"_{suffix}") in self._scope.loops:
-                return self._loop_state(suffix, name.removesuffix(f"_{suffix}"))
-        return self._scope.read(name)
+                return _loop_builtin(suffix, name.removesuffix(f"_{suffix}"))
+        return self._scope.variable(name)
 
-    def _text(self, token: str) -> str:
-        """A string literal, whose interpolations are joined with what stands around them."""
-        parts = list(_parts(token[1:-1]))
+    def _string(self, token: str) -> str:
+        """Translate a string literal; interpolations are concatenated with the text around them."""
+        parts = list(_split_interpolations(token[1:-1]))
         if all(not is_expression for _, is_expression in parts):
-            return quoted("".join(unescaped(text) for text, _ in parts))
-        joined = [
-            translate(text, self._scope, self._depth + 1) if inner else quoted(unescaped(text)) for text, inner in parts
+            return quote("".join(unescape(text) for text, _ in parts))
+        translated = [
+            translate(text, self._scope, self._depth + 1) if is_expression else quote(unescape(text))
+            for text, is_expression in parts
         ]
-        return f"({' + '.join([chr(39) * 2, *joined])})"
+        return f"({' + '.join([quote(''), *translated])})"
 
     def _name(self) -> str:
-        token = self._next()
-        if not self._is_name(token):
-            raise ValueError("a name is missing")
-        self._at += 1
+        token = self._peek()
+        if not _is_name(token):
+            raise ValueError("expected a name")
+        self._position += 1
         return token
 
-    @staticmethod
-    def _is_name(token: str) -> bool:
-        return token[:1] == "_" or (token[:1].isalpha() and token[1:2] not in {'"', "'"})
 
-    def _require(self, sign: str) -> None:
-        if not self._take(sign):
-            raise ValueError(f"a [{sign}] is missing")
+def _is_name(token: str) -> bool:
+    return token[:1] == "_" or (token[:1].isalpha() and token[1:2] not in {'"', "'"})
 
 
-def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """The pieces of a string literal, and whether each is the inside of an interpolation. Raises ValueError."""
-    at = 0
-    while (start := text.find("${", at)) >= 0:
+def _is_string(token: str) -> bool:
+    return token[:1] in {'"', "'"}
+
+
+def _loop_builtin(name: str, variable: str) -> str:
+    return _LOOP_BUILTINS[name].format(loop=f"{LOOP}{variable}")
+
+
+def _split_interpolations(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a string literal, each with whether it is an interpolated expression. Raises ValueError."""
+    position = 0
+    while (start := text.find("${", position)) >= 0:
         if start and text[start - 1] == "\\":
-            yield text[at : start + 2], False
-            at = start + 2
+            yield text[position : start + 2], False
+            position = start + 2
             continue
-        end = closing(text, start + 2, "}")
+        end = find_closing(text, start + 2, "}")
         if end < 0:
-            raise ValueError("there is no [}] that ends an interpolation")
-        yield text[at:start], False
+            raise ValueError("the [}] of an interpolation is missing")
+        yield text[position:start], False
         yield text[start + 2 : end], True
-        at = end + 1
-    yield text[at:], False
+        position = end + 1
+    yield text[position:], False
 
 
-def closing(text: str, at: int, close: str) -> int:
-    """The place of the bracket that closes what was opened before `at`, quotes and brackets respected; else -1."""
-    opened, quote, place = 0, "", at
-    other = {"]": "[", "}": "{", ">": ""}[close]
-    while place < len(text):
-        character = text[place]
-        if quote:
+def find_closing(text: str, start: int, close: str) -> int:
+    """Return the index of the closing bracket for text that begins at `start`, or -1; skips quotes and nesting."""
+    nesting, quote_sign, position = 0, "", start
+    opening = {"]": "[", "}": "{", ">": ""}[close]
+    while position < len(text):
+        character = text[position]
+        if quote_sign:
             if character == "\\":
-                place += 1
-            elif character == quote:
-                quote = ""
+                position += 1
+            elif character == quote_sign:
+                quote_sign = ""
         elif character in "\"'":
-            quote = character
-        elif character == other:
-            opened += 1
+            quote_sign = character
+        elif character == opening:
+            nesting += 1
         elif character == close:
-            if not opened:
-                return place
-            opened -= 1
-        place += 1
+            if not nesting:
+                return position
+            nesting -= 1
+        position += 1
     return -1
 
 
-def unescaped(text: str) -> str:
-    """The characters of a string literal, its escapes replaced."""
+def unescape(text: str) -> str:
+    """Replace the escape sequences of a string literal."""
     return re.sub(
         r"\\(?:x([0-9a-fA-F]{1,4})|(.))",
-        lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPES.get(found[2], found[2]),
+        lambda match: chr(int(match[1], 16)) if match[1] else _ESCAPES.get(match[2], match[2]),
         text,
         flags=re.DOTALL,
     )
 
 
-def quoted(text: str) -> str:
-    """A string literal of Jinja."""
+def quote(text: str) -> str:
+    """Return a Jinja string literal."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
     return f"'{escaped}'"

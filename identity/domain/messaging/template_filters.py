@@ -126,7 +126,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "first": lambda value: next(iter(value), ""),
     "has_content": _has_content,
     "int": filters.FILTERS["int"],
-    "is_there": _is_present,
+    "is_present": _is_present,
     "items": _items,
     "join": _join,
     "last": lambda value: value[-1] if value else "",

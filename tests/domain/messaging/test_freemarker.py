@@ -1,4 +1,4 @@
-"""What templates may hold of FreeMarker: understood as it is meant, or refused by name."""
+"""FreeMarker templates: supported constructs are translated, others are rejected with an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from identity.domain.messaging.freemarker import FreemarkerError, to_jinja
 from identity.domain.messaging.template_budget import ParseError, RenderError
 
 NOW = 1_709_209_800_000
-OUTERMOST = "a macro is written [#macro name parameter other='default'], outside of everything else"
+OUTERMOST = "the syntax of a macro is [#macro name parameter other='default'], at top level"
 VALUES = {
     "user": {"firstName": "ada", "fullName": None, "tenantId": "t 1", "langs": ["en", "de"]},
     "state": {"a": "1 2", "client_id": "x"},
@@ -53,7 +53,7 @@ VALUES = {
         ("[#if user.langs[0] == 'en']a[/#if] ${(nothing!{})?size} ${'}'}${\"]\"}", "a 0 }]"),
     ],
 )
-def test_what_is_understood(template, expected) -> None:
+def test_supported_constructs(template, expected) -> None:
     assert language.render(template, VALUES, html=False) == expected
 
 
@@ -171,7 +171,7 @@ def test_what_is_understood(template, expected) -> None:
         ("${'<b>'?no_esc}${'<'?esc}", "<b>&lt;"),
     ],
 )
-def test_what_published_templates_use(template, expected) -> None:
+def test_constructs_of_published_templates(template, expected) -> None:
     values = {**VALUES, "user": {**VALUES["user"], "joined": NOW, "birthDate": "2000-01-31"}, language.NOW: NOW}
     assert language.render(template, values, html=False) == expected
 
@@ -187,7 +187,7 @@ def test_what_published_templates_use(template, expected) -> None:
         ("${user.evil?no_esc}", "<i>"),
     ],
 )
-def test_html_stays_escaped(template, expected) -> None:
+def test_html_is_escaped(template, expected) -> None:
     assert language.render(template, {"user": {"evil": "<i>"}}, html=True) == expected
 
 
@@ -208,7 +208,7 @@ def test_html_stays_escaped(template, expected) -> None:
         "${'x'?left_pad(100000)}",
     ],
 )
-def test_what_would_run_away_is_stopped(template) -> None:
+def test_excessive_templates_exceed_the_budget(template) -> None:
     with pytest.raises(RenderError):
         language.render(template, VALUES, html=False)
 
@@ -217,7 +217,7 @@ def test_what_would_run_away_is_stopped(template) -> None:
 @pytest.mark.parametrize(
     "template", ["{% set ftl.v_x = 1 %}{{ ftl.__class__ }}", "{{ ftl }}", "${ftl}", "{{ ftl|tojson }}"]
 )
-def test_namespace_shows_nothing_of_itself(template) -> None:
+def test_namespace_cannot_be_read(template) -> None:
     with pytest.raises(RenderError):
         language.render(template, VALUES, html=False)
 
@@ -232,55 +232,55 @@ def test_preview_shows_placeholders() -> None:
 @pytest.mark.parametrize(
     ("template", "line", "message"),
     [
-        ("\n[#function x]", 2, "the directive [#function] is not understood here; write it in Jinja"),
-        ("[#macro x]", 1, "there is no [/#macro] for a [#macro]"),
-        ("\n[#if a]", 2, "there is no [/#if] for a [#if]"),
+        ("\n[#function x]", 2, "the directive [#function] is not supported; use Jinja instead"),
+        ("[#macro x]", 1, "the [/#macro] of a [#macro] is missing"),
+        ("\n[#if a]", 2, "the [/#if] of a [#if] is missing"),
         ("[#if a][#macro x][/#macro][/#if]", 1, OUTERMOST),
-        ("[#macro x a...][/#macro]", 1, "[a...] is not understood: a name is missing"),
-        ("[#macro x 'a'][/#macro]", 1, "the parameters ['a'] are not understood"),
-        ("[#nested]", 1, "[#nested] belongs inside of a [#macro] and takes nothing"),
-        ("[#macro x][/#macro][@x a=/]", 1, "[a=] is not understood: something is missing at its end"),
-        ("[#sep]", 1, "[#break], [#continue] and [#sep] belong inside of a [#list … as …]"),
-        ("[#break]", 1, "[#break], [#continue] and [#sep] belong inside of a [#list … as …]"),
-        ("[#case 1]", 1, "[#case] and [#default] stand directly inside of [#switch]"),
+        ("[#macro x a...][/#macro]", 1, "[a...] is invalid: expected a name"),
+        ("[#macro x 'a'][/#macro]", 1, "the parameters ['a'] are invalid"),
+        ("[#nested]", 1, "[#nested] is only valid in [#macro], without arguments"),
+        ("[#macro x][/#macro][@x a=/]", 1, "[a=] is invalid: the expression is incomplete"),
+        ("[#sep]", 1, "[#break], [#continue] and [#sep] are only valid in [#list … as …]"),
+        ("[#break]", 1, "[#break], [#continue] and [#sep] are only valid in [#list … as …]"),
+        ("[#case 1]", 1, "[#case] and [#default] are only valid directly in [#switch]"),
         (
             "[#switch a][#case 1][#if b][#break][/#if][/#switch]", 1,
-            "inside of [#switch] a [#break] stands at the end of a [#case] only",
+            "in [#switch], [#break] is only valid at the end of a [#case]",
         ),
-        ("[#else]", 1, "an [#else] belongs to an [#if] or a [#list]"),
-        ("[#items as x]", 1, "[#items as item] stands directly inside of [#list items]"),
-        ("[#noparse]", 1, "there is no [/#noparse] that ends what begins here"),
-        ("${user.name()}", 1, "[user.name()] is not understood: unexpected [(]"),
-        ("${f(1)}", 1, "[f(1)] is not understood: [f] cannot be called here"),
-        ("${.vars}", 1, "[.vars] is not understood: there is no .vars here"),
-        ("${'${a'}", 1, "['${a'] is not understood: there is no [}] that ends an interpolation"),
-        ("${a?trim(1)}", 1, "[a?trim(1)] is not understood: ?trim takes at most 0 arguments"),
-        ("[/#macro]", 1, "the directive [/#macro] is not understood here; write it in Jinja"),
+        ("[#else]", 1, "[#else] is only valid in [#if] and [#list]"),
+        ("[#items as x]", 1, "[#items as item] is only valid directly in [#list items]"),
+        ("[#noparse]", 1, "the closing [/#noparse] is missing"),
+        ("${user.name()}", 1, "[user.name()] is invalid: unexpected [(]"),
+        ("${f(1)}", 1, "[f(1)] is invalid: [f] is not a function"),
+        ("${.vars}", 1, "[.vars] is invalid: .vars is not supported"),
+        ("${'${a'}", 1, "['${a'] is invalid: the [}] of an interpolation is missing"),
+        ("${a?trim(1)}", 1, "[a?trim(1)] is invalid: ?trim takes at most 0 arguments"),
+        ("[/#macro]", 1, "the directive [/#macro] is not supported; use Jinja instead"),
         (
             "<#include 'x'>", 1,
-            "[#include] is not supported: templates here read no files; put the text in place of it",
+            "[#include] is not supported: templates cannot read files",
         ),
-        ("[#list x as y z]", 1, "a list is written [#list items as item] or [#list map as key, value]"),
-        ("[#assign x]", 1, "there is no [/#assign] for a [#assign]"),
-        ("[#assign 5]", 1, 'an assignment is written [#assign name = "value" /]'),
-        ("a\n${", 2, "there is no [}] that ends what begins here"),
-        ("${user.firstName", 1, "there is no [}] that ends what begins here"),
-        ('${"}', 1, "there is no [}] that ends what begins here"),
-        ("a\n[#-- x", 2, "there is no [--]] that ends what begins here"),
-        ("[#if x", 1, "there is no []] that ends what begins here"),
-        ("${}", 1, "[] is not understood: something is missing at its end"),
-        ("${a b}", 1, "[a b] is not understood: unexpected [b]"),
-        ("${a.}", 1, "[a.] is not understood: a name is missing"),
-        ("${(a}", 1, "[(a] is not understood: a [)] is missing"),
-        ("${a[1}", 1, "[a[1] is not understood: a []] is missing"),
-        ("${a?eval}", 1, "[a?eval] is not understood: there is no ?eval here"),
-        ("${a ~ 2}", 1, "[a ~ 2] is not understood: unexpected [~]"),
-        ("${?url}", 1, "[?url] is not understood: unexpected [?]"),
-        ("${" + "(" * 60 + "}", 1, "[" + "(" * 60 + "] is not understood: too many brackets"),
-        ("${a" + "!" * 500 + "}", 1, "[a" + "!" * 79 + "] is not understood: it is too long"),
+        ("[#list x as y z]", 1, "the syntax of a list is [#list items as item] or [#list map as key, value]"),
+        ("[#assign x]", 1, "the [/#assign] of a [#assign] is missing"),
+        ("[#assign 5]", 1, 'the syntax of an assignment is [#assign name = "value" /]'),
+        ("a\n${", 2, "the closing [}] is missing"),
+        ("${user.firstName", 1, "the closing [}] is missing"),
+        ('${"}', 1, "the closing [}] is missing"),
+        ("a\n[#-- x", 2, "the closing [--]] is missing"),
+        ("[#if x", 1, "the closing []] is missing"),
+        ("${}", 1, "[] is invalid: the expression is incomplete"),
+        ("${a b}", 1, "[a b] is invalid: unexpected [b]"),
+        ("${a.}", 1, "[a.] is invalid: expected a name"),
+        ("${(a}", 1, "[(a] is invalid: expected [)]"),
+        ("${a[1}", 1, "[a[1] is invalid: expected []]"),
+        ("${a?eval}", 1, "[a?eval] is invalid: ?eval is not supported"),
+        ("${a ~ 2}", 1, "[a ~ 2] is invalid: unexpected [~]"),
+        ("${?url}", 1, "[?url] is invalid: unexpected [?]"),
+        ("${" + "(" * 60 + "}", 1, "[" + "(" * 60 + "] is invalid: too many nested brackets"),
+        ("${a" + "!" * 500 + "}", 1, "[a" + "!" * 79 + "] is invalid: the expression is too long"),
     ],
 )  # fmt: skip
-def test_what_is_not_understood_is_refused_by_name_with_its_line(template, line, message) -> None:
+def test_unsupported_constructs_are_rejected_with_their_line(template, line, message) -> None:
     with pytest.raises(FreemarkerError) as refused:
         to_jinja(template)
     assert (refused.value.line, refused.value.message) == (line, message)
@@ -290,7 +290,7 @@ def test_what_is_not_understood_is_refused_by_name_with_its_line(template, line,
 @pytest.mark.parametrize(
     "before", ["[#if a??]\n[/#if]\n", "[#-- \n\n --]", "${a!\n''\n}", "[#assign x =\n1]", "[#if\n\na??]x[/#if]"]
 )
-def test_lines_stay_where_they_are(before) -> None:
+def test_translation_preserves_line_numbers(before) -> None:
     with pytest.raises(ParseError) as refused:
         language.check(f"{before}{{% if %}}")
     assert refused.value.line == before.count("\n") + 1
@@ -301,13 +301,13 @@ def test_lines_stay_where_they_are(before) -> None:
     "piece",
     ["{{", "{%", "{#", "[#--", "<#--", "[#if ", "{% raw %}", "{%  ", "[#a", "</#", "${a", "$", "{% endraw", "[#"],
 )
-def test_openings_without_an_end_are_looked_through_once(piece) -> None:
-    """A hundred thousand of them: where each cost a look at the rest, nobody would wait for this."""
+def test_unclosed_constructs_take_linear_time(piece) -> None:
+    """There are a hundred thousand of them: a search from each to the end of the text would exceed the timeout."""
     with contextlib.suppress(ParseError):
         language.check("${x}" + piece * (language.MAX_TEMPLATE_CHARACTERS // len(piece) - 4))
 
 
 @pytest.mark.requirement("audit-b5-templates")
-def test_translation_does_not_grow_beyond_what_is_written() -> None:
+def test_size_of_translation_is_linear() -> None:
     template = "${x" + "?switch(1, 2, 3)" * 40 + "}"
     assert len(to_jinja(template)) < 4 * len(template)
