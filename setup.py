@@ -36,6 +36,7 @@ setup(
             "domain/messaging/*.yaml",
             "domain/passwords/*.txt",
             "domain/webhooks/*.json",
+            "store/lua/*.lua",
             "web/openapi/*.yaml",
             "web/admin/static/*",
             "web/hosted/static/*",

@@ -12,30 +12,9 @@ from typing import Literal
 
 from identity.call import Document
 from identity.ids import TenantId, fingerprint
-from identity.store.redis import Redis, RedisStore, parse_document
+from identity.store.redis import RedisStore, parse_document
 
 TOMBSTONE_SECONDS = 600
-
-_CONSUME = """
-local grant = redis.call('HGET', KEYS[1], 'grant')
-if grant then
-  redis.call('HDEL', KEYS[1], 'grant')
-  redis.call('HSET', KEYS[1], 'used', '1')
-  redis.call('EXPIRE', KEYS[1], ARGV[1])
-  return {'fresh', grant}
-end
-if redis.call('EXISTS', KEYS[1]) == 0 then
-  return {'unknown', ''}
-end
-redis.call('HSET', KEYS[1], 'replayed', '1')
-return {'replayed', redis.call('HGET', KEYS[1], 'given') or ''}
-"""
-
-_RECORD_REDEMPTION = """
-redis.call('HSET', KEYS[1], 'used', '1', 'given', ARGV[1])
-redis.call('EXPIRE', KEYS[1], ARGV[2])
-return redis.call('HEXISTS', KEYS[1], 'replayed')
-"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,18 +29,13 @@ class CodeConsumption:
 class AuthorizationCodes(RedisStore):
     """The codes of all tenants."""
 
-    def __init__(self, redis: Redis) -> None:
-        super().__init__(redis)
-        self._consume = redis.client.register_script(_CONSUME)
-        self._record_redemption = redis.client.register_script(_RECORD_REDEMPTION)
-
     async def issue(self, tenant_id: TenantId, code: str, grant: Document, ttl_seconds: int) -> None:
         """Store the grant of a new code."""
         await self._redis.set_hash(self._key(tenant_id, code), {"grant": json.dumps(grant)}, ttl_seconds)
 
     async def consume(self, tenant_id: TenantId, code: str) -> CodeConsumption:
         """Use a code, whether or not the exchange then succeeds; only one of several callers finds it fresh."""
-        outcome, text = await self._consume(keys=[self._key(tenant_id, code)], args=[TOMBSTONE_SECONDS])
+        outcome, text = await self._redis.run("code_consume", [self._key(tenant_id, code)], TOMBSTONE_SECONDS)
         found = parse_document(text or None)
         if outcome == "fresh":
             return CodeConsumption("fresh", grant=found)
@@ -72,8 +46,8 @@ class AuthorizationCodes(RedisStore):
 
         False if the code was replayed before: the caller has to revoke the tokens.
         """
-        args: list[str | int] = [json.dumps(issued), TOMBSTONE_SECONDS]
-        return not await self._record_redemption(keys=[self._key(tenant_id, code)], args=args)
+        keys = [self._key(tenant_id, code)]
+        return not await self._redis.run("code_record_redemption", keys, json.dumps(issued), TOMBSTONE_SECONDS)
 
     def _key(self, tenant_id: TenantId, code: str) -> str:
         return self._redis.key("code", tenant_id, fingerprint(code))

@@ -14,15 +14,6 @@ from identity.ids import TenantId, fingerprint
 from identity.store.redis import Redis, SealedRedisStore
 from identity.store.vault import Vault
 
-_CONSUME = """
-if redis.call('HGET', KEYS[1], 'browser') ~= ARGV[1] then
-  return false
-end
-local found = redis.call('HMGET', KEYS[1], 'tenant', 'detour')
-redis.call('DEL', KEYS[1])
-return found
-"""
-
 
 class FederationStates(SealedRedisStore):
     """The states of all tenants of one kind; ids of different kinds are not interchangeable."""
@@ -30,7 +21,6 @@ class FederationStates(SealedRedisStore):
     def __init__(self, redis: Redis, vault: Vault, kind: str) -> None:
         super().__init__(redis, vault)
         self._kind = kind
-        self._consume = redis.client.register_script(_CONSUME)
 
     async def issue(
         self, tenant_id: TenantId, state_id: str, browser_secret: str, state: Document, ttl_seconds: int
@@ -49,7 +39,9 @@ class FederationStates(SealedRedisStore):
 
     async def consume_across_tenants(self, state_id: str, browser_secret: str) -> tuple[TenantId, Document] | None:
         """As `find_across_tenants`, and delete the state; only one of several callers receives it."""
-        found: Any = await self._consume(keys=[self._key(state_id)], args=[fingerprint(browser_secret)])
+        found: Any = await self._redis.run(
+            "federation_state_consume", [self._key(state_id)], fingerprint(browser_secret)
+        )
         return None if found is None else self._unseal(state_id, *found)
 
     def _unseal(self, state_id: str, tenant_id: str, sealed: str) -> tuple[TenantId, Document]:

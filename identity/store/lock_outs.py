@@ -11,16 +11,7 @@ import json
 
 from identity.ids import TenantId, fingerprint, new_id
 from identity.instants import Instant
-from identity.store.rate_limits import DECREMENT
-from identity.store.redis import Redis, RedisStore
-
-_COUNT = """
-local count = redis.call('INCR', KEYS[1])
-if count == 1 then
-  redis.call('EXPIRE', KEYS[1], ARGV[1])
-end
-return count
-"""
+from identity.store.redis import RedisStore
 
 _GRACE_SECONDS = 10
 """How long a counter remains after the lock-out, for logins that read the user before it was locked."""
@@ -30,18 +21,13 @@ _MAX_TTL_MILLISECONDS = 31_536_000_000
 class LockOuts(RedisStore):
     """The counters of all tenants. A `subject` is a user id, or a login id without an account."""
 
-    def __init__(self, redis: Redis) -> None:
-        super().__init__(redis)
-        self._count = redis.client.register_script(_COUNT)
-        self._discount = redis.client.register_script(DECREMENT)
-
     async def count(self, tenant_id: TenantId, subject: str, window_seconds: int) -> int:
         """Count an attempt and return the number of attempts in this window."""
-        return int(await self._count(keys=[self._key(tenant_id, subject)], args=[window_seconds]))
+        return int(await self._redis.run("counter_increment", [self._key(tenant_id, subject)], window_seconds))
 
     async def discount(self, tenant_id: TenantId, subject: str) -> None:
         """Subtract an attempt that was not completed."""
-        await self._discount(keys=[self._key(tenant_id, subject)])
+        await self._redis.run("counter_decrement", [self._key(tenant_id, subject)])
 
     async def expire_soon(self, tenant_id: TenantId, subject: str) -> None:
         """Let the counter of a locked account expire after a grace period."""

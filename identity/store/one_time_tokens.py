@@ -14,50 +14,9 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.ids import Secret, TenantId, fingerprint, new_id, new_secret
-from identity.store.redis import Redis, RedisStore
+from identity.store.redis import RedisStore
 
 _MAX_SECRET_COLLISIONS: Final = 8
-
-# A generation lives as long as its last token. A new generation revokes all earlier tokens.
-_GENERATION = """
-local found = ARGV[3] == '0' and redis.call('GET', KEYS[1])
-if not found then
-  redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
-  return ARGV[1]
-end
-if redis.call('TTL', KEYS[1]) < tonumber(ARGV[2]) then
-  redis.call('EXPIRE', KEYS[1], ARGV[2])
-end
-return found
-"""
-
-# A token with too many attempts is moved aside: it can no longer be found, but a caller that verified it earlier may
-# still consume it.
-_COUNT_ATTEMPT = """
-local found = redis.call('GET', KEYS[1])
-if not found then
-  return found
-end
-local tries = redis.call('INCR', KEYS[2])
-redis.call('EXPIRE', KEYS[2], math.max(1, redis.call('TTL', KEYS[1])))
-if tries > tonumber(ARGV[1]) then
-  redis.call('RENAME', KEYS[1], KEYS[3])
-  return false
-end
-return found
-"""
-
-# The attempt counter lives as long as the token, so that extending the token does not reset it.
-_EXTEND = """
-redis.call('EXPIRE', KEYS[2], ARGV[1])
-return redis.call('EXPIRE', KEYS[1], ARGV[1])
-"""
-
-_CONSUME = """
-local found = redis.call('GET', KEYS[1]) or redis.call('GET', KEYS[2])
-redis.call('DEL', KEYS[1], KEYS[2])
-return found
-"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,13 +30,6 @@ class OneTimeToken:
 
 class OneTimeTokens(RedisStore):
     """The one-time tokens of all tenants."""
-
-    def __init__(self, redis: Redis) -> None:
-        super().__init__(redis)
-        self._generation = redis.client.register_script(_GENERATION)
-        self._count_attempt = redis.client.register_script(_COUNT_ATTEMPT)
-        self._extend = redis.client.register_script(_EXTEND)
-        self._consume = redis.client.register_script(_CONSUME)
 
     async def issue(
         self,
@@ -94,9 +46,8 @@ class OneTimeTokens(RedisStore):
 
         `make` generates the secret, which may be a short code. None if all generated secrets are in use.
         """
-        generation = await self._generation(
-            keys=[self._owner_key(tenant_id, kind, owner)], args=[new_id(), ttl_seconds, int(replaces)]
-        )
+        owner_key = self._owner_key(tenant_id, kind, owner)
+        generation = await self._redis.run("token_generation", [owner_key], new_id(), ttl_seconds, int(replaces))
         value = json.dumps([tenant_id, owner, generation, document])
         for _ in range(_MAX_SECRET_COLLISIONS):
             secret = Secret(make())
@@ -115,7 +66,7 @@ class OneTimeTokens(RedisStore):
         if await self.find(tenant_id, kind, secret) is None:
             return None
         key = self._key(kind, secret)
-        value = await self._count_attempt(keys=[key, f"{key}:tries", _exhausted_key(key)], args=[max_attempts])
+        value = await self._redis.run("token_count_attempt", [key, f"{key}:tries", _exhausted_key(key)], max_attempts)
         return await self._read(tenant_id, kind, value)
 
     async def consume(self, tenant_id: TenantId | None, kind: str, secret: str) -> OneTimeToken | None:
@@ -125,7 +76,7 @@ class OneTimeTokens(RedisStore):
             present = [value for value in await self._redis.client.mget(keys) if value is not None]
             if not present or await self._read(tenant_id, kind, present[0]) is None:
                 return None
-        return await self._read(tenant_id, kind, await self._consume(keys=keys))
+        return await self._read(tenant_id, kind, await self._redis.run("token_consume", keys))
 
     def use(self, tenant_id: TenantId | None, kind: str, secret: str) -> OneTimeTokenUse:
         """The consumption of a token in a write that may be retried."""
@@ -146,8 +97,8 @@ class OneTimeTokens(RedisStore):
         if token is None:
             return False
         owner_key = self._owner_key(tenant_id, kind, token.owner)
-        await self._generation(keys=[owner_key], args=[new_id(), ttl_seconds, 0])
-        return bool(await self._extend(keys=[key, f"{key}:tries"], args=[ttl_seconds]))
+        await self._redis.run("token_generation", [owner_key], new_id(), ttl_seconds, 0)
+        return bool(await self._redis.run("token_extend", [key, f"{key}:tries"], ttl_seconds))
 
     async def revoke_all(self, tenant_id: TenantId, kind: str, owner: str) -> None:
         """Revoke all tokens of an owner of one kind."""

@@ -10,25 +10,11 @@ from typing import Any
 
 from identity.call import Document
 from identity.ids import Secret, TenantId, fingerprint, new_secret
-from identity.store.redis import Redis, SealedRedisStore
-from identity.store.vault import Vault
-
-_CONSUME = """
-if redis.call('HGET', KEYS[1], 'tenant') ~= ARGV[1] then
-  return false
-end
-local link = redis.call('HGET', KEYS[1], 'link')
-redis.call('DEL', KEYS[1])
-return link
-"""
+from identity.store.redis import SealedRedisStore
 
 
 class PendingLinks(SealedRedisStore):
     """The pending links of all tenants."""
-
-    def __init__(self, redis: Redis, vault: Vault) -> None:
-        super().__init__(redis, vault)
-        self._consume = redis.client.register_script(_CONSUME)
 
     async def issue(self, tenant_id: TenantId, link: Document, ttl_seconds: int) -> Secret:
         """Store a link and return the id that completes it."""
@@ -50,7 +36,7 @@ class PendingLinks(SealedRedisStore):
 
     async def consume(self, tenant_id: TenantId, pending_id: str) -> Document | None:
         """Atomically read and delete a link; only one of several callers receives it."""
-        sealed = await self._consume(keys=[self._key(pending_id)], args=[tenant_id])
+        sealed = await self._redis.run("pending_link_consume", [self._key(pending_id)], tenant_id)
         return None if sealed is None else self._unseal(pending_id, sealed)
 
     def _unseal(self, pending_id: str, sealed: str) -> Document:

@@ -10,26 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from identity.ids import TenantId, fingerprint
-from identity.store.redis import Redis, RedisStore
-
-_CONSUME = """
-local count = redis.call('INCR', KEYS[1])
-if count == 1 then
-  redis.call('EXPIRE', KEYS[1], ARGV[2])
-end
-if count > tonumber(ARGV[1]) then
-  redis.call('DECR', KEYS[1])
-  return redis.call('TTL', KEYS[1])
-end
-return -1
-"""
-
-DECREMENT = """
-if tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then
-  redis.call('DECR', KEYS[1])
-end
-"""
-"""Decrement a counter, but not below zero: it may have expired meanwhile."""
+from identity.store.redis import RedisStore
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,15 +26,11 @@ class Limit:
 class RateLimits(RedisStore):
     """The counters of all tenants."""
 
-    def __init__(self, redis: Redis) -> None:
-        super().__init__(redis)
-        self._consume = redis.client.register_script(_CONSUME)
-        self._refund = redis.client.register_script(DECREMENT)
-
     async def consume(self, tenant_id: TenantId, limits: Sequence[Limit]) -> int | None:
         """Count an attempt against every limit. If one is exhausted, count none and return the seconds to wait."""
         for index, limit in enumerate(limits):
-            wait = await self._consume(keys=[self._key(tenant_id, limit)], args=[limit.attempts, limit.period_seconds])
+            keys = [self._key(tenant_id, limit)]
+            wait = await self._redis.run("rate_limit_consume", keys, limit.attempts, limit.period_seconds)
             if wait >= 0:
                 await self.refund(tenant_id, limits[:index])
                 return max(1, int(wait))
@@ -62,7 +39,7 @@ class RateLimits(RedisStore):
     async def refund(self, tenant_id: TenantId, limits: Sequence[Limit]) -> None:
         """Subtract an attempt that succeeded."""
         for limit in limits:
-            await self._refund(keys=[self._key(tenant_id, limit)])
+            await self._redis.run("counter_decrement", [self._key(tenant_id, limit)])
 
     def _key(self, tenant_id: TenantId, limit: Limit) -> str:
         return self._redis.key("limit", limit.purpose, tenant_id, fingerprint(limit.subject))

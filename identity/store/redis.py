@@ -6,9 +6,11 @@ Every key has the prefix of its database and a TTL. Keys contain the SHA-256 of 
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import redis.asyncio as redis
@@ -27,6 +29,7 @@ _COMMAND_SECONDS = 2
 """The time limit for a command or a batch of commands, which usually take a tenth of a millisecond."""
 _STARTUP_SECONDS = 10
 _MAX_CONNECTIONS = 256
+_LUA = Path(__file__).with_name("lua")
 
 STORE_ERRORS = (exceptions.RedisError,)
 """The exceptions that a store method may raise when Redis fails."""
@@ -38,22 +41,6 @@ class _PendingCommand(NamedTuple):
     command: tuple[Any, ...]
     options: Mapping[str, Any]
     reply: asyncio.Future[Any]
-
-
-class Script:
-    """A Lua script, which Redis runs atomically. Its text is sent once and then referenced by its SHA-1."""
-
-    def __init__(self, client: _Client, text: str) -> None:
-        self._client = client
-        self._text = text
-        self._sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-    async def __call__(self, keys: Sequence[str] = (), args: Sequence[str | bytes | float] = ()) -> Any:
-        """Run the script with these keys and arguments."""
-        try:
-            return await self._client.execute_command("EVALSHA", self._sha, len(keys), *keys, *args)
-        except exceptions.NoScriptError:
-            return await self._client.execute_command("EVAL", self._text, len(keys), *keys, *args)
 
 
 class _Client(redis.Redis):
@@ -80,10 +67,6 @@ class _Client(redis.Redis):
             loop.call_soon(self._send_batch)
         self._pending.append(_PendingCommand(command, options, reply))
         return await reply
-
-    def register_script(self, script: str) -> Script:  # type: ignore[override]
-        """A Script; that of the library inspects its client at every call."""
-        return Script(self, script)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         """Close every connection after all pending commands; a later command would open one again."""
@@ -147,6 +130,14 @@ class Redis:
         self.client: redis.Redis = _Client(pool)
         self._prefix = prefix
 
+    async def run(self, script: str, keys: Sequence[str], *args: str | bytes | float) -> Any:
+        """Atomically run a Lua script from the folder `lua`. Its text is sent once and then referenced by its SHA-1."""
+        text, sha = _script(script)
+        try:
+            return await self.client.execute_command("EVALSHA", sha, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
+        except exceptions.NoScriptError:
+            return await self.client.execute_command("EVAL", text, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
+
     async def execute(self, pipeline: Pipeline) -> list[Any]:
         """Run a pipeline within the time limit of a command."""
         return await with_time_limit(pipeline.execute())
@@ -183,6 +174,13 @@ class Redis:
         await self.client.aclose()
 
 
+@functools.cache
+def _script(name: str) -> tuple[str, str]:
+    """The text of a Lua script and its SHA-1."""
+    text = (_LUA / f"{name}.lua").read_text()
+    return text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
 class RedisStore:
     """The base of the stores in Redis."""
 
@@ -190,11 +188,11 @@ class RedisStore:
         self._redis = redis
 
 
-class SealedRedisStore:
+class SealedRedisStore(RedisStore):
     """The base of the stores in Redis whose values are encrypted."""
 
     def __init__(self, redis: Redis, vault: Vault) -> None:
-        self._redis = redis
+        super().__init__(redis)
         self._vault = vault
 
 

@@ -7,92 +7,15 @@ claim) identifies it for callers with an API key.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Mapping
+from typing import Any
 
 from identity.ids import TenantId, UserId, fingerprint
 from identity.instants import Instant
-from identity.store.redis import Redis, RedisStore
+from identity.store.redis import RedisStore
 
 _CLIENT = "client:"
-
-# A sorted set of a user's sessions by expiry, so that expired sessions do not accumulate.
-_LIST = """
-local function list(users, hash, idle)
-  local now = tonumber(redis.call('TIME')[1])
-  redis.call('ZREMRANGEBYSCORE', users, '-inf', now)
-  redis.call('ZADD', users, now + idle, hash)
-  if redis.call('TTL', users) < idle then
-    redis.call('EXPIRE', users, idle)
-  end
-end
-"""
-
-_CREATE = (
-    _LIST
-    + """
-redis.call('HSET', KEYS[1], unpack(ARGV, 3))
-redis.call('EXPIRE', KEYS[1], ARGV[1])
-redis.call('SET', KEYS[3], ARGV[2], 'EX', ARGV[1])
-list(KEYS[2], ARGV[2], tonumber(ARGV[1]))
-"""
-)
-
-_TOUCH = (
-    _LIST
-    + """
-local fields = redis.call('HGETALL', KEYS[1])
-if #fields == 0 then
-  return fields
-end
-redis.call('EXPIRE', KEYS[1], ARGV[1])
-list(ARGV[2] .. redis.call('HGET', KEYS[1], 'user'), ARGV[3], tonumber(ARGV[1]))
-redis.call('SET', ARGV[4] .. redis.call('HGET', KEYS[1], 'id'), ARGV[3], 'EX', ARGV[1])
-return fields
-"""
-)
-
-_FIND = "return redis.call('HGETALL', KEYS[1])"
-
-_ADD_CLIENT = """
-if redis.call('EXISTS', KEYS[1]) == 1 then
-  redis.call('HSET', KEYS[1], ARGV[1], '1')
-end
-"""
-
-# If the session continues under a new secret, its id already refers to that one and remains.
-_END = """
-local fields = redis.call('HGETALL', KEYS[1])
-if #fields > 0 then
-  local name = ARGV[3] .. redis.call('HGET', KEYS[1], 'id')
-  redis.call('ZREM', ARGV[1] .. redis.call('HGET', KEYS[1], 'user'), ARGV[2])
-  if redis.call('GET', name) == ARGV[2] then
-    redis.call('DEL', name)
-  end
-  redis.call('DEL', KEYS[1])
-end
-return fields
-"""
-
-
-# All sessions of a user; ARGV[2] decides whether they end.
-_FIND_OF_USER = """
-local found = {}
-for _, hash in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-  local key = ARGV[1] .. hash
-  local fields = redis.call('HGETALL', key)
-  if #fields > 0 then
-    fields[#fields + 1] = 'left'
-    fields[#fields + 1] = tostring(redis.call('PTTL', key))
-    found[#found + 1] = fields
-    if ARGV[2] == 'end' then
-      redis.call('DEL', ARGV[3] .. redis.call('HGET', key, 'id'), key)
-    end
-  end
-end
-if ARGV[2] == 'end' then
-  redis.call('DEL', KEYS[1])
-end
-return found
-"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,18 +39,8 @@ class SsoSession:
 class SsoSessions(RedisStore):
     """The sessions of all tenants."""
 
-    def __init__(self, redis: Redis) -> None:
-        super().__init__(redis)
-        self._create = redis.client.register_script(_CREATE)
-        self._touch = redis.client.register_script(_TOUCH)
-        self._find = redis.client.register_script(_FIND)
-        self._add_client = redis.client.register_script(_ADD_CLIENT)
-        self._end = redis.client.register_script(_END)
-        self._find_of_user = redis.client.register_script(_FIND_OF_USER)
-
     async def create(self, tenant_id: TenantId, secret: str, session: SsoSession, idle_seconds: int) -> None:
         """Store a session with an idle timeout."""
-        key, users = self._key(tenant_id, secret), self._users(tenant_id) + session.user_id
         fields: dict[str, str] = {
             "id": session.session_id,
             "user": session.user_id,
@@ -137,27 +50,25 @@ class SsoSessions(RedisStore):
             "second": session.second_factor,
             **{_CLIENT + client_id: "1" for client_id in session.client_ids},
         }
-        flat = [text for field in fields.items() for text in field]
-        id_key = self._ids(tenant_id) + session.session_id
-        await self._create(keys=[key, users, id_key], args=[str(idle_seconds), fingerprint(secret), *flat])
+        await self._touch(tenant_id, secret, idle_seconds, *itertools.chain.from_iterable(fields.items()))
 
     async def touch(self, tenant_id: TenantId, secret: str, idle_seconds: int) -> SsoSession | None:
         """The session with this secret; restarts its idle timeout."""
-        args: list[int | str] = [idle_seconds, self._users(tenant_id), fingerprint(secret), self._ids(tenant_id)]
-        return _session(await self._touch(keys=[self._key(tenant_id, secret)], args=args))
+        return _session(await self._touch(tenant_id, secret, idle_seconds))
 
     async def find(self, tenant_id: TenantId, secret: str) -> SsoSession | None:
         """The session with this secret; the idle timeout continues."""
-        return _session(await self._find(keys=[self._key(tenant_id, secret)]))
+        fields: Any = self._redis.client.hgetall(self._key(tenant_id, secret))
+        return _session(await fields)
 
     async def find_by_id(self, tenant_id: TenantId, session_id: str) -> SsoSession | None:
         """The session with this id, with its remaining time; the idle timeout continues."""
         hashed_secret = await self._hashed_secret(tenant_id, session_id)
         if hashed_secret is None:
             return None
-        session = _session(await self._find(keys=[self._prefix(tenant_id) + hashed_secret]))
-        listed = [] if session is None else await self.find_of_user(tenant_id, session.user_id)
-        return next((one for one in listed if one.session_id == session_id), None)
+        user_id: Any = self._redis.client.hget(self._prefix(tenant_id) + hashed_secret, "user")
+        sessions = await self.find_of_user(tenant_id, UserId(await user_id or ""))
+        return next((session for session in sessions if session.session_id == session_id), None)
 
     async def end_by_id(self, tenant_id: TenantId, session_id: str) -> SsoSession | None:
         """End the session with this id and return it."""
@@ -166,7 +77,7 @@ class SsoSessions(RedisStore):
 
     async def add_client(self, tenant_id: TenantId, secret: str, client_id: str) -> None:
         """Record that an application participates, so that a logout can notify it."""
-        await self._add_client(keys=[self._key(tenant_id, secret)], args=[_CLIENT + client_id])
+        await self._redis.run("session_add_client", [self._key(tenant_id, secret)], _CLIENT + client_id)
 
     async def end(self, tenant_id: TenantId, secret: str) -> SsoSession | None:
         """End the session with this secret and return it."""
@@ -181,17 +92,24 @@ class SsoSessions(RedisStore):
         return await self._list_of_user(tenant_id, user_id, "find")
 
     async def _list_of_user(self, tenant_id: TenantId, user_id: UserId, mode: str) -> list[SsoSession]:
-        args = [self._prefix(tenant_id), mode, self._ids(tenant_id)]
-        found = await self._find_of_user(keys=[self._users(tenant_id) + user_id], args=args)
-        return [session for fields in found if (session := _session(fields)) is not None]
+        keys, args = [self._users(tenant_id) + user_id], (self._prefix(tenant_id), mode, self._ids(tenant_id))
+        found = await self._redis.run("session_find_of_user", keys, *args)
+        return [session for flat in found if (session := _session(_pairs(flat))) is not None]
+
+    async def _touch(self, tenant_id: TenantId, secret: str, idle_seconds: int, *fields: str) -> dict[str, str]:
+        keys, prefixes = (
+            [self._key(tenant_id, secret)],
+            (self._users(tenant_id), fingerprint(secret), self._ids(tenant_id)),
+        )
+        return _pairs(await self._redis.run("session_touch", keys, idle_seconds, *prefixes, *fields))
 
     async def _hashed_secret(self, tenant_id: TenantId, session_id: str) -> str | None:
         found = await self._redis.client.get(self._ids(tenant_id) + session_id)
         return None if found is None else str(found)
 
     async def _end_hashed(self, tenant_id: TenantId, hashed_secret: str) -> SsoSession | None:
-        args = [self._users(tenant_id), hashed_secret, self._ids(tenant_id)]
-        return _session(await self._end(keys=[self._prefix(tenant_id) + hashed_secret], args=args))
+        keys, args = [self._prefix(tenant_id) + hashed_secret], (self._users(tenant_id), hashed_secret)
+        return _session(_pairs(await self._redis.run("session_end", keys, *args, self._ids(tenant_id))))
 
     def _key(self, tenant_id: TenantId, secret: str) -> str:
         return self._prefix(tenant_id) + fingerprint(secret)
@@ -207,8 +125,11 @@ class SsoSessions(RedisStore):
         return self._redis.key("sso-named", f"{{{tenant_id}}}", "")
 
 
-def _session(flat: list[str]) -> SsoSession | None:
-    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+def _pairs(flat: list[str]) -> dict[str, str]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _session(fields: Mapping[str, str]) -> SsoSession | None:
     if not fields:
         return None
     return SsoSession(

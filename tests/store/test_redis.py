@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 
 import pytest
 from redis import exceptions
 
 from identity.ids import new_id
+from identity.store import redis as redis_module
 from identity.store.redis import Redis
 
 
@@ -86,13 +89,17 @@ async def test_an_outage_is_told_to_all_who_asked(redis, monkeypatch):
     assert await redis.client.get(redis.key("back", new_id())) is None
 
 
-async def test_a_script_that_the_server_has_lost_is_sent_again(redis):
-    script = redis.client.register_script("return {KEYS[1], ARGV[1]}")
-    assert await script(keys=["one"], args=["two"]) == ["one", "two"]
+async def test_script_that_the_server_has_lost_is_sent_again(redis):
+    counters = [redis.key("count", new_id()) for _ in range(3)]
+    assert await redis.run("counter_increment", counters[:1], 60) == 1
     await redis.client.script_flush()
     before = await calls_of(redis, "eval")
-    assert await asyncio.gather(script(keys=["three"], args=[4]), script(keys=["five"], args=[6])) == [
-        ["three", "4"],
-        ["five", "6"],
-    ]
+    runs = [redis.run("counter_increment", [counter], 60) for counter in counters]
+    assert await asyncio.gather(*runs) == [2, 1, 1]
     assert await calls_of(redis, "eval") > before
+
+
+def test_each_lua_script_exists_and_is_used():
+    store = Path(redis_module.__file__).parent
+    used = {name for file in store.glob("*.py") for name in re.findall(r'\.run\(\s*"(\w+)"', file.read_text())}
+    assert used == {file.stem for file in store.glob("lua/*.lua")}
