@@ -31,7 +31,7 @@ setup(
     packages=find_packages(include=["identity", "identity.*"]),
     package_data={
         "identity": [
-            "domain/configuration/*.properties",
+            "locales/*.po",
             "domain/lambdas/defaults/*",
             "domain/messaging/*.yaml",
             "domain/passwords/*.txt",
@@ -59,6 +59,8 @@ setup(
         "bcrypt>=5,<6",
         "jsonpatch>=1.33,<2",
         "PyYAML>=6.0.2,<7",
+        # Message catalogues of the pages and mails, and what differs between languages.
+        "Babel>=2.17,<3",
         "Jinja2>=3.1.6,<4",
         "prometheus-client>=0.23,<1",
         "uvloop>=0.22,<1; platform_system != 'Windows'",

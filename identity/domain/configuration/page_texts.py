@@ -1,23 +1,24 @@
-"""The texts of the hosted pages by key, in English; themes replace and translate them.
+"""The texts of the hosted pages by key: those of the catalogues, which themes replace.
 
-`page_texts.properties` has the format of a theme's messages, so that it can be copied into one. `{0}` stands for a
-value, such as a name. An error with a published code has the code, in brackets, as its key.
-
-`{scope-message}email` says what the scope `email` grants, `{scope-detail}email` gives details; both apply to all
-applications of a theme. The prefix `[{tenant}<id>]` or `[{application}<id>]` limits a text to a tenant or application.
+An error with a published code has the code, in brackets, as its key. `{scope-message}email` says what the scope `email`
+grants, `{scope-detail}email` gives details; both apply to all applications of a theme. The prefix `[{tenant}<id>]` or
+`[{application}<id>]` limits a text to a tenant or application.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from identity.domain.objects import property_files
+from identity.domain.objects import catalogues
+
+MAIL_PREFIX: Final = "mail."
+"""Of the keys that belong to mails, which themes do not replace."""
 
 TEXTS: Final = MappingProxyType(
-    property_files.read(Path(__file__).with_name("page_texts.properties").read_text("utf-8"))
+    {key: text for key, text in catalogues.texts(catalogues.SOURCE_LANGUAGE).items() if not key.startswith(MAIL_PREFIX)}
 )
+"""The English texts of all pages."""
 
 
 def scope_keys(kind: str, scope: str, application_id: str, tenant_id: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from identity.call import Document
 from identity.domain.configuration import page_texts
-from identity.domain.objects import property_files
+from identity.domain.objects import catalogues, property_files
 from identity.errors import FieldError
 
 DEFAULT_ID: Final = "75a068fd-e94b-451a-9aeb-3ddb9a3b5987"
@@ -16,9 +16,6 @@ DEFAULT_NAME: Final = "FusionAuth"
 
 FORMER_DEFAULT_NAME: Final = "Default"
 """Its name in earlier versions of the service."""
-
-_LANGUAGE = "en"
-"""The language of the default texts, which need no localized messages."""
 
 MAXIMUM_TEMPLATES = 524_288
 """The maximum number of characters of all page templates of a theme together."""
@@ -47,21 +44,43 @@ def _size_problems(theme: Document) -> Iterator[FieldError]:
 
 
 def resolve_texts(theme: Document, locales: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return language and texts of a theme: the messages of its first matching locale over its default messages."""
+    """Return the language of a page and the texts with which the theme replaces those of the catalogue.
+
+    The language is that of the first locale in which the theme has messages or the service has a catalogue. Default
+    messages that repeat the built-in English text replace nothing, so that a copy of the default theme is translated.
+    """
+    own, language = _choose_language(theme, locales)
     found = property_files.read(theme.get("defaultMessages", ""))
+    found = {key: text for key, text in found.items() if text != page_texts.TEXTS.get(key)}
+    if own is not None:
+        found |= property_files.read(theme["localizedMessages"][own])
+    return language, found
+
+
+def languages(theme: Document | None) -> tuple[str, ...]:
+    """Return the languages that pages can be shown in: those of the catalogues, and further ones of the theme."""
+    own = () if theme is None else (_tag(locale) for locale in theme.get("localizedMessages", {}))
+    return tuple(sorted({*catalogues.LANGUAGES, *(tag for tag in own if catalogues.find_language(tag) is None)}))
+
+
+def _choose_language(theme: Document, locales: Sequence[str]) -> tuple[str | None, str]:
+    """Return the key of the theme's localized messages, or None, and the language."""
     localized = {_normalize(locale): locale for locale in theme.get("localizedMessages", {})}
     for locale in map(_normalize, locales):
         for candidate in (locale, locale.partition("_")[0]):
             if candidate in localized:
-                own = localized[candidate]
-                return own.replace("_", "-"), found | property_files.read(theme["localizedMessages"][own])
-        if locale.partition("_")[0] == _LANGUAGE:
-            break
-    return _LANGUAGE, found
+                return localized[candidate], _tag(localized[candidate])
+        if (language := catalogues.find_language(locale)) is not None:
+            return localized.get(_normalize(language)), language
+    return localized.get(catalogues.SOURCE_LANGUAGE), catalogues.SOURCE_LANGUAGE
+
+
+def _tag(locale: str) -> str:
+    return locale.replace("_", "-")
 
 
 def default_theme() -> Document:
-    """Return the default theme, whose messages are the texts of the built-in pages."""
+    """Return the default theme, whose messages are the English texts of the built-in pages."""
     lines = "".join(f"{key}={text}\n" for key, text in page_texts.TEXTS.items())
     return {"name": DEFAULT_NAME, "defaultMessages": lines}
 

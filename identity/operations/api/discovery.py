@@ -12,6 +12,7 @@ import orjson
 from identity.call import Document
 from identity.domain.authorization import client_authentication, jwt_claims
 from identity.domain.configuration import feature_settings, key_rotation
+from identity.domain.objects import catalogues
 from identity.ids import fingerprint
 from identity.instants import Instant
 from identity.operations import grants
@@ -83,7 +84,7 @@ _OF_EVERY_TENANT: Final[Document] = {
     "subject_types_supported": ["public"],
     "token_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
     "token_endpoint_auth_signing_alg_values_supported": _CLIENT_ALGORITHMS,
-    "ui_locales_supported": ["en"],
+    "ui_locales_supported": sorted(catalogues.LANGUAGES),
     "userinfo_signing_alg_values_supported": _ALGORITHMS,
 }
 

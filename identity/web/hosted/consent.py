@@ -26,7 +26,7 @@ async def reply(
 ) -> Reply:
     """Return the page; `message` is the key of a page text."""
     client, prompt, given = page.client, page.prompt, transaction.verified_client.given
-    theme = await page_theme.load(handler, client.tenant, client.application, given)
+    theme = await page_theme.load(handler, client.tenant, client.application, earlier=given, user=page.user)
     token, cookie = csrf.issue(handler)
     hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction.transaction_id}
     form = render.ConsentForm(
@@ -43,7 +43,7 @@ async def reply(
         unknown=tuple(scope_choice(theme, client.application, scope) for scope in prompt.unknown),
         message=theme.message(message),
     )
-    return csrf.with_status(render.consent(form, theme, [cookie, *page_theme.locale_cookies(handler, given)]), message)
+    return csrf.with_status(render.consent(form, theme, [cookie]), message)
 
 
 def approved_scopes(form: Mapping[str, str]) -> frozenset[str] | None:

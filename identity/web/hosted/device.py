@@ -64,7 +64,7 @@ async def reply_approval_form(
 ) -> Reply:
     """Return the page that describes the device, its scopes and the address of its request, for approval."""
     client, device, given = page.client, page.device, transaction.verified_client.given
-    theme = await page_theme.load(handler, client.tenant, client.application, given)
+    theme = await page_theme.load(handler, client.tenant, client.application, earlier=given, user=page.current.user)
     token, cookie = csrf.issue(handler)
     hidden = {
         **_client_parameters(client),

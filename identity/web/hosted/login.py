@@ -82,7 +82,7 @@ async def reply(
         if rules.is_enabled(page.client.application)
         else "",
     )
-    return csrf.with_status(render.login(form, theme, [cookie, *page_theme.locale_cookies(handler, given)]), message)
+    return csrf.with_status(render.login(form, theme, [cookie]), message)
 
 
 def remember_cookie(handler: OAuth2Handler, *, is_persistent: bool) -> Morsel[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
-from collections.abc import Mapping
+import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
 from http.cookies import Morsel
 from typing import Final
 
@@ -13,29 +15,58 @@ from markupsafe import Markup, escape
 from identity.call import Document
 from identity.domain.configuration import page_texts
 from identity.domain.configuration import themes as theme_rules
+from identity.domain.objects import catalogues
 from identity.ids import fingerprint
 from identity.operations.configuration import themes
 from identity.web.base_handlers import BaseHandler
 
+LOCALE: Final = "locale"
 LOCALE_COOKIE: Final = "fusionauth.locale"
+
+_NOT_REPEATED: Final = frozenset({"csrf_token", "session"})
+"""Hidden fields that are bound to one form."""
 
 _LOCALE_SECONDS: Final = 31_536_000
 _LOCALE: Final = re.compile(r"[A-Za-z]{2,3}([_-][A-Za-z0-9]{2,8}){0,3}")
 _MAXIMUM_LOCALE: Final = 40
 _MAXIMUM_LOCALES: Final = 20
 _MAXIMUM_HEADER: Final = 500
+_MAXIMUM_FIELDS: Final = 1000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LanguageChoice:
+    """A language of the language switch: its tag, its name in itself, and the URL of the page in it."""
+
+    tag: str
+    name: str
+    url: str
 
 
 class PageTheme:
-    """The texts, the language and the stylesheet of a page; without a theme the built-in English texts."""
+    """The texts, the language and the stylesheet of a page; without a theme the built-in texts.
 
-    def __init__(self, theme: Document | None = None, locales: tuple[str, ...] = ()) -> None:
-        self.language, texts = ("en", {}) if theme is None else theme_rules.resolve_texts(theme, locales)
-        self._texts: Mapping[str, str] = texts
+    `query` are the parameters with which the page can be requested again, None if it cannot be. `cookies` remember the
+    language that the request asked for.
+    """
+
+    def __init__(
+        self,
+        theme: Document | None = None,
+        locales: tuple[str, ...] = (),
+        *,
+        query: tuple[tuple[str, str], ...] | None = None,
+        cookies: Sequence[Morsel[str]] = (),
+    ) -> None:
+        self.language, self._own = theme_rules.resolve_texts(theme or {}, locales)
+        self._catalogue = catalogues.texts(catalogues.find_language(self.language) or catalogues.SOURCE_LANGUAGE)
+        self._languages = theme_rules.languages(theme)
+        self.direction = catalogues.direction(self.language)
         self.stylesheet = None if theme is None else stylesheet_path(theme)
+        self.query, self.cookies = query, tuple(cookies)
 
     def __getitem__(self, key: str) -> str:
-        return self._texts.get(key) or page_texts.TEXTS[key]
+        return self._own.get(key) or self._catalogue.get(key) or page_texts.TEXTS[key]
 
     def message(self, key: str) -> str:
         """Return the text of a key; empty for an empty key."""
@@ -43,21 +74,44 @@ class PageTheme:
 
     def find(self, key: str, default: str) -> str:
         """Return the text of a key, such as an error code, if there is one, else `default`."""
-        return self._texts.get(key) or page_texts.TEXTS.get(key) or default
+        return self[key] if key in self._own or key in page_texts.TEXTS else default
 
     def scope_text(self, kind: str, scope: str, application: Document) -> str | None:
         """Return the `scope-message` or `scope-detail` of a scope: of the application, the tenant or the theme."""
         keys = page_texts.scope_keys(kind, scope, application["id"], application["tenantId"])
-        own = next((self._texts[key] for key in keys if self._texts.get(key)), None)
-        return own or page_texts.TEXTS.get(keys[-1])
+        own = next((self._own[key] for key in keys if self._own.get(key)), None)
+        return own or self.find(keys[-1], "") or None
 
     def fill(self, key: str, value: str, *, strong: bool = False) -> Markup:
-        """Return the text with a value in place of `{0}`; both are escaped."""
-        markup = Markup("<strong>{}</strong>").format(value) if strong else escape(value)
+        """Return the text with a value in place of `{0}`; both are escaped.
+
+        In a right-to-left language isolates keep the order of a value that is written left to right.
+        """
+        if strong:
+            markup = Markup("<strong>{}</strong>").format(value)
+        else:
+            markup = escape(value if self.direction == "ltr" else f"\u2068{value}\u2069")
         return Markup(str(escape(self[key])).replace("{0}", str(markup)))  # noqa: S704 (both are escaped above)
 
+    def language_name(self) -> str:
+        """Return the name of the language of the page."""
+        return catalogues.name(self.language)
 
-DEFAULT_THEME: Final = PageTheme()
+    def language_choices(self, hidden: Iterable[tuple[str, str]] | None = None) -> list[LanguageChoice]:
+        """Return the languages of the page; none if the page cannot be requested again.
+
+        `hidden` are the hidden fields of the form on a page that answers a POST.
+        """
+        query = self.query
+        if query is None and hidden is not None:
+            query = tuple((name, value) for name, value in hidden if name not in _NOT_REPEATED)
+        if query is None:
+            return []
+        kept = [(name, value) for name, value in query if name != LOCALE]
+        return [
+            LanguageChoice(tag, catalogues.name(tag), "?" + urllib.parse.urlencode([*kept, (LOCALE, tag)]))
+            for tag in self._languages
+        ]
 
 
 async def load(
@@ -65,23 +119,46 @@ async def load(
     tenant: Document,
     application: Document | None = None,
     given: Mapping[str, str] | None = None,
+    *,
+    earlier: Mapping[str, str] | None = None,
+    user: Document | None = None,
 ) -> PageTheme:
     """Return the theme of a page of a tenant, or of one of its applications.
 
-    The language is that of the parameter `locale`, else `ui_locales`, else of the browser's locale cookie, else of its
-    Accept-Language header.
+    The language is that of the parameter `locale`, else `ui_locales`, else of the browser's locale cookie, else of the
+    authorization request `earlier` in this login, else of the user's `preferredLanguages`, else of the Accept-Language
+    header.
     """
     theme = await themes.find_effective(handler.services, tenant, application)
-    if theme is None:
-        return DEFAULT_THEME
-    accepted = handler.request.headers.get("Accept-Language", "")[:_MAXIMUM_HEADER]
+    return of_request(handler, given, theme=theme, earlier=earlier, user=user)
+
+
+def of_request(
+    handler: BaseHandler,
+    given: Mapping[str, str] | None = None,
+    *,
+    theme: Document | None = None,
+    earlier: Mapping[str, str] | None = None,
+    user: Document | None = None,
+) -> PageTheme:
+    """Return the built-in theme, or a loaded one, in the language of a request."""
+    query = urllib.parse.parse_qsl(handler.request.query, max_num_fields=_MAXIMUM_FIELDS)
+    requested = (*_locales(dict(query).get(LOCALE, "")), *_requested(given or {}))
     remembered = str(handler.received_cookie(LOCALE_COOKIE) or "")[:_MAXIMUM_LOCALE]
-    return PageTheme(theme, (*_requested(given or {}), *_locales(remembered), *_locales(accepted)))
+    preferred = [] if user is None else user.get("preferredLanguages") or []
+    accepted = handler.request.headers.get("Accept-Language", "")[:_MAXIMUM_HEADER]
+    locales = (*requested, *_locales(remembered), *_requested(earlier or {}), *preferred, *_locales(accepted))
+    return PageTheme(
+        theme,
+        locales,
+        query=tuple(query) if handler.request.method != "POST" else None,
+        cookies=_locale_cookies(handler, requested),
+    )
 
 
-def locale_cookies(handler: BaseHandler, given: Mapping[str, str]) -> list[Morsel[str]]:
+def _locale_cookies(handler: BaseHandler, requested: Sequence[str]) -> list[Morsel[str]]:
     """Return the cookie that remembers the language of a request for requests without one."""
-    locale = next((name for name in _requested(given) if _LOCALE.fullmatch(name)), None)
+    locale = next((name for name in requested if _LOCALE.fullmatch(name)), None)
     if locale is None or locale == handler.received_cookie(LOCALE_COOKIE):
         return []
     return [handler.new_cookie(LOCALE_COOKIE, locale, _LOCALE_SECONDS)]

@@ -74,8 +74,7 @@ async def reply(
         links=[(theme["register.login"], login.url_with_request(handler, "authorize", given, names))],
     )
     form = _with_errors(form, _fields(client, given, theme), refused or FormRejected(), theme)
-    cookies = [cookie, *page_theme.locale_cookies(handler, given)]
-    return fields.page(form, theme, message=message, redirect_uri=given["redirect_uri"], cookies=cookies)
+    return fields.page(form, theme, message=message, redirect_uri=given["redirect_uri"], cookies=[cookie])
 
 
 async def reply_email_sent(handler: OAuth2Handler, client: Client, given: Mapping[str, str], names: list[str]) -> Reply:
@@ -104,7 +103,7 @@ async def reply_missing_fields(
     `message` is the key of a page text.
     """
     client, given = page.client, transaction.verified_client.given
-    theme = await page_theme.load(handler, client.tenant, client.application, given)
+    theme = await page_theme.load(handler, client.tenant, client.application, earlier=given, user=page.user)
     token, cookie = csrf.issue(handler)
     hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction.transaction_id}
     name = client.application["name"]

@@ -20,7 +20,7 @@ from identity.domain.providers.identity_providers import NO_OPTIONS, ProviderOpt
 from identity.ids import fingerprint
 from identity.operations.authorization import hosted_backend_callback
 from identity.web.endpoint import Reply
-from identity.web.hosted.page_theme import DEFAULT_THEME, PageTheme
+from identity.web.hosted.page_theme import PageTheme
 
 Cookies = Sequence[Morsel[str]]
 
@@ -28,6 +28,8 @@ _HERE = Path(__file__).resolve().parent
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 _DESCRIBED = Markup(' aria-describedby="login-error"')
 _INVALID = Markup(' aria-invalid="true"')
+_TRANSIENT = frozenset({"form_post.html", "logout.html"})
+"""Pages that continue without the user, and need no language switch."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -158,10 +160,13 @@ def form(
     return _page(template, _policy(nonce, form_action=form_action), values, theme, cookies)
 
 
-def error(body: Mapping[str, Any], status: int, advice: str) -> Reply:
-    """Return the error page, which includes the OAuth error JSON for the application's developer."""
+def error(body: Mapping[str, Any], status: int, advice: str, theme: PageTheme) -> Reply:
+    """Return the error page, which includes the OAuth error JSON for the application's developer.
+
+    `advice` is the key of a page text.
+    """
     values = {"description": body["error_description"], "oauth_json": json.dumps(body, indent=2), "advice": advice}
-    return dataclasses.replace(_page("error.html", _policy(), values, DEFAULT_THEME), status=status)
+    return dataclasses.replace(_page("error.html", _policy(), values, theme), status=status)
 
 
 def form_post(
@@ -215,8 +220,10 @@ def _page(template: str, policy: str, values: Mapping[str, Any], theme: PageThem
         "X-Frame-Options": "DENY",
         "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     }
-    body = _templates().get_template(template).render(**values, texts=theme).encode()
-    return Reply(body, headers=headers, cookies=cookies)
+    hidden = values.get("hidden")
+    languages = theme.language_choices(hidden) if template not in _TRANSIENT else []
+    body = _templates().get_template(template).render(**values, texts=theme, languages=languages).encode()
+    return Reply(body, headers=headers, cookies=[*cookies, *theme.cookies])
 
 
 def _fields(form: LoginForm | LinkForm) -> dict[str, Any]:

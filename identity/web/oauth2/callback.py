@@ -22,7 +22,7 @@ _AGAIN: Final = "again"
 class CallbackHandler(LoginFlowHandler):
     """The callback endpoint, which operators register at their providers."""
 
-    advice = "Please go back to the application and sign in again."
+    advice = "error.again"
 
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
@@ -37,9 +37,8 @@ class CallbackHandler(LoginFlowHandler):
         """
         if _AGAIN not in form and not self.cookie(authorization_redirect.COOKIE):
             url = call.origin.base_url + authorization_redirect.CALLBACK_PATH
-            return render.form_post(
-                url, [*form.items(), (_AGAIN, "true")], page_theme.DEFAULT_THEME, text="formPost.on"
-            )
+            look = page_theme.of_request(self)
+            return render.form_post(url, [*form.items(), (_AGAIN, "true")], look, text="formPost.on")
         return await self.arrive(call, form)
 
     async def arrive(self, call: Call, answer: Document) -> Reply:

@@ -114,7 +114,7 @@ class RegisterHandler(LoginHandler):
 class CallbackHandler(_PageHandler):
     """The end of a login."""
 
-    advice = "Go back to the application and sign in again."
+    advice = "error.again"
 
     @endpoint(access=Access.BROWSER, query=_CALLBACK, tenancy=Tenancy.BY_OPERATION, answer={302: None})
     async def get(self, call: Call) -> Reply:

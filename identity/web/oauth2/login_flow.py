@@ -87,7 +87,7 @@ class LoginFlowHandler(PageHandler):
         if step.mode == "form_post" and self.verified_client is not None:
             client = self.verified_client.client
             return self.response(step, await page_theme.load(self, client.tenant, client.application, given), *cookies)
-        return self.response(step, page_theme.DEFAULT_THEME, *cookies)
+        return self.response(step, None, *cookies)
 
     async def reopened(self, client: Client, given: Mapping[str, str], path: str = "") -> Reply:
         """The way to the login page of a pushed request: under a name that lasts, so that the page can be reloaded.
@@ -140,12 +140,13 @@ class LoginFlowHandler(PageHandler):
     def response(
         self,
         response: AuthorizationResponse,
-        look: page_theme.PageTheme = page_theme.DEFAULT_THEME,
+        look: page_theme.PageTheme | None = None,
         *cookies: Morsel[str],
     ) -> Reply:
         """Return the authorization response: a redirect (never 307, which reposts passwords) or a posting form."""
         all_cookies = [*self.session_cookie(response.cookie), *cookies]
         if response.mode == "form_post":
+            look = look or page_theme.of_request(self)
             return render.form_post(response.redirect_uri, response.parameters.items(), look, all_cookies)
         place = redirect_uris.with_fragment if response.mode == "fragment" else redirect_uris.with_query
         location = place(response.redirect_uri, response.parameters)

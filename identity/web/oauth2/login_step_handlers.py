@@ -21,7 +21,7 @@ from identity.web.oauth2.oauth_handlers import PageHandler
 class WaitingHandler(LoginFlowHandler):
     """A page of an interrupted login."""
 
-    advice = "Please go back to the application and sign in again."
+    advice = "error.again"
     page_name: ClassVar[str]
     """The page constant of login_transactions."""
 
@@ -47,7 +47,8 @@ class WaitingHandler(LoginFlowHandler):
     async def look(self, transaction: InterruptedTransaction) -> PageTheme:
         """The look of the page."""
         client = transaction.client
-        return await page_theme.load(self, client.tenant, client.application, transaction.verified_client.given)
+        given = transaction.verified_client.given
+        return await page_theme.load(self, client.tenant, client.application, earlier=given)
 
     def form_page(self, transaction: InterruptedTransaction, look: PageTheme, template: str, values: Document) -> Reply:
         """Render a page with a form that posts to the same path; common values are added."""

@@ -32,7 +32,7 @@ from identity.operations.login import known_devices
 from identity.web.base_handlers import BaseHandler
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Endpoint, Reply
-from identity.web.hosted import render
+from identity.web.hosted import page_theme, render
 from identity.web.oauth2 import parameters
 
 FORM = "application/x-www-form-urlencoded"
@@ -172,8 +172,8 @@ class PageHandler(OAuth2Handler):
     """
 
     cross_origin = CrossOriginAccess.BY_PAGE
-    advice: ClassVar[str] = "The application that sent you here has to correct this."
-    """The advice of the error page."""
+    advice: ClassVar[str] = "error.application"
+    """The key of the page text that advises the user on the error page."""
 
     async def open_call(self, declared: Endpoint) -> Call:
         """Open the call with the browser's known-device cookies."""
@@ -189,7 +189,7 @@ class PageHandler(OAuth2Handler):
     def refuse(self, error: ServiceError) -> None:
         """Send the error page; nothing is redirected."""
         failure = oauth_error(error)
-        reply = render.error(error_body(failure), failure.status, self.advice)
+        reply = render.error(error_body(failure), failure.status, self.advice, page_theme.of_request(self))
         if self.prefers_json():
             reply = Reply(error_body(failure), failure.status)
         challenge = self.challenge(failure) if isinstance(failure, InvalidToken) else None

@@ -29,7 +29,7 @@ _PATH: Final = "/oauth2/passwordless"
 class _Family(LoginFlowHandler):
     """What both pages have in common."""
 
-    advice = "Please go back to the application and sign in again."
+    advice = "error.again"
 
     async def opened(self, call: Call, given: Document, tenant_id: str | None) -> tuple[Document, VerifiedClient]:
         """The request, of an application that offers such logins. Raises InvalidRequest for any other."""
@@ -80,7 +80,7 @@ class _Family(LoginFlowHandler):
             values,
             look,
             redirect_uri=given["redirect_uri"],
-            cookies=[cookie, *page_theme.locale_cookies(self, given)],
+            cookies=[cookie],
         )
         return csrf.with_status(reply, message)
 
@@ -151,8 +151,7 @@ class PasswordlessHandler(_Family):
             remember=chosen == "true",
             links=[(look["passwordless.login"], login.url_with_request(self, "authorize", given, self.names()))],
         )
-        all_cookies = [cookie, *page_theme.locale_cookies(self, given)]
-        page = fields.page(form, look, redirect_uri=given["redirect_uri"], cookies=all_cookies)
+        page = fields.page(form, look, redirect_uri=given["redirect_uri"], cookies=[cookie])
         return csrf.with_status(page, message)
 
 

@@ -23,7 +23,7 @@ _FORM: Final = "oauth2/register.form.json"
 class RegisterHandler(LoginFlowHandler):
     """The registration page, with the same query as the authorization endpoint."""
 
-    advice = "The application that sent you here has to correct this, or lets nobody register."
+    advice = "error.register"
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:

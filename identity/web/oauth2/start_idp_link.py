@@ -22,7 +22,7 @@ _FORM: Final = "oauth2/start-idp-link.form.json"
 class StartIdPLinkHandler(LoginFlowHandler):
     """The page of a pending link, which is bound to the browser."""
 
-    advice = "Please go back to the application and sign in again."
+    advice = "error.again"
 
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
@@ -50,7 +50,7 @@ class StartIdPLinkHandler(LoginFlowHandler):
     async def link_page(self, page: LinkPage, *, message: str = "") -> Reply:
         """Render the page with the failure of the last attempt."""
         client, given = page.account_link.verified_client.client, page.account_link.verified_client.given
-        look = await page_theme.load(self, client.tenant, client.application, given)
+        look = await page_theme.load(self, client.tenant, client.application, earlier=given)
         token, cookie = csrf.issue(self)
         shown = render.LinkForm(
             application_name=client.application["name"],

@@ -94,7 +94,7 @@ class AccountHandler(SelfServiceHandler):
         browser = Browser(self.cookie(sso_sessions.COOKIE), trust_id=self.cookie(two_factor_trust.COOKIE))
         account = await accounts.find(self.services, call, context.client, browser)
         if account is not None and (not self.requires_recent_login or accounts.has_recent_login(call, account)):
-            return context, account
+            return await self.in_language_of(context, given, account.user), account
         max_age = accounts.RECENT_LOGIN_SECONDS if self.requires_recent_login else None
         query = account_logins.request_parameters(call, context.client, self.page_path, max_age_seconds=max_age)
         if "locale" in given:

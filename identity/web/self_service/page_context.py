@@ -61,7 +61,7 @@ class PageContext:
 class SelfServiceHandler(PageHandler):
     """A page outside a login."""
 
-    advice: ClassVar[str] = "The link that brought you here is incomplete or not valid."
+    advice: ClassVar[str] = "error.link"
     _form_token: tuple[str, Morsel[str]] | None = None
 
     async def load_context(self, call: Call, given: Document, tenant: Document | None = None) -> PageContext:
@@ -82,6 +82,11 @@ class SelfServiceHandler(PageHandler):
         parameters = {name: value for name, value in given.items() if name in names}
         return PageContext(tenant, client, await page_theme.load(self, tenant, application, given), parameters)
 
+    async def in_language_of(self, context: PageContext, given: Document, user: Document) -> PageContext:
+        """Return the context of a page for a user, in the user's language unless the browser chose one."""
+        theme = await page_theme.load(self, context.tenant, context.application, given, user=user)
+        return dataclasses.replace(context, theme=theme)
+
     def form_token(self) -> tuple[str, Morsel[str]]:
         """Return the CSRF token of this browser and its cookie, the same for all parts of a response."""
         if self._form_token is None:
@@ -96,9 +101,8 @@ class SelfServiceHandler(PageHandler):
         token, cookie = self.form_token()
         hidden = [*context.parameters.items(), *form.hidden, (csrf.FIELD, token)]
         form = dataclasses.replace(form, hidden=hidden, action=form.action or self.request.path)
-        cookies = [cookie, *page_theme.locale_cookies(self, context.parameters)]
         redirect_uri = context.parameters.get("redirect_uri")
-        return fields.page(form, context.theme, message=message, redirect_uri=redirect_uri, cookies=cookies)
+        return fields.page(form, context.theme, message=message, redirect_uri=redirect_uri, cookies=[cookie])
 
     def notice(self, context: PageContext, key: str, links: Sequence[tuple[str, str]] = ()) -> Reply:
         """Return a page with the texts `<key>.title`, `.heading` and `.text`; the first link is a button."""
