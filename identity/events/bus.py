@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import orjson
 import structlog
@@ -23,7 +23,7 @@ from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.domain.webhooks.webhook_transactions import NONE, is_satisfied, stricter
 from identity.errors import WebhookTransactionFailed
 from identity.events.catalogue import EVENTS
-from identity.events.changes import Change, Event, Write
+from identity.events.changes import Change, Event
 from identity.events.delivery import AttemptResult, Deliverer, DeliveryContext
 from identity.events.delivery_failure_log import Consequence
 from identity.events.subscriptions import SubscriptionIndex, transaction_type
@@ -36,8 +36,6 @@ from identity.store.store_circuit_breaker import OPERATION_SECONDS
 from identity.trace_context import TraceContext
 
 _log = structlog.get_logger(__name__)
-
-T = TypeVar("T")
 
 _RANDOM = random.SystemRandom()
 MAX_APPROVAL_REQUESTS = 100
@@ -117,20 +115,6 @@ class Bus:
         self._approval_requests = Bulkhead(MAX_APPROVAL_REQUESTS, MAX_APPROVAL_REQUESTS // 2)
         self._index = SubscriptionIndex()
         self._building = asyncio.Lock()
-
-    async def perform(
-        self,
-        call: Call,
-        write: Write[T],
-        offered: Sequence[Event] = (),
-        announced: Sequence[Event] | Callable[[T], Sequence[Event]] = (),
-        *,
-        limit_seconds: float = OPERATION_SECONDS,
-    ) -> T:
-        """Commit one write with its events and return its result."""
-        after = announced if not callable(announced) else functools.partial(_after_one, announced)
-        (result,) = await self.commit(call, Change([write], offered, after), limit_seconds=limit_seconds)
-        return cast(T, result)
 
     async def commit(self, call: Call, change: Change, *, limit_seconds: float = OPERATION_SECONDS) -> list[Any]:
         """Commit a change after its transactional webhooks approved it; return the results of its writes in order.
@@ -344,10 +328,6 @@ class Bus:
         for webhook, result in zip(pending.webhooks, results, strict=True):
             if not result.attempt.succeeded:
                 await self._deliverer.failures.failed(webhook, row.type, row.event_id, result.attempt, consequence)
-
-
-def _after_one(announced: Callable[[T], Sequence[Event]], results: Sequence[Any]) -> Sequence[Event]:
-    return announced(results[0])
 
 
 def _delivery(webhook: Document, due: Instant | None, first: DeliveryAttempt | None = None) -> NewDelivery:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from identity.errors import Duplicate, WebhookTransactionFailed
-from identity.events.changes import Event
+from identity.events.changes import Change, Event
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, hangs, in_turn, receiving
 
@@ -40,8 +41,8 @@ def things(engine: Any) -> Things:
 
 @pytest.mark.requirement("design-state-21", "webhooks-10-12")
 async def test_change_that_nobody_hears_of_needs_no_transaction(engine: Any, things: Things) -> None:
-    result = await engine.bus.perform(engine.call(), things.write, [CREATE], [COMPLETE])
-    assert result == "result"
+    results = await engine.bus.commit(engine.call(), Change([things.write], [CREATE], [COMPLETE]))
+    assert results == ["result"]
     assert things.sessions == [None]
     assert await engine.log.find_all(None, {}) == []
 
@@ -50,7 +51,7 @@ async def test_change_that_nobody_hears_of_needs_no_transaction(engine: Any, thi
 async def test_event_of_a_tenant_that_switched_it_off_needs_no_transaction(engine: Any, things: Things) -> None:
     engine.add_webhook("http://127.0.0.1:9/", "user.create", "user.create.complete")
     engine.events["user.create"] = {"enabled": False, "transactionType": "Any"}
-    await engine.bus.perform(engine.call(), things.write, [CREATE], lambda _result: [COMPLETE])
+    await engine.bus.commit(engine.call(), Change([things.write], [CREATE], lambda _results: [COMPLETE]))
     assert things.sessions == [None]
 
 
@@ -58,13 +59,13 @@ async def test_event_of_a_tenant_that_switched_it_off_needs_no_transaction(engin
 async def test_change_and_its_events_are_written_together(engine: Any, things: Things) -> None:
     engine.enable("user.create", "user.create.complete")
     webhook = engine.add_webhook("http://127.0.0.1:9/", "user.create", "user.create.complete")
-    seen: list[str] = []
+    seen: list[Any] = []
 
-    def announced(result: str) -> list[Event]:
-        seen.append(result)
+    def announced(results: Sequence[Any]) -> list[Event]:
+        seen.extend(results)
         return [COMPLETE]
 
-    await engine.bus.perform(engine.call(), things.write, [CREATE], announced)
+    await engine.bus.commit(engine.call(), Change([things.write], [CREATE], announced))
     assert things.sessions[0] is not None
     assert seen == ["result"]
     events = await engine.log.find_all(None, {})
@@ -80,7 +81,7 @@ async def test_failed_write_leaves_no_event(engine: Any, things: Things) -> None
     engine.add_webhook("http://127.0.0.1:9/", "user.create")
     await things.collection.insert_one({"_id": "thing"})
     with pytest.raises(Duplicate):
-        await engine.bus.perform(engine.call(), things.write, [CREATE])
+        await engine.bus.commit(engine.call(), Change([things.write], [CREATE]))
     assert await engine.log.find_all(None, {}) == []
 
 
@@ -89,7 +90,7 @@ async def test_workers_are_woken_after_the_commit(engine: Any, things: Things) -
     engine.enable("user.create")
     engine.add_webhook("http://127.0.0.1:9/", "user.create")
     engine.wakeups.awake.clear()
-    await engine.bus.perform(engine.call(), things.write, [CREATE])
+    await engine.bus.commit(engine.call(), Change([things.write], [CREATE]))
     assert engine.wakeups.awake.is_set()
 
 
@@ -111,7 +112,7 @@ async def test_veto_leaves_no_trace_but_in_the_log(engine: Any, things: Things) 
         for receiver in (good, bad):
             engine.add_webhook(receiver.url, "user.create", "user.create.complete")
         with pytest.raises(WebhookTransactionFailed) as caught:
-            await engine.bus.perform(engine.call(), things.write, [CREATE], [COMPLETE])
+            await engine.bus.commit(engine.call(), Change([things.write], [CREATE], [COMPLETE]))
         assert bad.url not in caught.value.message
         assert "status 500" in caught.value.log_detail
         assert (len(good.requests), len(bad.requests)) == (1, 1)
@@ -132,7 +133,7 @@ async def test_question_about_a_change_that_failed_for_another_reason_is_in_the_
     async with receiving() as receiver:
         engine.add_webhook(receiver.url, "user.create", "user.registration.create", "user.create.complete")
         with pytest.raises(Duplicate):
-            await engine.bus.perform(engine.call(), write, [CREATE, REGISTER], [COMPLETE])
+            await engine.bus.commit(engine.call(), Change([write], [CREATE, REGISTER], [COMPLETE]))
         assert [request.event["type"] for request in receiver.requests] == ["user.create"]
     assert await vetoed(engine) == [("user.create", 1)]
 
@@ -142,7 +143,7 @@ async def test_satisfied_transaction_writes_and_retries_who_failed(engine: Any, 
     engine.enable("user.create", transaction="Any")
     async with receiving() as good, receiving(answers(500)) as bad:
         well, ill = (engine.add_webhook(receiver.url, "user.create") for receiver in (good, bad))
-        await engine.bus.perform(engine.call(), things.write, [CREATE])
+        await engine.bus.commit(engine.call(), Change([things.write], [CREATE]))
         assert good.requests[0].body == bad.requests[0].body
     assert await things.exists()
     (event,) = await engine.log.find_all(None, {})
@@ -160,7 +161,7 @@ async def test_synchronous_attempt_was_the_only_one_where_nothing_is_tried_twice
     async with receiving() as good, receiving(answers(500)) as bad:
         for receiver in (good, bad):
             engine.add_webhook(receiver.url, "user.create")
-        await engine.bus.perform(engine.call(), things.write, [CREATE])
+        await engine.bus.commit(engine.call(), Change([things.write], [CREATE]))
     assert sorted(await engine.states()) == [("given up", 1), ("succeeded", 1)]
 
 
@@ -187,10 +188,10 @@ async def test_transaction_type_decides(
         for index in range(3):
             engine.add_webhook(bad.url if index < failing else good.url, "user.create")
         if passes:
-            await engine.bus.perform(engine.call(), things.write, [CREATE])
+            await engine.bus.commit(engine.call(), Change([things.write], [CREATE]))
         else:
             with pytest.raises(WebhookTransactionFailed):
-                await engine.bus.perform(engine.call(), things.write, [CREATE])
+                await engine.bus.commit(engine.call(), Change([things.write], [CREATE]))
         asked = len(good.requests) + len(bad.requests)
     assert await things.exists() == passes
     assert asked == (0 if transaction == "None" else 3)
@@ -213,7 +214,7 @@ async def test_transactional_webhooks_are_asked_at_the_same_time(engine: Any, th
     async with receiving(behave) as receiver:
         for _ in range(5):
             engine.add_webhook(receiver.url, "user.create")
-        await engine.bus.perform(engine.call(), things.write, [CREATE])
+        await engine.bus.commit(engine.call(), Change([things.write], [CREATE]))
     assert await things.exists()
 
 
@@ -223,7 +224,7 @@ async def test_receiver_that_hangs_vetoes_after_its_own_timeouts(engine: Any, th
     async with receiving(hangs) as receiver:
         engine.add_webhook(receiver.url, "user.create", connectTimeout=50, readTimeout=50)
         with pytest.raises(WebhookTransactionFailed):
-            await engine.bus.perform(engine.call(), things.write, [CREATE])
+            await engine.bus.commit(engine.call(), Change([things.write], [CREATE]))
     assert not await things.exists()
 
 
@@ -233,7 +234,7 @@ async def test_veto_of_the_second_event_undoes_the_first(engine: Any, things: Th
     async with receiving(in_turn(answers(200), answers(403))) as receiver:
         engine.add_webhook(receiver.url, "user.create", "user.registration.create")
         with pytest.raises(WebhookTransactionFailed):
-            await engine.bus.perform(engine.call(), things.write, [CREATE, REGISTER])
+            await engine.bus.commit(engine.call(), Change([things.write], [CREATE, REGISTER]))
         assert [request.event["type"] for request in receiver.requests] == ["user.create", "user.registration.create"]
     assert not await things.exists()
     assert await vetoed(engine) == [("user.create", 1), ("user.registration.create", 1)]
@@ -244,7 +245,7 @@ async def test_veto_of_the_first_event_keeps_the_second_from_being_sent(engine: 
     async with receiving(answers(403)) as receiver:
         engine.add_webhook(receiver.url, "user.create", "user.registration.create")
         with pytest.raises(WebhookTransactionFailed):
-            await engine.bus.perform(engine.call(), things.write, [CREATE, REGISTER])
+            await engine.bus.commit(engine.call(), Change([things.write], [CREATE, REGISTER]))
         assert len(receiver.requests) == 1
 
 
@@ -259,7 +260,7 @@ async def test_object_is_invisible_to_the_receiver_that_is_asked(engine: Any, th
 
     async with receiving(behave) as receiver:
         engine.add_webhook(receiver.url, "user.create")
-        await engine.bus.perform(engine.call(), things.write, [CREATE])
+        await engine.bus.commit(engine.call(), Change([things.write], [CREATE]))
     assert seen == [False]
     assert await things.exists()
 
@@ -289,7 +290,7 @@ async def test_call_of_another_tenant_reaches_nobody(engine: Any, things: Things
     engine.enable("user.create")
     engine.add_webhook("http://127.0.0.1:9/", "user.create")
     other = engine.call("00000000-0000-4000-8000-000000000000")
-    await engine.bus.perform(other, things.write, [CREATE])
+    await engine.bus.commit(other, Change([things.write], [CREATE]))
     assert things.sessions == [None]
 
 
@@ -314,7 +315,7 @@ async def test_racing_changes_each_keep_their_events(engine: Any) -> None:
     async def write(session: Any) -> None:
         await counter.update_one({"_id": "counter"}, {"$inc": {"value": 1}}, session=session)
 
-    await asyncio.gather(*(bus.perform(engine.call(), write, [CREATE]) for _ in range(20)))
+    await asyncio.gather(*(bus.commit(engine.call(), Change([write], [CREATE])) for _ in range(20)))
     stored = await counter.find_one({"_id": "counter"})
     assert stored["value"] == 20
     events = await engine.log.find_all(None, {})

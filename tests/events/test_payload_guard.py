@@ -12,7 +12,7 @@ import structlog
 
 from identity.domain.objects.system_configuration import SentEvents
 from identity.errors import WebhookTransactionFailed
-from identity.events.changes import Event
+from identity.events.changes import Change, Event
 from identity.events.delivery import PayloadLimits
 from identity.ids import EventId, WebhookId, new_id
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
@@ -43,7 +43,7 @@ async def announce(engine: Any, one: Event) -> None:
         await things.insert_one({"_id": new_id()}, session=session)
 
     before = await things.count_documents({})
-    await engine.bus.perform(engine.call(), write, announced=[one])
+    await engine.bus.commit(engine.call(), Change([write], after_commit=[one]))
     assert await things.count_documents({}) == before + 1
 
 
@@ -156,7 +156,7 @@ async def test_nobody_agrees_to_what_they_cannot_be_asked(engine, transaction):
         for _ in range(2):
             engine.add_webhook(receiver.url, "user.create")
         with pytest.raises(WebhookTransactionFailed) as caught:
-            await engine.bus.perform(engine.call(), write, offered=[event(30_000, "user.create")])
+            await engine.bus.commit(engine.call(), Change([write], [event(30_000, "user.create")]))
         assert receiver.connections == 0
     assert "payload: too large" in caught.value.log_detail
     assert await things.count_documents({}) == 0

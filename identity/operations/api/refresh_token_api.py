@@ -5,6 +5,8 @@ An SSO session is one of them, without an application and without a value.
 
 from __future__ import annotations
 
+import functools
+
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.authorization import client_authentication
 from identity.domain.clients import refresh_tokens as rules
@@ -22,7 +24,6 @@ from identity.operations.objects import crud
 from identity.operations.sessions import session_termination, sso_session_records
 from identity.operations.users.login_responses import LoginResponse
 from identity.services import Services
-from identity.store.mongo import Session
 from identity.store.refresh_tokens import PresentedRefreshToken
 from identity.tokens.issuer import ttl_seconds
 
@@ -185,12 +186,9 @@ async def _end(services: Services, call: Call, record: Document) -> None:
     application = await services.configuration.applications.find_cached(tenant_id, application_id)
     ttl = _ttl_seconds(tenant, application)
     user = await services.directory.users.find(tenant_id, record["userId"])
-
-    async def write(session: Session | None) -> None:
-        await services.tokens.refresh_tokens.revoke(tenant_id, record["id"], session)
-
+    revoke = functools.partial(services.tokens.refresh_tokens.revoke, tenant_id, record["id"])
     events = [] if user is None else [token_responses.revocation_event(application_id, user, record, ttl)]
-    await services.bus.perform(call.within(tenant_id), write, offered=events)
+    await services.bus.commit(call.within(tenant_id), Change([revoke], events))
     await services.tokens.revocations.revoke(tenant_id, [record["id"]], ttl)
 
 
@@ -221,11 +219,10 @@ async def _end_of_application(services: Services, call: Call, application_id: st
     event = Event(
         "jwt.refresh-token.revoke", {"applicationId": application_id, "applicationTimeToLiveInSeconds": lives}
     )
-
-    async def write(session: Session | None) -> None:
-        await services.tokens.refresh_tokens.revoke_application(tenant_id, ApplicationId(application_id), session)
-
-    await services.bus.perform(call.within(tenant_id), write, offered=[event])
+    revoke = functools.partial(
+        services.tokens.refresh_tokens.revoke_application, tenant_id, ApplicationId(application_id)
+    )
+    await services.bus.commit(call.within(tenant_id), Change([revoke], [event]))
     await services.tokens.revocations.revoke(tenant_id, record_ids, ttl)
 
 

@@ -6,6 +6,7 @@ be searched.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import IO, Any
 
@@ -16,12 +17,11 @@ from identity.domain.objects import search as searches
 from identity.domain.objects.resource_definition import Resource, SearchRules
 from identity.domain.objects.secret_masking import masked
 from identity.errors import FieldError, Invalid, NotFound
-from identity.events.changes import Event
+from identity.events.changes import Change, Event
 from identity.ids import TenantId
 from identity.operations.objects import csv_exports
 from identity.operations.objects.csv_exports import Export
 from identity.services import Services
-from identity.store.mongo import Session
 
 _VALUES = ("newValue", "oldValue")
 
@@ -47,11 +47,9 @@ async def add(services: Services, call: Call, wanted: Document, tenant_id: Tenan
         row["tenantId"] = tenant_id
     texts = {name: as_text(row[name]) for name in _VALUES if name in row}
 
-    async def write(session: Session | None) -> None:
-        await services.logs.audit_logs.insert(tenant_id, {**row, **texts}, session)
-
+    write = functools.partial(services.logs.audit_logs.insert, tenant_id, {**row, **texts})
     event = Event("audit-log.create", {"auditLog": row}, tenant_id=tenant_id)
-    await services.bus.perform(call, write, announced=[event])
+    await services.bus.commit(call, Change([write], after_commit=[event]))
     return row
 
 

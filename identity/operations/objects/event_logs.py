@@ -5,6 +5,7 @@ Each new row emits `event-log.create`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
@@ -14,10 +15,9 @@ from identity.call import Call, Document
 from identity.domain.objects import search as searches
 from identity.domain.objects.resource_definition import Resource, SearchRules
 from identity.errors import Invalid, NotFound
-from identity.events.changes import Event
+from identity.events.changes import Change, Event
 from identity.ids import TenantId
 from identity.services import Services
-from identity.store.mongo import Session
 from identity.store.outages import OUTAGES
 from identity.store.rate_limits import Limit
 
@@ -97,8 +97,5 @@ async def _add(services: Services, call: Call, kind: Kind, message: str) -> None
         "message": message,
         "type": kind,
     }
-
-    async def write(session: Session | None) -> None:
-        await services.logs.event_logs.insert(None, row, session)
-
-    await services.bus.perform(call, write, announced=[Event("event-log.create", {"eventLog": row})])
+    write = functools.partial(services.logs.event_logs.insert, None, row)
+    await services.bus.commit(call, Change([write], after_commit=[Event("event-log.create", {"eventLog": row})]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from identity.call import Call, Document
@@ -80,19 +81,20 @@ async def prepare(services: Services, call: Call, stored: Document) -> AccountCl
     return AccountClaim(stored, await session_termination.prepare(services, call, stored), tuple(links))
 
 
-def within(services: Services, call: Call, claim: AccountClaim | None, change: Write[None]) -> Write[object]:
-    """The change, in one transaction with the end of the earlier credentials."""
+def writes(
+    services: Services, call: Call, claim: AccountClaim | None, login: Sequence[Write[Any]]
+) -> Sequence[Write[Any]]:
+    """Return the writes of a login with those that end the earlier credentials."""
     if claim is None:
-        return change
+        return login
     tenant_id, user_id = TenantId(claim.stored["tenantId"]), claim.stored["id"]
-    writes: list[Write[Any]] = [
-        # Before the change, which writes the new link.
+    return [
+        # Before those of the login, which include the new link.
         functools.partial(services.directory.identity_provider_links.delete_all, tenant_id, {"userId": user_id}),
         functools.partial(two_factor_trust.revoke_all, services, claim.stored),
-        change,
+        *login,
         *session_termination.writes(services, call, claim.sign_out),
     ]
-    return functools.partial(services.runtime.database.execute, writes)
 
 
 async def finish(services: Services, call: Call, claim: AccountClaim | None) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from identity.call import Call, Document
 from identity.domain.login import login_outcomes
@@ -27,8 +28,8 @@ from identity.errors import (
     ServiceError,
     Unauthorized,
 )
-from identity.events.changes import Event
-from identity.ids import ApplicationId, TenantId, UserId
+from identity.events.changes import Change, Event, Write
+from identity.ids import ApplicationId, UserId
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
 from identity.operations.limits import failed_login_limits
@@ -333,7 +334,7 @@ async def _require_valid(services: Services, call: Call, attempt: _ProviderLogin
 
 async def _write(services: Services, call: Call, attempt: _ProviderLogin, change: _LoginChange) -> Document:
     """Write what the login changes, and answer the user as it is then. Raises Conflict when others were faster."""
-    tenant_id, application = attempt.client.tenant_id, attempt.client.application
+    users, tenant_id, application = services.directory.users, attempt.client.tenant_id, attempt.client.application
     stored = change.person.stored
     moved = call.now if stored is None else max(call.now, stored["lastUpdateInstant"] + 1)
     user = user_rules.with_derived_members({**change.person.user, "lastUpdateInstant": moved})
@@ -343,24 +344,26 @@ async def _write(services: Services, call: Call, attempt: _ProviderLogin, change
     finished = user if change.halt is not None else password_login.with_login(user, application, call)
     registered = user_rules.find_registration(user, application["id"])
 
-    async def write(session: Session | None) -> None:
-        if session is None and (change.is_new_link or stored is None):
-            # Nobody listens, but user and link still come together or not at all.
-            return await services.runtime.database.in_transaction(write)
-        await _write_user(services, tenant_id, user, stored, session)
-        await _write_link(services, call, attempt, link, session, is_new=change.is_new_link)
-        if change.halt is None:
-            registered_id = None if registered is None else ApplicationId(application["id"])
-            await services.directory.users.record_login(
-                tenant_id, UserId(user["id"]), registered_id, call.now, session=session, place=change.judgement.place
-            )
-            await login_records.add(services, call, finished, application["id"], session)
-        return None
-
-    offered, announced = _events(attempt, change, user, finished, link)
+    writes: list[Write[Any]] = [
+        partial(users.insert, tenant_id, user)
+        if stored is None
+        else partial(users.replace, tenant_id, user, stored["lastUpdateInstant"]),
+        partial(services.directory.identity_provider_links.insert, tenant_id, link)
+        if change.is_new_link
+        else partial(_refresh_link, services, call, attempt, link),
+    ]
+    if change.halt is None:
+        registered_id = None if registered is None else ApplicationId(application["id"])
+        writes += [
+            partial(
+                users.record_login, tenant_id, UserId(user["id"]), registered_id, call.now, None,
+                place=change.judgement.place,
+            ),
+            partial(login_records.add, services, call, finished, application["id"]),
+        ]  # fmt: skip
+    whole = account_takeover_prevention.writes(services, call, change.claim, writes)
     try:
-        whole = account_takeover_prevention.within(services, call, change.claim, write)
-        await services.bus.perform(call, whole, offered, announced)
+        await services.bus.commit(call, Change(whole, *_events(attempt, change, user, finished, link)))
     except Duplicate as duplicate:
         raise Conflict from duplicate
     await account_takeover_prevention.finish(services, call, change.claim)
@@ -369,22 +372,11 @@ async def _write(services: Services, call: Call, attempt: _ProviderLogin, change
     return finished
 
 
-async def _write_user(
-    services: Services, tenant_id: TenantId, user: Document, stored: Document | None, session: Session | None
-) -> None:
-    if stored is None:
-        await services.directory.users.insert(tenant_id, user, session)
-    else:
-        await services.directory.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
-
-
-async def _write_link(
-    services: Services, call: Call, attempt: _ProviderLogin, link: Document, session: Session | None, *, is_new: bool
+async def _refresh_link(
+    services: Services, call: Call, attempt: _ProviderLogin, link: Document, session: Session | None
 ) -> None:
     links, identity = services.directory.identity_provider_links, attempt.identity
-    if is_new:
-        await links.insert(attempt.client.tenant_id, link, session)
-    elif not await links.refresh(
+    if not await links.refresh(
         attempt.client.tenant_id, link, identity.display_name, identity.token, call.now, session
     ):
         raise Conflict
