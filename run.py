@@ -391,7 +391,7 @@ def _start_text(service: Any, settings: Config) -> Iterator[str]:
     if service.port:
         lines = {
             "Address": service.base_url,
-            "Administration": f"{service.base_url}/admin (asks for an API key)",
+            "Administration": f"{service.base_url}/admin (sign in as the administrator)",
             "Login page": f"{service.base_url}/account?client_id={_app().ADMINISTRATOR_APPLICATION_ID}",
             "Discovery": f"{service.base_url}/.well-known/openid-configuration",
             "API": f"{service.base_url}/api (with an API key as the Authorization header)",

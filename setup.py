@@ -38,7 +38,9 @@ setup(
             "domain/webhooks/*.json",
             "store/lua/*.lua",
             "web/openapi/*.yaml",
-            "web/admin/static/*",
+            "web/console/layouts/*",
+            "web/console/static/*",
+            "web/console/templates/*",
             "web/hosted/static/*",
             "web/hosted/templates/*",
         ]

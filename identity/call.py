@@ -47,6 +47,15 @@ class ApiKeyCaller:
         return str(attributes.get("description") or self.api_key["id"])
 
 
+class AdministratorCaller(ApiKeyCaller):
+    """An administrator who is signed in to the console, with the authority of an API key of the same permissions.
+
+    That key exists for the call only; its id is that of the user.
+    """
+
+    __slots__ = ()
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class AnonymousCaller:
     """A caller of a public route, or the service itself."""

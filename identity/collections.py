@@ -24,6 +24,7 @@ from identity.store.api_keys import ApiKeys
 from identity.store.append_only_logs import AppendOnlyLog
 from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.cache import ChangeStreamStatus
+from identity.store.console_sessions import ConsoleSessions
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
@@ -203,6 +204,8 @@ def redis_stores(redis: Redis, vault: Vault) -> Mapping[str, object]:
         "provider_logins": FederationStates(redis, vault, "provider"),
         "link_logins": FederationStates(redis, vault, "link"),
         "backend_logins": FederationStates(redis, vault, "backend"),
+        "console_logins": FederationStates(redis, vault, "console"),
+        "console_sessions": ConsoleSessions(redis),
         "authorization_codes": AuthorizationCodes(redis),
         "device_grants": DeviceGrants(redis),
         "sso_sessions": SsoSessions(redis),

@@ -23,6 +23,7 @@ from identity.store.action_logs import ActionLogs
 from identity.store.api_keys import ApiKeys
 from identity.store.append_only_logs import AppendOnlyLog
 from identity.store.authorization_codes import AuthorizationCodes
+from identity.store.console_sessions import ConsoleSessions
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
 from identity.store.dpop_nonces import DpopNonces
@@ -156,6 +157,9 @@ class Sessions:
     """Logins whose user chooses the account of a pending link, by browser."""
     backend_logins: FederationStates
     """Logins through the hosted backend, by browser."""
+    console_logins: FederationStates
+    """Logins to the administrators' console, by browser."""
+    console_sessions: ConsoleSessions
     two_factor_trusts: TwoFactorTrusts
     known_devices: KnownDevices
 

@@ -139,6 +139,8 @@ def configured(stores: EmbeddedStores) -> Callable[..., config.Config]:
         environ = {
             "IDENTITY__DATA_DIR": str(data_dir),
             "IDENTITY__SERVER__PORT": "0",
+            # Many tests count rows of the audit log and events.
+            "IDENTITY__AUDIT__API_WRITES": "false",
             "IDENTITY__KICKSTART__FILE": "null" if kickstart is None else "kickstart.yaml",
             "IDENTITY__MONGODB__URI": str(stores.mongodb_uri),
             "IDENTITY__MONGODB__DATABASE": database or f"test_{new_id()[:13].replace('-', '')}",

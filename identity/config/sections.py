@@ -207,6 +207,15 @@ class ApiKeys:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Console:
+    """Sessions of the administrators' console, in seconds."""
+
+    idle_seconds: int
+    session_seconds: int
+    recent_login_seconds: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Audit:
     """What the service writes into the audit log by itself."""
 
@@ -262,6 +271,7 @@ class Config:
     outbound: Outbound
     api_keys: ApiKeys
     audit: Audit
+    console: Console
     logging: Logging
     metrics: Metrics
     tracing: Tracing

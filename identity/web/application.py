@@ -14,7 +14,6 @@ import tornado.web
 from identity import resources
 from identity.services import Services
 from identity.web import crud
-from identity.web.admin import pages as admin
 from identity.web.api import (
     actions,
     api_keys,
@@ -54,6 +53,8 @@ from identity.web.api import (
 )
 from identity.web.base_handlers import BaseHandler, Route, UnknownPathHandler
 from identity.web.client_address import ClientAddresses
+from identity.web.console import home as console_home
+from identity.web.console import sign_in as console_sign_in
 from identity.web.hosted import landing_page
 from identity.web.in_flight import InFlight
 from identity.web.oauth2 import (
@@ -156,7 +157,8 @@ _PAGES = (
     email_changes,
     tenant_links,
     landing_page,
-    admin,
+    console_sign_in,
+    console_home,
 )
 
 

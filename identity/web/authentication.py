@@ -58,7 +58,7 @@ async def authenticate(
         if wait_seconds is not None:
             raise _too_many(wait_seconds)
     _require_live(api_key, now)
-    _require_permission(api_key, endpoint, method, key_manager=key_manager)
+    require_permission(api_key, endpoint, method, key_manager=key_manager)
     await _require_address(services, api_key, origin)
     return ApiKeyCaller(api_key)
 
@@ -90,7 +90,7 @@ async def may_call(services: Services, authorization: str, now: Instant, endpoin
     try:
         if api_key is not None:
             _require_live(api_key, now)
-            _require_permission(api_key, endpoint, method, key_manager=False)
+            require_permission(api_key, endpoint, method, key_manager=False)
     except Unauthorized:
         return False
     return api_key is not None
@@ -171,7 +171,8 @@ def _require_live(api_key: Document, now: Instant) -> None:
         raise Unauthorized(log_detail=f"the API key {api_key['id']} has expired")
 
 
-def _require_permission(api_key: Document, endpoint: str, method: str, *, key_manager: bool) -> None:
+def require_permission(api_key: Document, endpoint: str, method: str, *, key_manager: bool) -> None:
+    """Raise Unauthorized for a call that the permissions of an API key or an administrator do not include."""
     if key_manager:
         if not api_key["keyManager"]:
             raise Unauthorized(log_detail=f"the API key {api_key['id']} is not a key manager")

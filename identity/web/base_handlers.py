@@ -22,7 +22,7 @@ from identity.operations.objects import audited_writes, features
 from identity.permissions import endpoint_of
 from identity.services import Services
 from identity.store.outages import OUTAGES
-from identity.web import authentication, cross_origin, method_override
+from identity.web import authentication, cross_origin, internal_requests, method_override
 from identity.web.client_address import ClientAddresses
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Endpoint, Method, Parameters, Reply, Tenancy
@@ -175,7 +175,14 @@ class BaseHandler(RequestReader, ResponseWriter):
         method = self.method
         authorization = self.request.headers.get("Authorization", "")
         header = self.request.headers.get("X-FusionAuth-TenantId")
-        if declared.access in _KEYED or _is_key(declared.access, authorization):
+        presented = internal_requests.caller_of(self.request)
+        if presented is not None:
+            authentication.require_permission(
+                presented.api_key, endpoint_of(self.template), method,
+                key_manager=declared.access is Access.KEY_MANAGER,
+            )  # fmt: skip
+            self.caller = presented
+        elif declared.access in _KEYED or _is_key(declared.access, authorization):
             self.caller = await authentication.authenticate(
                 self.services, authorization, origin, now, endpoint_of(self.template), method,
                 key_manager=declared.access is Access.KEY_MANAGER, optional=declared.access is Access.OPTIONAL_KEY,
@@ -270,15 +277,15 @@ class ApiHandler(BaseHandler):
         return [text for text in super().texts(name) if text != _NULL]
 
     async def audit(self, call: Call, reply: Reply) -> None:
-        """Write a row of the audit log, if `audit.api_writes` is on."""
-        method = self.method
-        if self.services.config.audit.api_writes and method != "GET" and isinstance(call.caller, ApiKeyCaller):
+        """Write a row of the audit log about a change by an administrator, or with `audit.api_writes` an API key."""
+        method, caller = self.method, call.caller
+        if isinstance(caller, ApiKeyCaller) and audited_writes.is_recorded(self.services, caller, method):
             endpoint = endpoint_of(self.template)
             # An id that is not a UUID is a secret, such as a change password id.
             path = self.request.path if self.uuid_paths else self.named(self.template)
             flags = {name: value for name, value in self.query().items() if value in {"true", "false"}}
             write = audited_writes.ApiWrite(method, endpoint, path, flags, reply.status)
-            await audited_writes.record(self.services, call, call.caller, write)
+            await audited_writes.record(self.services, call, caller, write)
 
     def request_schema(self) -> str | None:
         """Return the name of the schema of the JSON body; None if the endpoint declares none."""

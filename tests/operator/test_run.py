@@ -76,7 +76,7 @@ def test_every_page_that_the_start_text_names_opens(tmp_path):
         process.wait_for(lambda: "Stop with" in process.text())
         text = process.text()
         for name, expected in (
-            ("Administration", "API key"),
+            ("Administration", 'name="password"'),
             ("Login page", 'name="password"'),
             ("Discovery", "issuer"),
         ):

@@ -84,6 +84,7 @@ def test_an_empty_file_means_the_defaults(tmp_path):
     assert loaded.mongodb.uri == "embedded"
     assert loaded.webhooks.schedule[:2] == (5, 300)
     assert loaded.license.has("entityManagement")
+    assert loaded.audit.api_writes
 
 
 def test_a_section_whose_keys_are_all_commented_out_means_the_defaults(tmp_path):

@@ -37,6 +37,7 @@ from identity.errors import (
 from identity.operations.authorization import (
     account_logins,
     authorization_responses,
+    console_callback,
     current_logins,
     device_approvals,
     hosted_backend_callback,
@@ -93,6 +94,8 @@ async def verify_client(services: Services, call: Call, hints: TenantHints, give
         client = device_approvals.hosted(call, client)
     elif account_logins.is_hosted(call, client, given):
         client = account_logins.hosted(client, given)
+    elif console_callback.is_redirect_uri(call, client, given):
+        client = console_callback.with_redirect_uri(call, client)
     elif hosted_backend_callback.is_redirect_uri(call, client, given):
         client = hosted_backend_callback.with_redirect_uri(call, client)
     authorization_request.require_redirect_uri(given, client.application)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Mapping
 import structlog
 
 from identity.call import Call, Document
+from identity.domain.configuration import administrator_roles
 from identity.domain.configuration import tenants as tenant_rules
 from identity.domain.configuration import themes as theme_rules
 from identity.domain.configuration.applications import (
@@ -21,7 +22,7 @@ from identity.errors import Duplicate, Invalid
 from identity.ids import TenantId
 from identity.operations.configuration import applications, keys, system_configuration, tenant_issuers, tenants, themes
 from identity.operations.lambdas import lambdas
-from identity.operations.objects import crud, key_references, references
+from identity.operations.objects import crud, key_references, references, subresources
 from identity.services import Services
 from identity.store.documents import Documents
 
@@ -52,12 +53,11 @@ async def ensure(services: Services, call: Call) -> None:
     await _ignoring_duplicates(keys.ensure_client_secret_keys(services, call))
     await system_configuration.ensure(services, call)
     await _migrate(services)
-    if (
-        await services.configuration.applications.find_cached(
-            services.runtime.default_tenant_id, ADMINISTRATOR_APPLICATION_ID
-        )
-        is not None
-    ):
+    existing = await services.configuration.applications.find_cached(
+        services.runtime.default_tenant_id, ADMINISTRATOR_APPLICATION_ID
+    )
+    if existing is not None:
+        await _add_roles(services, call.within(services.runtime.default_tenant_id), existing)
         return
     key_id = key_references.default_signing_key_id(services.runtime.instance_id)
     if await services.configuration.keys.find(None, key_id) is None:
@@ -78,6 +78,13 @@ async def ensure(services: Services, call: Call) -> None:
     call = call.within(services.runtime.default_tenant_id)
     creation = crud.create(services, call, applications.RESOURCE, _ADMINISTRATION, ADMINISTRATOR_APPLICATION_ID)
     await _ignoring_duplicates(creation)
+
+
+async def _add_roles(services: Services, call: Call, application: Document) -> None:
+    """Add the roles of the console that an instance of an earlier version lacks."""
+    for role in administrator_roles.missing_roles(application["roles"]):
+        creation = subresources.create(services, call, applications.ROLE, application["id"], {"role": role}, None)
+        await _ignoring_duplicates(creation)
 
 
 async def _migrate(services: Services) -> None:
@@ -143,9 +150,6 @@ _KEY: Document = {"key": {"name": key_references.DEFAULT_KEY_NAME, "algorithm": 
 _ADMINISTRATION: Document = {
     "application": {
         "name": ADMINISTRATOR_APPLICATION_NAME,
-        "roles": [
-            {"name": "admin", "description": "May do everything", "isSuperRole": True},
-            {"name": "user_manager", "description": "May manage users"},
-        ],
+        "roles": list(administrator_roles.role_documents()),
     }
 }

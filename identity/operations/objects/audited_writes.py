@@ -1,7 +1,8 @@
-"""`audit.api_writes`: a row of the audit log for every management call that changed something.
+"""Rows of the audit log for management calls that changed something.
 
-The row has the caller (description or id of the API key), the time, the endpoint and the address; never the request
-body, which may hold secrets and personal data.
+Calls of administrators on the console are always recorded, those of API keys with `audit.api_writes`. The row has the
+caller (name of the administrator, description or id of the API key), the time, the endpoint and the address; never the
+request body, which may hold secrets and personal data.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 import structlog
 
 from identity import permissions
-from identity.call import ApiKeyCaller, Call, Document
+from identity.call import AdministratorCaller, ApiKeyCaller, Call, Caller, Document
 from identity.operations.objects import audit_logs
 from identity.services import Services
 
@@ -34,6 +35,13 @@ class ApiWrite:
     status: int
 
 
+def is_recorded(services: Services, caller: Caller, method: str) -> bool:
+    """Return whether calls of this caller and method are recorded."""
+    if method == "GET" or not isinstance(caller, ApiKeyCaller):
+        return False
+    return services.config.audit.api_writes or isinstance(caller, AdministratorCaller)
+
+
 async def record(services: Services, call: Call, caller: ApiKeyCaller, write: ApiWrite) -> None:
     """Write the row. Never raises, because the change was committed already."""
     if write.endpoint in _NO_CHANGE or write.endpoint.endswith(_READING):
@@ -44,12 +52,13 @@ async def record(services: Services, call: Call, caller: ApiKeyCaller, write: Ap
         await audit_logs.add(services, call, _row(call, caller, write), tenant_id)
     except Exception as error:  # noqa: BLE001 (the change was committed already)
         _log.error("a change is missing from the audit log", error=type(error).__name__, method=write.method,
-                   path=write.path, api_key_id=caller.api_key["id"])  # fmt: skip
+                   path=write.path, caller_id=caller.api_key["id"])  # fmt: skip
 
 
 def _row(call: Call, caller: ApiKeyCaller, write: ApiWrite) -> Document:
+    is_administrator = isinstance(caller, AdministratorCaller)
     data: Document = {
-        "apiKeyId": caller.api_key["id"],
+        "userId" if is_administrator else "apiKeyId": caller.api_key["id"],
         "ipAddress": call.origin.ip_address,
         "method": write.method,
         "path": write.path,
@@ -62,5 +71,5 @@ def _row(call: Call, caller: ApiKeyCaller, write: ApiWrite) -> Document:
         "data": data,
         "insertUser": caller.name[:255],
         "message": f"{write.method} {write.path}",
-        "reason": "A call of the management API",
+        "reason": "A change on the console" if is_administrator else "A call of the management API",
     }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from identity.domain.configuration import administrator_roles
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.configuration.themes import DEFAULT_ID
+from identity.ids import new_id
 from identity.operations.configuration import bootstrap
 from identity.wiring import own_call
 from tests.conftest import DEFAULT_TENANT
@@ -68,3 +70,21 @@ async def test_published_name_that_is_taken_stops_no_start(service, api) -> None
         await api.delete(f"/api/application/{other['id']}", params={"hardDelete": "true"})
         await start(service)
     assert (await names(api))[0] == "FusionAuth"
+
+
+def full_roles() -> list[dict[str, object]]:
+    return [{"id": new_id(), "isDefault": False, **role} for role in administrator_roles.role_documents()]
+
+
+async def test_instance_of_an_earlier_version_gets_the_roles_of_the_console(service, api) -> None:
+    stored = service.services.configuration.applications
+    earlier = [{**role, "name": role["name"].replace("-", "_")} for role in full_roles()[:2]]
+    await stored.update(DEFAULT_TENANT, {"_id": ADMINISTRATOR_APPLICATION_ID}, {"$set": {"roles": earlier}})
+    try:
+        await start(service)
+        await start(service)
+        names = [role["name"] for role in (await api.get(APPLICATION)).json()["application"]["roles"]]
+        assert sorted(names) == sorted(["user_manager", *administrator_roles.DESCRIPTIONS])
+    finally:
+        roles = {"roles": full_roles()}
+        await stored.update(DEFAULT_TENANT, {"_id": ADMINISTRATOR_APPLICATION_ID}, {"$set": roles})

@@ -1,0 +1,202 @@
+"""The roles of the administrators' application: each is a set of the permissions that API keys have."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from identity import permissions
+from identity.call import AdministratorCaller, Document
+from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
+from identity.ids import parse_id
+
+ADMIN: Final = "admin"
+USER_MANAGER: Final = "user-manager"
+DEVELOPER: Final = "developer"
+AUDITOR: Final = "auditor"
+TENANT_ADMIN: Final = "tenant-admin"
+
+DESCRIPTIONS: Final[Mapping[str, str]] = {
+    ADMIN: "May do everything",
+    USER_MANAGER: "May manage the users of every tenant",
+    DEVELOPER: "May manage applications, keys, webhooks and identity providers",
+    AUDITOR: "May read everything except secrets, and change nothing",
+    TENANT_ADMIN: "May manage the tenant that data.tenantId of the registration names, else the user's own",
+}
+
+_ALIASES: Final = {"user_manager": USER_MANAGER}
+"""Names of earlier versions."""
+
+_USER_PREFIXES: Final = (
+    "/api/identity-provider/link",
+    "/api/identity/verify",
+    "/api/jwt/refresh",
+    "/api/passwordless",
+    "/api/two-factor",
+    "/api/user",
+    "/api/webauthn",
+)
+_NO_USER_PREFIXES: Final = ("/api/user-action",)
+"""Definitions of actions, which are configuration."""
+_READ_BY_USER_MANAGERS: Final = (
+    "/api/application",
+    "/api/consent",
+    "/api/group",
+    "/api/identity-provider",
+    "/api/report",
+    "/api/system/audit-log",
+    "/api/system/login-record",
+    "/api/system/version",
+    "/api/tenant",
+    "/api/user-action",
+)
+
+_DEVELOPER_PREFIXES: Final = (
+    "/api/application",
+    "/api/email/template",
+    "/api/entity",
+    "/api/identity-provider",
+    "/api/key",
+    "/api/lambda",
+    "/api/message/template",
+    "/api/messenger",
+    "/api/theme",
+    "/api/webhook",
+)
+_NOT_FOR_DEVELOPERS: Final = ("/api/identity-provider/link",)
+"""A link is a login of a user."""
+_READ_BY_DEVELOPERS: Final = (
+    "/api/consent",
+    "/api/group",
+    "/api/ip-acl",
+    "/api/report",
+    "/api/system/event-log",
+    "/api/system/version",
+    "/api/system/webhook",
+    "/api/tenant",
+    "/api/user-action",
+)
+
+_SECRETS: Final = ("/api/two-factor/secret", "/api/user/change-password", "/api/user/two-factor/recovery-code")
+"""What reveals or creates secrets although it is read with GET."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Authority:
+    """What the roles of a user permit: as of an API key, `permissions` that are empty grant everything."""
+
+    permissions: permissions.Granted
+    tenant_id: str | None = None
+    is_key_manager: bool = False
+
+    def covers(self, other: Authority) -> bool:
+        """Whether a holder of this authority may act on behalf of a holder of the other one."""
+        if other.is_key_manager and not self.is_key_manager:
+            return False
+        is_same_scope = self.tenant_id in {None, other.tenant_id}
+        return is_same_scope and permissions.covers(self.permissions, other.permissions)
+
+
+def of_user(user: Document) -> Authority | None:
+    """Return the authority of a user whose registration has the roles of its groups; None without any.
+
+    A role for every tenant takes precedence over `tenant-admin`, which restricts all permissions to one tenant.
+    """
+    registration = registration_of(user)
+    if registration is None:
+        return None
+    roles = {_ALIASES.get(name, name) for name in registration["roles"]}
+    if ADMIN in roles:
+        return Authority({}, is_key_manager=True)
+    if granted := _merged(roles):
+        return Authority(granted)
+    if TENANT_ADMIN in roles:
+        named = registration.get("data", {}).get("tenantId")
+        tenant_id = user["tenantId"] if named is None else parse_id(named)
+        return None if tenant_id is None else Authority({}, tenant_id)
+    return None
+
+
+def registration_of(user: Document) -> Document | None:
+    """Return the user's registration for the administrators' application."""
+    found = (one for one in user["registrations"] if one["applicationId"] == ADMINISTRATOR_APPLICATION_ID)
+    return next(found, None)
+
+
+def caller_of(user: Document, authority: Authority) -> AdministratorCaller:
+    """Return the caller of a signed-in administrator."""
+    grant: Document = {
+        "id": user["id"],
+        "keyManager": authority.is_key_manager,
+        "metaData": {"attributes": {"description": name_of(user)}},
+        "permissions": {"endpoints": authority.permissions},
+    }
+    if authority.tenant_id is not None:
+        grant["tenantId"] = authority.tenant_id
+    return AdministratorCaller(grant)
+
+
+def name_of(user: Document) -> str:
+    """Return the name of a person in logs and on pages: the full name and the login id."""
+    parts = (str(user[name]) for name in ("firstName", "lastName") if user.get(name))
+    name = str(user.get("fullName") or " ".join(parts))
+    login_id = str(user.get("email") or user.get("username") or user.get("phoneNumber") or user["id"])
+    return f"{name} ({login_id})" if name else login_id
+
+
+def missing_roles(roles: Collection[Document]) -> list[Document]:
+    """Return the roles that an administrators' application with these roles lacks."""
+    present = {role["name"] for role in roles}
+    return [role for role in role_documents() if role["name"] not in present]
+
+
+def role_documents() -> Iterator[Document]:
+    """Yield the roles of a new administrators' application."""
+    for name, description in DESCRIPTIONS.items():
+        yield {"name": name, "description": description, "isSuperRole": name == ADMIN}
+
+
+def _merged(roles: Collection[str]) -> dict[str, list[str]]:
+    granted: dict[str, set[str]] = {}
+    for role in roles:
+        for endpoint, methods in _GRANTED.get(role, {}).items():
+            granted.setdefault(endpoint, set()).update(methods)
+    return {endpoint: sorted(methods) for endpoint, methods in sorted(granted.items())}
+
+
+def _is_below(endpoint: str, prefixes: Collection[str]) -> bool:
+    """Whether an endpoint is one of these, or below one of them."""
+    return any(endpoint == prefix or endpoint.startswith(f"{prefix}/") for prefix in prefixes)
+
+
+def _readable(endpoint: str) -> frozenset[str]:
+    """Return the methods that change nothing: GET, and POST for a search."""
+    if _is_below(endpoint, _SECRETS):
+        return frozenset()
+    reading = {"GET", "POST"} if endpoint.endswith(("/search", "/export", "/preview", "/status")) else {"GET"}
+    return permissions.ENDPOINTS[endpoint] & reading
+
+
+def _reads(prefixes: Collection[str]) -> dict[str, frozenset[str]]:
+    return {endpoint: _readable(endpoint) for endpoint in permissions.ENDPOINTS if endpoint.startswith(tuple(prefixes))}
+
+
+def _all(prefixes: Collection[str], excluded: Collection[str]) -> dict[str, frozenset[str]]:
+    return {
+        endpoint: methods
+        for endpoint, methods in permissions.ENDPOINTS.items()
+        if _is_below(endpoint, prefixes) and not _is_below(endpoint, excluded)
+    }
+
+
+_GRANTED: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
+    USER_MANAGER: {
+        **_reads(_READ_BY_USER_MANAGERS),
+        **_all(_USER_PREFIXES, _NO_USER_PREFIXES),
+        "/api/group/member": permissions.ENDPOINTS["/api/group/member"],
+        "/api/system/login-record/search": permissions.ENDPOINTS["/api/system/login-record/search"],
+    },
+    DEVELOPER: {**_reads(_READ_BY_DEVELOPERS), **_all(_DEVELOPER_PREFIXES, _NOT_FOR_DEVELOPERS)},
+    AUDITOR: {endpoint: methods for endpoint in permissions.ENDPOINTS if (methods := _readable(endpoint))},
+}

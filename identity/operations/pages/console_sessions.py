@@ -1,0 +1,198 @@
+"""Sign-in to the administrators' console: an authorization code flow of the service with itself, with PKCE.
+
+The session refers to the user only. Each request reads the user's roles again, so that a revoked registration or role
+and a deactivated user take effect at the next request.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from identity.call import AdministratorCaller, Call, Document
+from identity.config import Console as Settings
+from identity.domain.authorization import pkce
+from identity.domain.clients import redirect_uris
+from identity.domain.configuration import administrator_roles
+from identity.domain.configuration.administrator_roles import Authority
+from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
+from identity.domain.login.login_outcomes import is_password_outdated
+from identity.errors import InvalidRequest
+from identity.ids import UserId, new_secret, same_secret
+from identity.instants import Instant, later
+from identity.operations import grants
+from identity.operations.authorization import console_callback
+from identity.operations.clients import clients
+from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.clients import Client, TenantHints
+from identity.operations.groups import group_roles
+from identity.operations.limits import anonymous_request_limits
+from identity.operations.sessions import sso_sessions
+from identity.services import Services
+from identity.store.console_sessions import ConsoleSession
+from identity.tokens.jws import Rejection
+
+HOME: Final = "/admin"
+_TARGET: Final = re.compile(r"/admin(/[A-Za-z0-9_.~/-]*)?(\?[A-Za-z0-9_.~/?&=%+:*,@!$'()-]*)?")
+_TARGET_CHARACTERS: Final = 1024
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoginRedirect:
+    """The URL of the login page, the browser's secret for the callback, and the lifetime of the login."""
+
+    location: str
+    browser_secret: str
+    ttl_seconds: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SignedIn:
+    """A new session: its secret, its lifetime, and the path of the console to return to."""
+
+    secret: str
+    ttl_seconds: int
+    target: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Administrator:
+    """The user of a session, as stored now; `authority` is None for a user without a role."""
+
+    user: Document
+    session: ConsoleSession
+    authority: Authority | None
+    settings: Settings
+
+    @property
+    def caller(self) -> AdministratorCaller:
+        """The caller of API calls. Raises LookupError for a user without a role."""
+        if self.authority is None:
+            raise LookupError("the user has no role of the administrators' application")
+        return administrator_roles.caller_of(self.user, self.authority)
+
+    def has_recent_login(self, now: Instant) -> bool:
+        """Whether the user entered credentials recently enough to delete objects and to reveal secrets."""
+        return later(self.session.auth_instant, seconds=self.settings.recent_login_seconds) > now
+
+
+async def begin(services: Services, call: Call, browser_secret: str, target: str, *, is_renewal: bool) -> LoginRedirect:
+    """Start a sign-in that returns to the path `target`; a renewal asks for the credentials again."""
+    client = await _client(services)
+    secret, state, nonce, verifier = browser_secret or new_secret(), new_secret(), new_secret(), new_secret()
+    await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
+    pending: Document = {"codeVerifier": verifier, "nonce": nonce, "target": safe_target(target)}
+    ttl_seconds: int = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
+    await services.sessions.console_logins.issue(client.tenant_id, state, secret, pending, ttl_seconds)
+    parameters = {
+        "client_id": client.client_id,
+        "code_challenge": pkce.challenge(verifier),
+        "code_challenge_method": pkce.METHOD,
+        "nonce": nonce,
+        "redirect_uri": console_callback.redirect_uri(call),
+        "response_type": "code",
+        "scope": "openid",
+        "state": state,
+        "tenantId": client.tenant_id,
+        **({"prompt": "login"} if is_renewal else {}),
+    }
+    location = redirect_uris.with_query(f"{call.origin.base_url}/oauth2/authorize", parameters)
+    return LoginRedirect(location, secret, ttl_seconds)
+
+
+async def complete(services: Services, call: Call, given: Mapping[str, str], browser_secret: str) -> SignedIn:
+    """Exchange the code of an authorization response and start a session.
+
+    Raises InvalidRequest for another browser and for an expired sign-in, and the errors of the token endpoint.
+    """
+    found = await services.sessions.console_logins.consume_across_tenants(given.get("state", ""), browser_secret)
+    if found is None:
+        raise InvalidRequest(
+            "unknown", "This sign-in has expired, was completed already, or was started in another browser."
+        )
+    if "error" in given:
+        raise InvalidRequest("unknown", given.get("error_description") or "The sign-in was not completed.")
+    _, pending = found
+    client = console_callback.with_redirect_uri(call, await _client(services))
+    form = {
+        "grant_type": "authorization_code",
+        "code": given.get("code", ""),
+        "code_verifier": pending["codeVerifier"],
+        "redirect_uri": console_callback.redirect_uri(call),
+    }
+    tokens = await grants.exchange(services, call, IdentifiedClient.internal(client), form)
+    claims = await _claims(services, tokens["id_token"], pending["nonce"])
+    auth_instant = Instant(claims["auth_time"] * 1000)
+    has_sso = client.tenant["httpSessionMaxInactiveInterval"] > 0
+    session = ConsoleSession(
+        UserId(claims["sub"]), call.now, call.now, auth_instant, str(claims.get("sid") or "") if has_sso else ""
+    )
+    secret, settings = new_secret(), services.config.console
+    await services.sessions.console_sessions.create(client.tenant_id, secret, session, settings.session_seconds)
+    return SignedIn(secret, settings.session_seconds, pending["target"])
+
+
+async def find(services: Services, call: Call, secret: str, sso_secret: str) -> Administrator | None:
+    """Return the administrator of a session and record its use; None if a sign-in is required.
+
+    The session ends with the SSO session that it was created from, and extends that session's idle timeout.
+    """
+    tenant_id, settings = services.runtime.default_tenant_id, services.config.console
+    session = await services.sessions.console_sessions.find(tenant_id, secret) if secret else None
+    if session is None:
+        return None
+    user = await services.directory.users.find(tenant_id, session.user_id)
+    has_ended = _is_expired(session, settings, call.now) or not await _is_signed_in(services, session, sso_secret)
+    if has_ended or user is None or not _is_valid(user, session, call.now):
+        await services.sessions.console_sessions.end(tenant_id, secret)
+        return None
+    await services.sessions.console_sessions.touch(tenant_id, secret, call.now)
+    authority = administrator_roles.of_user(await group_roles.with_group_roles(services, user))
+    return Administrator(user, session, authority, settings)
+
+
+async def end(services: Services, secret: str) -> None:
+    """End a session of the console."""
+    await services.sessions.console_sessions.end(services.runtime.default_tenant_id, secret)
+
+
+def safe_target(path: str) -> str:
+    """Return a path of the console to return to; its home for any other URL (open redirects)."""
+    is_safe = len(path) <= _TARGET_CHARACTERS and "//" not in path and _TARGET.fullmatch(path) is not None
+    return path if is_safe else HOME
+
+
+def _is_expired(session: ConsoleSession, settings: Settings, now: Instant) -> bool:
+    is_idle = later(session.used, seconds=settings.idle_seconds) <= now
+    return is_idle or later(session.created, seconds=settings.session_seconds) <= now
+
+
+async def _is_signed_in(services: Services, session: ConsoleSession, sso_secret: str) -> bool:
+    """Whether the SSO session of the login still exists in this browser."""
+    if not session.sso_session_id:
+        return True
+    tenant = await services.configuration.tenants.get(None, services.runtime.default_tenant_id)
+    found = await sso_sessions.find(services, tenant, sso_secret)
+    return found is not None and found.session_id == session.sso_session_id
+
+
+def _is_valid(user: Document, session: ConsoleSession, now: Instant) -> bool:
+    """Whether the user is active and has not changed the password since."""
+    if not user["active"] or (user.get("expiry") or now + 1) <= now:
+        return False
+    return not is_password_outdated(user, "PASSWORD", session.created)
+
+
+async def _client(services: Services) -> Client:
+    hints = TenantHints(parameter=services.runtime.default_tenant_id)
+    return await clients.get_client(services, hints, ADMINISTRATOR_APPLICATION_ID)
+
+
+async def _claims(services: Services, id_token: str, nonce: str) -> Document:
+    """Return the claims of a new ID token. Raises InvalidRequest for one that does not answer the request."""
+    verified = await services.tokens.issuer.verify_id_token_hint(id_token, clients.client_finder(services))
+    if isinstance(verified, Rejection) or not same_secret(str(verified.claims.get("nonce", "")), nonce):
+        raise InvalidRequest("unknown", "The response to the sign-in is not valid.")
+    return verified.claims

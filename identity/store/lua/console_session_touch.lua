@@ -1,0 +1,3 @@
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  redis.call('HSET', KEYS[1], 'used', ARGV[1])
+end

@@ -1,1 +1,0 @@
-"""The administrators' page: a client of /api that owns no operation."""

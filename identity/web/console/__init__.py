@@ -1,0 +1,1 @@
+"""The administrators' console, `/admin`: server-rendered pages over the API."""

@@ -1,0 +1,103 @@
+"""Render the pages of the console from compiled templates, with a Content-Security-Policy without inline code."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import urllib.parse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+import orjson
+
+from identity.ids import fingerprint
+from identity.web.endpoint import Reply
+
+_HERE: Final = Path(__file__).resolve().parent
+TYPES: Final = {"console.css": "text/css; charset=utf-8", "console.js": "text/javascript; charset=utf-8"}
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self';"
+    " frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS: Final = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Content-Security-Policy": _POLICY,
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+@functools.cache
+def asset(name: str) -> bytes:
+    """Return a static file."""
+    return (_HERE / "static" / name).read_bytes()
+
+
+@functools.cache
+def asset_path(name: str) -> str:
+    """Return the path of a static file; it changes with the content, so that browsers can cache it forever."""
+    stem, _, suffix = name.partition(".")
+    return f"/admin/static/{stem}-{fingerprint(asset(name).decode())[:16]}.{suffix}"
+
+
+def page(template: str, values: Mapping[str, Any], status: int = 200) -> Reply:
+    """Return a page."""
+    body = _templates().get_template(template).render(values).encode()
+    return Reply(body, status, HEADERS)
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        cache_size=-1,
+    )
+    environment.globals["asset"] = asset_path
+    environment.globals["with_query"] = with_query
+    environment.filters.update({"instant": instant, "pretty": pretty, "text": text})
+    return environment
+
+
+def instant(value: object) -> str:
+    """Return an instant in epoch milliseconds as text in UTC; empty for None."""
+    if not isinstance(value, int):
+        return ""
+    try:
+        return datetime.datetime.fromtimestamp(value / 1000, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, ValueError, OSError):
+        return "never"
+
+
+def pretty(value: object) -> str:
+    """Return a value as indented JSON."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
+
+
+def text(value: object) -> str:
+    """Return a value of a document as short text."""
+    match value:
+        case None:
+            return ""
+        case True:
+            return "yes"
+        case False:
+            return "no"
+        case list():
+            return ", ".join(text(each) for each in value)
+        case dict():
+            return orjson.dumps(value).decode()
+    return str(value)
+
+
+def with_query(path: str, parameters: Mapping[str, Any], **changes: Any) -> str:
+    """Return a path with the parameters that are set, some of them changed."""
+    merged = {name: value for name, value in {**parameters, **changes}.items() if value not in {None, ""}}
+    return f"{path}?{urllib.parse.urlencode(merged)}" if merged else path
