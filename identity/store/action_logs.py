@@ -46,11 +46,8 @@ class ActionLogs(Documents):
 
     async def extend(self, tenant_id: TenantId, action_id: str, expiry: int, now: Instant) -> bool:
         """Extend an active action; False if it has ended."""
-        where = {**self._scope(tenant_id), "_id": action_id, "private.endsAt": {"$gt": now}}
         change = {"$max": {"expiry": expiry, "private.endsAt": expiry}, "$inc": {"lastUpdateInstant": 1}}
-        result = await self._collection.update_one(where, change)
-        self.invalidate(action_id)
-        return result.matched_count == 1
+        return await self._update_one(tenant_id, action_id, change, where={"private.endsAt": {"$gt": now}})
 
     async def find_due_across_tenants(self, now: Instant, limit: int) -> list[Document]:
         """The active actions that have expired, earliest first."""
@@ -61,12 +58,9 @@ class ActionLogs(Documents):
         self, tenant_id: TenantId, action_id: str, now: Instant, *, event_sent: bool, session: Session | None = None
     ) -> bool:
         """Mark an expired action as ended; True for only one of several callers."""
-        where = {**self._scope(tenant_id), "_id": action_id, "private.endsAt": {"$lte": now}}
         change = {
             "$set": {"endEventSent": event_sent},
             "$unset": {"private.endsAt": "", "private.lockOutOf": ""},
             "$inc": {"lastUpdateInstant": 1},
         }
-        result = await self._collection.update_one(where, change, session=session)
-        self._invalidate(session, action_id)
-        return result.modified_count == 1
+        return await self._update_one(tenant_id, action_id, change, session, where={"private.endsAt": {"$lte": now}})

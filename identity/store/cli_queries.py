@@ -1,6 +1,9 @@
-"""Queries for the command line, which runs with or without the service."""
+"""Queries of the command line, which runs with or without the service."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
 
 from identity.call import Document
 from identity.domain.configuration import key_rotation
@@ -13,40 +16,37 @@ _WITHOUT_SECRETS = {"private": 0, "oauthConfiguration.clientSecret": 0}
 
 
 async def active_clients_across_tenants(database: Database) -> list[tuple[Document, Document, str | None]]:
-    """The tenant of each active application, the application without its secrets, and its ID tokens' algorithm.
+    """The tenant of each active application, the application without its secrets, and its ID token algorithm.
 
-    They are sorted by tenant and name. The algorithm is None where a client secret signs. Raises StartupError when
-    MongoDB does not let them be read.
+    In the order of tenants and names. The algorithm is None if a client secret signs. Raises StartupError if MongoDB
+    refuses the query.
     """
-    try:
-        with time_limit(BULK_SECONDS):
-            tenants = {
-                tenant["_id"]: tenant async for tenant in database.collection("tenants").find({"state": "Active"})
-            }
-            found = database.collection("applications").find({"active": True}, _WITHOUT_SECRETS)
-            applications = [application async for application in found.sort([("tenantId", 1), ("name", 1)])]
-            keys = database.collection("keys").find({}, {"algorithm": 1})
-            algorithms = {key["_id"]: key["algorithm"] async for key in keys}
-    except STORE_ERRORS as error:
-        reason = str(error).partition(", full error")[0]
-        raise StartupError(f"MongoDB does not let applications be read (mongodb.uri): {reason}") from error
-    clients = [
-        (_plain(tenants[application["tenantId"]]), _plain(application))
-        for application in applications
-        if application["tenantId"] in tenants
-    ]
+    with _reading("applications"):
+        cursor = database.collection("tenants").find({"state": "Active"})
+        tenants = {tenant["_id"]: _plain(tenant) async for tenant in cursor}
+        found = database.collection("applications").find({"active": True}, _WITHOUT_SECRETS)
+        applications = [_plain(application) async for application in found.sort([("tenantId", 1), ("name", 1)])]
+        keys = database.collection("keys").find({}, {"algorithm": 1})
+        algorithms = {key["_id"]: key["algorithm"] async for key in keys}
+    clients = [(tenants[one["tenantId"]], one) for one in applications if one["tenantId"] in tenants]
     return [(*client, algorithms.get(key_rotation.setting(*client, "idTokenKeyId"))) for client in clients]
 
 
 async def tenants(database: Database) -> list[Document]:
-    """The id, name and issuer of each tenant, by name. Raises StartupError when MongoDB does not let them be read."""
+    """The id, name and issuer of each tenant, by name. Raises StartupError if MongoDB refuses the query."""
+    with _reading("tenants"):
+        found = database.collection("tenants").find({}, {"name": 1, "issuer": 1}).sort([("name", 1)])
+        return [_plain(tenant) async for tenant in found]
+
+
+@contextlib.contextmanager
+def _reading(what: str) -> Iterator[None]:
     try:
         with time_limit(BULK_SECONDS):
-            found = database.collection("tenants").find({}, {"name": 1, "issuer": 1}).sort([("name", 1)])
-            return [_plain(tenant) async for tenant in found]
+            yield
     except STORE_ERRORS as error:
         reason = str(error).partition(", full error")[0]
-        raise StartupError(f"MongoDB does not let tenants be read (mongodb.uri): {reason}") from error
+        raise StartupError(f"MongoDB does not let {what} be read (mongodb.uri): {reason}") from error
 
 
 def _plain(stored: Document) -> Document:

@@ -1,4 +1,4 @@
-"""The folder of the service's own files: made private, proved writable, written to without half-written files."""
+"""The data folder of the service: private permissions, a write check, and atomic writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder, for this user only, and prove that it takes a file; StartupError says why it does not."""
+    """Create the folder with mode 0700 and check that it is writable. Raises StartupError with the reason if not."""
     with explained(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(folder / ".writable", b"x" * 4096)
@@ -23,9 +23,9 @@ def prepare(folder: Path) -> None:
 
 
 def require_usable(folder: Path) -> None:
-    """Raise StartupError where `prepare` would; changes nothing that remains."""
+    """Raise StartupError if `prepare` would, without changing anything."""
     with explained(folder):
-        existing = next(place for place in (folder, *folder.parents) if place.exists())
+        existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
         try:
             with tempfile.TemporaryFile(dir=existing) as probe:
                 probe.write(b"x" * 4096)
@@ -35,42 +35,42 @@ def require_usable(folder: Path) -> None:
 
 
 def make_private(folder: Path) -> None:
-    """Make one folder that only this user may enter, also when it was there with wider permissions."""
+    """Create a folder with mode 0700, or set that mode."""
     folder.mkdir(mode=0o700, exist_ok=True)
     folder.chmod(0o700)
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """Put `content` into `file`, mode 0600, all or nothing, also through a power cut."""
-    with _draft(file, content) as draft:
-        draft.replace(file)
+    """Atomically and durably write a file with mode 0600."""
+    with _temporary(file, content) as temporary:
+        temporary.replace(file)
 
 
 def create_private(file: Path, content: bytes) -> None:
-    """As `write_private`, unless the file is there already: of several processes at once, one makes it."""
-    with _draft(file, content) as draft, contextlib.suppress(FileExistsError):
-        file.hardlink_to(draft)
+    """As `write_private`, unless the file exists; only one of several processes creates it."""
+    with _temporary(file, content) as temporary, contextlib.suppress(FileExistsError):
+        file.hardlink_to(temporary)
 
 
 @contextlib.contextmanager
-def _draft(file: Path, content: bytes) -> Iterator[Path]:
+def _temporary(file: Path, content: bytes) -> Iterator[Path]:
     """Write a temporary file in the folder of `file`; it is removed unless it is renamed."""
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    draft = Path(name)
+    temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as writer:
             writer.write(content)
             writer.flush()
             os.fsync(writer.fileno())
-        yield draft
+        yield temporary
     finally:
         with contextlib.suppress(OSError):
-            draft.unlink()
+            temporary.unlink()
 
 
 @contextlib.contextmanager
 def explained(folder: Path) -> Iterator[None]:
-    """Turn an OSError inside the block into a StartupError that speaks of data_dir."""
+    """Translate an OSError of the block to a StartupError about data_dir."""
     try:
         yield
     except OSError as error:

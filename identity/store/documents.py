@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import functools
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from bson.dbref import DBRef
@@ -273,6 +273,22 @@ class Documents:
             result = await self._collection.update_many({**where, **self._scope(tenant_id)}, change, session=session)
         self._database.run_now_and_after_commit(session, self.invalidate_all)
         return result.matched_count
+
+    async def _update_one(
+        self,
+        tenant_id: Tenant,
+        document_id: str,
+        change: Mapping[str, Any] | list[Mapping[str, Any]],
+        session: Session | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        array_filters: Sequence[Mapping[str, Any]] | None = None,
+    ) -> bool:
+        """Update a document if it matches `where`, too; False if it does not."""
+        found = {**self._scope(tenant_id), "_id": document_id, **(where or {})}
+        result = await self._collection.update_one(found, change, array_filters=array_filters, session=session)
+        self._invalidate(session, document_id)
+        return result.matched_count == 1
 
     async def delete(self, tenant_id: Tenant, document_id: str, session: Session | None = None) -> bool:
         """Delete a document; False if it did not exist."""

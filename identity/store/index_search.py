@@ -1,4 +1,4 @@
-"""Collections that have the index search: users and entities."""
+"""The index search of users and entities."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from identity.store.store_circuit_breaker import time_limit
 
 
 class IndexSearched(Documents):
-    """Documents that are found by one term, sorted by one field or more, and paged through."""
+    """Documents that are searched by one term, sorted by one or more fields, and paged."""
 
     fields: ClassVar[Fields]
     sorted_by: ClassVar[frozenset[str]] = frozenset()
-    """The members whose order an index keeps; the others are sorted when asked for."""
+    """The members whose order has an index; others are sorted on request."""
 
     def indexes(self) -> list[IndexModel]:
-        """The indexes in addition to those of every collection: the terms, within one tenant and across all."""
+        """The indexes of every collection, and those by term, within a tenant and across tenants."""
         terms = IndexModel([("tenantId", 1), ("private.terms", 1)], name="terms")
         return [*super().indexes(), terms, IndexModel([("private.terms", 1)])]
 
     def orders(self) -> list[Order]:
-        """The orders that an index keeps."""
+        """The orders that have an index."""
         orders = [((member, 1), ("_id", 1)) for member in sorted(self.sorted_by)]
         return search_indexes.of_orders(orders, self.unique, tenant_scoped=True)
 
     async def search_index(self, tenant_id: TenantId, query: IndexQuery) -> tuple[int, list[Document]]:
-        """How many documents match, and one page of them."""
+        """The number of matching documents, and one page of them."""
         return await self._search_index(self._scope(tenant_id), query)
 
     async def search_index_across_tenants(self, query: IndexQuery) -> tuple[int, list[Document]]:
-        """As `search_index`, over all tenants: for callers with a global key who name no tenant."""
+        """As `search_index` for all tenants, for callers with a global API key and no tenant."""
         return await self._search_index({}, query)
 
     async def ids(self, tenant_id: TenantId, query: IndexQuery, limit: int) -> list[str]:
-        """The ids of the documents that match, `limit` at most."""
+        """The ids of at most `limit` matching documents."""
         return await self._ids(self._scope(tenant_id), query, limit)
 
     async def ids_across_tenants(self, query: IndexQuery, limit: int) -> list[str]:
-        """As `ids`, over all tenants."""
+        """As `ids` for all tenants."""
         return await self._ids({}, query, limit)
 
     async def _ids(self, scope: Mapping[str, Any], query: IndexQuery, limit: int) -> list[str]:
@@ -65,14 +65,14 @@ class IndexSearched(Documents):
         return await self._total_from_page(where, page, query.start_row, query.number_of_results, limit), page
 
     async def _page(self, scope: Mapping[str, Any], where: Mapping[str, Any], query: IndexQuery) -> list[Document]:
-        """One page: from the documents that have the member to sort by and those that lack it, one after the other.
+        """One page, from the documents that have the member to sort by and then those that lack it, or vice versa.
 
-        Each half comes in the order of an index; a computed "is it there" would have to be sorted anew each time.
+        Each part is read in the order of an index, whereas a computed flag would have to be sorted for every page.
         """
         found: list[Document] = []
         skip = query.start_row
-        for half in _halves(self.fields, query):
-            part = {"$and": [*where["$and"], half]} if half else where
+        for partition in _partitions(self.fields, query):
+            part = {"$and": [*where["$and"], partition]} if partition else where
             stages = [{"$match": part}, *self._sorting(scope, query), {"$skip": skip}]
             stages += [{"$limit": query.number_of_results - len(found)}, {"$unset": "order"}]
             page = [self._decode(stored) async for stored in self._collection.aggregate(stages)]
@@ -83,11 +83,11 @@ class IndexSearched(Documents):
         return found
 
     def _sorting(self, scope: Mapping[str, Any], query: IndexQuery) -> list[dict[str, Any]]:
-        """The stages that sort, the id last; of several fields, for each whether it is there at all, then its value."""
+        """The sort stages, with the id last; each of several fields is sorted by its presence, then by its value."""
         flags: dict[str, Any] = {}
         order: dict[str, int] = {}
         for index, sort in enumerate(query.sort):
-            if sort.field in self.fields.optional and not _is_split(self.fields, query):
+            if sort.field in self.fields.optional and not _is_partitioned(self.fields, query):
                 missing = f"order.missing{index}"
                 flags[missing] = {"$cond": [{"$gt": [f"${sort.field}", None]}, 0, -1 if sort.missing_first else 1]}
                 order[missing] = 1
@@ -96,8 +96,8 @@ class IndexSearched(Documents):
         return [*([{"$set": flags}] if flags else []), {"$sort": dict(self._order(tuple(order.items()), scope))}]
 
 
-def _halves(fields: Fields, query: IndexQuery) -> Iterator[dict[str, Any]]:
-    if not _is_split(fields, query):
+def _partitions(fields: Fields, query: IndexQuery) -> Iterator[dict[str, Any]]:
+    if not _is_partitioned(fields, query):
         yield {}
         return
     sort = query.sort[0]
@@ -105,7 +105,7 @@ def _halves(fields: Fields, query: IndexQuery) -> Iterator[dict[str, Any]]:
         yield {sort.field: {"$exists": is_there}}
 
 
-def _is_split(fields: Fields, query: IndexQuery) -> bool:
+def _is_partitioned(fields: Fields, query: IndexQuery) -> bool:
     return len(query.sort) == 1 and query.sort[0].field in fields.optional
 
 
@@ -123,12 +123,12 @@ def _term(fields: Fields, term: Term) -> dict[str, Any]:
     if term.field in fields.flags:
         return {term.field: term.text == "true"}
     of_field = {term.field: {"$regex": _regex(term), "$options": "is"}}
-    # The terms have an index, the fields themselves have not.
+    # Only the terms have an index.
     return {"private.terms": _pattern(term), **of_field} if term.field in fields.termed else of_field
 
 
 def _pattern(term: Term) -> Any:
-    """How a lower-cased term is matched: as a plain value where it can be, which an index serves best."""
+    """The condition for a lower-cased term: an exact value if possible, which an index serves best."""
     return {"$regex": _regex(term), "$options": "s"} if term.open_start or term.open_end else term.text
 
 

@@ -1,4 +1,4 @@
-"""The one document about the instance itself: its id, its default tenant, its sealed fingerprint key, its kickstart."""
+"""The document of the instance: its id, default tenant, sealed fingerprint key and kickstart state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KickstartState = Literal["mine", "done", "elsewhere", "failed"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Instance:
-    """What never changes about an instance once it exists."""
+    """The immutable members of an instance."""
 
     instance_id: str
     fingerprint_key: str
@@ -33,7 +33,7 @@ class InstanceStore:
         self._collection: Collection = database.collection("instance")
 
     async def ensure(self, vault: Vault) -> Instance:
-        """The instance, made by whichever process came first."""
+        """The instance, which the first process creates."""
         fresh = {"instanceId": new_id(), "fingerprintKey": vault.new_fingerprint_key()}
         stored = await self._collection.find_one_and_update(
             {"_id": _ID}, {"$setOnInsert": fresh}, upsert=True, return_document=ReturnDocument.AFTER
@@ -41,33 +41,30 @@ class InstanceStore:
         return Instance(stored["instanceId"], stored["fingerprintKey"])
 
     async def default_tenant_id(self) -> TenantId | None:
-        """The default tenant, once there is one."""
+        """The default tenant, if it has been set."""
         stored = await self._collection.find_one({"_id": _ID}) or {}
         found = stored.get("defaultTenantId")
         return None if found is None else TenantId(found)
 
     async def claim_default_tenant(self, tenant_id: TenantId) -> TenantId:
-        """Make this the default tenant unless there is one already; answers the one that holds."""
+        """Set the default tenant unless there is one; returns the one that is set."""
         await self._collection.update_one(
             {"_id": _ID, "defaultTenantId": {"$exists": False}}, {"$set": {"defaultTenantId": tenant_id}}
         )
         return await self.default_tenant_id() or tenant_id
 
     async def is_kickstarted(self) -> bool:
-        """Whether the kickstart was done, or found nothing to do."""
+        """Whether the kickstart has run, or was not necessary."""
         return await self._collection.find_one({"_id": _ID, "kickstart.state": "done"}) is not None
 
     async def claim_kickstart(self, owner: str, now: Instant) -> KickstartState:
-        """Take the kickstart for this process, unless it was done, failed, or runs elsewhere under a live lease."""
-        claimed: Any = await self._collection.find_one_and_update(
-            {"_id": _ID, "kickstart.state": {"$nin": ["done", "failed"]}, **_free(now, owner)},
-            {
-                "$set": {
-                    "kickstart": {"state": "running", "owner": owner, "leaseUntil": later(now, seconds=_LEASE_SECONDS)}
-                }
-            },
+        """Lease the kickstart for this process, unless it is done, has failed, or is leased to another process."""
+        lease = {"state": "running", "owner": owner, "leaseUntil": later(now, seconds=_LEASE_SECONDS)}
+        is_free = [{"kickstart": None}, {"kickstart.owner": owner}, {"kickstart.leaseUntil": {"$lt": now}}]
+        earlier: Any = await self._collection.find_one_and_update(
+            {"_id": _ID, "kickstart.state": {"$nin": ["done", "failed"]}, "$or": is_free},
+            {"$set": {"kickstart": lease}},
         )
-        earlier: dict[str, Any] | None = claimed
         if earlier is not None:
             return "failed" if earlier.get("kickstart", {}).get("state") == "running" else "mine"
         stored: dict[str, Any] = await self._collection.find_one({"_id": _ID}) or {}
@@ -75,32 +72,25 @@ class InstanceStore:
         return state if state in {"done", "failed"} else "elsewhere"
 
     async def extend_kickstart(self, owner: str, now: Instant) -> None:
-        """Say that this process is still at it."""
+        """Extend the lease of the kickstart."""
         await self._collection.update_one(
             {"_id": _ID, "kickstart.owner": owner},
             {"$set": {"kickstart.leaseUntil": later(now, seconds=_LEASE_SECONDS)}},
         )
 
     async def release_kickstart(self) -> None:
-        """Give the kickstart back, because nothing of it was done."""
+        """Release the kickstart, of which nothing was done."""
         await self._collection.update_one({"_id": _ID}, {"$unset": {"kickstart": ""}})
 
     async def finish_kickstart(self, state: Literal["done", "failed"], session: Any = None) -> None:
-        """Remember that the kickstart ran, so that it never runs again."""
+        """Store the result of the kickstart, so that it never runs again."""
         await self._collection.update_one({"_id": _ID}, {"$set": {"kickstart": {"state": state}}}, session=session)
 
     async def reseal(self, vault: Vault) -> int:
-        """Seal the fingerprint key under the current master key; answers whether (1) or not (0) it had to be."""
+        """Reseal the fingerprint key under the current master key; returns 1 if that was necessary, otherwise 0."""
         stored = await self._collection.find_one({"_id": _ID})
         if stored is None or vault.is_current(stored["fingerprintKey"]):
             return 0
-        plain = vault.unseal(stored["fingerprintKey"], "instance.fingerprintKey")
-        fresh = vault.seal(plain, "instance.fingerprintKey")
+        fresh = vault.reseal(stored["fingerprintKey"], "instance.fingerprintKey")
         await self._collection.update_one({"_id": _ID}, {"$set": {"fingerprintKey": fresh}})
         return 1
-
-
-def _free(now: Instant, owner: str) -> dict[str, Any]:
-    return {
-        "$or": [{"kickstart": {"$exists": False}}, {"kickstart.owner": owner}, {"kickstart.leaseUntil": {"$lt": now}}]
-    }

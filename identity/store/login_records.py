@@ -1,42 +1,39 @@
-"""Who logged in when, from where and to what: rows that are only ever added, and go when their time or their user ends.
+"""Login records: who logged in when, from where, and to which application.
 
-The id of a row begins with its instant, so that the order of ids is the order of time: one index finds, sorts and cuts
-off. Rows are written before a login is answered. Those that come at the same time, outside of any transaction, go to
-MongoDB together: while one batch is on its way the next one gathers, and nobody waits for more than that.
+The id of a record begins with its instant, so that one index finds, sorts and expires records. A record is inserted
+before the login is answered. Records outside transactions are inserted in batches: while one batch is inserted the next
+one collects, so that a login waits for at most one other batch.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pymongo import IndexModel
 
 from identity.call import Document
 from identity.domain.objects.search import Criterion, SearchQuery
+from identity.domain.objects.search_indexes import Order
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import Instant
+from identity.store.append_only_logs import SearchableLog, Tenant
 from identity.store.documents import condition, plain
-from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
+from identity.store.mongo import Collection, Database, Session, delete_in_chunks, delete_many
 from identity.store.request_coalescing import RequestCoalescer
-from identity.store.store_circuit_breaker import time_limit
-
-Tenant = TenantId | None
-_NEWEST_FIRST = [("_id", -1)]
-_EXPORT_BATCH = 500
 
 
-class LoginRecords:
+class LoginRecords(SearchableLog):
     """The records of all tenants."""
 
     def __init__(self, database: Database) -> None:
-        self._rows: Collection = database.collection("login_records")
+        super().__init__(database, "login_records")
         self._erasures: Collection = database.collection("login_record_erasures")
-        self._written = RequestCoalescer(self._write)
+        self._inserts = RequestCoalescer(self._insert_many)
 
     async def ensure_indexes(self) -> None:
-        """Create what is missing."""
+        """Create missing indexes."""
         await self._rows.create_indexes(
             [
                 IndexModel([("tenantId", 1), ("_id", 1)], name="tenant"),
@@ -47,87 +44,69 @@ class LoginRecords:
         await self._erasures.create_indexes([IndexModel([("tenantId", 1)], name="tenant")])
 
     async def add(self, tenant_id: TenantId, row: Document, session: Session | None = None) -> None:
-        """Write a row, which has an `instant`: in the transaction, or with those that come at the same time."""
+        """Insert a record, which has an `instant`: in the transaction, or in a batch with concurrent ones."""
         stored = {**row, "_id": id_of(row["instant"], random.getrandbits(80)), "tenantId": tenant_id}
         if session is not None:
             await self._rows.insert_one(stored, session=session)
             return
-        await self._written.submit(stored)
+        await self._inserts.submit(stored)
 
     async def search(
         self, tenant_id: Tenant, query: SearchQuery, *, with_total: bool
     ) -> tuple[int | None, list[Document]]:
-        """One page of the rows that match, the newest first, and how many match where that is asked for."""
-        where = _where(tenant_id, query.criteria)
-        page: list[Document] = []
-        if query.number_of_results > 0:
-            cursor = self._rows.find(where).sort(_NEWEST_FIRST).skip(query.start_row).limit(query.number_of_results)
-            page = [_opened(stored) async for stored in cursor]
-        return (await self._rows.count_documents(where) if with_total else None), page
-
-    async def iterate(self, tenant_id: Tenant, query: SearchQuery) -> AsyncIterator[Document]:
-        """Every row that matches, the newest first, whatever the page of the query."""
-        where = _where(tenant_id, query.criteria)
-        async for stored in self._rows.find(where, batch_size=_EXPORT_BATCH).sort(_NEWEST_FIRST):
-            yield _opened(stored)
+        """The number of matching records, if requested, and one page of them, newest first."""
+        page = await self.find_page(tenant_id, query)
+        return (await self.count(tenant_id, query) if with_total else None), page
 
     async def mark_for_erasure(self, tenant_id: TenantId, user_id: UserId, session: Session | None) -> None:
-        """Note that the rows of a user have to go; `erase` removes them, now or after an interruption."""
+        """Store that the records of a user must be deleted; `erase` deletes them, now or after an interruption."""
         await self._erasures.update_one(
             {"_id": user_id}, {"$set": {"tenantId": tenant_id}}, upsert=True, session=session
         )
 
     async def erase(self, tenant_id: TenantId, user_id: UserId) -> None:
-        """Remove the rows of a user, in steps of which each is short."""
-        await self._delete_in_chunks({"tenantId": tenant_id, "userId": user_id})
+        """Delete the records of a user in short steps."""
+        await delete_in_chunks(self._rows, {"tenantId": tenant_id, "userId": user_id})
         await self._erasures.delete_one({"_id": user_id, "tenantId": tenant_id})
 
     async def finish_erasures(self) -> None:
-        """Remove what was noted by `forget` and not removed since."""
-        async for left in self._erasures.find({}):
-            await self.erase(TenantId(left["tenantId"]), UserId(left["_id"]))
+        """Delete the records that `mark_for_erasure` marked and that an interruption left."""
+        async for erasure in self._erasures.find({}):
+            await self.erase(TenantId(erasure["tenantId"]), UserId(erasure["_id"]))
 
     async def delete_of_application(self, tenant_id: TenantId, application_id: ApplicationId) -> None:
-        """Remove the rows of logins to an application."""
-        await self._delete_in_chunks({"tenantId": tenant_id, "applicationId": application_id})
+        """Delete the records of logins to an application."""
+        await delete_in_chunks(self._rows, {"tenantId": tenant_id, "applicationId": application_id})
 
     async def delete_of_tenant(self, tenant_id: TenantId) -> None:
-        """Remove the rows of a tenant."""
-        await self._delete_in_chunks({"tenantId": tenant_id})
+        """Delete the records of a tenant."""
+        await delete_in_chunks(self._rows, {"tenantId": tenant_id})
         await self._erasures.delete_many({"tenantId": tenant_id})
 
     async def delete_before(self, instant: Instant) -> int:
-        """Remove what is older than this; answers how many rows went."""
-        with time_limit(BULK_SECONDS):
-            return (await self._rows.delete_many({"_id": {"$lt": id_of(instant)}})).deleted_count
+        """Delete records older than an instant; returns their number."""
+        return await delete_many(self._rows, {"_id": {"$lt": id_of(instant)}})
 
-    async def _write(self, rows: Sequence[Document]) -> Sequence[None]:
+    async def _insert_many(self, rows: Sequence[Document]) -> Sequence[None]:
         await self._rows.insert_many(rows, ordered=False)
         return [None] * len(rows)
 
-    async def _delete_in_chunks(self, where: Mapping[str, Any]) -> None:
-        while ids := [found["_id"] async for found in self._rows.find(where, {"_id": 1}).limit(CHUNK)]:
-            await self._rows.delete_many({"_id": {"$in": ids}})
+    def _condition(self, criterion: Criterion) -> Document:
+        """See SearchableLog; a condition on the instant becomes one on the id, which has the index."""
+        if criterion.field != "instant":
+            return condition(criterion)
+        if criterion.kind == "from":
+            return {"_id": {"$gte": id_of(Instant(int(criterion.value)))}}
+        return {"_id": {"$lt": id_of(Instant(int(criterion.value) + 1))}}
+
+    def _order(self, _query: SearchQuery) -> Order:
+        """Always newest first."""
+        return (("_id", -1),)
+
+    def _decode(self, stored: Mapping[str, Any]) -> Document:
+        return {name: plain(value) for name, value in stored.items() if name != "_id"}
 
 
-def id_of(instant: Instant, chance: int = 0) -> str:
-    """An id of this instant; without a chance the first that there can be."""
-    return f"{instant:012x}{chance:020x}"
-
-
-def _where(tenant_id: Tenant, criteria: Sequence[Criterion]) -> Document:
-    own = {} if tenant_id is None else {"tenantId": tenant_id}
-    return {"$and": [own, *map(_condition, criteria)]}
-
-
-def _condition(criterion: Criterion) -> Document:
-    """A criterion; one about the instant as one about the id, which has the index."""
-    if criterion.field != "instant":
-        return condition(criterion)
-    if criterion.kind == "from":
-        return {"_id": {"$gte": id_of(Instant(int(criterion.value)))}}
-    return {"_id": {"$lt": id_of(Instant(int(criterion.value) + 1))}}
-
-
-def _opened(stored: Mapping[str, Any]) -> Document:
-    return {name: plain(value) for name, value in stored.items() if name != "_id"}
+def id_of(instant: Instant, random_bits: int = 0) -> str:
+    """An id of this instant; without random bits, the smallest one."""
+    return f"{instant:012x}{random_bits:020x}"

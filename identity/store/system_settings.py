@@ -1,4 +1,4 @@
-"""The system configuration in memory: asked for at every request, read from MongoDB only when it changed."""
+"""The system configuration in memory: used by every request, and read from MongoDB only after it changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SystemSettingsCache:
-    """The settings that hold now. While MongoDB is away, those that held before."""
+    """The current settings; during an outage of MongoDB, the last known ones."""
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
@@ -25,23 +25,23 @@ class SystemSettingsCache:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether `settings` is known to be the present state."""
+        """Whether `settings` are known to be current."""
         return self._document is not None and self._documents.peek(DOCUMENT_ID) is self._document
 
     @property
     def settings(self) -> SystemSettings:
-        """The settings as they were last known; `refresh` was awaited at least once."""
+        """The last known settings. Raises LookupError before the first `refresh`."""
         if self._settings is None:
             raise LookupError("the system configuration was never read")
         return self._settings
 
     async def sent_events(self) -> SentEvents:
-        """What is kept of events that are sent now."""
+        """The current retention settings of events."""
         await self.refresh()
         return SentEvents() if self._settings is None else self._settings.sent_events
 
     async def refresh(self) -> None:
-        """Read the document again if it may have changed. Raises an outage only before the first reading."""
+        """Read the settings again if they may have changed. Raises one of OUTAGES only if they were never read."""
         try:
             with stale_if_unavailable():
                 document = await self._documents.find_cached(None, DOCUMENT_ID)

@@ -1,8 +1,8 @@
-"""Imports under way: which users each has begun to write, so that none of them stays where it does not come to its end.
+"""User imports in progress: the users that each import writes, so that an interrupted import leaves none of them.
 
-Ten thousand users are more than one transaction of MongoDB holds (decision 38). So they are written one batch after the
-other, each marked with its import, and the import is done when its row here is removed, in the transaction of whatever
-else belongs to it. Of the one who finishes an import and the one who takes it back, only one gets hold of the row.
+An import may exceed the size of a MongoDB transaction (decision 38). Its users are therefore inserted in batches and
+marked with the import. The import is complete when its document here is deleted, in the transaction of its other
+writes. Completing and rolling back an import exclude each other.
 """
 
 from __future__ import annotations
@@ -18,46 +18,39 @@ from identity.store.mongo import Collection, Database, Session
 
 
 class UserImports:
-    """The collection `user_imports`. An import may be into several tenants."""
+    """The collection `user_imports`. An import may concern several tenants."""
 
     def __init__(self, database: Database) -> None:
         self._collection: Collection = database.collection("user_imports")
 
     async def ensure_indexes(self) -> None:
-        """Create what is missing."""
+        """Create missing indexes."""
         await self._collection.create_indexes([IndexModel([("until", 1)], name="until")])
 
     async def begin(
         self, tenant_ids: Sequence[TenantId], import_id: str, user_ids: Sequence[str], until: Instant
     ) -> None:
-        """Say which users are about to be written; who does not go on with it before `until` has given it up."""
-        await self._collection.insert_one(
-            {
-                "_id": import_id,
-                "tenantIds": list(tenant_ids),
-                "userIds": list(user_ids),
-                "state": "writing",
-                "until": until,
-            }
-        )
+        """Store the users that are about to be inserted; an import not extended by `until` counts as abandoned."""
+        members = {"tenantIds": list(tenant_ids), "userIds": list(user_ids), "state": "writing", "until": until}
+        await self._collection.insert_one({"_id": import_id, **members})
 
     async def extend(self, import_id: str, until: Instant) -> bool:
-        """Say that more is being written; False when it was taken back meanwhile."""
+        """Extend an import; False if it was rolled back meanwhile."""
         where = {"_id": import_id, "state": "writing"}
         return bool((await self._collection.update_one(where, {"$set": {"until": until}})).matched_count)
 
     async def finish(self, import_id: str, session: Session | None) -> bool:
-        """Let all of it stay; False when it was taken back meanwhile."""
+        """Complete an import; False if it was rolled back meanwhile."""
         result = await self._collection.delete_one({"_id": import_id, "state": "writing"}, session=session)
         return bool(result.deleted_count)
 
     async def begin_rollback(self, import_id: str) -> tuple[list[TenantId], list[str]] | None:
-        """From now on it cannot be finished: its tenants and users, of whom none may stay. None when it was."""
+        """Prevent the completion of an import and return its tenants and users; None if it is complete."""
         found: Any = await self._collection.find_one_and_update({"_id": import_id}, {"$set": {"state": "undoing"}})
         return None if found is None else (list(found["tenantIds"]), list(found["userIds"]))
 
     async def delete(self, import_id: str) -> None:
-        """Nothing of it is left."""
+        """Delete the document of an import whose users have been deleted."""
         await self._collection.delete_one({"_id": import_id})
 
     async def list_abandoned(self, now: Instant) -> list[str]:

@@ -1,4 +1,4 @@
-"""Since when a webhook has been failing without a single success, over all processes."""
+"""How long each webhook has been failing without a success, across all processes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from identity.store.mongo import Collection, Database
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WebhookFailure:
-    """A webhook that fails: since when, and how often it was seen to."""
+    """The begin of the failure of a webhook and the number of failed attempts."""
 
     since: Instant
     failures: int
 
 
 class WebhookHealth:
-    """The collection `webhook_health`: a row for each webhook that is failing now."""
+    """The collection `webhook_health`, with a document for each failing webhook."""
 
     def __init__(self, database: Database) -> None:
         self._rows: Collection = database.collection("webhook_health")
@@ -34,9 +34,10 @@ class WebhookHealth:
         forget_before: Instant,
         changed_at: Instant,
     ) -> WebhookFailure:
-        """Note failures; a row whose last failure is older than `forget_before` starts anew.
+        """Add failures to the current failure of a webhook, and return it.
 
-        So does one that began before the webhook was changed (`changed_at`): what was told of it was of that failure.
+        A new failure begins if the last one is older than `forget_before` or began before the webhook was changed
+        (`changed_at`). Its warnings start anew.
         """
         old = [{"lastFailure": {"$lt": forget_before}}, {"since": {"$lt": changed_at}}]
         await self._rows.delete_one({"_id": webhook_id, "$or": old})
@@ -47,10 +48,10 @@ class WebhookHealth:
         return WebhookFailure(Instant(row["since"]), row["failures"])
 
     async def record_success(self, _tenant: None, webhook_id: WebhookId) -> None:
-        """A success ends it."""
+        """End the failure of a webhook."""
         await self._rows.delete_one({"_id": webhook_id})
 
     async def claim_warning(self, _tenant: None, webhook_id: WebhookId, percent: int) -> bool:
-        """Whether the caller is the one who is to tell of this percentage: one of all callers is."""
+        """Whether the caller has to send the warning for a percentage; True for only one of several callers."""
         where = {"_id": webhook_id, "warned": {"$not": {"$gte": percent}}}
         return (await self._rows.update_one(where, {"$set": {"warned": percent}})).modified_count == 1

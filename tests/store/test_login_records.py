@@ -10,7 +10,7 @@ import pytest
 from identity.domain.objects.search import Criterion, SearchQuery
 from identity.ids import ApplicationId, TenantId, UserId, new_id
 from identity.instants import Instant
-from identity.store import login_records
+from identity.store import mongo
 from identity.store.login_records import LoginRecords
 from identity.store.mongo import Database
 
@@ -123,7 +123,7 @@ async def test_a_row_of_a_transaction_goes_with_it(records, tenant_id, database)
 
 @pytest.mark.requirement("users-10-13")
 async def test_rows_of_a_user_go_now_or_when_somebody_looks_again(records, tenant_id, database, monkeypatch) -> None:
-    monkeypatch.setattr(login_records, "CHUNK", 2)
+    monkeypatch.setattr(mongo, "CHUNK", 2)
     user_id, other = UserId(new_id()), UserId(new_id())
     for instant in range(5):
         await records.add(tenant_id, row(instant, userId=user_id))
