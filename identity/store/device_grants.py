@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from identity.call import Document
+from identity.domain.authorization.device_grants import DeviceApproval, DeviceRequest
 from identity.ids import TenantId, fingerprint
 from identity.instants import Instant
 from identity.store.redis import RedisStore, parse_document
@@ -34,29 +36,29 @@ class NewDeviceGrant:
 
     grant_id: str
     client_id: str
-    grant: Document = dataclasses.field(repr=False)
+    request: DeviceRequest
     expires: Instant
     interval_seconds: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceGrant:
-    """A grant found by its user code; `grant` is empty once it is consumed."""
+    """A grant found by its user code; `request` is empty once it is consumed."""
 
     grant_id: str
     client_id: str
     status: Status
-    grant: Document = dataclasses.field(repr=False)
+    request: DeviceRequest
     expires: Instant
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DevicePoll:
-    """The result of a poll: `grant` and `approval` if it was approved, or the tokens `issued` by an earlier poll."""
+    """The result of a poll: `device` and `approval` if it was approved, or the tokens `issued` by an earlier poll."""
 
     outcome: Literal["Pending", "TooFast", "Approved", "Denied", "Consumed", "Expired", "Unknown"]
-    grant: Document = dataclasses.field(default_factory=dict, repr=False)
-    approval: Document = dataclasses.field(default_factory=dict, repr=False)
+    device: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    approval: DeviceApproval | None = None
     issued: Document | None = None
 
 
@@ -70,7 +72,13 @@ class DeviceGrants(RedisStore):
         hashed = fingerprint(device_code)
         lifetime_seconds = max(1, (new.expires - now) // 1000) + RETENTION_SECONDS
         keys = [self._prefix(tenant_id) + hashed, self._user_key(tenant_id, user_code)]
-        grant = (json.dumps(new.grant), new.client_id, new.grant_id, new.interval_seconds, lifetime_seconds)
+        grant = (
+            json.dumps(new.request.to_document()),
+            new.client_id,
+            new.grant_id,
+            new.interval_seconds,
+            lifetime_seconds,
+        )
         issued = await self._redis.run("device_issue", keys, self._prefix(tenant_id), hashed, now, new.expires, *grant)
         return bool(issued)
 
@@ -84,21 +92,26 @@ class DeviceGrants(RedisStore):
         expires = Instant(int(ends))
         if status in {"Pending", "Approved"} and expires <= now:
             status = "Expired"
-        return DeviceGrant(grant_id, client_id, status, parse_document(grant) or {}, expires)
+        stored = parse_document(grant)
+        request = DeviceRequest() if stored is None else DeviceRequest.from_document(stored)
+        return DeviceGrant(grant_id, client_id, status, request, expires)
 
     async def decide(
         self,
         tenant_id: TenantId,
         user_code: str,
         grant_id: str,
-        decision: Literal["Approved", "Denied"],
-        approval: Document,
+        approval: DeviceApproval | None,
         now: Instant,
     ) -> Literal["Approved", "Denied", "Expired", "Unknown"]:
-        """Approve or deny a pending grant. `Unknown`: it was decided before, or the code belongs to another grant."""
-        keys, decided = [self._user_key(tenant_id, user_code)], json.dumps(approval)
+        """Approve a pending grant, or deny it without an approval.
+
+        `Unknown`: it was decided before, or the code belongs to another grant.
+        """
+        decision, stored = ("Denied", {}) if approval is None else ("Approved", approval.to_document())
+        keys = [self._user_key(tenant_id, user_code)]
         outcome: Literal["Approved", "Denied", "Expired", "Unknown"] = await self._redis.run(
-            "device_decide", keys, self._prefix(tenant_id), grant_id, now, decision, decided
+            "device_decide", keys, self._prefix(tenant_id), grant_id, now, decision, json.dumps(stored)
         )
         return outcome
 
@@ -114,7 +127,8 @@ class DeviceGrants(RedisStore):
         )
         outcome, *rest = await self._redis.run("device_poll", keys, client_id, now, *settings)
         if outcome == "Approved":
-            return DevicePoll("Approved", json.loads(rest[0]), json.loads(rest[1]))
+            grant, approval = (json.loads(text) for text in rest)
+            return DevicePoll("Approved", grant["device"], DeviceApproval.from_document(approval))
         return DevicePoll(outcome, issued=parse_document(rest[0] or None) if rest else None)
 
     async def record_redemption(self, tenant_id: TenantId, device_code: str, client_id: str, issued: Document) -> bool:

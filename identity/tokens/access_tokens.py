@@ -9,6 +9,7 @@ from typing import Any, Final
 from identity.call import Document
 from identity.domain.authorization import claims_request
 from identity.domain.authorization import jwt_claims as user_claims
+from identity.domain.authorization.authorization_codes import AuthorizationCode
 from identity.domain.authorization.claims_request import ClaimsRequest
 from identity.domain.clients import scopes
 from identity.instants import Instant, NumericDate, numeric_date
@@ -41,6 +42,26 @@ class TokenContext:
     claims_request: ClaimsRequest = claims_request.NO_CLAIMS
     resources: tuple[str, ...] = ()
     confirmation: Document | None = None
+
+    @classmethod
+    def of_code(
+        cls, tenant: Document, application: Document, user: Document, code: AuthorizationCode, grant_type: str
+    ) -> TokenContext:
+        """Return the context of the authorization that a code stands for."""
+        return cls(
+            tenant,
+            application,
+            user,
+            code.scopes,
+            (grant_type,),
+            code.authentication_type,
+            code.auth_instant,
+            code.nonce,
+            sso_session_id=code.sso_session_id,
+            authentication_methods=code.authentication_methods,
+            claims_request=code.claims,
+            resources=code.resources,
+        )
 
 
 def claims(context: TokenContext, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:

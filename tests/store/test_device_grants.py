@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from identity.domain.authorization.device_grants import DeviceApproval, DeviceRequest
 from identity.ids import TenantId, fingerprint, new_id, new_secret
 from identity.instants import Instant, later
 from identity.store.device_grants import RETENTION_SECONDS, DeviceGrants, NewDeviceGrant
 
 NOW = Instant(1_800_000_000_000)
-APPROVAL = {"userId": "u", "scopes": ["openid"]}
+APPROVAL = DeviceApproval("u", ("openid",), NOW, "PASSWORD", ("pwd",))
 
 
 @dataclasses.dataclass
@@ -37,7 +38,8 @@ class Scene:
 
     async def decide(self, decision: str = "Approved", seconds: float = 0, **changes: Any) -> str:
         given = {"tenant_id": self.tenant_id, "user_code": self.user_code, "grant_id": self.new.grant_id, **changes}
-        return await self.grants.decide(**given, decision=decision, approval=APPROVAL, now=later(NOW, seconds=seconds))
+        approval = APPROVAL if decision == "Approved" else None
+        return await self.grants.decide(**given, approval=approval, now=later(NOW, seconds=seconds))
 
     async def status(self, seconds: float = 0) -> str:
         found = await self.grants.find(self.tenant_id, self.user_code, later(NOW, seconds=seconds))
@@ -47,7 +49,8 @@ class Scene:
 
 @pytest.fixture
 async def scene(redis) -> Scene:
-    new = NewDeviceGrant(new_id(), new_id(), {"scopes": ["openid"], "userCode": "BCDFGH"}, later(NOW, seconds=300), 5)
+    request = DeviceRequest(("openid",), "192.0.2.1", {"name": "TV"}, "link", "BCDFGH")
+    new = NewDeviceGrant(new_id(), new_id(), request, later(NOW, seconds=300), 5)
     made = Scene(DeviceGrants(redis), TenantId(new_id()), new_secret(), "BCDFGH", new)
     assert await made.grants.issue(made.tenant_id, made.device_code, made.user_code, new, NOW)
     return made
@@ -57,7 +60,7 @@ async def test_user_code_leads_to_its_grant(scene):
     found = await scene.grants.find(scene.tenant_id, "BCDFGH", NOW)
     assert found is not None
     assert (found.grant_id, found.client_id, found.status) == (scene.new.grant_id, scene.new.client_id, "Pending")
-    assert (found.grant, found.expires) == (scene.new.grant, scene.new.expires)
+    assert (found.request, found.expires) == (scene.new.request, scene.new.expires)
     assert await scene.grants.find(scene.tenant_id, "XXXXXX", NOW) is None
 
 
@@ -66,9 +69,9 @@ async def test_approved_grant_is_given_once(scene):
     assert (await scene.poll()).outcome == "Pending"
     assert await scene.decide() == "Approved"
     poll = await scene.poll(1)
-    assert (poll.outcome, poll.grant, poll.approval) == ("Approved", scene.new.grant, APPROVAL)
+    assert (poll.outcome, poll.device, poll.approval) == ("Approved", {"name": "TV"}, APPROVAL)
     again = await scene.poll(20)
-    assert (again.outcome, again.grant, again.approval, again.issued) == ("Consumed", {}, {}, None)
+    assert (again.outcome, again.device, again.approval, again.issued) == ("Consumed", {}, None, None)
     assert await scene.status() == "Consumed"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from identity.call import Call
 from identity.domain.authorization import authorization_request
 from identity.domain.authorization.authorization_codes import AuthorizationCode
@@ -49,24 +51,12 @@ async def success_response(
     InvalidRequestUri for a pushed request that has had its response.
     """
     await request_sources.consume(services, client, request)
-    context = TokenContext(
-        tenant=client.tenant,
-        application=client.application,
-        user=current.user,
-        scopes=request.scopes,
-        grants=("implicit",),
-        authentication_type=current.authentication_type,
-        auth_instant=current.session.auth_instant,
-        nonce=request.nonce,
-        sso_session_id=current.session.session_id if current.secret else None,
-        authentication_methods=current.methods,
-        claims_request=request.claims,
-        resources=request.resources,
-    )
+    code = _code(client, request, current, device)
+    context = TokenContext.of_code(client.tenant, client.application, current.user, code, "implicit")
     if device is not None and not request.response_type.gives("code"):
-        approver = Approver.of(context, device.grant["scopes"])
+        approver = Approver.of(context, device.request.scopes)
         await device_grants.approve(services, call, client, device, approver)
-    parameters = await _issue(services, call, client, request, context, device)
+    parameters = await _issue(services, call, client, request, context, code)
     if request.state is not None:
         parameters["state"] = request.state
     if request.locales:
@@ -83,13 +73,13 @@ async def _issue(
     client: Client,
     request: AuthorizationRequest,
     context: TokenContext,
-    device: DeviceGrant | None,
+    code: AuthorizationCode,
 ) -> dict[str, str]:
     """Issue the code and tokens of the response type (RFC 6749 sections 4.1.2 and 4.2.2, OpenID Connect Core 3)."""
     response_type, parameters = request.response_type, {}
     access_token = await token_lambdas.access_token(services, call, context) if response_type.gives("token") else None
     if response_type.gives("code"):
-        parameters["code"] = await _issue_code(services, client, request, context, access_token, device)
+        parameters["code"] = await _issue_code(services, client, code, access_token)
     if access_token is not None:
         parameters["access_token"] = access_token.token
         parameters |= {"token_type": "Bearer", "expires_in": str(access_token.expires_in)}
@@ -105,34 +95,36 @@ async def _issue(
 
 
 async def _issue_code(
-    services: Services,
-    client: Client,
-    request: AuthorizationRequest,
-    context: TokenContext,
-    access_token: IssuedToken | None,
-    device: DeviceGrant | None,
+    services: Services, client: Client, code: AuthorizationCode, access_token: IssuedToken | None
 ) -> str:
     """Issue a code. A replay also revokes the access token of the same response, which leaked with the code."""
-    code = AuthorizationCode(
-        client_id=client.client_id,
-        redirect_uri=request.redirect_uri,
-        user_id=context.user["id"],
-        scopes=request.scopes,
-        auth_instant=context.auth_instant,
-        authentication_type=context.authentication_type,
-        nonce=request.nonce,
-        code_challenge=request.code_challenge,
-        dpop_jkt=request.dpop_jkt,
-        sso_session_id=context.sso_session_id,
-        authentication_methods=context.authentication_methods,
-        claims=request.claims,
-        resources=request.resources,
-        device=request.device,
-        token_ids=() if access_token is None else (access_token.token_id,),
-        user_code=None if device is None else device.grant["userCode"],
-        device_grant_id=None if device is None else device.grant_id,
-    )
+    if access_token is not None:
+        code = dataclasses.replace(code, token_ids=(access_token.token_id,))
     value = new_secret()
     ttl_seconds = security_profiles.code_lifetime_seconds(client.tenant, client.application)
     await services.tokens.authorization_codes.issue(client.tenant_id, value, code.to_document(), ttl_seconds)
     return value
+
+
+def _code(
+    client: Client, request: AuthorizationRequest, current: CurrentLogin, device: DeviceGrant | None
+) -> AuthorizationCode:
+    """Return what a code of the response stands for, and its tokens as well."""
+    return AuthorizationCode(
+        client_id=client.client_id,
+        redirect_uri=request.redirect_uri,
+        user_id=current.user["id"],
+        scopes=request.scopes,
+        auth_instant=current.session.auth_instant,
+        authentication_type=current.authentication_type,
+        nonce=request.nonce,
+        code_challenge=request.code_challenge,
+        dpop_jkt=request.dpop_jkt,
+        sso_session_id=current.session.session_id if current.secret else None,
+        authentication_methods=current.methods,
+        claims=request.claims,
+        resources=request.resources,
+        device=request.device,
+        user_code=None if device is None else device.request.user_code,
+        device_grant_id=None if device is None else device.grant_id,
+    )

@@ -87,7 +87,7 @@ async def complete(
         current.user,
         session.auth_instant,
         current.authentication_type,
-        tuple(device.grant["scopes"]),
+        device.request.scopes,
         current.methods,
     )
     link = await device_grants.approve(services, call, client, device, approver)

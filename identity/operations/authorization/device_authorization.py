@@ -6,6 +6,7 @@ import dataclasses
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.authorization.device_grants import DeviceRequest
 from identity.domain.clients import redirect_uris, scopes, security_profiles, user_codes
 from identity.domain.configuration.applications import DEVICE_GRANT
 from identity.domain.objects import ip_addresses
@@ -49,18 +50,14 @@ async def begin(services: Services, call: Call, identified: IdentifiedClient, fo
     granted = scopes.apply_policy(requested, client.oauth, client.application["scopes"])
     features.require_request(services, client.application, granted)
     await _require_within_limits(services, call, identified, form, granted)
-    grant: Document = {
-        "scopes": list(granted),
-        "address": call.origin.ip_address,
-        "device": {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)},
-    }
+    device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
+    request = DeviceRequest(granted, call.origin.ip_address, device)
     expires_in: int = client.tenant["externalIdentifierConfiguration"]["deviceCodeTimeToLiveInSeconds"]
     if links is not None:
         client_call = dataclasses.replace(call, is_client_authenticated=identified.has_credentials)
-        grant["pendingIdPLinkId"] = await device_links.store_pending_link(
-            services, client_call, client, links, expires_in
-        )
-    device_code, user_code = await _issue_codes(services, call, client, grant, expires_in)
+        link_id = await device_links.store_pending_link(services, client_call, client, links, expires_in)
+        request = dataclasses.replace(request, pending_link_id=link_id)
+    device_code, user_code = await _issue_codes(services, call, client, request, expires_in)
     return {
         "device_code": device_code,
         "expires_in": expires_in,
@@ -93,7 +90,7 @@ async def _require_within_limits(
 
 
 async def _issue_codes(
-    services: Services, call: Call, client: Client, grant: Document, expires_in: int
+    services: Services, call: Call, client: Client, request: DeviceRequest, expires_in: int
 ) -> tuple[str, str]:
     """Store the grant under a device code and a user code that no live grant has. Raises Unavailable."""
     generator = client.tenant["externalIdentifierConfiguration"]["deviceUserCodeIdGenerator"]
@@ -103,7 +100,7 @@ async def _issue_codes(
         new = NewDeviceGrant(
             new_id(),
             client.client_id,
-            {**grant, "userCode": user_code},
+            dataclasses.replace(request, user_code=user_code),
             later(call.now, seconds=expires_in),
             INTERVAL_SECONDS,
         )

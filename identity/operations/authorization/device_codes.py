@@ -60,15 +60,15 @@ async def describe(
 ) -> Document:
     """Return the API response that describes the device of a user code. Raises InvalidRequest."""
     found = await device_grants.get_pending(services, call, tenant_id, user_code, subject, client_id)
-    requested = [scope for scope in found.grant["scopes"] if scope not in scopes.RESERVED]
+    requested = [scope for scope in found.request.scopes if scope not in scopes.RESERVED]
     answer: dict[str, Any] = {
         "client_id": found.client_id,
-        "deviceInfo": found.grant["device"],
+        "deviceInfo": dict(found.request.device),
         "expires_in": max(1, (found.expires - call.now) // 1000),
         "pendingIdPLink": await find_pending_link(services, call, tenant_id, found),
         "scope": scopes.join(requested),
         "tenantId": tenant_id,
-        "user_code": found.grant["userCode"],
+        "user_code": found.request.user_code,
     }
     return {name: value for name, value in answer.items() if value}
 
@@ -82,7 +82,7 @@ async def validate(services: Services, call: Call, client: Client, user_code: st
 
 async def find_pending_link(services: Services, call: Call, tenant_id: TenantId, found: DeviceGrant) -> Document:
     """Return the provider account that the device links; empty for none, or if the provider was deleted."""
-    pending_id = found.grant.get("pendingIdPLinkId")
+    pending_id = found.request.pending_link_id
     if pending_id is None:
         return {}
     try:
@@ -118,7 +118,7 @@ async def approve(services: Services, call: Call, identified: IdentifiedClient, 
     link = await device_grants.approve(services, call, client, grant, approver)
     answer = {
         "deviceGrantStatus": "Approved",
-        "deviceInfo": grant.grant["device"],
+        "deviceInfo": dict(grant.request.device),
         "tenantId": client.tenant_id,
         "userId": bearer.user["id"],
     }

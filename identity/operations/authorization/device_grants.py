@@ -12,6 +12,7 @@ from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.authorization import consent
+from identity.domain.authorization.device_grants import DeviceApproval
 from identity.domain.clients import scopes, user_codes
 from identity.domain.configuration.applications import DEVICE_GRANT
 from identity.domain.objects import ip_addresses
@@ -118,15 +119,15 @@ async def approve(services: Services, call: Call, client: Client, grant: DeviceG
     """
     granted = _granted_scopes(client, grant, approver.consented)
     link = await _link_account(services, call, client, grant, approver.user)
-    approval = {
-        "userId": approver.user["id"],
-        "scopes": list(granted),
-        "authInstant": approver.auth_instant,
-        "authenticationType": approver.authentication_type,
-        "authenticationMethods": list(approver.authentication_methods),
-    }
+    approval = DeviceApproval(
+        approver.user["id"],
+        granted,
+        approver.auth_instant,
+        approver.authentication_type,
+        approver.authentication_methods,
+    )
     outcome = await services.tokens.device_grants.decide(
-        client.tenant_id, grant.grant["userCode"], grant.grant_id, "Approved", approval, call.now
+        client.tenant_id, grant.request.user_code, grant.grant_id, approval, call.now
     )
     _require_pending("Pending" if outcome == "Approved" else outcome)
     return link
@@ -135,7 +136,7 @@ async def approve(services: Services, call: Call, client: Client, grant: DeviceG
 async def deny(services: Services, call: Call, client: Client, grant: DeviceGrant) -> None:
     """Deny a grant; an earlier decision stands."""
     await services.tokens.device_grants.decide(
-        client.tenant_id, grant.grant["userCode"], grant.grant_id, "Denied", {}, call.now
+        client.tenant_id, grant.request.user_code, grant.grant_id, None, call.now
     )
 
 
@@ -164,7 +165,7 @@ def _limits(call: Call, subject: AttemptSubject) -> list[Limit]:
 
 def _granted_scopes(client: Client, grant: DeviceGrant, consented: Iterable[str]) -> tuple[str, ...]:
     """Return the scopes of the device, without those that require a consent that was not given. Raises InvalidScope."""
-    requested = tuple(grant.grant["scopes"])
+    requested = grant.request.scopes
     declined = frozenset(consent.scopes_requiring_consent(client.application, requested)) - frozenset(consented)
     missing = declined & consent.required_scopes(client.application)
     if missing:
@@ -176,7 +177,7 @@ def _granted_scopes(client: Client, grant: DeviceGrant, consented: Iterable[str]
 
 
 async def _link_account(services: Services, call: Call, client: Client, grant: DeviceGrant, user: Document) -> Document:
-    pending_id = grant.grant.get("pendingIdPLinkId")
+    pending_id = grant.request.pending_link_id
     if pending_id is None:
         return {}
     body = {"pendingIdPLinkId": pending_id, "userId": user["id"]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from identity.call import Call, Document
 from identity.domain.authorization import pkce
 from identity.domain.authorization.authorization_codes import AuthorizationCode
@@ -40,25 +42,15 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
     user = await active_users.get_active_user(
         services, client.tenant_id, code.user_id, call.now, InvalidGrant, logging_in_to=client.client_id
     )
-    context = TokenContext(
-        tenant=client.tenant,
-        application=client.application,
-        user=user,
-        scopes=code.scopes,
-        grants=(grant_type,),
-        authentication_type=code.authentication_type,
-        auth_instant=code.auth_instant,
-        nonce=code.nonce,
-        sso_session_id=code.sso_session_id,
-        authentication_methods=code.authentication_methods,
-        claims_request=code.claims,
+    context = dataclasses.replace(
+        TokenContext.of_code(client.tenant, client.application, user, code, grant_type),
         resources=resource_indicators.for_code(form.get("resource"), code.resources, client.oauth),
         confirmation=dpop_proofs.confirmation_claim(identified.key_thumbprint),
     )
     if code.user_code is not None and code.device_grant_id is not None:
         device = await device_grants.get_pending_by_id(services, call, client, code.user_code, code.device_grant_id)
         # The user approved the device and its scopes before the code was issued.
-        approver = Approver.of(context, device.grant["scopes"])
+        approver = Approver.of(context, device.request.scopes)
         await device_grants.approve(services, call, client, device, approver)
     access_token, response = await token_responses.issue_tokens(
         services,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.authorization.device_grants import DeviceApproval
 from identity.domain.clients import resource_indicators
 from identity.domain.configuration.applications import DEVICE_GRANT
 from identity.errors import (
@@ -17,7 +18,6 @@ from identity.errors import (
     OAuth2Error,
     SlowDown,
 )
-from identity.instants import Instant
 from identity.operations.clients import active_users, dpop_proofs
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.issuance import token_responses
@@ -49,11 +49,11 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
     poll = await services.tokens.device_grants.poll(client.tenant_id, device_code, client_id, call.now)
     if poll.issued is not None:
         await token_responses.revoke_issued_tokens(services, call, client, poll.issued)
-    if poll.outcome != "Approved":
+    if poll.approval is None:
         raise _error(poll)
-    context = await _token_context(services, call, identified, poll, resources)
+    context = await _token_context(services, call, identified, poll.approval, resources)
     access_token, response = await token_responses.issue_tokens(
-        services, call, client, context, poll.grant["device"], pkce_verified=not identified.has_credentials
+        services, call, client, context, poll.device, pkce_verified=not identified.has_credentials
     )
     issued = token_responses.issued_document(access_token, response, context.user)
     if not await services.tokens.device_grants.record_redemption(client.tenant_id, device_code, client_id, issued):
@@ -62,14 +62,14 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
 
 
 async def _token_context(
-    services: Services, call: Call, identified: IdentifiedClient, poll: DevicePoll, resources: tuple[str, ...]
+    services: Services, call: Call, identified: IdentifiedClient, approval: DeviceApproval, resources: tuple[str, ...]
 ) -> TokenContext:
     """Return the login of the approving user. It is independent of the browser session that approved the device."""
-    client, approval = identified.client, poll.approval
+    client = identified.client
     user = await active_users.get_active_user(
         services,
         client.tenant_id,
-        approval["userId"],
+        approval.user_id,
         call.now,
         InvalidGrant,
         logging_in_to=client.client_id,
@@ -78,11 +78,11 @@ async def _token_context(
         tenant=client.tenant,
         application=client.application,
         user=user,
-        scopes=tuple(approval["scopes"]),
+        scopes=approval.scopes,
         grants=(grant_type,),
-        authentication_type=approval["authenticationType"],
-        auth_instant=Instant(approval["authInstant"]),
-        authentication_methods=tuple(approval["authenticationMethods"]),
+        authentication_type=approval.authentication_type,
+        auth_instant=approval.auth_instant,
+        authentication_methods=approval.authentication_methods,
         resources=resources,
         confirmation=dpop_proofs.confirmation_claim(identified.key_thumbprint),
     )

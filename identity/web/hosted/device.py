@@ -77,7 +77,7 @@ async def reply_approval_form(
         "action": handler.request.path,
         "hidden": list(hidden.items()),
         "facts": list(_facts(theme, page)),
-        "scopes": [_choice(theme, client.application, scope) for scope in device.grant["scopes"]],
+        "scopes": [_choice(theme, client.application, scope) for scope in device.request.scopes],
         "login_id": users.primary_login_id(page.current.user),
         "sign_out": _sign_out(handler, client),
         "target": "" if is_hosted else urllib.parse.urlsplit(given["redirect_uri"]).hostname or given["redirect_uri"],
@@ -102,12 +102,12 @@ async def reply_result(handler: OAuth2Handler, client: Client, given: Mapping[st
 
 def _facts(theme: PageTheme, page: DevicePage) -> Iterator[tuple[str, str]]:
     """Return the details of the device as labels and values."""
-    grant = page.device.grant
-    yield theme["deviceApproval.code"], grant["userCode"]
+    request = page.device.request
+    yield theme["deviceApproval.code"], request.user_code
     for name in ("name", "description", "type"):
-        if grant["device"].get(name):
-            yield theme[f"deviceApproval.{name}"], grant["device"][name][:_MAXIMUM_LENGTH]
-    yield theme["deviceApproval.address"], grant["address"]
+        if request.device.get(name):
+            yield theme[f"deviceApproval.{name}"], request.device[name][:_MAXIMUM_LENGTH]
+    yield theme["deviceApproval.address"], request.address
     if page.link:
         account = page.link.get("displayName") or page.link["identityProviderUserId"]
         yield theme["deviceApproval.link"], f"{account} ({page.link['identityProviderName']})"

@@ -55,7 +55,7 @@ class DeviceHandler(LoginFlowHandler):
             )
         except InvalidRequest as error:
             return await self.code_page(client, form, user_code=user_code, message=_message(error))
-        request = device_approvals.request_parameters(call, client, found.grant["userCode"])
+        request = device_approvals.request_parameters(call, client, found.request.user_code)
         request |= {name: form[name] for name in ("locale",) if name in form}
         location = f"{login.authorize_path(self)}?{urllib.parse.urlencode(request)}"
         return Reply(status=302, headers={"Location": location})
