@@ -11,9 +11,11 @@ FUZZ_REQUESTS ?= 20000
 FUZZ_SEED     ?= 0
 CHAOS_EVENTS  ?= 100000
 CHAOS_SEED    ?= 1
+# The version that `make release` prepares.
+VERSION       ?= $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' identity/__init__.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fuzz bench chaos docs format clean debian-run debian-test debian-bench
+.PHONY: help run test check fuzz bench chaos docs dist release format clean debian-run debian-test debian-bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,12 +48,18 @@ docs: $(VENV)/.installed-test  ## generate docs/configuration.md and build/requi
 	@mkdir -p build
 	PYTHONPATH=. $(PYTHON) docs/requirements.py > build/requirements.md
 
+dist: $(VENV)/.installed-test  ## build sdist, wheel and bill of materials into dist/, twice, and compare
+	@$(PYTHON) -m release.dist
+
+release: $(VENV)/.installed-test  ## prepare the release VERSION (0.2.0): version, changelog section, text of the tag
+	@$(PYTHON) -m release.prepare $(VERSION)
+
 format: $(VENV)/.installed-test  ## format the code and apply automatic lint fixes
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
 clean:  ## remove the virtual environment and caches, but not the data in var/
-	rm -rf $(VENV) build .hypothesis *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .coverage.*
+	rm -rf $(VENV) build dist .hypothesis *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .coverage.*
 
 # Debian packages: missing ones are installed if make runs as root; otherwise their names are printed.
 debian-run:

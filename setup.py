@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 _HERE = Path(__file__).resolve().parent
 
@@ -18,15 +20,31 @@ def _version() -> str:
     return found[1]
 
 
+class _BuildWithShippedFiles(build_py):
+    """Copies schemas/ and config/ into the package, where identity/shipped_files.py finds them."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            shipped = Path(self.build_lib) / "identity" / "shipped"
+            for name in ("schemas", "config"):
+                shutil.copytree(_HERE / name, shipped / name, dirs_exist_ok=True)
+
+
 # Spans for operators who have a collector (docs/webhooks.md). The exporter sends by requests.
 _TRACING = ["opentelemetry-sdk>=1.45,<2", "opentelemetry-exporter-otlp-proto-http>=1.45,<2", "requests>=2.32,<3"]
 
 setup(
-    name="identity",
+    # The name `identity` belongs to another project of PyPI.
+    name="identity-server",
     version=_version(),
+    cmdclass={"build_py": _BuildWithShippedFiles},
     description="A complete OAuth 2.0 and OpenID Connect provider with API keys, users, tenants and durable webhooks",
-    long_description="See README.md.",
-    license="Apache-2.0",
+    long_description=(_HERE / "README.md").read_text("utf-8"),
+    long_description_content_type="text/markdown",
+    license_expression="Apache-2.0",
+    license_files=["LICENSE"],
+    entry_points={"console_scripts": ["identity = identity.cli.main:entry_point"]},
     python_requires=">=3.11",
     packages=find_packages(include=["identity", "identity.*"]),
     package_data={
@@ -60,19 +78,25 @@ setup(
         "argon2-cffi>=25.1,<27",
         "bcrypt>=5,<6",
         "jsonpatch>=1.33,<2",
+        "jsonpointer>=3,<4",
         "PyYAML>=6.0.2,<7",
         # Message catalogues of the pages and mails, and what differs between languages.
         "Babel>=2.17,<3",
         "Jinja2>=3.1.6,<4",
+        "MarkupSafe>=3,<4",
         "prometheus-client>=0.23,<1",
         "uvloop>=0.22,<1; platform_system != 'Windows'",
         "orjson>=3.11,<4",
         "structlog>=25.5,<27",
+        # The command line: arguments and shell completion, tables and progress bars.
+        "click>=8.3,<9",
+        "rich>=14,<16",
         # Lambdas: QuickJS with limits of time, memory and stack.
         "quickjs-ng>=0.17,<0.18",
         "aiosmtplib>=5.1,<6",
         # Name resolution without a thread per name.
         "aiodns>=4.0.4,<5",
+        "pycares>=5,<6",
         # QR codes for the set-up of second factors; imported when the first is drawn.
         "segno>=1.6.6,<2",
         # Where addresses are, for operators who have a file; imported only then.
@@ -109,6 +133,9 @@ setup(
             "schemathesis>=4.32,<5",
             "standardwebhooks>=1.1,<2",
             "jsonschema-rs>=0.60,<1",
+            # `make dist`; the version of setuptools is that of pyproject.toml.
+            "build>=1.3,<2",
+            "setuptools==80.10.2",
             # The gate of `make check`.
             "ruff>=0.17.5,<0.18",
             "mypy>=2.4,<3",
@@ -119,5 +146,12 @@ setup(
             "types-setuptools",
         ],
     },
-    classifiers=["License :: OSI Approved :: Apache Software License", "Programming Language :: Python :: 3.11"],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: System Administrators",
+        "Operating System :: MacOS",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: System :: Systems Administration :: Authentication/Directory",
+    ],
 )

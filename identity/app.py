@@ -1,4 +1,4 @@
-"""The composition root: builds a service from its configuration. Only run.py and the tests import it."""
+"""The composition root: builds a service from its configuration. Only the command line and the tests import it."""
 
 from __future__ import annotations
 

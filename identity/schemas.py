@@ -31,11 +31,11 @@ from typing import Any
 
 import jsonschema
 
-from identity import coercion
+from identity import coercion, shipped_files
 from identity.errors import FieldError, Invalid
 from identity.ids import parse_id
 
-FOLDER = Path(__file__).resolve().parent.parent / "schemas"
+FOLDER = shipped_files.folder("schemas")
 
 _Node = Mapping[str, Any]
 _Steps = tuple[str | int, ...]

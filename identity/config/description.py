@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
-SCHEMA_FILE: Final = Path(__file__).resolve().parent.parent.parent / "schemas" / "config.json"
+from identity import shipped_files
+
+SCHEMA_FILE: Final = shipped_files.folder("schemas") / "config.json"
 
 Described = Mapping[str, Any]
 """The schema of a setting, or of a section of them."""

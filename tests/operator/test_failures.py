@@ -147,7 +147,7 @@ def test_python_without_the_packages_says_how_to_install_them(tmp_path):
 def test_unknown_arguments_are_usage_errors(tmp_path, arguments):
     finished = run(tmp_path, *arguments)
     assert finished.returncode == 2
-    assert finished.stderr.startswith("usage: run.py")
+    assert finished.stderr.startswith("Usage: run.py")
 
 
 def test_nothing_of_the_embedded_stores_is_left_running_after_a_failure(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import re
@@ -18,7 +17,7 @@ from typing import ClassVar
 import httpx
 import pytest
 
-from tests.conftest import ROOT
+from identity.cli import run as run_command
 from tests.operator.processes import Process, run, serving
 
 
@@ -295,11 +294,8 @@ def test_the_last_words_of_a_closed_tls_connection_are_no_error():
         def default_exception_handler(self, context):
             self.reported.append(context["message"])
 
-    spec = importlib.util.spec_from_file_location("run_of_test", ROOT / "run.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     closed = RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
-    module._on_loop_error(Loop(), {"message": "SSL error in data received", "exception": closed})
-    module._on_loop_error(Loop(), {"message": "something else", "exception": ValueError("x")})
-    module._on_loop_error(Loop(), {"message": "no exception at all"})
+    run_command._on_loop_error(Loop(), {"message": "SSL error in data received", "exception": closed})
+    run_command._on_loop_error(Loop(), {"message": "something else", "exception": ValueError("x")})
+    run_command._on_loop_error(Loop(), {"message": "no exception at all"})
     assert Loop.reported == ["something else", "no exception at all"]

@@ -1,0 +1,1 @@
+"""The command line `identity`, which is also run.py."""

@@ -1,0 +1,99 @@
+"""The command check-config: all faults of the configuration, without starting or changing anything."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import click
+import uvloop
+
+from identity import config
+from identity.cli import exit_codes, listening
+from identity.cli.settings import Options, app, running
+from identity.config import Config, ConfigError
+from identity.errors import StartupError
+from identity.store import data_dir
+
+
+@click.command("check-config")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.pass_obj
+def command(options: Options, *, as_json: bool) -> int:
+    """Check the configuration, and list applications that do not comply with the profile strict."""
+    checked = str(config.file_of(options.config))
+    try:
+        settings = config.load(options.config, os.environ)
+    except ConfigError as error:
+        if as_json:
+            click.echo(json.dumps({"configuration": checked, "faults": error.problems}, indent=2))
+            return exit_codes.CONFIG
+        raise
+    faults = list(_faults(settings))
+    applications = _applications(settings)
+    if as_json:
+        known = {"configuration": checked, "faults": faults, "warnings": config.warnings(settings)}
+        click.echo(json.dumps({**known, **applications}, indent=2))
+    else:
+        click.echo("\n".join(_text(checked, faults, config.warnings(settings), applications)))
+    return exit_codes.FAILURE if faults else exit_codes.OK
+
+
+def _faults(settings: Config) -> Iterator[str]:
+    """Yield what prevents a start although the configuration itself is valid."""
+    checks: list[Callable[[], Any]] = [
+        functools.partial(data_dir.require_usable, settings.data_dir),
+        functools.partial(listening.require_address, settings),
+    ]
+    if settings.master_key_file.exists():
+        checks.append(functools.partial(app().read_master_keys, settings.master_key_file))
+    for check in checks:
+        try:
+            check()
+        except StartupError as error:
+            yield str(error)
+    yield from uvloop.run(app().store_faults(settings))
+
+
+def _applications(settings: Config) -> dict[str, Any]:
+    """Return findings about applications and issuers from a running MongoDB, or the reason why there are none."""
+    try:
+        reachable = running(settings)
+        return {
+            "applications": uvloop.run(app().profiles_of_applications(reachable)),
+            "duplicateIssuers": uvloop.run(app().duplicate_issuers(reachable)),
+        }
+    except StartupError as error:
+        return {"applicationsUnread": str(error)}
+
+
+def _text(checked: str, faults: Sequence[str], warnings: Sequence[str], applications: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of the report."""
+    yield f"{checked}: " + (f"{len(faults)} faults found" if faults else "no faults found")
+    yield from (f"  {fault}" for fault in faults)
+    yield from (f"warning: {warning}" for warning in warnings)
+    if "applications" in applications:
+        yield from _issuers_text(applications["duplicateIssuers"])
+        yield from _profiles_text(applications["applications"])
+    else:
+        yield f"applications not checked: {applications['applicationsUnread']}"
+
+
+def _issuers_text(duplicates: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield the tenants that share an issuer."""
+    for duplicate in duplicates:
+        tenants = ", ".join(f"{tenant['name']} ({tenant['tenantId']})" for tenant in duplicate["tenants"])
+        yield f"the issuer {duplicate['issuer']} is shared by tenants: {tenants}; give each tenant its own issuer"
+
+
+def _profiles_text(applications: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield the applications that do not comply with strict, with their shortcomings."""
+    short = [application for application in applications if application["shortcomings"]]
+    counts = f"{len(applications)} applications, {len(short)} do not comply"
+    yield f"{counts} with the profile strict (docs/oauth/profiles.md)"
+    for application in short:
+        yield f"\n{application['name']} ({application['applicationId']}) of {application['tenantName']}"
+        yield from (f"  {one['path']} {one['problem']} ({one['rule']})" for one in application["shortcomings"])

@@ -1,0 +1,173 @@
+"""The command run: serve until the process is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import enum
+import functools
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import click
+import structlog
+import uvloop
+
+from identity import __version__, config, logs
+from identity.cli import listening, memory, settings, start_text
+from identity.cli.settings import Options
+from identity.config import Config, ConfigError
+from identity.store import data_dir
+
+ROLES = ("web", "worker", "all")
+
+_log = structlog.get_logger("run")
+
+
+@click.command("run")
+@click.option(
+    "--role", type=click.Choice(ROLES), default="all", show_default=True, help="Serve HTTP, run workers, or both."
+)
+@click.pass_obj
+def command(options: Options, role: str) -> int:
+    """Start the service."""
+    return serve(options, role)
+
+
+def serve(options: Options, role: str) -> int:
+    """Serve until SIGTERM or SIGINT; return the exit code."""
+    loaded = settings.load(options)
+    if role != "worker":
+        listening.require_free_port(loaded)
+    return uvloop.run(_Process(loaded, options, role).run())
+
+
+@contextlib.asynccontextmanager
+async def _loading(load: Callable[[], Any]) -> AsyncIterator[asyncio.Task[Any]]:
+    """Run `load` in a thread during the block; it is not awaited if the block fails."""
+    task = asyncio.create_task(asyncio.to_thread(load))
+    try:
+        yield task
+    finally:
+        task.cancel()
+
+
+class _Phase(enum.Enum):
+    STARTING = "starting"
+    SERVING = "serving"
+    STOPPING = "stopping"
+
+
+class _Process:
+    """A serving process from start to end, including its signal handlers."""
+
+    def __init__(self, loaded: Config, options: Options, role: str) -> None:
+        self._settings = loaded
+        self._options = options
+        self._role = role
+        self._phase = _Phase.STARTING
+        self._stop_requested = asyncio.Event()
+        self._second_stop_requested = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+
+    async def run(self) -> int:
+        """Serve until SIGTERM or SIGINT, which also cancel a start in progress."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.set_exception_handler(_on_loop_error)
+        self._work = asyncio.create_task(self._start_and_serve())
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._work
+        return 0
+
+    async def _start_and_serve(self) -> None:
+        async with _loading(settings.app) as loaded, settings.connected(self._settings) as connected:
+            app = await loaded
+            with data_dir.explained(connected.data_dir):
+                service = await app.build(connected, role=self._role)
+            try:
+                with listening.explained(connected):
+                    await service.start()
+                memory.freeze_long_lived_objects()
+                self._phase = _Phase.SERVING
+                _notify("READY=1")
+                self._announce(service)
+                await self._stop_requested.wait()
+                await self._drain(service)
+            finally:
+                self._phase = _Phase.STOPPING
+                await service.stop()
+
+    async def _drain(self, service: Any) -> None:
+        """Accept no new connections and let requests in flight finish; a second signal ends the wait."""
+        _notify("STOPPING=1")
+        _log.info("stopping", shutdown_seconds=self._settings.server.shutdown_seconds)
+        drained = asyncio.create_task(service.drain(self._settings.server.shutdown_seconds))
+        interrupted = asyncio.create_task(self._second_stop_requested.wait())
+        await asyncio.wait({drained, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (drained, interrupted):
+            task.cancel()
+        await asyncio.gather(drained, interrupted, return_exceptions=True)
+
+    def _stop(self) -> None:
+        if self._phase is _Phase.STARTING and self._work:
+            self._phase = _Phase.STOPPING
+            self._work.cancel()
+        elif self._stop_requested.is_set():
+            self._second_stop_requested.set()
+        self._stop_requested.set()
+
+    def _reload(self) -> None:
+        """Apply settings that can change at run time, and log those that need a restart."""
+        try:
+            fresh = config.load(self._options.config, os.environ)
+        except ConfigError as error:
+            _log.error("configuration not reloaded", faults=error.problems)
+            return
+        changed = sorted(_differences(self._settings, fresh))
+        self._settings = dataclasses.replace(self._settings, logging=fresh.logging)
+        logs.configure(fresh.logging.level, fresh.logging.format)
+        _log.info("configuration reloaded", changed=[name for name in changed if name.startswith("logging.")])
+        waiting = [name for name in changed if not name.startswith("logging.")]
+        if waiting:
+            _log.warning("these settings require a restart", settings=waiting)
+
+    def _announce(self, service: Any) -> None:
+        _log.info("ready", role=self._role, port=service.port, version=__version__)
+        for warning in config.warnings(self._settings) if service.port else ():
+            _log.warning(warning)
+        print("\n".join(start_text.lines(service, self._settings)), flush=True)
+
+
+def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log unhandled errors of the event loop, except a harmless one of uvloop.
+
+    uvloop's TLS raises it when it responds to data that arrives after its transport was closed.
+    """
+    error = context.get("exception")
+    if isinstance(error, RuntimeError) and "the handler is closed" in str(error):
+        _log.debug("a closed TLS connection was written to", error=str(error))
+    else:
+        loop.default_exception_handler(context)
+
+
+def _differences(one: Config, other: Config) -> Iterator[str]:
+    """Yield the names of the settings in which two configurations differ."""
+    for key, _ in config.settings():
+        path = key.split(".")
+        if functools.reduce(getattr, path, one) != functools.reduce(getattr, path, other):
+            yield key
+
+
+def _notify(state: str) -> None:
+    """Notify systemd, if it started the process (sd_notify(3))."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, contextlib.suppress(OSError):
+            channel.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)

@@ -1,0 +1,1 @@
+"""Building and preparing a release: `make dist` and `make release`."""
