@@ -6,9 +6,11 @@ limit. A counter ends with its period and is never reset otherwise.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
+from identity.errors import Unavailable
 from identity.ids import TenantId, fingerprint
 from identity.store.redis import RedisStore
 
@@ -35,6 +37,19 @@ class RateLimits(RedisStore):
                 await self.refund(tenant_id, limits[:index])
                 return max(1, int(wait))
         return None
+
+    async def count(self, tenant_id: TenantId, limits: Sequence[Limit], message: str) -> None:
+        """Count an attempt. Raises Unavailable, with the message and the time to wait, if a limit is exhausted."""
+        wait_seconds = await self.consume(tenant_id, limits)
+        if wait_seconds is not None:
+            raise Unavailable(f"{message} Try again in {wait_seconds} seconds.")
+
+    @contextlib.asynccontextmanager
+    async def attempt(self, tenant_id: TenantId, limits: Sequence[Limit], message: str) -> AsyncIterator[None]:
+        """Count the block as an attempt, which is refunded unless it raises. Raises Unavailable as `count` does."""
+        await self.count(tenant_id, limits, message)
+        yield
+        await self.refund(tenant_id, limits)
 
     async def refund(self, tenant_id: TenantId, limits: Sequence[Limit]) -> None:
         """Subtract an attempt that succeeded."""

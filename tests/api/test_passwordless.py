@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from identity.ids import fingerprint, new_id
-from identity.operations.limits import message_limits
+from identity.operations.limits import code_attempt_limits, message_limits
 from tests import relying_party
 from tests.conftest import EMAIL_TEMPLATE, NOBODY, checking_client
 from tests.mailbox import Mailbox, Received, receiving
@@ -277,7 +277,7 @@ async def test_five_wrong_one_time_codes_end_the_code(key, http, rp) -> None:
 
 @pytest.mark.requirement("attack-48")
 async def test_attack_48_whoever_begins_anew_has_no_more_tries_at_an_account(key, http, rp, monkeypatch) -> None:
-    monkeypatch.setattr("identity.operations.limits.code_attempt_limits.FAILURES", 2)
+    monkeypatch.setattr(code_attempt_limits, "FAILURES", 2)
     started = await start(key, rp, loginStrategy="FormField")
     assert (await log_in(http, **started)).status_code == 200, "what is right does not count"
     for _ in range(2):

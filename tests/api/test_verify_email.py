@@ -11,6 +11,7 @@ import pytest
 
 from identity.domain.messaging import mail_templates
 from identity.ids import fingerprint, new_id, new_text
+from identity.operations.limits import code_attempt_limits
 from identity.operations.verification import email_verifications, verification_api
 from tests.api.test_notices import make_template
 from tests.conftest import NOBODY
@@ -424,7 +425,7 @@ async def test_attack_46_after_five_wrong_codes_the_id_is_gone(place: Place, htt
 async def test_attack_48_whoever_has_new_ids_made_has_no_more_tries_at_an_account(
     place: Place, http, monkeypatch
 ) -> None:
-    monkeypatch.setattr("identity.operations.limits.code_attempt_limits.FAILURES", 2)
+    monkeypatch.setattr(code_attempt_limits, "FAILURES", 2)
     made = await place.made()
     email = {"email": made["user"]["email"]}
     for status in (400, 400, 503):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from identity.errors import Unavailable
 from identity.ids import new_id
 from identity.store.rate_limits import Limit, RateLimits
 from identity.store.redis import Redis
@@ -65,6 +66,29 @@ async def test_an_attempt_given_back_may_be_taken_again(limits: RateLimits, redi
     assert await limits.consume(ONE, wanted) is not None
     await limits.refund(ONE, wanted)
     assert await limits.consume(ONE, wanted) is None
+
+
+async def test_a_block_that_succeeds_is_no_attempt_and_one_that_fails_is(limits: RateLimits) -> None:
+    wanted = [Limit("login", "ann", 1, 60)]
+    for _ in range(3):
+        async with limits.attempt(ONE, wanted, "Too many codes."):
+            pass
+    with pytest.raises(ValueError, match="wrong"):
+        async with limits.attempt(ONE, wanted, "Too many codes."):
+            raise ValueError("wrong")
+    with pytest.raises(Unavailable, match=r"^Too many codes\. Try again in \d+ seconds\.$"):
+        async with limits.attempt(ONE, wanted, "Too many codes."):
+            pytest.fail("the block of a rejected attempt runs")
+    async with limits.attempt(OTHER, wanted, "Too many codes."):
+        pass
+
+
+async def test_what_is_counted_stays_counted_in_its_tenant(limits: RateLimits) -> None:
+    wanted = [Limit("mail", "ann", 1, 60)]
+    await limits.count(ONE, wanted, "Too many messages.")
+    await limits.count(OTHER, wanted, "Too many messages.")
+    with pytest.raises(Unavailable, match="Too many messages"):
+        await limits.count(ONE, wanted, "Too many messages.")
 
 
 @pytest.mark.requirement("design-state-6")

@@ -6,10 +6,9 @@ five incorrect one-time codes invalidate the login.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import orjson
@@ -41,7 +40,6 @@ _KIND: Final = "passwordless"
 _START: Final = "api/passwordless-start.request.json"
 _SEND: Final = "api/passwordless-send.request.json"
 _LOGIN: Final = "api/passwordless-login.request.json"
-_MAXIMUM_ATTEMPTS: Final = 5
 _FORM_FIELD: Final = "FormField"
 _STATE_BYTES: Final = 10_000
 _DECOY_OWNER: Final = "nobody "
@@ -212,36 +210,22 @@ async def redeem(
     Raises NotFound for an unknown, expired or used code and for an incorrect one-time code, Unavailable after too many
     of those from one address, and Invalid for another application.
     """
-    async with _limited_guesses(services, call):
+    async with failed_login_limits.address_attempt(services, call):
         redeemed = await _redeem(services, call, code, one_time_code)
     if application_id not in {None, redeemed.client.client_id}:
         raise Invalid.field("invalid", "applicationId", "The login was started for another application.")
     return redeemed
 
 
-@contextlib.asynccontextmanager
-async def _limited_guesses(services: Services, call: Call) -> AsyncIterator[None]:
-    """Limit the guesses of an address, because tenants may configure short codes; an exception counts as a guess.
-
-    Raises Unavailable.
-    """
-    limit = failed_login_limits.address_limits(call)
-    tenant_id = call.tenant_id or services.runtime.default_tenant_id
-    wait_seconds = await services.limits.rate_limits.consume(tenant_id, limit)
-    if wait_seconds is not None:
-        raise failed_login_limits.too_many_attempts(wait_seconds)
-    yield
-    await services.limits.rate_limits.refund(tenant_id, limit)
-
-
 async def _redeem(services: Services, call: Call, code: str, one_time_code: str | None) -> RedeemedCode:
     stored = await services.tokens.one_time_tokens.find(call.tenant_id, _KIND, code)
     if stored is not None and stored.document["oneTimeCode"] is not None:
         stored = await services.tokens.one_time_tokens.find_counting_attempt(
-            call.tenant_id, _KIND, code, _MAXIMUM_ATTEMPTS
+            call.tenant_id, _KIND, code, code_attempt_limits.ATTEMPTS
         )
-    if stored is None or not await _is_one_time_code_correct(services, stored, one_time_code):
-        raise NotFound(log_detail="no such passwordless login")
+    if stored is None:
+        raise _unknown()
+    await _require_one_time_code(services, stored, one_time_code)
     client = await _get_client(services, stored.tenant_id, stored.document["applicationId"])
     user = await services.directory.users.find(stored.tenant_id, stored.owner)
     if user is None:
@@ -290,7 +274,7 @@ async def _verify_email_and_consume(
 
 
 async def _send_code(services: Services, call: Call, code: str) -> None:
-    async with _limited_guesses(services, call):
+    async with failed_login_limits.address_attempt(services, call):
         stored = await services.tokens.one_time_tokens.find(call.tenant_id, _KIND, code)
         is_decoy = stored is not None and stored.owner.startswith(_DECOY_OWNER)
         user = (
@@ -370,16 +354,21 @@ def _disabled(message: str) -> Invalid:
     return Invalid.whole("[PasswordlessDisabled]", message)
 
 
-async def _is_one_time_code_correct(services: Services, stored: OneTimeToken, one_time_code: str | None) -> bool:
-    """Whether the one-time code is correct, or none is required. Raises Unavailable after too many incorrect ones."""
+async def _require_one_time_code(services: Services, stored: OneTimeToken, one_time_code: str | None) -> None:
+    """Raise NotFound for an incorrect or missing one-time code, and Unavailable after too many incorrect ones."""
     expected = stored.document["oneTimeCode"]
-    if expected is None or one_time_code is None:
-        return expected is None
-    await code_attempt_limits.count_attempt(services, stored.tenant_id, _KIND, stored.owner)
-    if not same_secret(expected, fingerprint(one_time_code)):
-        return False
-    await code_attempt_limits.refund_attempt(services, stored.tenant_id, _KIND, stored.owner)
-    return True
+    if expected is None:
+        return
+    if one_time_code is None:
+        raise _unknown()
+    limits = code_attempt_limits.of_sent_codes(_KIND, stored.owner)
+    async with code_attempt_limits.attempt(services, stored.tenant_id, limits):
+        if not same_secret(expected, fingerprint(one_time_code)):
+            raise _unknown()
+
+
+def _unknown() -> NotFound:
+    return NotFound(log_detail="no such passwordless login")
 
 
 def _require_small(state: Document | None) -> None:

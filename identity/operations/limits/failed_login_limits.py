@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from identity.call import Call, Document
@@ -29,6 +30,7 @@ ACCOUNT_FAILURES: Final = 100
 NETWORK_FAILURES: Final = 10
 ADDRESS_FAILURES: Final = 500
 FAILURE_WINDOW_SECONDS: Final = 900
+TOO_MANY: Final = "Too many failed attempts."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,9 +76,18 @@ def address_limits(call: Call) -> list[Limit]:
     return [Limit("login-address", ip_addresses.network(address), ADDRESS_FAILURES, FAILURE_WINDOW_SECONDS)]
 
 
+def address_attempt(services: Services, call: Call) -> AbstractAsyncContextManager[None]:
+    """Limit an address that guesses ids or codes, which a tenant can configure to be short.
+
+    An exception of the block counts as a guess. Raises Unavailable.
+    """
+    tenant_id = call.tenant_id or services.runtime.default_tenant_id
+    return services.limits.rate_limits.attempt(tenant_id, address_limits(call), TOO_MANY)
+
+
 def too_many_attempts(wait_seconds: int) -> Unavailable:
     """Return the error of a rejected attempt."""
-    return Unavailable(f"Too many failed attempts. Try again in {wait_seconds} seconds.")
+    return Unavailable(f"{TOO_MANY} Try again in {wait_seconds} seconds.")
 
 
 def _by_network(call: Call, account: str) -> list[Limit]:

@@ -10,7 +10,6 @@ from typing import Final, Literal
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.objects import ip_addresses
-from identity.errors import Unavailable
 from identity.ids import TenantId
 from identity.services import Services
 from identity.store.rate_limits import Limit
@@ -24,6 +23,7 @@ MessageKind = Literal[
     "sendTwoFactor",
 ]
 _PREFIX: Final = "send"
+_TOO_MANY: Final = "Too many messages requested."
 
 DEFAULT_MESSAGES: Final = 50
 DEFAULT_WINDOW_SECONDS: Final = 900
@@ -40,9 +40,7 @@ async def count_message(services: Services, tenant: Document, kind: MessageKind,
     limit = Limit(f"{_PREFIX}-{kind}-unlimited", user_id, DEFAULT_MESSAGES, DEFAULT_WINDOW_SECONDS)
     if configured["enabled"]:
         limit = Limit(f"{_PREFIX}-{kind}", user_id, configured["limit"], configured["timePeriodInSeconds"])
-    wait_seconds = await services.limits.rate_limits.consume(TenantId(tenant["id"]), [limit])
-    if wait_seconds is not None:
-        raise Unavailable(f"Too many messages requested. Try again in {wait_seconds} seconds.")
+    await services.limits.rate_limits.count(TenantId(tenant["id"]), [limit], _TOO_MANY)
 
 
 async def count_message_from_address(services: Services, call: Call, tenant: Document, kind: MessageKind) -> None:
@@ -54,6 +52,4 @@ async def count_message_from_address(services: Services, call: Call, tenant: Doc
         return
     network = ip_addresses.network(call.origin.ip_address)
     limit = Limit(f"{_PREFIX}-{kind}-address", network, ADDRESS_MESSAGES, ADDRESS_WINDOW_SECONDS)
-    wait_seconds = await services.limits.rate_limits.consume(TenantId(tenant["id"]), [limit])
-    if wait_seconds is not None:
-        raise Unavailable(f"Too many messages requested. Try again in {wait_seconds} seconds.")
+    await services.limits.rate_limits.count(TenantId(tenant["id"]), [limit], _TOO_MANY)

@@ -17,11 +17,11 @@ from identity.errors import Invalid, NotFound, Unavailable, WrongCode
 from identity.events.changes import Change, Event
 from identity.ids import Secret, TenantId, UserId
 from identity.operations.clients.clients import Client
-from identity.operations.limits import failed_login_limits
+from identity.operations.limits import code_attempt_limits, failed_login_limits
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import user_events
 from identity.operations.objects import event_logs
-from identity.operations.two_factor import two_factor_codes, two_factor_limits
+from identity.operations.two_factor import two_factor_codes
 from identity.operations.two_factor.two_factor_codes import AuthenticatorCodeUse, CodeAddress
 from identity.services import Services
 from identity.store.mongo import Session
@@ -220,21 +220,20 @@ async def verify_code(services: Services, call: Call, two_factor_id: str, code: 
     after too many incorrect codes.
     """
     token = await services.tokens.one_time_tokens.find_counting_attempt(
-        call.tenant_id, KIND, two_factor_id, two_factor_limits.ATTEMPTS
+        call.tenant_id, KIND, two_factor_id, code_attempt_limits.ATTEMPTS
     )
     challenge = await _load_challenge(services, two_factor_id, token)
     tenant_id = challenge.token.tenant_id
-    limits = [*two_factor_limits.account_limits(challenge.user["id"]), *failed_login_limits.address_limits(call)]
-    await two_factor_limits.count_attempt(services, tenant_id, limits)
-    verified = _match_code(services, call, challenge, code)
-    if verified is None or (verified.code_use is not None and await verified.code_use.is_used()):
-        method = _likely_method(challenge, code)
-        event = _attempt_event("user.two-factor.failed-attempt", challenge, method)
-        await services.bus.announce(call.within(tenant_id), [event])
-        step = f"incorrect code, probably of the method {method}"
-        await _log_debug(services, call, challenge.tenant, challenge.user, step)
-        raise WrongCode(log_detail="incorrect code")
-    await services.limits.rate_limits.refund(tenant_id, limits)
+    limits = [*code_attempt_limits.of_two_factor(challenge.user["id"]), *failed_login_limits.address_limits(call)]
+    async with code_attempt_limits.attempt(services, tenant_id, limits):
+        verified = _match_code(services, call, challenge, code)
+        if verified is None or (verified.code_use is not None and await verified.code_use.is_used()):
+            method = _likely_method(challenge, code)
+            event = _attempt_event("user.two-factor.failed-attempt", challenge, method)
+            await services.bus.announce(call.within(tenant_id), [event])
+            step = f"incorrect code, probably of the method {method}"
+            await _log_debug(services, call, challenge.tenant, challenge.user, step)
+            raise WrongCode(log_detail="incorrect code")
     await _log_debug(services, call, challenge.tenant, challenge.user, f"correct code of the method {verified.method}")
     return verified
 

@@ -163,14 +163,8 @@ async def get_valid_id(services: Services, call: Call, change_id: str) -> ValidC
     The number of invalid ids per IP address is limited, since a tenant can configure short ids. Raises NotFound and
     Unavailable.
     """
-    limit = failed_login_limits.address_limits(call)
-    counted_in = call.tenant_id or services.runtime.default_tenant_id
-    wait_seconds = await services.limits.rate_limits.consume(counted_in, limit)
-    if wait_seconds is not None:
-        raise failed_login_limits.too_many_attempts(wait_seconds)
-    found = await change_password_ids.get_valid(services, call.tenant_id, change_id)
-    await services.limits.rate_limits.refund(counted_in, limit)
-    return found
+    async with failed_login_limits.address_attempt(services, call):
+        return await change_password_ids.get_valid(services, call.tenant_id, change_id)
 
 
 def requires_trust_token(tenant: Document, user: Document) -> bool:

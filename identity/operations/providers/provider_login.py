@@ -204,9 +204,7 @@ async def _limited(
     """Try to log in, unless too many from this address failed lately. Raises Unavailable, and whatever the try does."""
     tenant_id = crud.require_tenant(call)
     limit = failed_login_limits.address_limits(call)
-    wait_seconds = await services.limits.rate_limits.consume(tenant_id, limit)
-    if wait_seconds is not None:
-        raise failed_login_limits.too_many_attempts(wait_seconds)
+    await services.limits.rate_limits.count(tenant_id, limit, failed_login_limits.TOO_MANY)
     try:
         result = await attempt()
     except ServiceError as error:

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Final, Literal
 
 from identity.call import Call, Document
@@ -21,10 +22,11 @@ from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid, NotFound, WrongCode
 from identity.events.changes import Change
 from identity.ids import TenantId
+from identity.operations.limits import code_attempt_limits
 from identity.operations.messaging import user_events, user_notifications
 from identity.operations.objects import crud, features
 from identity.operations.sessions import session_termination
-from identity.operations.two_factor import two_factor_codes, two_factor_limits, two_factor_trust
+from identity.operations.two_factor import two_factor_codes, two_factor_trust
 from identity.operations.two_factor.two_factor_codes import AuthenticatorCodeUse, CodeAddress
 from identity.services import Services
 from identity.store.mongo import Session
@@ -177,14 +179,12 @@ async def confirm(services: Services, call: Call, user: Document, code: str) -> 
 
     Raises WrongCode, and Unavailable after too many incorrect codes.
     """
-    tenant_id, limits = TenantId(user["tenantId"]), two_factor_limits.account_limits(user["id"])
-    await two_factor_limits.count_attempt(services, tenant_id, limits)
-    for method in user["twoFactor"]["methods"]:
-        use = await _match_code(services, call, user, method, code, "confirm")
-        if use is not None and await use.consume():
-            await services.limits.rate_limits.refund(tenant_id, limits)
-            return
-    raise WrongCode(log_detail="incorrect code to confirm a change")
+    async with _attempt(services, user):
+        for method in user["twoFactor"]["methods"]:
+            use = await _match_code(services, call, user, method, code, "confirm")
+            if use is not None and await use.consume():
+                return
+        raise WrongCode(log_detail="incorrect code to confirm a change")
 
 
 async def rename(services: Services, call: Call, user: Document, method_id: str, name: str | None) -> None:
@@ -262,14 +262,16 @@ async def _verify_code(
 
     Raises WrongCode, and Unavailable after too many incorrect codes.
     """
-    tenant_id = TenantId(user["tenantId"])
-    limits = two_factor_limits.account_limits(user["id"])
-    await two_factor_limits.count_attempt(services, tenant_id, limits)
-    use = await _match_code(services, call, user, method, code, purpose)
-    if use is None:
-        raise WrongCode(log_detail=f"incorrect code to {purpose} a method")
-    await services.limits.rate_limits.refund(tenant_id, limits)
-    return use
+    async with _attempt(services, user):
+        use = await _match_code(services, call, user, method, code, purpose)
+        if use is None:
+            raise WrongCode(log_detail=f"incorrect code to {purpose} a method")
+        return use
+
+
+def _attempt(services: Services, user: Document) -> AbstractAsyncContextManager[None]:
+    limits = code_attempt_limits.of_two_factor(user["id"])
+    return code_attempt_limits.attempt(services, TenantId(user["tenantId"]), limits)
 
 
 async def _match_code(
@@ -284,7 +286,7 @@ async def _match_code(
         return None if await use.is_used() else use
     tenant_id, token_id = TenantId(user["tenantId"]), _token_id(user, address, purpose)
     token = await services.tokens.one_time_tokens.find_counting_attempt(
-        tenant_id, _KIND, token_id, two_factor_limits.ATTEMPTS
+        tenant_id, _KIND, token_id, code_attempt_limits.ATTEMPTS
     )
     if token is None or not two_factor_codes.matches(token.document["code"], code):
         return None
@@ -295,23 +297,17 @@ async def _verify_removal_code(
     services: Services, call: Call, user: Document, code: str, method_id: str | None
 ) -> _CodeUse | None:
     """Verify a code and return its single use, or None for a recovery code, which removes all methods."""
-    tenant_id = TenantId(user["tenantId"])
-    limits = two_factor_limits.account_limits(user["id"])
-    await two_factor_limits.count_attempt(services, tenant_id, limits)
-    is_recovery = two_factor.matches_recovery_code(user["twoFactor"]["recoveryCodes"], code)
     method = None if method_id is None else two_factor.find_method(user, method_id)
-    if is_recovery or method is None:
-        if is_recovery or method_id is not None:
-            await services.limits.rate_limits.refund(tenant_id, limits)
-        if is_recovery:
+    async with _attempt(services, user):
+        if two_factor.matches_recovery_code(user["twoFactor"]["recoveryCodes"], code):
             return None
-        if method_id is not None:
-            raise NotFound
-        raise Invalid.field("blank", "methodId", "You must specify the [methodId] property.")
-    use = await _match_code(services, call, user, method, code, "disable")
-    if use is None:
-        raise WrongCode(log_detail="incorrect code to disable a method")
-    await services.limits.rate_limits.refund(tenant_id, limits)
+        if method_id is None:
+            raise Invalid.field("blank", "methodId", "You must specify the [methodId] property.")
+        use = None if method is None else await _match_code(services, call, user, method, code, "disable")
+        if method is not None and use is None:
+            raise WrongCode(log_detail="incorrect code to disable a method")
+    if method is None:
+        raise NotFound
     return use
 
 

@@ -160,9 +160,7 @@ async def limit_failures(services: Services, call: Call) -> AsyncIterator[None]:
     if isinstance(call.caller, ApiKeyCaller):
         yield
         return
-    wait_seconds = await services.limits.rate_limits.consume(services.runtime.default_tenant_id, [limit])
-    if wait_seconds is not None:
-        raise Unavailable(f"Too many failed attempts. Try again in {wait_seconds} seconds.")
+    await services.limits.rate_limits.count(services.runtime.default_tenant_id, [limit], failed_login_limits.TOO_MANY)
     try:
         yield
     except (NotFound, Invalid):

@@ -22,7 +22,6 @@ from identity.store.one_time_tokens import OneTimeToken, OneTimeTokenUse
 VerificationKind = Literal["emailVerification", "phoneVerification", "registrationVerification"]
 
 FORM_FIELD: Final = "FormField"
-_MAXIMUM_ATTEMPTS: Final = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,16 +115,18 @@ async def verify_code(
     if one_time_code is None:
         raise Invalid.field("missing", "oneTimeCode", "You must specify the [oneTimeCode] property.")
     if (
-        await services.tokens.one_time_tokens.find_counting_attempt(tenant_id, kind, verification_id, _MAXIMUM_ATTEMPTS)
+        await services.tokens.one_time_tokens.find_counting_attempt(
+            tenant_id, kind, verification_id, code_attempt_limits.ATTEMPTS
+        )
         is None
     ):
         raise NotFound(log_detail=f"too many codes for a {kind}")
-    await code_attempt_limits.count_attempt(services, token.tenant_id, kind, token.owner)
     # Generated codes have no lower-case letters, but users may enter them.
     candidates = [fingerprint(form) for form in (one_time_code, one_time_code.upper())]
-    if not any(same_secret(one, token.document["code"]) for one in candidates):
-        raise Invalid.field("invalid", "oneTimeCode", "The [oneTimeCode] is not the one that was sent.")
-    await code_attempt_limits.refund_attempt(services, token.tenant_id, kind, token.owner)
+    limits = code_attempt_limits.of_sent_codes(kind, token.owner)
+    async with code_attempt_limits.attempt(services, token.tenant_id, limits):
+        if not any(same_secret(one, token.document["code"]) for one in candidates):
+            raise Invalid.field("invalid", "oneTimeCode", "The [oneTimeCode] is not the one that was sent.")
     return token
 
 
