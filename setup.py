@@ -97,6 +97,8 @@ setup(
         # Name resolution without a thread per name.
         "aiodns>=4.0.4,<5",
         "pycares>=5,<6",
+        # Verification of passkeys.
+        "webauthn>=3.0.1,<4",
         # QR codes for the set-up of second factors; imported when the first is drawn.
         "segno>=1.6.6,<2",
         # Where addresses are, for operators who have a file; imported only then.

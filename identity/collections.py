@@ -60,6 +60,7 @@ from identity.store.two_factor_trusts import TwoFactorTrusts
 from identity.store.user_imports import UserImports
 from identity.store.users import Users
 from identity.store.vault import Vault
+from identity.store.webauthn_credentials import WebAuthnCredentials
 from identity.store.webhook_event_log import WebhookEventLog
 
 _STORED_RESOURCES: tuple[Resource, ...] = (
@@ -138,6 +139,7 @@ class Stores:
         documents["action_logs"] = ActionLogs(database, vault, stream_status)
         documents["scope_consents"] = ScopeConsents(database, vault, stream_status)
         documents["two_factor_trusts"] = TwoFactorTrusts(database, vault, stream_status)
+        documents["webauthn_credentials"] = WebAuthnCredentials(database, vault, stream_status)
         references = reference_table.members_of("api_keys")
         documents["api_keys"] = ApiKeys(database, vault, stream_status, references=references)
         documents["users"] = Users(database, vault, stream_status)

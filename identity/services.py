@@ -60,6 +60,7 @@ from identity.store.text_messages import TextMessages
 from identity.store.two_factor_trusts import TwoFactorTrusts
 from identity.store.user_imports import UserImports
 from identity.store.users import Users
+from identity.store.webauthn_credentials import WebAuthnCredentials
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
 from identity.tokens.client_jwks import ClientKeys
@@ -77,6 +78,7 @@ class Directory:
     user_consents: Documents
     user_comments: Documents
     identity_provider_links: IdentityProviderLinks
+    webauthn_credentials: WebAuthnCredentials
     user_imports: UserImports
     name_reservations: NameReservations
     entities: Entities

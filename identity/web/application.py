@@ -48,6 +48,7 @@ from identity.web.api import (
     user_import,
     users,
     verifications,
+    webauthn,
     webhook_event_logs,
     webhooks,
 )
@@ -141,6 +142,7 @@ _API = (
     user_consents,
     user_import,
     users,
+    webauthn,
 )
 
 _PAGES = (

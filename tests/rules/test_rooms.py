@@ -22,6 +22,7 @@ ROOMS = {
     "pycurl": ("identity/outbound",),
     "opentelemetry": ("identity/outbound",),
     "quickjs": ("identity/sandbox",),
+    "webauthn": ("identity/domain/webauthn",),
     "tornado": ("identity/web", "identity/app.py"),
 }
 

@@ -54,6 +54,10 @@ RECOGNIZED_KEY = {
     ("/api/passwordless/send", "POST"),
     ("/api/two-factor/login", "POST"),
     ("/api/two-factor/send/{two_factor_id}", "POST"),
+    # The challenge that the response answers is the credential.
+    ("/api/webauthn/assert", "POST"),
+    ("/api/webauthn/login", "POST"),
+    ("/api/webauthn/register/complete", "POST"),
     # The id of a mail is the credential.
     ("/api/user/change-password/{change_password_id}", "GET"),
     ("/api/user/change-password/{change_password_id}", "POST"),

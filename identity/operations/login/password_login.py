@@ -93,7 +93,7 @@ async def authenticate(
         return await failed_login_lockout.extend_lock_out(services, call.within(tenant_id), lockout)
     if not is_correct or user is None:
         # In the background: only existing users have an event, and the response time must not reveal that.
-        event = _announce_failure(services, call, user, application, authentication_type, {"code": "credentials"})
+        event = announce_failure(services, call, user, application, authentication_type, {"code": "credentials"})
         await services.runtime.background_work.begin("failed login", event)
         await failed_login_lockout.record_failure(services, call.within(tenant_id), lockout)
         return WrongCredentials()
@@ -305,11 +305,11 @@ async def run_validation_lambda(
         result = lambda_rules.errors_response(error.fields, error.general)
         reason: Document = {"code": "lambdaValidation", "lambdaId": error.lambda_id, "lambdaResult": result}
         known = user if is_known else None
-        await _announce_failure(services, call, known, application, authentication_type, reason)
+        await announce_failure(services, call, known, application, authentication_type, reason)
         raise
 
 
-async def _announce_failure(
+async def announce_failure(
     services: Services,
     call: Call,
     user: Document | None,

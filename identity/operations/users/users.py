@@ -139,9 +139,10 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     )
     await services.bus.commit(call.within(tenant_id), change)
     await session_termination.finish(services, call, termination)
-    # Removes what requests in progress wrote in the meantime: consents, and devices trusted by a login.
+    # Removes what requests in progress wrote in the meantime: consents, trusted devices, and passkeys.
     await services.tokens.scope_consents.delete_all(tenant_id, {"userId": user_id})
     await services.sessions.two_factor_trusts.delete_all(tenant_id, {"userId": user_id})
+    await services.directory.webauthn_credentials.delete_all(tenant_id, {"userId": user_id})
     leave_families = functools.partial(
         services.directory.families.remove_user, tenant_id, user_id, services.clock.now()
     )
@@ -185,6 +186,7 @@ def _deletions(services: Services, tenant_id: TenantId, user_id: str, version: i
         partial(services.directory.user_consents.delete_all, tenant_id, of_user),
         partial(services.directory.families.remove_user, tenant_id, user_id, services.clock.now()),
         partial(services.sessions.two_factor_trusts.delete_all, tenant_id, of_user),
+        partial(services.directory.webauthn_credentials.delete_all, tenant_id, of_user),
         partial(services.logs.login_records.mark_for_erasure, tenant_id, UserId(user_id)),
         partial(services.logs.action_logs.delete_all, tenant_id, {"actioneeUserId": user_id}),
         partial(services.directory.user_comments.delete_all, tenant_id, of_user),

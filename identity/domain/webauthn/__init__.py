@@ -1,0 +1,1 @@
+"""Rules of passkeys (Web Authentication Level 3)."""
