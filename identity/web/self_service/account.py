@@ -83,6 +83,19 @@ class AccountHandler(SelfServiceHandler):
     """The path to which a login returns."""
     requires_recent_login: bool = False
 
+    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call) -> Reply:
+        """Show the page, after a login if necessary."""
+        given = self.parameters(REQUEST)
+        loaded = await self.load_account(call, given)
+        return loaded if isinstance(loaded, Reply) else await self.page(*loaded, given)
+
+    async def page(
+        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
+    ) -> Reply:
+        """Return the page for a request, or for a form that was rejected with `feedback`."""
+        raise NotImplementedError
+
     async def load_account(self, call: Call, given: Document) -> tuple[PageContext, Account] | Reply:
         """Return the signed-in user's account, or the redirect to the login."""
         if "client_id" not in given:
@@ -101,10 +114,6 @@ class AccountHandler(SelfServiceHandler):
             query["locale"] = given["locale"]
         return self.redirect_to(f"/oauth2/authorize?{urllib.parse.urlencode(query)}")
 
-    def accepts(self, account: Account, form: Document) -> bool:
-        """Whether a form was served to this browser during this login, and not during an earlier one."""
-        return csrf.has_valid_token(self, form) and form.get("session") == session_name(account)
-
     def account_form(self, context: PageContext, account: Account, form: Form, feedback: FormFeedback) -> Reply:
         """Return a page with a form about an account, with the feedback on the submitted one."""
         theme = context.theme
@@ -120,19 +129,36 @@ class AccountHandler(SelfServiceHandler):
         return self.form_page(context, form, feedback.message)
 
 
+class AccountFormHandler(AccountHandler):
+    """A page with a form that changes the account, which requires a recent login."""
+
+    requires_recent_login = True
+
+    @endpoint(access=Access.BROWSER, form=FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document) -> Reply:
+        """Apply a form that was served to this browser during this login, and not during an earlier one."""
+        loaded = await self.load_account(call, form)
+        if isinstance(loaded, Reply):
+            return loaded
+        context, account = loaded
+        if csrf.has_valid_token(self, form) and form.get("session") == session_name(account):
+            return await self.submit(call, context, account, form)
+        return await self.page(context, account, form, REJECTED_FORM)
+
+    async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
+        """Apply the form."""
+        raise NotImplementedError
+
+
 class HomeHandler(AccountHandler):
     """`/account`: the user's data."""
 
     page_path = "/account"
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
-    async def get(self, call: Call) -> Reply:
+    async def page(
+        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
+    ) -> Reply:
         """Show the user's data."""
-        given = self.parameters(REQUEST)
-        loaded = await self.load_account(call, given)
-        if isinstance(loaded, Reply):
-            return loaded
-        context, account = loaded
         theme = context.theme
         values = {
             "title": theme["account.title"],
@@ -151,50 +177,35 @@ class HomeHandler(AccountHandler):
         return render.form("account.html", values, theme)
 
 
-class EditHandler(AccountHandler):
+class EditHandler(AccountFormHandler):
     """`/account/edit`: change the profile and the email address."""
 
     page_path = "/account/edit"
-    requires_recent_login = True
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
-    async def get(self, call: Call) -> Reply:
-        """Show the form with the current values."""
-        loaded = await self.load_account(call, self.parameters(REQUEST))
-        return loaded if isinstance(loaded, Reply) else self.edit_page(*loaded)
-
-    @endpoint(access=Access.BROWSER, form=FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
-    async def post(self, call: Call, form: Document) -> Reply:
+    async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
         """Apply the changes, or send a code that confirms them."""
-        loaded = await self.load_account(call, form)
-        if isinstance(loaded, Reply):
-            return loaded
-        context, account = loaded
-        if not self.accepts(account, form):
-            return self.edit_page(context, account, feedback=REJECTED_FORM)
         try:
             if "methodId" in form:
                 await accounts.send_confirmation(self.services, call, account, form["methodId"])
-                return self.edit_page(context, account, feedback=FormFeedback(message=page_messages.CODE_SENT))
+                return await self.page(context, account, form, FormFeedback(message=page_messages.CODE_SENT))
             started = await accounts.edit(self.services, call, account, form)
         except (Invalid, Unavailable, WebhookTransactionFailed) as error:
             feedback = FormFeedback.of(error)
             if "methodId" in form:
-                return self.edit_page(context, account, feedback=feedback)
+                return await self.page(context, account, form, feedback)
             feedback = dataclasses.replace(feedback, errors=accounts.without_email_reasons(feedback.errors))
             return self.edit_page(context, account, form, feedback)
         return self.redirect_to(_url_after_edit(context, started))
 
-    def edit_page(
-        self,
-        context: PageContext,
-        account: Account,
-        values: Document | None = None,
-        feedback: FormFeedback = NO_FEEDBACK,
+    async def page(
+        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
     ) -> Reply:
-        """Return the form with these values, by default the current ones."""
+        """Return the form with the current values."""
+        return self.edit_page(context, account, accounts.field_values(account), feedback)
+
+    def edit_page(self, context: PageContext, account: Account, values: Document, feedback: FormFeedback) -> Reply:
+        """Return the form with these values."""
         theme = context.theme
-        values = accounts.field_values(account) if values is None else values
         profile = [
             register.profile_field(field, values.get(field.name, ""), theme)
             for field in accounts.editable_fields(account)
@@ -210,37 +221,25 @@ class EditHandler(AccountHandler):
         return self.account_form(context, account, form, feedback)
 
 
-class PasswordHandler(AccountHandler):
+class PasswordHandler(AccountFormHandler):
     """`/account/password`: change the password."""
 
     page_path = "/account/password"
-    requires_recent_login = True
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
-    async def get(self, call: Call) -> Reply:
-        """Show the form."""
-        loaded = await self.load_account(call, self.parameters(REQUEST))
-        return loaded if isinstance(loaded, Reply) else self.password_page(*loaded)
-
-    @endpoint(access=Access.BROWSER, form=FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
-    async def post(self, call: Call, form: Document) -> Reply:
+    async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
         """Change the password; the user has to log in again."""
-        loaded = await self.load_account(call, form)
-        if isinstance(loaded, Reply):
-            return loaded
-        context, account = loaded
-        if not self.accepts(account, form):
-            return self.password_page(context, account, REJECTED_FORM)
         password = form.get("password", "")
         if password != form.get("passwordConfirm", ""):
-            return self.password_page(context, account, FormFeedback([PASSWORDS_DIFFER]))
+            return await self.page(context, account, form, FormFeedback([PASSWORDS_DIFFER]))
         try:
             await accounts.change_password(self.services, call, account, form.get("currentPassword", ""), password)
         except (Invalid, Unavailable, WebhookTransactionFailed) as error:
-            return self.password_page(context, account, FormFeedback.of(error))
+            return await self.page(context, account, form, FormFeedback.of(error))
         return self.redirect_to(context.url("/account", changed="password"))
 
-    def password_page(self, context: PageContext, account: Account, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
+    async def page(
+        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
+    ) -> Reply:
         """Return the form."""
         theme = context.theme
         hints = fields.password_hints(context.tenant["passwordValidationRules"], theme)

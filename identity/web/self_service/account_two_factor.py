@@ -12,11 +12,16 @@ from identity.operations.pages.account_two_factor import MethodRemoval
 from identity.operations.pages.accounts import Account
 from identity.operations.pages.method_setup import MethodSetup
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, render, two_factor
 from identity.web.hosted.fields import Field, Form
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
-from identity.web.self_service.account import FORM, REJECTED_FORM, REQUEST, AccountHandler, FormFeedback, session_name
+from identity.web.self_service.account import (
+    NO_FEEDBACK,
+    AccountFormHandler,
+    AccountHandler,
+    FormFeedback,
+    session_name,
+)
 from identity.web.self_service.page_context import PageContext
 
 _CHANGED: Final = {"added": "accountTwoFactor.added", "removed": "accountTwoFactor.removed"}
@@ -25,28 +30,16 @@ _ENABLE_PATH: Final = f"{_LIST_PATH}/enable"
 _DISABLE_PATH: Final = f"{_LIST_PATH}/disable"
 
 
-class _TwoFactorHandler(AccountHandler):
-    """A page about two-factor methods, which requires a recent login."""
+class ListHandler(AccountHandler):
+    """The two-factor methods of the user."""
 
     page_path = _LIST_PATH
     requires_recent_login = True
 
-    def redirect_to_list(self, context: PageContext, **more: str) -> Reply:
-        """Return the redirect to the list of methods."""
-        return self.redirect_to(context.url(_LIST_PATH, **more))
-
-
-class ListHandler(_TwoFactorHandler):
-    """The two-factor methods of the user."""
-
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
-    async def get(self, call: Call) -> Reply:
+    async def page(
+        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
+    ) -> Reply:
         """List the methods."""
-        given = self.parameters(REQUEST)
-        loaded = await self.load_account(call, given)
-        if isinstance(loaded, Reply):
-            return loaded
-        context, account = loaded
         theme = context.theme
         methods = [(two_factor.name_of(method, theme), method) for method in account_two_factor.methods(account)]
         can_add = bool(account_two_factor.available_methods(account))
@@ -68,33 +61,33 @@ class ListHandler(_TwoFactorHandler):
         return render.form("account.html", values, theme)
 
 
-class EnableHandler(_TwoFactorHandler):
+class _FormHandler(AccountFormHandler):
+    """A form about one two-factor method."""
+
+    page_path = _LIST_PATH
+
+    def redirect_to_list(self, context: PageContext, **more: str) -> Reply:
+        """Return the redirect to the list of methods."""
+        return self.redirect_to(context.url(_LIST_PATH, **more))
+
+
+class EnableHandler(_FormHandler):
     """Adds a two-factor method."""
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
-    async def get(self, call: Call) -> Reply:
+    async def page(
+        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
+    ) -> Reply:
         """Show the secret of an authenticator app, or the address that receives the code."""
-        given = self.parameters(REQUEST)
-        loaded = await self.load_account(call, given)
-        if isinstance(loaded, Reply):
-            return loaded
-        context, account = loaded
-        setup = account_two_factor.prepare_setup(account, given.get("method", ""))
-        return self.redirect_to_list(context) if setup is None else await self.setup_page(context, account, setup)
-
-    @endpoint(access=Access.BROWSER, form=FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
-    async def post(self, call: Call, form: Document) -> Reply:
-        """Add the method, or send its code."""
-        loaded = await self.load_account(call, form)
-        if isinstance(loaded, Reply):
-            return loaded
-        context, account = loaded
-        secret = form.get("secretBase32Encoded", "")
-        setup = account_two_factor.prepare_setup(account, form.get("method", ""), secret)
+        setup = _setup(account, given)
         if setup is None:
             return self.redirect_to_list(context)
-        if not self.accepts(account, form):
-            return await self.setup_page(context, account, setup, csrf.INVALID_TOKEN)
+        return await self.setup_page(context, account, setup, feedback.message)
+
+    async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
+        """Add the method, or send its code."""
+        setup = _setup(account, form)
+        if setup is None:
+            return self.redirect_to_list(context)
         if form.get("action") == "send":
             setup = await method_setup.send_setup_code(self.services, call, setup)
             return await self.setup_page(context, account, setup)
@@ -121,42 +114,33 @@ class EnableHandler(_TwoFactorHandler):
         return csrf.with_status(reply, message)
 
 
-class DisableHandler(_TwoFactorHandler):
+class DisableHandler(_FormHandler):
     """Removes a two-factor method."""
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
-    async def get(self, call: Call) -> Reply:
+    async def page(
+        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
+    ) -> Reply:
         """Show the form for a code of the method."""
-        given = self.parameters(REQUEST)
-        loaded = await self.load_account(call, given)
-        if isinstance(loaded, Reply):
-            return loaded
-        context, account = loaded
         removal = account_two_factor.prepare_removal(account, given.get("methodId", ""))
-        return self.redirect_to_list(context) if removal is None else self.removal_page(context, account, removal)
+        if removal is None:
+            return self.redirect_to_list(context)
+        return self.removal_page(context, account, removal, feedback)
 
-    @endpoint(access=Access.BROWSER, form=FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
-    async def post(self, call: Call, form: Document) -> Reply:
+    async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
         """Remove the method, or send its code."""
-        loaded = await self.load_account(call, form)
-        if isinstance(loaded, Reply):
-            return loaded
-        context, account = loaded
         removal = account_two_factor.prepare_removal(account, form.get("methodId", ""))
         if removal is None:
             return self.redirect_to_list(context)
-        if not self.accepts(account, form):
-            return self.removal_page(context, account, removal, REJECTED_FORM)
         if form.get("action") == "send":
             removal = await account_two_factor.send_removal_code(self.services, call, account, removal)
-            return self.removal_page(context, account, removal)
+            return self.removal_page(context, account, removal, FormFeedback(message=removal.message))
         result = await account_two_factor.remove(self.services, call, account, removal, form.get("code", ""))
         if isinstance(result, MethodRemoval):
-            return self.removal_page(context, account, result)
+            return self.removal_page(context, account, result, FormFeedback(message=result.message))
         return self.redirect_to_list(context, changed="removed")
 
     def removal_page(
-        self, context: PageContext, account: Account, removal: MethodRemoval, feedback: FormFeedback | None = None
+        self, context: PageContext, account: Account, removal: MethodRemoval, feedback: FormFeedback
     ) -> Reply:
         """Return the form for a code of the method."""
         theme = context.theme
@@ -170,7 +154,11 @@ class DisableHandler(_TwoFactorHandler):
             fields=[Field("code", theme["twoFactor.code"], "text", "one-time-code", is_focused=True)],
             buttons=[send_button] if removal.sends_codes else [],
         )
-        return self.account_form(context, account, form, feedback or FormFeedback(message=removal.message))
+        return self.account_form(context, account, form, feedback)
+
+
+def _setup(account: Account, given: Document) -> MethodSetup | None:
+    return account_two_factor.prepare_setup(account, given.get("method", ""), given.get("secretBase32Encoded", ""))
 
 
 ROUTES = [
