@@ -54,6 +54,7 @@ setup(
             "domain/messaging/*.yaml",
             "domain/passwords/*.txt",
             "domain/webhooks/*.json",
+            "sandbox/prelude.js",
             "store/lua/*.lua",
             "web/openapi/*.yaml",
             "web/console/layouts/*",

@@ -1,4 +1,4 @@
-"""Shares of something that a process has only so much of, such as memory or connections, for many who want some."""
+"""A bulkhead: bounds a shared resource, such as memory or connections, in total and per owner."""
 
 from __future__ import annotations
 
@@ -11,75 +11,76 @@ from collections.abc import AsyncIterator
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class _Waiting:
+class _Request:
     owner: str
     size: int
     admitted: asyncio.Future[None]
 
 
 class Bulkhead:
-    """So much altogether, and so much of it for one owner, so that one that hangs does not have it all.
+    """At most `limit` units in total and `limit_per_owner` for one owner, so that no owner can use all of it.
 
-    What is larger than that is given to one who then has it alone. First come, first served, but nobody waits for
-    those who wait for their own owner. The last `kept` are for owners who have no more than a `little` with them, and
-    the last half of those for owners with half of that, so that many that hang do not have it all either.
+    A larger request is admitted when its owner, or the whole bulkhead, holds nothing else. Requests are admitted in
+    order, except that requests blocked by the limit of their owner do not block others. The last `reserved` units are
+    for owners that hold at most `reserved_per_owner`, and the last half of these for owners that hold at most half of
+    that, so that many slow owners together cannot use all of it either.
     """
 
-    def __init__(self, most: int, most_of_one: int, *, kept: int = 0, little: int = 0) -> None:
-        self._most, self._most_of_one = most, most_of_one
-        self._kept, self._little = kept, little
+    def __init__(self, limit: int, limit_per_owner: int, *, reserved: int = 0, reserved_per_owner: int = 0) -> None:
+        self._limit, self._limit_per_owner = limit, limit_per_owner
+        self._reserved, self._reserved_per_owner = reserved, reserved_per_owner
         self._held = 0
-        self._of: collections.Counter[str] = collections.Counter()
-        self._waiting: list[_Waiting] = []
+        self._held_by: collections.Counter[str] = collections.Counter()
+        self._queue: list[_Request] = []
 
     @contextlib.asynccontextmanager
     async def held(self, owner: str, size: int = 1) -> AsyncIterator[None]:
-        """Have so much, as soon as there is room."""
-        waiting = _Waiting(owner, size, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
+        """Hold `size` units during the block, once they are available."""
+        request = _Request(owner, size, asyncio.get_running_loop().create_future())
+        self._queue.append(request)
         self._admit()
         try:
-            await waiting.admitted
+            await request.admitted
             yield
         finally:
-            self._leave(waiting)
+            self._release(request)
 
-    def waiting(self, owner: str) -> int:
-        """How many wait for a share of this owner."""
-        return sum(waiting.owner == owner for waiting in self._waiting)
+    def queue_length(self, owner: str) -> int:
+        """The number of queued requests of an owner."""
+        return sum(request.owner == owner for request in self._queue)
 
-    def _leave(self, waiting: _Waiting) -> None:
-        if waiting in self._waiting:
-            self._waiting.remove(waiting)
+    def _release(self, request: _Request) -> None:
+        if request in self._queue:
+            self._queue.remove(request)
         else:
-            self._held -= waiting.size
-            self._of[waiting.owner] -= waiting.size
-            if not self._of[waiting.owner]:
-                del self._of[waiting.owner]
+            self._held -= request.size
+            self._held_by[request.owner] -= request.size
+            if not self._held_by[request.owner]:
+                del self._held_by[request.owner]
         self._admit()
 
     def _admit(self) -> None:
-        for waiting in list(self._waiting):
-            of_owner = self._of[waiting.owner]
-            if not _fits(of_owner, waiting.size, self._most_of_one):
+        for request in list(self._queue):
+            held_by_owner = self._held_by[request.owner]
+            if not _fits(held_by_owner, request.size, self._limit_per_owner):
                 continue
-            if not _fits(self._held, waiting.size, self._most):
+            if not _fits(self._held, request.size, self._limit):
                 return
-            if self._held and of_owner + waiting.size > self._limit_after(self._held + waiting.size):
+            if self._held and held_by_owner + request.size > self._owner_limit(self._held + request.size):
                 continue
-            self._waiting.remove(waiting)
-            self._held += waiting.size
-            self._of[waiting.owner] += waiting.size
-            if not waiting.admitted.done():
-                waiting.admitted.set_result(None)
+            self._queue.remove(request)
+            self._held += request.size
+            self._held_by[request.owner] += request.size
+            if not request.admitted.done():
+                request.admitted.set_result(None)
 
-    def _limit_after(self, held: int) -> float:
-        """How much one owner may have when so much is held altogether."""
-        free = self._most - held
-        if free >= self._kept:
+    def _owner_limit(self, held: int) -> float:
+        """How much one owner may hold when `held` units are held in total."""
+        free = self._limit - held
+        if free >= self._reserved:
             return math.inf
-        return self._little if free >= self._kept // 2 else self._little // 2
+        return self._reserved_per_owner if free >= self._reserved // 2 else self._reserved_per_owner // 2
 
 
-def _fits(held: int, size: int, most: int) -> bool:
-    return held == 0 or held + size <= most
+def _fits(held: int, size: int, limit: int) -> bool:
+    return held == 0 or held + size <= limit

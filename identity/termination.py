@@ -1,4 +1,4 @@
-"""Run a coroutine that starts servers, and let it stop them when the process is asked to end."""
+"""Run a coroutine that starts servers, and cancel it on a termination signal so that it can stop them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`. The first SIGTERM, SIGHUP or SIGINT cancels it; later ones do not interrupt its cleanup.
+    """Run `work` and return its result. SIGTERM, SIGHUP and SIGINT cancel it once; further ones are ignored.
 
-    Raises SystemExit with 128 + the number of the signal, as shells report it.
+    Raises SystemExit with 128 + the number of the signal, as shells do.
     """
     result, number = uvloop.run(_cancellable(work))
     if number is not None:

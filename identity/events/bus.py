@@ -253,7 +253,7 @@ class Bus:
         return failures
 
     async def _send(self, webhook: Document, row: EventRow, context: DeliveryContext) -> AttemptResult:
-        if self._approval_requests.waiting(webhook["id"]) >= _MAX_QUEUED_APPROVAL_REQUESTS:
+        if self._approval_requests.queue_length(webhook["id"]) >= _MAX_QUEUED_APPROVAL_REQUESTS:
             reason = "busy: too many approval requests are queued for this webhook"
             return AttemptResult(
                 DeliveryAttempt(row.create_instant, row.create_instant, webhook["url"], exception=reason)

@@ -1,1 +1,1 @@
-"""JavaScript of administrators: run in processes of its own, each invocation in a fresh engine with limits."""
+"""Lambdas: JavaScript of administrators, run in separate processes with limits."""

@@ -1,12 +1,12 @@
-"""What runs in a process of the sandbox: one invocation of JavaScript after the other, each in a fresh engine.
+"""The sandbox process: executes JavaScript invocations one after the other, each in a new engine.
 
-This file is run by its path, by an interpreter that has nothing of the service: no environment, no connection, no
-file; requests come in through standard input and answers go out through standard output. A request is a length (four
-bytes) and a JSON object: `source`, `function`, and `arguments`, a JSON text, unless the source is only to be checked.
-An answer holds `result` (a JSON text) or `problem`, the `line` of that where it is known, and what was `printed`.
+The service runs this file by its path in an isolated interpreter without environment, connections and open files.
+Requests arrive on standard input, responses leave on standard output. A request is its length (four bytes) and a JSON
+object: `source`, `function`, and `arguments`, a JSON text that is absent if the source is only checked. A response has
+`result` (a JSON text) or `problem` with its `line`, if known, and what was `printed`.
 
-The engine's own clock is not looked at inside of its library: joining an array of four thousand million empty places
-holds it for minutes. So the kernel keeps a second clock, and ends the process.
+Long-running library functions of the engine ignore its time limit: joining an array of four billion empty items takes
+minutes. Therefore a timer of the kernel ends the process.
 """
 
 from __future__ import annotations
@@ -18,88 +18,42 @@ import resource
 import signal
 import struct
 import sys
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import quickjs
 
 _LENGTH: Final = struct.Struct(">I")
 _LINE: Final = re.compile(r"<input>:(\d+)")
-_OURS: Final = re.compile(r"\n *at (?:(?:eval|apply|join) \(native\)|\w+_ \(<input>.*)")
-"""Lines of a stack that are the prelude's."""
+_PRELUDE_FRAME: Final = re.compile(r"\n *at (?:(?:eval|apply|join) \(native\)|\w+_ \(<input>.*)")
+"""Lines of a stack trace that belong to the prelude."""
 
 _GRACE_SECONDS: Final = 0.1
-"""How much longer than the engine's own limit an invocation may take before the kernel ends the process."""
+"""How long after the engine's own limit the kernel ends the process."""
 
-_SPARE_BYTES: Final = 512 * 2**20
+_INTERPRETER_BYTES: Final = 512 * 2**20
 """The memory that the interpreter may map in addition to that of the engine."""
 
-_LONGEST_PROBLEM: Final = 2000
-
-# Runs first in every engine, and then everything else within it: what it asks of an error, a lambda may have written,
-# and only what runs inside of an evaluation has a limit of time. It keeps the built-in functions that it needs, so that
-# nothing a lambda does to them afterwards changes how arguments come in and go out.
-_PRELUDE: Final = """
-(function () {
-  "use strict";
-  const {parse, stringify} = JSON, {apply} = Reflect, {join} = Array.prototype, {toWellFormed} = String.prototype;
-  const evaluate = eval, text = String, room = %d;
-  let printed = "";
-  function whole_(...pieces) {
-    return apply(toWellFormed, apply(join, pieces, [""]), []);
-  }
-  function shown_(value) {
-    if (typeof value === "string") return value;
-    try {
-      const json = stringify(value);
-      return json === undefined ? text(value) : json;
-    } catch (error) {
-      return "(a value that cannot be shown)";
-    }
-  }
-  function print_() {
-    if (printed.length > room) return;
-    let line = "";
-    for (let i = 0; i < arguments.length; i++) line += (i ? " " : "") + shown_(arguments[i]);
-    printed += line + "\\n";
-  }
-  function told_(error) {
-    const stack = error !== null && typeof error === "object" ? error.stack : undefined;
-    return text(error) + (typeof stack === "string" ? "\\n" + stack : "");
-  }
-  globalThis.console = {debug: print_, error: print_, info: print_, log: print_, warn: print_};
-  return function sandbox_(source, json) {
-    if (source === undefined) return whole_(printed);
-    try {
-      const lambda = evaluate(source);
-      if (typeof lambda !== "function") return "?";
-      if (json === undefined) return "=";
-      const given = parse(json);
-      apply(lambda, undefined, given);
-      return whole_("=", stringify(given));
-    } catch (error) {
-      return whole_("!", told_(error));
-    }
-  };
-})()
-"""
+_MAX_PROBLEM_LENGTH: Final = 2000
+_PRELUDE: Final = Path(__file__).with_name("prelude.js").read_text()
 
 
 class _Engine:
-    """One engine, for one invocation."""
+    """An engine for one invocation."""
 
     def __init__(self, limits: dict[str, Any]) -> None:
         self._limits = limits
         self._context = quickjs.Context()
         self._context.set_max_stack_size(limits["stack_limit_bytes"])
         self._context.set_memory_limit(limits["memory_limit_bytes"])
-        self._host = self._context.eval(_PRELUDE % limits["output_limit_bytes"])
+        self._host = self._context.eval(_PRELUDE.replace("OUTPUT_LIMIT_BYTES", str(limits["output_limit_bytes"])))
 
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer to one request."""
-        answer = self._outcome(request)
-        return answer | {"printed": self._printed()}
+    def execute(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The response to a request."""
+        result = self._invoke(request)
+        return result | {"printed": self._printed()}
 
-    def _outcome(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _invoke(self, request: dict[str, Any]) -> dict[str, Any]:
         name, given = request["function"], request.get("arguments")
         source = f"{request['source']}\n;typeof {name} === 'function' ? {name} : undefined"
         self._context.set_time_limit(self._limits["time_limit_ms"] / 1000)
@@ -116,7 +70,7 @@ class _Engine:
         return {} if given is None else {"result": outcome[1:]}
 
     def _printed(self) -> str:
-        # Where memory or time ran out, this still needs a little of both.
+        # Without the limits: the invocation may have exhausted memory or time.
         self._context.set_memory_limit(-1)
         self._context.set_time_limit(-1)
         try:
@@ -127,38 +81,38 @@ class _Engine:
 
 
 def _problem(text: str, source: str) -> dict[str, Any]:
-    # Without the memory for an error the engine throws null.
-    text = "out of memory (or null was thrown)" if text.strip() == "null" else _OURS.sub("", text).strip()
-    problem = {"problem": text[:_LONGEST_PROBLEM]}
+    # The engine throws null if there is no memory for an error.
+    text = "out of memory (or null was thrown)" if text.strip() == "null" else _PRELUDE_FRAME.sub("", text).strip()
+    problem = {"problem": text[:_MAX_PROBLEM_LENGTH]}
     line = _LINE.search(text)
-    # What is missing at the end is found missing in the line after it.
+    # A missing token at the end of the source is reported in the line after it.
     return problem if line is None else {**problem, "line": min(int(line[1]), source.count("\n") + 1)}
 
 
 def serve(source: BinaryIO, sink: BinaryIO, limits: dict[str, Any]) -> None:
-    """Answer requests until there are no more."""
+    """Execute requests until the input ends."""
     seconds = 2 * limits["time_limit_ms"] / 1000 + _GRACE_SECONDS
     while True:
-        # Made before it is needed: that is a third of the time that a short lambda takes.
+        # Created before the request arrives: this takes a third of the time of a short lambda.
         engine = _Engine(limits)
         header = source.read(_LENGTH.size)
         if len(header) < _LENGTH.size:
             return
         request = json.loads(source.read(_LENGTH.unpack(header)[0]))
         signal.setitimer(signal.ITIMER_PROF, seconds)
-        answer = json.dumps(engine.answer(request)).encode()
+        response = json.dumps(engine.execute(request)).encode()
         del engine
         signal.setitimer(signal.ITIMER_PROF, 0)
-        sink.write(_LENGTH.pack(len(answer)) + answer)
+        sink.write(_LENGTH.pack(len(response)) + response)
         sink.flush()
 
 
 def confine(memory_limit_bytes: int) -> None:
-    """Give up what JavaScript never needs: files, core dumps, and memory beyond its limit.
+    """Set resource limits of the process: no files, no core dumps, and bounded memory.
 
-    These stand behind the limits of the engine. Where the system lets nobody set any, the engine's have to do.
+    They are a second line of defence behind the limits of the engine, and are skipped if the system forbids them.
     """
-    address_space = memory_limit_bytes + _SPARE_BYTES
+    address_space = memory_limit_bytes + _INTERPRETER_BYTES
     for kind, limit in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0),
@@ -170,7 +124,7 @@ def confine(memory_limit_bytes: int) -> None:
 
 
 def main(limits: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
-    """Be a process of the sandbox."""
+    """Run the process of the sandbox."""
     confine(limits["memory_limit_bytes"])
     serve(source, sink, limits)
 

@@ -82,7 +82,7 @@ class DeliveryWorker:
         self._retries = DeliveryRetries(settings, deliverer.metrics)
         self._stop_seconds = stop_seconds
         maximum = settings.max_concurrency
-        self._requests = Bulkhead(maximum, maximum, kept=maximum // RESERVED_SHARE, little=FEW)
+        self._requests = Bulkhead(maximum, maximum, reserved=maximum // RESERVED_SHARE, reserved_per_owner=FEW)
         self._large_bodies = Bulkhead(_MAX_LARGE_BODY_BYTES, _MAX_LARGE_BODY_BYTES // 2)
         self._is_stopping = False
         self._semaphores: dict[WebhookId, asyncio.Semaphore] = {}

@@ -75,7 +75,7 @@ async def test_who_is_first_is_not_passed_by_smaller_ones() -> None:
 
 
 async def test_the_last_of_the_room_is_for_those_who_have_little() -> None:
-    room = Bulkhead(10, 10, kept=4, little=2)
+    room = Bulkhead(10, 10, reserved=4, reserved_per_owner=2)
     holders = await holding(room, (ONE, 5), (ONE, 2), (OTHER, 1), (OTHER, 1), (OTHER, 1), ("third", 1), ("fourth", 1))
     assert [each.has_it for each in holders] == [True, False, True, True, False, True, True]
     await holders[0].let_go()
@@ -87,7 +87,7 @@ async def test_the_last_of_the_room_is_for_those_who_have_little() -> None:
 async def test_owners_that_hang_leave_room_for_another_in_whatever_order_they_come() -> None:
     owners = [f"hanging-{number}" for number in range(5)]
     for wanted in ([each for each in owners for _ in range(4)], owners * 4, owners[::-1] * 4):
-        room = Bulkhead(16, 16, kept=4, little=2)
+        room = Bulkhead(16, 16, reserved=4, reserved_per_owner=2)
         hanging = await holding(room, *((each, 1) for each in wanted))
         assert sum(each.has_it for each in hanging) >= 12
         first, second = await holding(room, (OTHER, 1), (OTHER, 1))

@@ -80,7 +80,7 @@ def test_problems_are_told_without_our_own_lines(source, problem, line):
 def test_what_the_engine_itself_ends_is_told_and_what_was_printed_too():
     limits = {**LIMITS, "time_limit_ms": 20}
     engine = child._Engine(limits)
-    answer = engine.answer(
+    answer = engine.execute(
         {"source": "function f() { console.log('x'); for (;;); }", "function": "f", "arguments": "[]"}
     )
     assert answer["problem"].startswith("InternalError: interrupted")
@@ -94,7 +94,7 @@ def test_console_that_was_broken_prints_nothing(monkeypatch):
         raise child.quickjs.JSException("broken")
 
     engine._host = breaks
-    assert engine.answer({"source": "", "function": "f"}) == {"problem": "broken", "printed": ""}
+    assert engine.execute({"source": "", "function": "f"}) == {"problem": "broken", "printed": ""}
 
 
 def test_the_clock_of_the_kernel_runs_only_while_a_request_is_answered(monkeypatch):

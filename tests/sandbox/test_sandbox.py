@@ -337,7 +337,7 @@ async def test_more_than_may_wait_are_refused():
 
 
 async def test_who_waits_too_long_for_a_turn_is_refused(monkeypatch):
-    monkeypatch.setattr(pool, "_TURN_SECONDS", 0.01)
+    monkeypatch.setattr(pool, "_QUEUE_SECONDS", 0.01)
     sandbox = Sandbox(limits(processes=1, time_limit_ms=60_000))
     running = asyncio.ensure_future(call(sandbox, "for (;;);"))
     while not sandbox._busy:
