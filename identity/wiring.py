@@ -13,8 +13,9 @@ from identity import __version__
 from identity.background_tasks import BackgroundWork
 from identity.call import AnonymousCaller, Call, Document, Origin
 from identity.collections import Stores, redis_stores
-from identity.config import ClientKeys as ClientKeysSettings
-from identity.config import Config, IdentityProviders
+from identity.config import Config
+from identity.config.sections import ClientKeys as ClientKeysSettings
+from identity.config.sections import IdentityProviders
 from identity.domain.webhooks import delivery_loop_detection
 from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.events.bus import MAX_APPROVAL_REQUESTS, Bus

@@ -1,32 +1,9 @@
-"""The typed configuration: config/identity.yaml and the environment, checked against schemas/config.json."""
+"""The typed configuration: config/identity.yaml and environment variables, validated by schemas/config.json."""
 
 from identity.config.checks import warnings
 from identity.config.description import schema, settings
 from identity.config.loading import ConfigError, file_of, load
-from identity.config.sections import (
-    ApiKeys,
-    Audit,
-    Breaches,
-    ClientKeys,
-    Config,
-    Console,
-    Email,
-    GeoIp,
-    IdentityProviders,
-    Kickstart,
-    Lambdas,
-    License,
-    Logging,
-    Metrics,
-    MongoDB,
-    Outbound,
-    Passwords,
-    Redis,
-    Secrets,
-    Server,
-    Tracing,
-    Webhooks,
-)
+from identity.config.sections import Config
 from identity.config.source import ENVIRONMENT_PREFIX, FILE_NAME
 from identity.config.validation import EMBEDDED
 
@@ -34,29 +11,8 @@ __all__ = [
     "EMBEDDED",
     "ENVIRONMENT_PREFIX",
     "FILE_NAME",
-    "ApiKeys",
-    "Audit",
-    "Breaches",
-    "ClientKeys",
     "Config",
     "ConfigError",
-    "Console",
-    "Email",
-    "GeoIp",
-    "IdentityProviders",
-    "Kickstart",
-    "Lambdas",
-    "License",
-    "Logging",
-    "Metrics",
-    "MongoDB",
-    "Outbound",
-    "Passwords",
-    "Redis",
-    "Secrets",
-    "Server",
-    "Tracing",
-    "Webhooks",
     "file_of",
     "load",
     "schema",

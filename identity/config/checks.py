@@ -1,4 +1,4 @@
-"""Warnings about a configuration that is valid but unsafe as it stands."""
+"""Warnings about a valid but unsafe configuration."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from identity.config.sections import Config
 
 
 def warnings(settings: Config) -> list[str]:
-    """What an operator should change before the service is reachable by others."""
+    """The settings to change before the service can be reached from other machines."""
     server = settings.server
     if server.base_url is not None or _is_loopback(server.address):
         return []
-    place = f"the service listens on {server.address}, which is not a loopback address"
+    situation = f"the service listens on {server.address}, which is not a loopback address"
     effect = "issuers, links and redirects follow the Host header of each request"
     remedy = "Set server.base_url to the public address, such as https://login.example.com"
-    return [f"server.base_url is not set while {place}: {effect}. {remedy}"]
+    return [f"server.base_url is not set while {situation}: {effect}. {remedy}"]
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether only this machine can connect. A name that cannot be resolved is left to the start of the service."""
+    """Whether only this machine can connect. An unresolvable name counts as such: the service then fails to start."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""What schemas/config.json says of each setting: type, default, bounds, and what changing it does."""
+"""The schema of the settings: type, default, bounds and description of each, from schemas/config.json."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from identity import shipped_files
 SCHEMA_FILE: Final = shipped_files.folder("schemas") / "config.json"
 
 Described = Mapping[str, Any]
-"""The schema of a setting, or of a section of them."""
+"""The schema of a setting or of a section."""
 
 
 @functools.cache
 def schema() -> Described:
-    """schemas/config.json."""
+    """The content of schemas/config.json."""
     loaded: dict[str, Any] = json.loads(SCHEMA_FILE.read_text("utf-8"))
     return loaded
 
 
 def settings(node: Described | None = None, prefix: str = "") -> Iterator[tuple[str, Described]]:
-    """Every setting with its schema, in the schema's order: ("server.port", {...})."""
+    """Yield each setting with its schema in order, such as ("server.port", {...})."""
     for name, child in (node or schema())["properties"].items():
         if "properties" in child:
             yield from settings(child, f"{prefix}{name}.")

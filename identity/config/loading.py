@@ -1,4 +1,4 @@
-"""From the file and the environment to a Config, or to all faults at once."""
+"""Loads the configuration from the file and the environment, and reports all errors at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class ConfigError(StartupError):
-    """The configuration is not usable; `problems` has a line for each fault: place, key, what is wrong, what to do."""
+    """The configuration is invalid; each of `problems` states position, key, problem and remedy."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -27,14 +27,14 @@ class ConfigError(StartupError):
 
 
 def file_of(path: Path) -> Path:
-    """The configuration file that a path names: itself, or identity.yaml in the folder."""
+    """The configuration file of a path, which may be the folder that contains identity.yaml."""
     return path if path.is_file() else path / FILE_NAME
 
 
 def load(path: Path, environ: Mapping[str, str]) -> Config:
-    """The configuration in a folder or a file, overridden by the IDENTITY__ variables of `environ`.
+    """Load the configuration from a folder or a file, overridden by the IDENTITY__ variables of `environ`.
 
-    Raises ConfigError with all faults at once, each as "file:line: key: problem; remedy".
+    Raises ConfigError with all problems, each in the form "file:line: key: problem; remedy".
     """
     problems: list[str] = []
     file = file_of(path)
@@ -49,12 +49,12 @@ def load(path: Path, environ: Mapping[str, str]) -> Config:
 
 
 def _file_faults(file: Path, values: Mapping[str, Any]) -> Iterator[str]:
-    """Faults that only the disk knows: a file that is named but not there."""
+    """The problems of settings that name a file that does not exist."""
     remedies = {
         ("kickstart", "file"): "create it, or set null",
-        ("secrets", "master_key_file"): "create it, or set null to have one made",
-        ("geoip", "file"): "put it there, or set null to know no places",
-        ("email", "authorities_file"): "create it, or set null to trust those of the system alone",
+        ("secrets", "master_key_file"): "create it, or set null to generate one",
+        ("geoip", "file"): "create it, or set null for no locations",
+        ("email", "authorities_file"): "create it, or set null to trust only those of the system",
         ("breaches", "file"): "create it, or set null",
     }
     for (section, name), remedy in remedies.items():
@@ -62,7 +62,7 @@ def _file_faults(file: Path, values: Mapping[str, Any]) -> Iterator[str]:
         if given is not None and not (file.parent / given).is_file():
             yield f"{file}: {section}.{name}: there is no file {file.parent / given}; {remedy}"
     if values["breaches"]["source"] == "file" and values["breaches"]["file"] is None:
-        yield f"{file}: breaches.file: the source is a file; name it, or set breaches.source to none"
+        yield f"{file}: breaches.file: required by breaches.source; name a file, or set breaches.source to none"
 
 
 def _with_defaults(values: Mapping[str, Any], described: Described) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _typed(folder: Path, values: Mapping[str, Any]) -> Config:
 
 
 def _section(kind: type[T], section: str, values: Mapping[str, Any], folder: Path) -> T:
-    """A section, each member of the type that it has there."""
+    """A section with its values converted to the types of its members."""
     types = typing.get_type_hints(kind)
     return kind(**{name: _converted(types[name], f"{section}.{name}", value, folder) for name, value in values.items()})
 

@@ -1,7 +1,4 @@
-"""The sections of the configuration, under the names that the code has for them.
-
-Types, defaults and descriptions stand in schemas/config.json alone.
-"""
+"""The sections of the configuration as dataclasses. Defaults and descriptions are only in schemas/config.json."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AllowedNetworks(Sequence[Network]):
-    """Networks that the address guard lets through, with the name of the setting that lists them, for messages."""
+    """Networks that the address guard allows, and the setting that lists them, for messages."""
 
     networks: tuple[Network, ...]
     setting: str
@@ -30,17 +27,17 @@ class AllowedNetworks(Sequence[Network]):
     def __getitem__(self, index: slice) -> Sequence[Network]: ...
 
     def __getitem__(self, index: int | slice) -> Network | Sequence[Network]:
-        """As of the tuple of networks."""
+        """See Sequence."""
         return self.networks[index]
 
     def __len__(self) -> int:
-        """How many networks there are."""
+        """See Sequence."""
         return len(self.networks)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
-    """Where the service listens, and how it sees the proxy in front of it."""
+    """The HTTP server and the proxies in front of it."""
 
     address: str
     port: int
@@ -56,7 +53,7 @@ class Server:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MongoDB:
-    """Where everything durable lives."""
+    """The MongoDB database."""
 
     uri: Secret
     database: str
@@ -64,33 +61,33 @@ class MongoDB:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Redis:
-    """Where what is short-lived lives."""
+    """The Redis database."""
 
     url: Secret
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kickstart:
-    """What an untouched instance is given at its first start."""
+    """The initial setup of a new instance."""
 
     file: Path | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Secrets:
-    """How secrets are protected at rest."""
+    """Encryption of secrets at rest."""
 
     master_key_file: Path | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class License:
-    """Which features are on; None in `features` means all of them."""
+    """The enabled features; None means all of them."""
 
     features: Mapping[str, bool] | None
 
     def has(self, feature: str) -> bool:
-        """Whether the feature is on; one that the configuration does not name is."""
+        """Whether a feature is enabled; features that are not listed are."""
         return self.features is None or self.features.get(feature, True)
 
 
@@ -123,7 +120,7 @@ class Webhooks:
 
     @property
     def is_published(self) -> bool:
-        """Whether failures are treated as the published API has it, rather than by the schedule."""
+        """Whether retries follow the published API instead of the schedule."""
         return self.retries == "published"
 
 
@@ -142,7 +139,7 @@ class Email:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lambdas:
-    """What one invocation of a lambda may take, and how many there may be at once."""
+    """Limits of lambda invocations, and their concurrency."""
 
     time_limit_ms: int
     memory_limit_bytes: int
@@ -154,7 +151,7 @@ class Lambdas:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IdentityProviders:
-    """Calls to the identity providers of others; timeouts are milliseconds."""
+    """Requests to external identity providers; timeouts are milliseconds."""
 
     max_concurrency: int
     connect_timeout: int
@@ -164,7 +161,7 @@ class IdentityProviders:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClientKeys:
-    """Fetching the key sets that applications publish; timeouts are milliseconds."""
+    """Requests for the key sets that applications publish; timeouts are milliseconds."""
 
     max_concurrency: int
     connect_timeout: int
@@ -174,7 +171,7 @@ class ClientKeys:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Breaches:
-    """Where breached passwords are looked for; timeouts are milliseconds."""
+    """The source of breached passwords; timeouts are milliseconds."""
 
     source: str
     file: Path | None
@@ -187,21 +184,21 @@ class Breaches:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GeoIp:
-    """Where addresses are."""
+    """Locations of IP addresses."""
 
     file: Path | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outbound:
-    """How calls to addresses of others leave: through the HTTP proxy, where one is named."""
+    """The HTTP proxy for outgoing requests, if any."""
 
     proxy: Secret | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ApiKeys:
-    """What API keys that callers choose themselves must keep to."""
+    """Rules for API key values chosen by callers."""
 
     minimum_length: int
 
@@ -217,7 +214,7 @@ class Console:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Audit:
-    """What the service writes into the audit log by itself."""
+    """Automatic entries of the audit log."""
 
     api_writes: bool
 
@@ -240,7 +237,7 @@ class Metrics:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tracing:
-    """Where spans go; without an endpoint there are none. `headers` are `name=value` pairs, with commas between."""
+    """Export of spans; disabled without an endpoint. `headers` are comma-separated `name=value` pairs."""
 
     endpoint: str | None
     headers: Secret | None
@@ -250,7 +247,7 @@ class Tracing:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Config:
-    """Everything an operator decides; `folder` is where the file was, `data_dir` is absolute."""
+    """The configuration; `folder` contains the configuration file, `data_dir` is absolute."""
 
     folder: Path
     server: Server
@@ -278,11 +275,11 @@ class Config:
 
     @property
     def master_key_file(self) -> Path:
-        """Where the master key is: the file the operator named, else master.key under data_dir."""
+        """The configured master key file, or master.key in data_dir."""
         return self.secrets.master_key_file or self.data_dir / "master.key"
 
     def with_stores(self, mongodb_uri: str | None, redis_url: str | None) -> Config:
-        """The same with the addresses of embedded stores filled in; None keeps what is configured."""
+        """The configuration with the addresses of embedded stores; None keeps the configured address."""
         return dataclasses.replace(
             self,
             mongodb=dataclasses.replace(self.mongodb, uri=Secret(mongodb_uri or self.mongodb.uri)),

@@ -1,6 +1,6 @@
-"""Reading the file and the environment, with the place of every fault.
+"""Reads the configuration file and environment variables, and reports the position of every problem.
 
-The file is read as composed nodes rather than as values, because only nodes know their lines.
+The file is parsed to YAML nodes instead of values, because only nodes have line numbers.
 """
 
 from __future__ import annotations
@@ -15,62 +15,62 @@ from typing import Any, Final
 import yaml
 
 from identity.config.description import Described, schema, settings
-from identity.config.validation import value_faults
+from identity.config.validation import value_problems
 
 FILE_NAME: Final = "identity.yaml"
 ENVIRONMENT_PREFIX: Final = "IDENTITY__"
 
 
 def file_values(file: Path, problems: list[str]) -> dict[str, Any]:
-    """What the file gives; faults are added to `problems`."""
+    """The values of the file; appends to `problems`."""
     try:
         node = yaml.compose(file.read_text("utf-8"), Loader=yaml.SafeLoader)
     except FileNotFoundError:
-        problems.append(f"{file}: there is no such file; name the folder that holds {FILE_NAME} with --config")
+        problems.append(f"{file}: there is no such file; set --config to the folder that contains {FILE_NAME}")
     except (OSError, UnicodeDecodeError) as error:
-        problems.append(f"{file}: cannot be read ({error}); make it a UTF-8 text that this user may read")
+        problems.append(f"{file}: cannot be read ({error}); it must be UTF-8 text that this user may read")
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         problems.append(f"{file}:{line}: is not YAML: {error.problem}; check indentation, quotes and brackets there")
     else:
         if node is not None:
-            return _mapping(node, schema(), _Place(str(file), ""), problems)
+            return _mapping(node, schema(), _Position(str(file), ""), problems)
     return {}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Place:
+class _Position:
     file: str
     key: str
 
-    def below(self, name: str) -> _Place:
-        return _Place(self.file, f"{self.key}.{name}" if self.key else name)
+    def child(self, name: str) -> _Position:
+        return _Position(self.file, f"{self.key}.{name}" if self.key else name)
 
-    def fault(self, node: yaml.Node, problem: str) -> str:
+    def problem(self, node: yaml.Node, text: str) -> str:
         line = node.start_mark.line + 1
-        return f"{self.file}:{line}: {self.key}: {problem}" if self.key else f"{self.file}:{line}: {problem}"
+        return f"{self.file}:{line}: {self.key}: {text}" if self.key else f"{self.file}:{line}: {text}"
 
 
-def _mapping(node: yaml.Node, described: Described, place: _Place, problems: list[str]) -> dict[str, Any]:
+def _mapping(node: yaml.Node, described: Described, position: _Position, problems: list[str]) -> dict[str, Any]:
     if node.tag == "tag:yaml.org,2002:null":  # every key of the section is commented out
         return {}
     if not isinstance(node, yaml.MappingNode):
-        problems.append(place.fault(node, f"must be a map; put one of {_listed(described)} below it"))
+        problems.append(position.problem(node, f"must be a map; put one of {_listed(described)} below it"))
         return {}
     values: dict[str, Any] = {}
     for key_node, value_node in node.value:
         name = str(key_node.value)
-        at = place.below(name)
+        at = position.child(name)
         child = described["properties"].get(name)
         if child is None:
-            problems.append(at.fault(key_node, f"there is no such setting; {_suggestion(name, described)}"))
+            problems.append(at.problem(key_node, f"there is no such setting; {_suggestion(name, described)}"))
         elif name in values:
-            problems.append(at.fault(key_node, "is given twice; remove one of the two"))
+            problems.append(at.problem(key_node, "is given twice; remove one of the two"))
         elif "properties" in child:
             values[name] = _mapping(value_node, child, at, problems)
         else:
             values[name] = _construct(value_node)
-            problems.extend(at.fault(value_node, fault) for fault in value_faults(values[name], child))
+            problems.extend(at.problem(value_node, problem) for problem in value_problems(values[name], child))
     return values
 
 
@@ -85,14 +85,14 @@ def _construct(node: yaml.Node) -> Any:
 
 
 class _Unreadable:
-    """Stands for a value that YAML itself cannot make, such as an unknown tag; no schema accepts it."""
+    """A value that YAML cannot construct, such as one with an unknown tag; no schema accepts it."""
 
     def __repr__(self) -> str:
         return "an unreadable value"
 
 
 def override(values: dict[str, Any], environ: Mapping[str, str], problems: list[str]) -> None:
-    """Put what the environment gives into its place; faults are added to `problems`."""
+    """Override values by environment variables; appends to `problems`."""
     for variable in sorted(v for v in environ if v.startswith(ENVIRONMENT_PREFIX)):
         path = variable.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
         described = dict(settings()).get(".".join(path))
@@ -101,19 +101,19 @@ def override(values: dict[str, Any], environ: Mapping[str, str], problems: list[
             problems.append(f"environment: {variable}: there is no such setting; {_nearest(variable, known)}")
             continue
         value = _from_text(environ[variable], described)
-        problems.extend(f"environment: {variable}: {fault}" for fault in value_faults(value, described))
+        problems.extend(f"environment: {variable}: {problem}" for problem in value_problems(value, described))
         target = functools.reduce(lambda at, name: at.setdefault(name, {}), path[:-1], values)
         target[path[-1]] = value
 
 
 def _from_text(text: str, described: Described) -> Any:
-    """A variable is read as YAML, unless that gives something the setting cannot be and plain text is right."""
+    """The value of a variable: parsed as YAML, or the plain text if the setting is a text and YAML gives no text."""
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
         return text
-    wants_text = "string" in described.get("type", ())
-    return text if wants_text and (value is not None or text == "") and not isinstance(value, str) else value
+    is_text = "string" in described.get("type", ())
+    return text if is_text and (value is not None or text == "") and not isinstance(value, str) else value
 
 
 def _listed(described: Described) -> str:

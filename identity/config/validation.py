@@ -1,4 +1,4 @@
-"""Judging a value by what the schema says of its setting; a fault says what is wrong, and what to do."""
+"""Validates the value of a setting; each problem is reported with its remedy."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import re
 import urllib.parse
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import jsonschema
@@ -15,7 +16,7 @@ import jsonschema
 from identity.config.description import Described
 
 EMBEDDED: Final = "embedded"
-"""Said of a store that is started and stopped with the service."""
+"""The address of a store that is started and stopped with the service."""
 
 
 def _is_network(value: object) -> bool:
@@ -30,62 +31,57 @@ def _is_base_url(value: object) -> bool:
     return bool(plain) and value == f"{parts.scheme}://{parts.netloc}" and (parts.port is None or parts.port > 0)
 
 
-def _is_mongodb_uri(value: object) -> bool:
-    return not isinstance(value, str) or value == EMBEDDED or bool(re.match(r"mongodb(\+srv)?://[^/]", value))
+def _matches(pattern: str, value: object) -> bool:
+    return not isinstance(value, str) or re.fullmatch(pattern, value) is not None
 
 
-def _is_redis_url(value: object) -> bool:
-    return not isinstance(value, str) or value == EMBEDDED or bool(re.match(r"(redis|rediss|unix)://.", value))
-
-
-def _is_proxy(value: object) -> bool:
-    return not isinstance(value, str) or bool(re.fullmatch(r"https?://([^/@]+@)?[^/@:]+(:\d{1,5})?/?", value))
-
-
-def _is_collector(value: object) -> bool:
-    return not isinstance(value, str) or bool(re.fullmatch(r"https?://[^/@\s?#]+(/[^@\s?#]*)?", value))
-
-
-def _are_headers(value: object) -> bool:
-    """As the specification of OpenTelemetry has them: `name=value`, with commas between."""
-    pair = r"\s*[!#$%&'*+.^_`|~0-9A-Za-z-]+\s*=[\x20-\x2b\x2d-\x7e]*"
-    return not isinstance(value, str) or bool(re.fullmatch(rf"{pair}(,{pair})*", value))
-
+_HEADER = r"\s*[!#$%&'*+.^_`|~0-9A-Za-z-]+\s*=[\x20-\x2b\x2d-\x7e]*"
+"""A `name=value` pair as in the OpenTelemetry specification."""
 
 _FORMATS: Mapping[str, tuple[Callable[[object], bool], str]] = {
-    "collector": (_is_collector, "write a URL such as http://127.0.0.1:4318/v1/traces, without user and query"),
-    "headers": (_are_headers, "write name=value, with commas between several"),
+    "collector": (
+        partial(_matches, r"https?://[^/@\s?#]+(/[^@\s?#]*)?"),
+        "write a URL such as http://127.0.0.1:4318/v1/traces, without user and query",
+    ),
+    "headers": (partial(_matches, rf"{_HEADER}(,{_HEADER})*"), "write comma-separated name=value pairs"),
     "network": (_is_network, "write a network such as 10.1.2.0/24 or 2001:db8::/32"),
     "base-url": (_is_base_url, "write https://host or https://host:port, without path or query"),
-    "mongodb-uri": (_is_mongodb_uri, "write `embedded`, or a URI that begins with mongodb:// or mongodb+srv://"),
-    "proxy": (_is_proxy, "write http://host:port or http://user:password@host:port"),
-    "redis-url": (_is_redis_url, "write `embedded`, or a URL that begins with redis://, rediss:// or unix://"),
+    "mongodb-uri": (
+        partial(_matches, rf"{EMBEDDED}|mongodb(\+srv)?://[^/](?s:.)*"),
+        "write `embedded`, or a URI that begins with mongodb:// or mongodb+srv://",
+    ),
+    "proxy": (
+        partial(_matches, r"https?://([^/@]+@)?[^/@:]+(:\d{1,5})?/?"),
+        "write http://host:port or http://user:password@host:port",
+    ),
+    "redis-url": (
+        partial(_matches, rf"{EMBEDDED}|(redis|rediss|unix)://.(?s:.)*"),
+        "write `embedded`, or a URL that begins with redis://, rediss:// or unix://",
+    ),
 }
 
-
 _SECRET_FORMATS = frozenset({"headers", "mongodb-uri", "proxy", "redis-url"})
-"""Formats of values that may hold a password, and are not repeated in a message."""
+"""Formats of values that may contain a password, and are therefore not repeated in messages."""
 
 
 @functools.cache
 def _format_checker() -> jsonschema.FormatChecker:
     checker = jsonschema.FormatChecker(formats=())
-    for name, (judge, _) in _FORMATS.items():
-        checker.checks(name, raises=ValueError)(judge)
+    for name, (is_valid, _) in _FORMATS.items():
+        checker.checks(name, raises=ValueError)(is_valid)
     return checker
 
 
-def value_faults(value: object, described: Described) -> list[str]:
-    """What is wrong with the value, each fault with its remedy; nothing when it may be used."""
+def value_problems(value: object, described: Described) -> list[str]:
+    """The problems of a value, each with its remedy; empty if it is valid."""
     validator = jsonschema.Draft202012Validator(described, format_checker=_format_checker())
     errors = list(validator.iter_errors(value))
-    # A value of the wrong type fails its other rules too, which would only be noise.
-    return [_fault(error, described) for error in errors if error.validator == "type"][:1] or [
-        _fault(error, described) for error in errors
-    ]
+    # A value of the wrong type violates other rules, too; report only the type.
+    errors = [error for error in errors if error.validator == "type"][:1] or errors
+    return [_problem(error, described) for error in errors]
 
 
-def _fault(error: jsonschema.ValidationError, described: Described) -> str:
+def _problem(error: jsonschema.ValidationError, described: Described) -> str:
     shown = "this value" if described.get("format") in _SECRET_FORMATS else repr(error.instance)
     bound: Any = error.validator_value
     match error.validator:

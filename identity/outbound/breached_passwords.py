@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from identity.config import Breaches
+from identity.config.sections import Breaches
 from identity.outbound.http import HttpClient, OutboundError, Request
 
 _log = structlog.get_logger(__name__)

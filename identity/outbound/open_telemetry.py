@@ -26,7 +26,7 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
 from identity import background_tasks
-from identity.config import Tracing
+from identity.config.sections import Tracing
 from identity.outbound.spans import Attributes, Kind
 from identity.trace_context import TraceContext
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import prometheus_client
 
-from identity.config import Tracing
+from identity.config.sections import Tracing
 from identity.errors import StartupError
 from identity.outbound.spans import Kind, Span, Tracer
 from identity.trace_context import TraceContext

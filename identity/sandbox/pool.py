@@ -20,7 +20,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from identity.config import Lambdas
+from identity.config.sections import Lambdas
 from identity.errors import Unavailable
 
 _log = structlog.get_logger(__name__)

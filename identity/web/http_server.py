@@ -27,7 +27,7 @@ from tornado.httputil import (
 )
 from tornado.iostream import IOStream, StreamClosedError
 
-from identity.config import Server as Settings
+from identity.config.sections import Server as Settings
 from identity.errors import TooLarge
 from identity.web.body_limits import BODY_SECONDS, LargeBodyLimit
 from identity.web.error_bodies import errors_body

@@ -7,7 +7,7 @@ from time import monotonic
 
 import structlog
 
-from identity.config import Webhooks
+from identity.config.sections import Webhooks
 from identity.domain.webhooks.circuit_breaker import BreakerSettings, CircuitBreaker
 from identity.ids import WebhookId
 from identity.workers.delivery_metrics import DeliveryMetrics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from identity.config import Webhooks
+from identity.config.sections import Webhooks
 from identity.domain.objects.token_bucket import TokenBucket
 from identity.ids import WebhookId
 from identity.instants import Clock, later

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Final
 
 from identity.call import Document
-from identity.config import Webhooks
+from identity.config.sections import Webhooks
 from identity.domain.webhooks.prefetch_window import PrefetchHorizon, PrefetchWindow
 from identity.domain.webhooks.webhook_health import DISABLED, PAUSED
 from identity.ids import WebhookId

@@ -6,7 +6,7 @@ import random
 
 import structlog
 
-from identity.config import Webhooks
+from identity.config.sections import Webhooks
 from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.domain.webhooks.webhook_health import GONE
 from identity.events.delivery import AttemptResult

@@ -19,7 +19,7 @@ import structlog
 from identity import background_tasks
 from identity.bulkhead import Bulkhead
 from identity.call import Document
-from identity.config import Webhooks
+from identity.config.sections import Webhooks
 from identity.domain.webhooks.webhook_health import DISABLED, PAUSED
 from identity.events.delivery import AttemptResult, Deliverer, DeliveryContext
 from identity.events.delivery_failure_log import Consequence

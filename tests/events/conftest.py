@@ -12,7 +12,7 @@ import prometheus_client
 import pytest
 
 from identity.call import AnonymousCaller, ApiKeyCaller, Call, Origin
-from identity.config import Webhooks
+from identity.config.sections import Webhooks
 from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.events.bus import Bus
 from identity.events.delivery import Deliverer, DeliveryDependencies, PayloadLimits

@@ -13,7 +13,7 @@ import httpx
 import prometheus_client
 import pytest
 
-from identity.config import Tracing
+from identity.config.sections import Tracing
 from identity.errors import StartupError
 from identity.events.changes import Event
 from identity.ids import Secret, new_id
@@ -364,7 +364,7 @@ async def test_without_a_collector_the_trace_of_the_request_goes_on_as_it_is(api
 def test_without_a_collector_nothing_of_opentelemetry_is_loaded():
     code = (
         "import sys, identity.app, identity.outbound.tracing as t, prometheus_client as p;"
-        "from identity.config import Tracing;"
+        "from identity.config.sections import Tracing;"
         "t.create_tracer(Tracing(None, None, 'x', 1.0), p.CollectorRegistry(), '1', 'i');"
         # redis-py looks for another part of the packages by itself.
         "packages = 'opentelemetry.sdk.trace', 'opentelemetry.exporter', 'requests', 'google';"

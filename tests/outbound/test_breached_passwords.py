@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from identity.config import Breaches
+from identity.config.sections import Breaches
 from identity.domain.login.breach_detection import digest
 from identity.outbound.breached_passwords import HashFile, NoBreachedPasswords, RangeService, create_source
 from identity.outbound.http import HttpClient

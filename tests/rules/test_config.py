@@ -141,7 +141,7 @@ def test_relative_paths_start_where_the_documentation_says(tmp_path, monkeypatch
         ("kickstart: {file: other.yaml}", "identity.yaml: kickstart.file: there is no file"),
         ("email: {authorities_file: no.pem}", "identity.yaml: email.authorities_file: there is no file"),
         ("breaches: {file: hashes.txt}", "identity.yaml: breaches.file: there is no file"),
-        ("breaches: {source: file}", "identity.yaml: breaches.file: the source is a file; name it, or set "),
+        ("breaches: {source: file}", "identity.yaml: breaches.file: required by breaches.source; name a file, or set "),
         ("email: {timeout_seconds: 0}", "identity.yaml:1: email.timeout_seconds: must be at least 1, not 0; "),
         ("server: 9011\n", "identity.yaml:1: server: must be a map; put one of address, port,"),
         ("- a\n", "identity.yaml:1: must be a map; put one of server,"),
@@ -154,7 +154,7 @@ def test_relative_paths_start_where_the_documentation_says(tmp_path, monkeypatch
         ),
         (
             "tracing: {headers: 'a token'}",
-            "identity.yaml:1: tracing.headers: this value is not usable; write name=value, with commas",
+            "identity.yaml:1: tracing.headers: this value is not usable; write comma-separated name=value",
         ),
         ("tracing: {sample_ratio: 1.5}", "identity.yaml:1: tracing.sample_ratio: must be at most 1, not 1.5; "),
         ("license: {features: {entityManagment: false}}", "identity.yaml:1: license.features: "),

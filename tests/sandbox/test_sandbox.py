@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from identity.config import Lambdas
+from identity.config.sections import Lambdas
 from identity.errors import Unavailable
 from identity.sandbox import pool
 from identity.sandbox.pool import InvocationResult, Sandbox

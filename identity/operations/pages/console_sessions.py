@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from identity.call import AdministratorCaller, Call, Document
-from identity.config import Console as Settings
+from identity.config.sections import Console as Settings
 from identity.domain.authorization import pkce
 from identity.domain.clients import redirect_uris
 from identity.domain.configuration import administrator_roles

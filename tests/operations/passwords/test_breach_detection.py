@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from identity.config import License
+from identity.config.sections import License
 from identity.domain.login.breach_detection import digest
 from identity.operations.passwords import breach_detection
 from identity.services import Services
