@@ -18,6 +18,7 @@ import tornado.web
 from identity.call import AnonymousCaller, ApiKeyCaller, Call, Caller, Document, Origin
 from identity.domain.objects import request_members
 from identity.errors import Invalid, LoopDetected, MethodNotAllowed, NotFound, ServiceError, Unavailable
+from identity.operations.api.discovery import JsonDocument
 from identity.operations.objects import audited_writes, features
 from identity.permissions import endpoint_of
 from identity.services import Services
@@ -155,10 +156,9 @@ class BaseHandler(RequestReader, ResponseWriter):
 
     def read_body(self, declared: Endpoint) -> dict[str, Any]:
         """Return the body argument of the method, if it has one. Raises Invalid."""
-        if declared.raw_body:
-            return {"body": self.json_object()}
-        if declared.body is not None:
-            return {"body": self.services.schemas[declared.body].read(self.json_object())}
+        if declared.raw_body or declared.body is not None:
+            body = self.json_object() if declared.body_required else self.optional_body()
+            return {"body": body if declared.body is None else self.services.schemas[declared.body].read(body)}
         if self.request.method == "DELETE":
             self.optional_body()  # for its `eventInfo`; a body that is present must be JSON
         return {}
@@ -200,6 +200,13 @@ class BaseHandler(RequestReader, ResponseWriter):
             else authentication.find_tenant_id
         )
         return dataclasses.replace(call, tenant_id=await find(self.services, self.caller, header))
+
+    def prepared_reply(self, document: JsonDocument, cache_control: str) -> Reply:
+        """Return a prepared document with the CORS headers of a public one, or 304 if the client has it."""
+        headers = {"Cache-Control": cache_control, "ETag": document.etag, **cross_origin.OPEN_HEADERS}
+        if document.etag in self.request.headers.get("If-None-Match", ""):
+            return Reply(status=304, headers=headers)
+        return Reply(document.body, headers={**headers, "Content-Type": "application/json"})
 
     def feature(self, declared: Endpoint) -> str | None:
         """Return the feature of `license.features` that enables the method."""

@@ -82,6 +82,7 @@ class Endpoint:
     access: Access
     body: str | None = None
     raw_body: bool = False
+    body_required: bool = True
     form: str | None = None
     answer: Answers = None
     query: Query | str = dataclasses.field(default_factory=dict)
@@ -107,6 +108,7 @@ def endpoint(  # noqa: PLR0913 (the columns of a table, each by its name)
     access: Access,
     body: str | None = None,
     raw_body: bool = False,
+    body_required: bool = True,
     form: str | None = None,
     answer: Answers = None,
     query: Query | str | None = None,
@@ -116,13 +118,14 @@ def endpoint(  # noqa: PLR0913 (the columns of a table, each by its name)
 ) -> Callable[[Method], Answer]:
     """Declare a handler method.
 
-    `body` names the schema of its JSON body, `form` that of its form; `raw_body` passes the parsed JSON object without
+    `body` names the schema of its JSON body, `form` that of its form. `raw_body` passes the parsed JSON object without
     validation, for operations that validate it themselves; `takes` names the schema of such a body, or of one that the
-    method reads itself. `query` are its query parameters, the only ones that can be read; a text names a schema that
-    has them. The OpenAPI document is made of `answer`, `takes` and `query`. Without the feature `feature` of
-    `license.features`, authenticated callers get [NotLicensed].
+    method reads itself. Without `body_required`, an absent body counts as an empty object. `query` are its query
+    parameters, the only ones that can be read, or the name of a schema with them. The OpenAPI document contains
+    `answer`, `takes` and `query`. Without the feature `feature` of `license.features`, authenticated callers get
+    [NotLicensed].
     """
-    declared = Endpoint(access, body, raw_body, form, answer, query or {}, tenancy, feature, takes)
+    declared = Endpoint(access, body, raw_body, body_required, form, answer, query or {}, tenancy, feature, takes)
 
     return functools.partial(_decorated, declared)
 

@@ -96,10 +96,30 @@ class RequestReader(tornado.web.RequestHandler):
         given = {name: values[-1].decode("utf-8", "replace") for name, values in arguments}
         return Parameters(given, self.query_of(self.declared))
 
+    def given_parameters(self, *names: str) -> Document:
+        """Return the query parameters with these names that have a value."""
+        query = self.query()
+        return {name: query[name] for name in names if query.get(name)}
+
     def texts(self, name: str) -> list[str]:
         """Return every value of a query parameter that may be repeated."""
         require_declared(name, self.query_of(self.declared))
         return self.get_query_arguments(name)
+
+    def query_id(self, name: str) -> str | None:
+        """Return an id in the query; None if it is absent. Raises Invalid for one that is not a UUID."""
+        text = self.query().get(name)
+        value = parse_id(text)
+        if text and value is None:
+            raise Invalid.field("couldNotConvert", name, f"The [{name}] parameter must be a UUID.")
+        return value
+
+    def required_query_id(self, name: str) -> str:
+        """Return an id in the query. Raises Invalid if it is absent, or not a UUID."""
+        value = self.query_id(name)
+        if value is None:
+            raise Invalid.field("missing", name, f"You must specify the [{name}] parameter.")
+        return value
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return a boolean query parameter.

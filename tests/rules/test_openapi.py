@@ -254,16 +254,19 @@ def test_query_parameters_are_read_through_their_declaration() -> None:
                 assert node.attr not in {"get_query_argument", "get_query_arguments", "get_argument"}, file
 
 
-def asked_for(tree: ast.AST) -> Iterator[str]:
-    """The query parameters that a module names where it reads them."""
+READS_PARAMETER = {"flag", "texts", "query_id", "required_query_id", "given_parameters"}
+
+
+def parameters_read(tree: ast.AST) -> Iterator[str]:
+    """Yield the query parameters that a module reads by a literal name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            called, first = node.func, node.args[0]
-            is_query = isinstance(called.value, ast.Call) and ast.unparse(called.value) == "self.query()"
-            if (called.attr in {"flag", "texts"} or (called.attr == "get" and is_query)) and isinstance(
-                first, ast.Constant
-            ):
-                yield first.value
+            called, names = node.func, node.args
+            if called.attr == "get" and ast.unparse(called.value) == "self.query()":
+                names = names[:1]
+            elif called.attr not in READS_PARAMETER:
+                continue
+            yield from (name.value for name in names if isinstance(name, ast.Constant))
 
 
 @pytest.mark.parametrize("module", sorted({route.handler.__module__ for route in openapi.routes()}))
@@ -277,7 +280,7 @@ def test_query_parameters_that_a_module_reads_are_declared_in_it(module: str) ->
         for name in getattr(getattr(method, "endpoint", None), "query", ())
     }
     source = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text()
-    assert set(asked_for(ast.parse(source))) <= declared
+    assert set(parameters_read(ast.parse(source))) <= declared
 
 
 MAY_BE_EMPTY = {

@@ -36,7 +36,7 @@ PUBLIC = {
     ("/api/jwt/public-key", "GET"),
     ("/api/openapi.json", "GET"),
     ("/api/tenant/password-validation-rules", "GET"),
-    ("/api/tenant/password-validation-rules/{object_id}", "GET"),
+    ("/api/tenant/password-validation-rules/{tenant_id}", "GET"),
     ("/oauth2/device/validate", "GET"),
     ("/static/{name}", "GET"),
     ("/theme/{theme_id}/{name}", "GET"),
@@ -63,7 +63,7 @@ RECOGNIZED_KEY = {
     ("/api/user/change-password/{change_password_id}", "POST"),
 }
 OPTIONAL_KEY = {
-    ("/api/application/{object_id}/oauth-configuration", "GET"),
+    ("/api/application/{application_id}/oauth-configuration", "GET"),
     ("/api/login", "POST"),
     ("/api/prometheus/metrics", "GET"),
     ("/api/status", "GET"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.domain.objects.resource_definition import Resource
 from identity.errors import Invalid
-from identity.ids import parse_id
 from identity.operations.user_actions import applied_actions, user_comments
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import SearchHandler
@@ -30,18 +29,16 @@ class ActionsHandler(ApiHandler):
     )
     async def get(self, call: Call) -> Reply:
         """Retrieve the actions on a user: all, the active or inactive ones, or those that prevent logins."""
-        user_id = self.query().get("userId")
-        if not user_id:
-            raise Invalid.field("missing", "userId", "You must specify the [userId] parameter.")
+        user_id = self.required_query_id("userId")
         active = self.flag("active") if "active" in self.query() else None
         preventing = self.flag("preventingLogin")
         if preventing and active is not None:
             message = "The [preventingLogin] cannot be used together with [active]."
             raise Invalid.field("notAllowed", "preventingLogin", message)
-        found = await applied_actions.retrieve_of_user(
-            self.services, call, _uuid("userId", user_id), active=active, preventing_login=preventing
+        actions = await applied_actions.retrieve_of_user(
+            self.services, call, user_id, active=active, preventing_login=preventing
         )
-        return Reply({"actions": found})
+        return Reply({"actions": actions})
 
 
 class ActionHandler(ApiHandler):
@@ -57,10 +54,10 @@ class ActionHandler(ApiHandler):
         """Modify the expiration or the comment."""
         return Reply({"action": await applied_actions.modify(self.services, call, body, action_id)})
 
-    @endpoint(access=Access.API_KEY, takes=_TAKES, answer=_ANSWER)
-    async def delete(self, call: Call, action_id: str) -> Reply:
+    @endpoint(access=Access.API_KEY, raw_body=True, body_required=False, takes=_TAKES, answer=_ANSWER)
+    async def delete(self, call: Call, action_id: str, body: Document) -> Reply:
         """Cancel the action before it expires."""
-        return Reply({"action": await applied_actions.cancel(self.services, call, self.optional_body(), action_id)})
+        return Reply({"action": await applied_actions.cancel(self.services, call, body, action_id)})
 
 
 class CommentsHandler(ApiHandler):
@@ -85,14 +82,6 @@ class CommentSearchHandler(SearchHandler):
     """Search of comments."""
 
     resource: Resource = user_comments.RESOURCE
-
-
-def _uuid(name: str, text: str) -> str:
-    """Return the id in a query parameter. Raises Invalid for one that is not a UUID."""
-    found = parse_id(text)
-    if found is None:
-        raise Invalid.field("couldNotConvert", name, f"The [{name}] must be a UUID.")
-    return found
 
 
 ROUTES = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from identity.call import ApiKeyCaller, Call
+from identity.call import ApiKeyCaller, Call, Document
 from identity.operations.configuration import applications as operations
 from identity.web import crud, subresources
 from identity.web.base_handlers import ApiHandler, Route
@@ -35,34 +35,27 @@ class ApplicationHandler(ObjectHandler):
             return await self.respond(await operations.reactivate(self.services, call, object_id))
         return await self.respond(await self.operation("update", call)(self.json_object(), object_id))
 
-    @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes=_HARD_DELETE)
-    async def delete(self, call: Call, object_id: str) -> Reply:
+    @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, body=_HARD_DELETE, body_required=False)
+    async def delete(self, call: Call, object_id: str, body: Document) -> Reply:
         """Deactivate, or with `hardDelete` delete."""
-        request = self.services.schemas[_HARD_DELETE].read(self.optional_body())
-        if self.is_flag_set("hardDelete", request):
-            await operations.delete(self.services, call, object_id)
-        else:
-            await operations.deactivate(self.services, call, object_id)
+        remove = operations.delete if self.is_flag_set("hardDelete", body) else operations.deactivate
+        await remove(self.services, call, object_id)
         return Reply()
 
 
 class OAuthConfigurationHandler(ApiHandler):
     """The settings that a client library reads before a login."""
 
-    def path_name(self, name: str) -> str:
-        """Return the published name of the id."""
-        return "applicationId"
-
     @endpoint(access=Access.OPTIONAL_KEY, answer="api/oauth-configuration.response.json")
-    async def get(self, call: Call, object_id: str) -> Reply:
+    async def get(self, call: Call, application_id: str) -> Reply:
         """Retrieve the OAuth configuration; with the client secret for callers with an API key."""
         with_secret = isinstance(call.caller, ApiKeyCaller)
-        return Reply(await operations.oauth_configuration(self.services, call, object_id, with_secret=with_secret))
+        return Reply(await operations.oauth_configuration(self.services, call, application_id, with_secret=with_secret))
 
 
 ROUTES = [
     *crud.routes(operations.RESOURCE, collection=ApplicationsHandler, item=ApplicationHandler),
-    Route("/api/application/{object_id}/oauth-configuration", OAuthConfigurationHandler),
+    Route("/api/application/{application_id}/oauth-configuration", OAuthConfigurationHandler),
     *subresources.routes(operations.ROLE),
     *subresources.routes(operations.SCOPE, subresources.ReadableSubresourceHandler),
 ]

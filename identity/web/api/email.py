@@ -21,22 +21,14 @@ class PreviewHandler(ApiHandler):
 class SendHandler(ApiHandler):
     """Mails from a template."""
 
-    def path_name(self, name: str) -> str:
-        """Return the published name of the id."""
-        return "emailTemplateId"
-
-    @endpoint(
-        access=Access.API_KEY,
-        body="api/email-send.json",
-        answer={202: "api/email-send.response.json"},
-    )
-    async def post(self, call: Call, object_id: str, body: Document) -> Reply:
+    @endpoint(access=Access.API_KEY, body="api/email-send.json", answer={202: "api/email-send.response.json"})
+    async def post(self, call: Call, email_template_id: str, body: Document) -> Reply:
         """Queue a mail to each recipient: 202, with the errors of recipients that get none."""
-        return Reply(await mail.send_all(self.services, call, object_id, body), 202)
+        return Reply(await mail.send_all(self.services, call, email_template_id, body), 202)
 
 
 ROUTES = [
     Route("/api/email/template/preview", PreviewHandler),
-    Route("/api/email/send/{object_id}", SendHandler),
+    Route("/api/email/send/{email_template_id}", SendHandler),
     *crud.routes(email_templates.RESOURCE),
 ]

@@ -37,21 +37,13 @@ class EntitySearchHandler(index_search.IndexSearchHandler):
 class GrantsHandler(ApiHandler):
     """The grants on one entity."""
 
-    def path_name(self, name: str) -> str:
-        """Return the published name of the id."""
-        return "entityId"
-
     @endpoint(access=Access.API_KEY, raw_body=True, takes=entity_grants.RESOURCE.schema, feature=_FEATURE)
     async def post(self, call: Call, entity_id: str, body: Document) -> Reply:
         """Create a grant, or replace it."""
         await entity_grants.upsert(self.services, call, entity_id, body)
         return Reply()
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=entity_grants.RESOURCE.schema, feature=_FEATURE)
-    async def put(self, call: Call, entity_id: str, body: Document) -> Reply:
-        """Create a grant, or replace it."""
-        await entity_grants.upsert(self.services, call, entity_id, body)
-        return Reply()
+    put = post
 
     @endpoint(
         access=Access.API_KEY,
@@ -61,9 +53,8 @@ class GrantsHandler(ApiHandler):
     )
     async def get(self, call: Call, entity_id: str) -> Reply:
         """Retrieve the grant of one recipient, or all of them."""
-        wanted = self.recipient()
-        if wanted:
-            return Reply({"grant": await entity_grants.retrieve(self.services, call, entity_id, wanted)})
+        if recipient := self.recipient():
+            return Reply({"grant": await entity_grants.retrieve(self.services, call, entity_id, recipient)})
         return Reply({"grants": await entity_grants.retrieve_all(self.services, call, entity_id)})
 
     @endpoint(access=Access.API_KEY, query={"recipientEntityId": "uuid", "userId": "uuid"}, feature=_FEATURE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.errors import Invalid
-from identity.ids import parse_id
 from identity.operations.users import families as operations
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
@@ -23,10 +22,7 @@ class FamiliesHandler(ApiHandler):
     @endpoint(access=Access.API_KEY, query={"userId": "uuid"}, answer="api/families.response.json")
     async def get(self, call: Call) -> Reply:
         """Retrieve the families of a user."""
-        user_id = parse_id(self.query().get("userId", ""))
-        if user_id is None:
-            kind = "couldNotConvert" if self.query().get("userId") else "missing"
-            raise Invalid.field(kind, "userId", "The [userId] must be the UUID of a user.")
+        user_id = self.required_query_id("userId")
         return Reply({"families": await operations.retrieve_of_user(self.services, call, user_id)})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.errors import Invalid
-from identity.ids import parse_id
 from identity.operations.groups import group_members
 from identity.operations.groups import groups as operations
 from identity.web import crud
@@ -28,12 +27,12 @@ class MembersHandler(ApiHandler):
     @endpoint(access=Access.API_KEY, query={"groupId": "uuid", "userId": "uuid"}, takes=group_members.REMOVAL)
     async def delete(self, call: Call) -> Reply:
         """Remove one user or all users from a group by query, or the members in the body."""
-        group_id, user_id = self.id_parameter("groupId"), self.id_parameter("userId")
+        group_id, user_id = self.query_id("groupId"), self.query_id("userId")
         body = self.optional_body()
         if group_id is not None:
             await group_members.remove_from(self.services, call, group_id, user_id)
         elif user_id is not None:
-            raise Invalid.field("missing", "groupId", "You must specify the [groupId] beside the [userId].")
+            raise Invalid.field("missing", "groupId", "You must specify the [groupId] with the [userId].")
         elif body:
             await group_members.remove(self.services, call, body)
         else:
@@ -44,20 +43,9 @@ class MembersHandler(ApiHandler):
         """Return memberships by group."""
         return Reply(group_members.to_response(self.services, by_group))
 
-    def id_parameter(self, name: str) -> str | None:
-        """Return an id of the query. Raises Invalid for one that is not a UUID."""
-        text = self.query().get(name)
-        if text and parse_id(text) is None:
-            raise Invalid.field("couldNotConvert", name, f"The [{name}] must be a UUID.")
-        return parse_id(text)
-
 
 class MemberHandler(ApiHandler):
     """`/api/group/member/{memberId}`: one membership."""
-
-    def path_name(self, name: str) -> str:
-        """Return the published name of the id."""
-        return "memberId"
 
     @endpoint(access=Access.API_KEY)
     async def delete(self, call: Call, member_id: str) -> Reply:

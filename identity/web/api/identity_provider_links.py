@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from identity.call import Call, Document
-from identity.errors import Invalid
-from identity.ids import parse_id
 from identity.operations.users import identity_provider_links as operations
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, endpoint
@@ -46,10 +44,7 @@ class PendingLinkHandler(ApiHandler):
     @endpoint(access=Access.API_KEY, answer="api/pending-idp-link.response.json", query={"userId": "uuid"})
     async def get(self, call: Call, pending_id: str) -> Reply:
         """Retrieve, optionally for the user of `?userId=`."""
-        given = self.query().get("userId")
-        user_id = parse_id(given)
-        if given and user_id is None:
-            raise Invalid.field("couldNotConvert", "userId", "The [userId] parameter must be a UUID.")
+        user_id = self.query_id("userId")
         return Reply(await operations.retrieve_pending(self.services, call, pending_id, user_id))
 
 

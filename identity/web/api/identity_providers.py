@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.providers.identity_providers import EXTERNAL_JWT
-from identity.errors import Invalid
-from identity.ids import parse_id
 from identity.operations.providers import identity_providers as operations
 from identity.operations.providers import provider_login
 from identity.operations.two_factor import two_factor_trust
@@ -38,12 +36,8 @@ class LookupHandler(ApiHandler):
     )
     async def get(self, call: Call) -> Reply:
         """Look up by `?domain=`, a domain or an email address, and `&tenantId=`."""
-        query = self.query()
-        tenant = query.get("tenantId")
-        if tenant and parse_id(tenant) is None:
-            raise Invalid.field("couldNotConvert", "tenantId", "The [tenantId] parameter must be a UUID.")
-        found = await operations.lookup(self.services, call, query.get("domain"), parse_id(tenant))
-        return Reply({"identityProvider": found})
+        domain, tenant_id = self.query().get("domain"), self.query_id("tenantId")
+        return Reply({"identityProvider": await operations.lookup(self.services, call, domain, tenant_id)})
 
 
 class StartHandler(ApiHandler):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 from identity.call import Call, Document
-from identity.errors import Invalid, NotFound
-from identity.ids import parse_id
+from identity.errors import NotFound
 from identity.operations.api import discovery, refresh_token_api, token_api
 from identity.store.cache import stale_if_unavailable
 from identity.web.api.login import ACCESS_COOKIE, REFRESH_COOKIE, LoginApiHandler
@@ -31,24 +30,17 @@ class PublicKeyHandler(ApiHandler):
         """Retrieve all, or the one of a kid or of an application. Raises NotFound."""
         with stale_if_unavailable():
             keys = await discovery.public_pems(self.services, call.now)
-        kid, application_id = self.query().get("kid"), self.query().get("applicationId")
-        if kid is None and application_id is None:
+        kid = self.query().get("kid")
+        if kid is None and "applicationId" not in self.query():
             return Reply({"publicKeys": keys})
         if kid is None:
-            wanted = parse_id(application_id)
-            if wanted is None:
-                raise Invalid.field("couldNotConvert", "applicationId", "The [applicationId] must be a UUID.")
-            kid = await discovery.signing_kid(self.services, wanted, call.now)
+            kid = await discovery.signing_kid(self.services, self.required_query_id("applicationId"), call.now)
         if kid not in keys:
             raise NotFound
         return Reply({"publicKey": keys[kid]})
 
 
-class BearerHandler(LoginApiHandler):
-    """Shared by the endpoints with an access token."""
-
-
-class ValidateHandler(BearerHandler):
+class ValidateHandler(LoginApiHandler):
     """Validation of access tokens."""
 
     @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, answer="api/jwt-validate.response.json")
@@ -57,7 +49,7 @@ class ValidateHandler(BearerHandler):
         return Reply({"jwt": await token_api.validate(self.services, call, self.token())})
 
 
-class IssueHandler(BearerHandler):
+class IssueHandler(LoginApiHandler):
     """Access tokens for another application."""
 
     @endpoint(
@@ -68,12 +60,8 @@ class IssueHandler(BearerHandler):
     )
     async def get(self, call: Call) -> Reply:
         """Issue one."""
-        application_id = parse_id(self.query().get("applicationId"))
-        if application_id is None:
-            kind = "couldNotConvert" if self.query().get("applicationId") else "missing"
-            raise Invalid.field(kind, "applicationId", "The [applicationId] must be a UUID.")
-        wanted = self.query().get("refreshToken")
-        answer = await token_api.issue(self.services, call, self.token(), application_id, wanted)
+        application_id, refresh_token = self.required_query_id("applicationId"), self.query().get("refreshToken")
+        answer = await token_api.issue(self.services, call, self.token(), application_id, refresh_token)
         return Reply(answer.body, answer.status, reason=answer.reason)
 
 
@@ -91,7 +79,7 @@ class VendHandler(ApiHandler):
         return Reply(await token_api.vend(self.services, call, body))
 
 
-class RefreshTokensHandler(BearerHandler):
+class RefreshTokensHandler(LoginApiHandler):
     """Refresh of access tokens, and the refresh tokens of a user."""
 
     @endpoint(
@@ -106,18 +94,15 @@ class RefreshTokensHandler(BearerHandler):
     @endpoint(access=Access.API_KEY, query={"userId": "uuid"}, answer=f"{_TOKENS}#refreshTokens")
     async def get(self, call: Call) -> Reply:
         """Retrieve the valid refresh tokens of `?userId=`."""
-        user_id = self.query().get("userId")
-        found = await refresh_token_api.retrieve_of_user(self.services, call, self.uuid("userId", user_id))
-        return Reply({"refreshTokens": found})
+        user_id = self.required_query_id("userId")
+        return Reply({"refreshTokens": await refresh_token_api.retrieve_of_user(self.services, call, user_id)})
 
     @endpoint(
         access=Access.KEY_OR_BEARER, query={"applicationId": "uuid", "token": "text", "userId": "uuid"}, takes=_REVOKE
     )
     async def delete(self, call: Call) -> Reply:
         """Revoke by value, user, application, or user and application; the body takes precedence over the query."""
-        names = ("applicationId", "token", "userId")
-        asked = {name: self.query().get(name) for name in names}
-        body = {**{name: value for name, value in asked.items() if value}, **self.optional_body()}
+        body = {**self.given_parameters("applicationId", "token", "userId"), **self.optional_body()}
         await refresh_token_api.revoke_those(self.services, call, body, self.token())
         return Reply()
 
@@ -127,16 +112,8 @@ class RefreshTokensHandler(BearerHandler):
             return dict(parse_qsl(self.request.body.decode("utf-8", "replace")))
         return super().optional_body()
 
-    def uuid(self, name: str, text: str | None) -> str:
-        """Return a parameter that must be a UUID. Raises Invalid."""
-        value = parse_id(text)
-        if value is None:
-            kind = "couldNotConvert" if text else "missing"
-            raise Invalid.field(kind, name, f"The [{name}] must be a UUID.")
-        return value
 
-
-class RefreshTokenHandler(BearerHandler):
+class RefreshTokenHandler(LoginApiHandler):
     """One refresh token, by its id."""
 
     @endpoint(access=Access.API_KEY, answer=f"{_TOKENS}#refreshToken")

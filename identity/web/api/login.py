@@ -10,7 +10,7 @@ from identity.operations.api import login_api, refresh_token_api
 from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import login_responses
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Query, Reply, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
 
 LOGIN_ANSWERS: Final = {200: "api/login.response.json", 401: None, 410: None, 423: None} | dict.fromkeys(
     (202, 203, 212, 213, 232, 242, 409), "api/login.response.json"
@@ -22,7 +22,6 @@ ACCESS_COOKIE: Final = "access_token"
 """The cookies with the tokens of a login."""
 
 _PING = "api/login-ping.request.json"
-_ADDRESS: Query = {"callerIPAddress": "text", "ipAddress": "text"}
 
 
 class LoginApiHandler(ApiHandler):
@@ -66,10 +65,9 @@ class LoginHandler(LoginApiHandler):
         """Log in."""
         return self.respond(await login_api.log_in(self.services, call, body, self.cookie(two_factor_trust.COOKIE)))
 
-    @endpoint(access=Access.KEY_OR_BEARER, takes=_PING, answer=LOGIN_ANSWERS)
-    async def put(self, call: Call) -> Reply:
+    @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, body_required=False, takes=_PING, answer=LOGIN_ANSWERS)
+    async def put(self, call: Call, body: Document) -> Reply:
         """Record the activity of a user: the one in the body or, without an API key, that of the access token."""
-        body = self.optional_body()
         if not isinstance(call.caller, ApiKeyCaller):
             return self.respond(await login_api.ping_by_token(self.services, call, body, self.token()))
         return self.respond(await login_api.ping(self.services, call, body))
@@ -95,13 +93,13 @@ class LogoutHandler(LoginApiHandler):
     @endpoint(
         access=Access.RECOGNIZED_KEY,
         query={"global": "boolean", "refreshToken": "text"},
-        takes="api/logout.request.json",
+        body="api/logout.request.json",
+        body_required=False,
     )
-    async def post(self, call: Call) -> Reply:
+    async def post(self, call: Call, body: Document) -> Reply:
         """Revoke the refresh token of the request, or else of the cookie, and delete the cookies."""
-        request = self.services.schemas["api/logout.request.json"].read(self.optional_body())
-        value = request.get("refreshToken") or self.query().get("refreshToken") or self.cookie(REFRESH_COOKIE)
-        everywhere = request["global"] or self.flag("global")
+        value = body.get("refreshToken") or self.query().get("refreshToken") or self.cookie(REFRESH_COOKIE)
+        everywhere = body["global"] or self.flag("global")
         await refresh_token_api.log_out(self.services, call, value, everywhere=everywhere)
         return Reply(cookies=[self.new_cookie(name, "", 0) for name in (ACCESS_COOKIE, REFRESH_COOKIE)])
 

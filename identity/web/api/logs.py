@@ -17,7 +17,7 @@ _AUDIT_LOG = "api/audit-log.json#auditLog"
 _EVENT_LOG = "api/event-log.json#eventLog"
 
 
-class LogFamily(ResourceHandler):
+class LogHandler(ResourceHandler):
     """Shared by both logs: rows have numbers, and cannot be changed or deleted."""
 
     uuid_paths: ClassVar[bool] = False
@@ -29,13 +29,8 @@ class LogFamily(ResourceHandler):
             raise Invalid.field("couldNotConvert", name, f"The [{name}] in the path must be a whole number.")
         return int(text)
 
-    def missing(self) -> Invalid:
-        """Return the error of a GET without a number."""
-        name = self.resource.id_name
-        return Invalid.field("missing", name, f"You must specify the [{name}] in the path.")
 
-
-class AuditLogsHandler(LogFamily):
+class AuditLogsHandler(LogHandler):
     """Add a row."""
 
     resource = audit_logs.RESOURCE
@@ -50,10 +45,10 @@ class AuditLogsHandler(LogFamily):
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, answer={})
     async def get(self, call: Call) -> Reply:
         """Refuse: the number is missing."""
-        raise self.missing()
+        raise self.missing_id()
 
 
-class AuditLogHandler(LogFamily):
+class AuditLogHandler(LogHandler):
     """One row."""
 
     resource = audit_logs.RESOURCE
@@ -68,7 +63,7 @@ class AuditLogSearchHandler(SearchHandler, tenancy=Tenancy.AS_NAMED):
     """Search the audit log."""
 
 
-class EventLogHandler(LogFamily):
+class EventLogHandler(LogHandler):
     """One row."""
 
     resource = event_logs.RESOURCE

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from identity.call import Call
-from identity.web import cross_origin
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -25,11 +24,7 @@ class OpenApiHandler(ApiHandler):
     )
     async def get(self, call: Call) -> Reply:
         """The description of the API in OpenAPI 3.1."""
-        prepared = await self.document.get()
-        headers = {"Cache-Control": "public, max-age=300", "ETag": prepared.etag, **cross_origin.OPEN_HEADERS}
-        if prepared.etag in self.request.headers.get("If-None-Match", ""):
-            return Reply(status=304, headers=headers)
-        return Reply(prepared.body, headers={**headers, "Content-Type": "application/json"})
+        return self.prepared_reply(await self.document.get(), "public, max-age=300")
 
 
 def routes(every: Callable[[], Sequence[Route]]) -> list[Route]:

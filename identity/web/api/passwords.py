@@ -6,7 +6,7 @@ from identity.call import ApiKeyCaller, Call, Document
 from identity.errors import Unauthorized
 from identity.operations.password_changes import password_api
 from identity.operations.users import login_responses
-from identity.web.api.jwt import BearerHandler
+from identity.web.api.login import LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, endpoint
 
@@ -31,7 +31,7 @@ class ForgotPasswordHandler(ApiHandler):
         return Reply(await password_api.start_reset(self.services, call, body))
 
 
-class ChangePasswordHandler(BearerHandler):
+class ChangePasswordHandler(LoginApiHandler):
     """New passwords by an id in the body, a login id or an access token."""
 
     @endpoint(

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from identity.call import Call
+from identity.call import Call, Document
 from identity.errors import Unauthorized
 from identity.ids import TenantId
 from identity.operations.configuration import tenants as operations
 from identity.web import crud
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-
-_DELETE: Final = "api/tenant-delete.request.json"
 
 
 class TenantsHandler(crud.CollectionHandler, tenancy=Tenancy.BY_OPERATION):
@@ -27,13 +25,13 @@ class TenantHandler(crud.ObjectHandler, tenancy=Tenancy.BY_OPERATION):
         access=Access.API_KEY,
         tenancy=Tenancy.BY_OPERATION,
         query={"async": "boolean"},
-        takes=_DELETE,
+        body="api/tenant-delete.request.json",
+        body_required=False,
         answer={200: None, 202: None},
     )
-    async def delete(self, call: Call, object_id: str) -> Reply:
+    async def delete(self, call: Call, object_id: str, body: Document) -> Reply:
         """Delete the tenant and its objects, with `async` after responding with 202."""
-        request = self.services.schemas[_DELETE].read(self.optional_body())
-        is_async = self.is_flag_set("async", request)
+        is_async = self.is_flag_set("async", body)
         await operations.delete(self.services, call, object_id)
         if is_async:
             return Reply(status=202)
@@ -54,19 +52,15 @@ class TenantSearchHandler(crud.SearchHandler):
 class PasswordRulesHandler(ApiHandler):
     """The rules for passwords, for forms that ask for one."""
 
-    def path_name(self, name: str) -> str:
-        """Return the published name of the id."""
-        return "tenantId"
-
     @endpoint(access=Access.PUBLIC, answer="api/password-validation-rules.response.json")
-    async def get(self, call: Call, object_id: str | None = None) -> Reply:
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Retrieve the rules of the tenant in the path, or else of the call."""
-        rules = await operations.retrieve_password_rules(self.services, call, object_id)
+        rules = await operations.retrieve_password_rules(self.services, call, tenant_id)
         return Reply({"passwordValidationRules": rules})
 
 
 ROUTES = [
     Route("/api/tenant/password-validation-rules", PasswordRulesHandler),
-    Route("/api/tenant/password-validation-rules/{object_id}", PasswordRulesHandler),
+    Route("/api/tenant/password-validation-rules/{tenant_id}", PasswordRulesHandler),
     *crud.routes(operations.RESOURCE, collection=TenantsHandler, item=TenantHandler, search=TenantSearchHandler),
 ]

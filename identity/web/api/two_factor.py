@@ -8,13 +8,11 @@ from identity.call import Call, Document
 from identity.operations.api import two_factor_login_api, two_factor_method_api, two_factor_status
 from identity.operations.login import two_factor_challenges
 from identity.operations.two_factor import two_factor_methods, two_factor_trust
-from identity.web.api.jwt import BearerHandler
 from identity.web.api.login import LOGIN_ANSWERS, LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, endpoint
 
 _LOGIN_ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != 401} | {421: None}
-_SEND: Final = "api/two-factor-login-send.request.json"
 _STATUS: Final = "api/two-factor-status.request.json"
 _STATUS_ANSWERS: Final = dict.fromkeys((200, 242), "api/two-factor-status.response.json")
 _STATUS_QUERY: Final[Query] = {"applicationId": "uuid", "userId": "uuid"}
@@ -63,15 +61,14 @@ class LoginSendHandler(ApiHandler):
 
     uuid_paths = False
 
-    @endpoint(access=Access.RECOGNIZED_KEY, takes=_SEND)
-    async def post(self, call: Call, two_factor_id: str) -> Reply:
+    @endpoint(access=Access.RECOGNIZED_KEY, body="api/two-factor-login-send.request.json", body_required=False)
+    async def post(self, call: Call, two_factor_id: str, body: Document) -> Reply:
         """Send a code to the address of a method."""
-        request = self.services.schemas[_SEND].read(self.optional_body())
-        await two_factor_challenges.send_code(self.services, call, two_factor_id, request.get("methodId"))
+        await two_factor_challenges.send_code(self.services, call, two_factor_id, body.get("methodId"))
         return Reply()
 
 
-class SecretHandler(BearerHandler):
+class SecretHandler(LoginApiHandler):
     """Secrets for authenticator apps."""
 
     @endpoint(access=Access.KEY_OR_BEARER, answer="api/two-factor-secret.response.json")
@@ -81,7 +78,7 @@ class SecretHandler(BearerHandler):
         return Reply(two_factor_methods.new_secret())
 
 
-class SendHandler(BearerHandler):
+class SendHandler(LoginApiHandler):
     """Verification codes to add and remove methods."""
 
     @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, takes="api/two-factor-send.request.json")
@@ -91,47 +88,30 @@ class SendHandler(BearerHandler):
         return Reply()
 
 
-class StatusFamily(ApiHandler):
-    """Whether a user must complete two-factor authentication."""
-
-    async def asked(self, call: Call, trust_id: str | None) -> Reply:
-        """Return the status for the user of the query, on a device that may be trusted."""
-        query = {name: self.query().get(name) for name in _STATUS_QUERY}
-        named = {name: value for name, value in {**query, "twoFactorTrustId": trust_id}.items() if value}
-        return await self.told(call, named)
-
-    async def told(self, call: Call, body: Document) -> Reply:
-        """Return the status of a request."""
-        answer = await two_factor_status.retrieve(self.services, call, body)
-        return Reply(answer.body, answer.status, reason=answer.reason)
-
-
-class StatusHandler(StatusFamily):
-    """The two-factor status for a login or another action."""
-
-    @endpoint(access=Access.API_KEY, query=_STATUS_QUERY, answer=_STATUS_ANSWERS)
-    async def get(self, call: Call) -> Reply:
-        """Retrieve the status for a login."""
-        return await self.asked(call, None)
-
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=_STATUS, answer=_STATUS_ANSWERS)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Retrieve the status for a login or another action."""
-        return await self.told(call, body)
-
-
-class TrustStatusHandler(StatusFamily):
+class TrustStatusHandler(LoginApiHandler):
     """The two-factor status on a device that may be trusted."""
 
     uuid_paths = False
 
     @endpoint(access=Access.API_KEY, query=_STATUS_QUERY, answer=_STATUS_ANSWERS)
-    async def get(self, call: Call, two_factor_trust_id: str) -> Reply:
+    async def get(self, call: Call, two_factor_trust_id: str | None = None) -> Reply:
         """Retrieve the status for a login."""
-        return await self.asked(call, two_factor_trust_id)
+        body = self.given_parameters(*_STATUS_QUERY)
+        if two_factor_trust_id is not None:
+            body["twoFactorTrustId"] = two_factor_trust_id
+        return self.respond(await two_factor_status.retrieve(self.services, call, body))
 
 
-class MethodsHandler(BearerHandler):
+class StatusHandler(TrustStatusHandler):
+    """The two-factor status for a login or another action."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_STATUS, answer=_STATUS_ANSWERS)
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Retrieve the status for a login or another action."""
+        return self.respond(await two_factor_status.retrieve(self.services, call, body))
+
+
+class MethodsHandler(LoginApiHandler):
     """The two-factor methods of the user of the access token."""
 
     @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, takes=_ENABLE, answer=_ENABLED)
@@ -143,8 +123,7 @@ class MethodsHandler(BearerHandler):
     @endpoint(access=Access.KEY_OR_BEARER, query=_DISABLE_QUERY, takes=_DISABLE, answer=_DISABLED)
     async def delete(self, call: Call, user_id: str | None = None) -> Reply:
         """Remove a method, or all with a recovery code; the body takes precedence over the query."""
-        asked = {name: self.query().get(name) for name in _DISABLE_QUERY}
-        body = {**{name: value for name, value in asked.items() if value}, **self.optional_body()}
+        body = {**self.given_parameters(*_DISABLE_QUERY), **self.optional_body()}
         await two_factor_method_api.disable(self.services, call, self.token(), body, user_id)
         return Reply()
 

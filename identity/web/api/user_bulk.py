@@ -28,13 +28,13 @@ class UserBulkHandler(ApiHandler):
     )
     async def delete(self, call: Call) -> Reply:
         """Deactivate, or with `hardDelete` delete; the body takes precedence over the query."""
-        said = {name: value for name, value in self.optional_body().items() if value is not None}
-        request = {**self._queried(), **said}
+        body = {name: value for name, value in self.optional_body().items() if value is not None}
+        request = {**self._query_members(), **body}
         return Reply(await user_deletions.delete(self.services, call, request))
 
-    def _queried(self) -> Document:
+    def _query_members(self) -> Document:
         query = self.query()
-        found: Document = {name: query[name] for name in ("query", "queryString") if query.get(name)}
+        found: Document = {**self.given_parameters("query", "queryString")}
         found |= {name: self.flag(name) for name in ("dryRun", "hardDelete") if query.get(name)}
         if user_ids := [*self.texts("userId"), *self.texts("userIds")]:
             found["userIds"] = user_ids

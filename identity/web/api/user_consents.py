@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from identity.call import Call
-from identity.errors import Invalid
-from identity.ids import parse_id
 from identity.operations.users import user_consents as operations
 from identity.web import crud
 from identity.web.endpoint import Access, Reply, endpoint
@@ -19,10 +17,7 @@ class UserConsentsHandler(crud.ResourceHandler):
     @endpoint(access=Access.API_KEY, query={"userId": "uuid"}, answer="api/user-consents.response.json")
     async def get(self, call: Call) -> Reply:
         """Retrieve the consents of a user."""
-        user_id = parse_id(self.query().get("userId", ""))
-        if user_id is None:
-            kind = "couldNotConvert" if self.query().get("userId") else "missing"
-            raise Invalid.field(kind, "userId", "The [userId] must be the UUID of a user.")
+        user_id = self.required_query_id("userId")
         return Reply({"userConsents": await operations.retrieve_of_user(self.services, call, user_id)})
 
 

@@ -12,7 +12,7 @@ from identity.operations.password_changes import password_api
 from identity.operations.users import users as operations
 from identity.operations.verification import verification_api, verification_responses
 from identity.web import crud, index_search
-from identity.web.api.jwt import BearerHandler
+from identity.web.api.login import LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
 
@@ -40,7 +40,7 @@ class UserFamilyHandler(ApiHandler):
         return Reply({"user": await user_views.to_retrieve_response(self.services, user), **opened})
 
 
-class UsersHandler(UserFamilyHandler, BearerHandler):
+class UsersHandler(UserFamilyHandler, LoginApiHandler):
     """`/api/user`: create with a random id, retrieve by login id or as the bearer of an access token."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
@@ -128,14 +128,11 @@ class UserHandler(UserFamilyHandler):
         user = await operations.patch(self.services, call, kind, patch, user_id)
         return await self.changed(user)
 
-    @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes=_HARD_DELETE)
-    async def delete(self, call: Call, user_id: str) -> Reply:
+    @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, body=_HARD_DELETE, body_required=False)
+    async def delete(self, call: Call, user_id: str, body: Document) -> Reply:
         """Deactivate, or with `hardDelete` delete."""
-        request = self.services.schemas[_HARD_DELETE].read(self.optional_body())
-        if self.is_flag_set("hardDelete", request):
-            await operations.delete(self.services, call, user_id)
-        else:
-            await operations.deactivate(self.services, call, user_id)
+        remove = operations.delete if self.is_flag_set("hardDelete", body) else operations.deactivate
+        await remove(self.services, call, user_id)
         return Reply()
 
 

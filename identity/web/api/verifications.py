@@ -18,10 +18,10 @@ class VerifyEmailHandler(ApiHandler):
 
     uuid_paths: ClassVar[bool] = False
 
-    @endpoint(access=Access.OPTIONAL_KEY, takes="api/verify-email.request.json")
-    async def post(self, call: Call, verification_id: str | None = None) -> Reply:
+    @endpoint(access=Access.OPTIONAL_KEY, raw_body=True, body_required=False, takes="api/verify-email.request.json")
+    async def post(self, call: Call, body: Document, verification_id: str | None = None) -> Reply:
         """Verify by an id, or with an API key a user."""
-        await verification_api.verify_email(self.services, call, self.optional_body(), verification_id)
+        await verification_api.verify_email(self.services, call, body, verification_id)
         return Reply()
 
 

@@ -10,11 +10,10 @@ from identity.errors import InvalidToken
 from identity.operations.authorization import authorization, sso_bootstrap
 from identity.operations.login.password_login import Credentials
 from identity.operations.login_transactions.authorization_steps import LoginPage
-from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import csrf, login
 from identity.web.oauth2.login_flow import REQUEST, LoginFlowHandler
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, tenant_routes
 
 _FORM: Final = "oauth2/authorize.form.json"
 
@@ -36,30 +35,24 @@ class AuthorizeHandler(LoginFlowHandler):
 
     async def begin(self, call: Call, given: Document, tenant_id: str | None) -> Reply:
         """Respond from the SSO session, or show the login page."""
-        given = await self.resolved(call, given, tenant_id)
-        verified_client = await authorization.verify_client(
-            self.services, call, self.tenant_hints(tenant_id, given), given
-        )
+        given, verified_client = await self.verify_request(call, given, tenant_id)
         self.verified_client, browser = verified_client, self.browser(from_outside=True)
         try:
             browser = await sso_bootstrap.bootstrap(self.services, call, verified_client, browser, self.bearer_token())
         except InvalidToken:
-            # Shown to the sender of the token, which is not the recipient at the redirect URI.
+            # The error is for the sender of the token, not for the redirect URI.
             self.verified_client = None
             raise
         step = await authorization.begin(self.services, call, verified_client, browser)
-        return await self.shown(step, given)
+        return await self.render_step(step, given)
 
     async def log_in(self, call: Call, form: Document, tenant_id: str | None) -> Reply:
         """Log in; a form without a valid CSRF token shows the page again."""
-        form = await self.resolved(call, form, tenant_id)
-        verified_client = await authorization.verify_client(
-            self.services, call, self.tenant_hints(tenant_id, form), form
-        )
+        form, verified_client = await self.verify_request(call, form, tenant_id)
         self.verified_client = verified_client
         if not csrf.has_valid_token(self, form):
             page = LoginPage(verified_client.client, form.get("loginId", ""))
-            return await self.page(page, form, message=csrf.INVALID_TOKEN)
+            return await self.login_page(page, form, message=csrf.INVALID_TOKEN)
         is_persistent, browser = form.get("rememberDevice") == "true", self.browser()
         if "identityProviderId" in form:
             step = await authorization.redirect_to_provider(
@@ -70,11 +63,11 @@ class AuthorizeHandler(LoginFlowHandler):
             step = await authorization.log_in(
                 self.services, call, verified_client, browser, credentials, is_persistent=is_persistent
             )
-        reply = await self.shown(step, form)
+        reply = await self.render_step(step, form)
         if isinstance(step, LoginPage):
             return reply
         remembered = login.remember_cookie(self, is_persistent=is_persistent)
         return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
 
 
-ROUTES = [Route("/oauth2/authorize", AuthorizeHandler), Route("/{tenant_id}/oauth2/authorize", AuthorizeHandler)]
+ROUTES = tenant_routes([("/oauth2/authorize", AuthorizeHandler)])

@@ -16,7 +16,8 @@ from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
 _REQUEST: Final = "oauth2/callback.request.json"
 _FORM: Final = "oauth2/callback.form.json"
-_AGAIN: Final = "again"
+_REPOSTED: Final = "again"
+"""The field of a form that this service posted to itself."""
 
 
 class CallbackHandler(LoginFlowHandler):
@@ -27,33 +28,33 @@ class CallbackHandler(LoginFlowHandler):
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
         """Handle a response in the query."""
-        return await self.arrive(call, self.parameters(_REQUEST))
+        return await self.complete_login(call, self.parameters(_REQUEST))
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document) -> Reply:
         """Handle a response by form_post.
 
-        Browsers send no SameSite=Lax cookies with a cross-site form, so a page of ours posts it again, with the cookie.
+        Browsers send no SameSite=Lax cookies with a cross-site form, so that a page of the service posts it again.
         """
-        if _AGAIN not in form and not self.cookie(authorization_redirect.COOKIE):
+        if _REPOSTED not in form and not self.cookie(authorization_redirect.COOKIE):
             url = call.origin.base_url + authorization_redirect.CALLBACK_PATH
-            look = page_theme.of_request(self)
-            return render.form_post(url, [*form.items(), (_AGAIN, "true")], look, text="formPost.on")
-        return await self.arrive(call, form)
+            theme = page_theme.of_request(self)
+            return render.form_post(url, [*form.items(), (_REPOSTED, "true")], theme, text="formPost.on")
+        return await self.complete_login(call, form)
 
-    async def arrive(self, call: Call, answer: Document) -> Reply:
+    async def complete_login(self, call: Call, answer: Document) -> Reply:
         """Continue the authorization request that started the login at the provider."""
         browser = self.browser()
-        detour = await provider_callback.consume_state(self.services, call, answer.get("state"), browser)
-        self.verified_client = detour.verified_client
-        step = await provider_callback.complete_login(self.services, call, detour, answer, browser)
-        given = dict(detour.verified_client.given)
+        login_state = await provider_callback.consume_state(self.services, call, answer.get("state"), browser)
+        self.verified_client = login_state.verified_client
+        step = await provider_callback.complete_login(self.services, call, login_state, answer, browser)
+        given = dict(login_state.verified_client.given)
         if isinstance(step, LoginPage) and request_sources.must_reopen(given):
-            # Not by way of the authorization endpoint, where an idp_hint would lead to the provider again.
+            # Without a redirect to the authorization endpoint, where an idp_hint would redirect to the provider again.
             token, _ = csrf.issue(self)
             given |= await request_sources.reopen(self.services, step.client, given, token, call.origin.ip_address)
-            return await self.page(step, given)
-        return await self.shown(step, given)
+            return await self.login_page(step, given)
+        return await self.render_step(step, given)
 
 
 ROUTES = [Route(authorization_redirect.CALLBACK_PATH, CallbackHandler)]

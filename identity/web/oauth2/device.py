@@ -12,11 +12,10 @@ from identity.operations.authorization import device_authorization, device_codes
 from identity.operations.clients import client_authentication, clients
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.web import authentication
-from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.oauth2.oauth_handlers import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler, tenant_routes
 
-_NOT_KEPT = {"Pragma": "no-cache"}
+_NO_CACHE = {"Pragma": "no-cache"}
 
 
 class DeviceAuthorizeHandler(OAuth2Handler):
@@ -31,7 +30,7 @@ class DeviceAuthorizeHandler(OAuth2Handler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Return a device code and a user code."""
         identified = await self.identify_client(form, tenant_id)
-        return Reply(await device_authorization.begin(self.services, call, identified, form), headers=_NOT_KEPT)
+        return Reply(await device_authorization.begin(self.services, call, identified, form), headers=_NO_CACHE)
 
     def refuse(self, error: ServiceError) -> None:
         """Send InvalidClient with status 400, as published."""
@@ -54,22 +53,22 @@ class UserCodeHandler(OAuth2Handler):
         if not isinstance(call.caller, ApiKeyCaller):
             identified = await self.identify_client(form, tenant_id)
             return Reply(
-                await device_codes.describe_for_client(self.services, call, identified, form), headers=_NOT_KEPT
+                await device_codes.describe_for_client(self.services, call, identified, form), headers=_NO_CACHE
             )
         tenant = await self.tenant_of_key(call, call.caller, form, tenant_id)
-        user_code, guesser = device_codes.required_user_code(form), device_grants.attempt_subject(call)
-        return Reply(await device_codes.describe(self.services, call, tenant, user_code, guesser), headers=_NOT_KEPT)
+        user_code, subject = device_codes.required_user_code(form), device_grants.attempt_subject(call)
+        return Reply(await device_codes.describe(self.services, call, tenant, user_code, subject), headers=_NO_CACHE)
 
     async def tenant_of_key(self, call: Call, key: ApiKeyCaller, form: Document, path: str | None) -> TenantId:
         """Return the tenant of the request, of the key, or the only one. Raises Unauthorized for another tenant."""
         named = await clients.find_named_tenant(self.services, self.tenant_hints(path, form))
         if named is None:
-            found = await authentication.find_tenant_id(self.services, key, None)
+            resolved = await authentication.find_tenant_id(self.services, key, None)
         else:
-            found = await authentication.find_named_tenant_id(self.services, key, named["id"])
-        if found is None:
+            resolved = await authentication.find_named_tenant_id(self.services, key, named["id"])
+        if resolved is None:
             raise InvalidRequest("missing_tenant_id", "The request is missing a required parameter: tenantId.")
-        return found
+        return resolved
 
     def refuse(self, error: ServiceError) -> None:
         """Send 401 without a body for an invalid API key, as everywhere."""
@@ -89,7 +88,7 @@ class ValidateHandler(OAuth2Handler):
         given = self.parameters("oauth2/device-validate.request.json")
         client = await clients.get_client(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
         await device_codes.validate(self.services, call, client, device_codes.required_user_code(given))
-        return Reply(headers=_NOT_KEPT)
+        return Reply(headers=_NO_CACHE)
 
 
 class ApproveHandler(OAuth2Handler):
@@ -104,7 +103,7 @@ class ApproveHandler(OAuth2Handler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Approve the device of a user code."""
         identified = await self.named_client(form, tenant_id)
-        return Reply(await device_codes.approve(self.services, call, identified, form), headers=_NOT_KEPT)
+        return Reply(await device_codes.approve(self.services, call, identified, form), headers=_NO_CACHE)
 
     async def named_client(self, form: Document, tenant_id: str | None) -> IdentifiedClient:
         """Return the client. The official libraries also send an API key in the header, which is ignored here."""
@@ -114,11 +113,11 @@ class ApproveHandler(OAuth2Handler):
         return await client_authentication.identify(self.services, "", form, hints, base_url)
 
 
-_HANDLERS = {
-    "/oauth2/device_authorize": DeviceAuthorizeHandler,
-    "/oauth2/device/user-code": UserCodeHandler,
-    "/oauth2/device/validate": ValidateHandler,
-    "/oauth2/device/approve": ApproveHandler,
-}
-
-ROUTES = [Route(prefix + path, handler) for path, handler in _HANDLERS.items() for prefix in ("", "/{tenant_id}")]
+ROUTES = tenant_routes(
+    [
+        ("/oauth2/device_authorize", DeviceAuthorizeHandler),
+        ("/oauth2/device/user-code", UserCodeHandler),
+        ("/oauth2/device/validate", ValidateHandler),
+        ("/oauth2/device/approve", ApproveHandler),
+    ]
+)

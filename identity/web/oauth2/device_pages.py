@@ -7,26 +7,27 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.errors import InvalidRequest
-from identity.operations.authorization import device_approvals, device_grants, login_resumption
+from identity.operations.authorization import device_approvals, device_grants
 from identity.operations.authorization.device_grants import AttemptSubject, TooManyCodesError
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.pages import device_page
 from identity.operations.pages.device_page import DevicePage
-from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import csrf, device, login
-from identity.web.oauth2.login_flow import LoginFlowHandler
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, PageHandler
+from identity.web.oauth2.login_step_handlers import AuthenticatedLoginHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, PageHandler, tenant_routes
 
 _REQUEST: Final = "oauth2/device.request.json"
 _FORM: Final = "oauth2/device.form.json"
-_END: Final = "oauth2/device-complete.request.json"
+_COMPLETE: Final = "oauth2/device-complete.request.json"
 
 
-class DeviceHandler(LoginFlowHandler):
+class DeviceHandler(AuthenticatedLoginHandler):
     """Prompts for a user code and, after the login, for approval. Following a link alone never approves a device."""
+
+    page_name = device_approvals.PAGE
 
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
@@ -34,8 +35,7 @@ class DeviceHandler(LoginFlowHandler):
         given = self.parameters(_REQUEST)
         if "intent" in given:
             transaction = await self.find_transaction(call, given, tenant_id)
-            self.verified_client = transaction.verified_client
-            return await self.asked(call, transaction)
+            return await self.approval_page(call, transaction)
         client = await self.client(call, given, tenant_id)
         return await self.code_page(client, given, user_code=given.get("user_code", ""))
 
@@ -43,29 +43,29 @@ class DeviceHandler(LoginFlowHandler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Handle a user code or the decision about a device; without a valid CSRF token show the page again."""
         if "intent" in form:
-            return await self.answered(call, form, tenant_id)
+            return await self.decide(call, form, tenant_id)
         client = await self.client(call, form, tenant_id)
         user_code = form.get("interactive_user_code", "")
         if not csrf.has_valid_token(self, form):
             return await self.code_page(client, form, user_code=user_code, message=csrf.INVALID_TOKEN)
-        guesser = AttemptSubject(session=csrf.browser(self))
+        subject = AttemptSubject(session=csrf.browser(self))
         try:
-            found = await device_grants.get_pending(
-                self.services, call, client.tenant_id, user_code, guesser, client.client_id
+            pending = await device_grants.get_pending(
+                self.services, call, client.tenant_id, user_code, subject, client.client_id
             )
         except InvalidRequest as error:
             return await self.code_page(client, form, user_code=user_code, message=_message(error))
-        request = device_approvals.request_parameters(call, client, found.request.user_code)
-        request |= {name: form[name] for name in ("locale",) if name in form}
+        request = device_approvals.request_parameters(call, client, pending.request.user_code)
+        if "locale" in form:
+            request["locale"] = form["locale"]
         location = f"{login.authorize_path(self)}?{urllib.parse.urlencode(request)}"
         return Reply(status=302, headers={"Location": location})
 
-    async def answered(self, call: Call, form: Document, tenant_id: str | None) -> Reply:
+    async def decide(self, call: Call, form: Document, tenant_id: str | None) -> Reply:
         """Handle the decision about a device."""
         transaction = await self.find_transaction(call, form, tenant_id)
         if not csrf.has_valid_token(self, form):
-            self.verified_client = transaction.verified_client
-            return await self.asked(call, transaction, message=csrf.INVALID_TOKEN)
+            return await self.approval_page(call, transaction, message=csrf.INVALID_TOKEN)
         await login_transactions.consume(self.services, transaction)
         # Only now: of two concurrent forms one gets a response for the application, the other an error page.
         self.verified_client = transaction.verified_client
@@ -73,27 +73,18 @@ class DeviceHandler(LoginFlowHandler):
             self.services, call, transaction, self.browser(), form.get("grant", ""),
             is_allowed=form.get("action") == "allow",
         )  # fmt: skip
-        value = login_transactions.cookie_without(transaction.cookie, transaction.transaction_id)
-        done = self.new_cookie(login_transactions.COOKIE, value, None if value else 0)
-        return await self.shown(step, transaction.verified_client.given, done)
+        return await self.continue_login(transaction, step)
 
     async def client(self, call: Call, given: Document, tenant_id: str | None) -> Client:
         """Return the client of the device."""
         return await device_page.get_client(self.services, call, self.tenant_hints(tenant_id, given), given)
 
-    async def find_transaction(self, call: Call, given: Document, tenant_id: str | None) -> AuthenticatedTransaction:
-        """Find the login transaction of this browser."""
-        hints = self.tenant_hints(tenant_id, given)
-        cookie = self.cookie(login_transactions.COOKIE)
-        return await login_resumption.find_authenticated(
-            self.services, call, hints, given, cookie, device_approvals.PAGE
-        )
-
-    async def asked(self, call: Call, transaction: AuthenticatedTransaction, *, message: str = "") -> Reply:
+    async def approval_page(self, call: Call, transaction: AuthenticatedTransaction, *, message: str = "") -> Reply:
         """Return the approval page, or the next step."""
+        self.verified_client = transaction.verified_client
         step = await device_page.show(self.services, call, transaction, self.browser())
         if not isinstance(step, DevicePage):
-            return await self.shown(step, transaction.verified_client.given)
+            return await self.render_step(step, transaction.verified_client.given)
         is_hosted = device_approvals.is_hosted(call, step.client, transaction.verified_client.given)
         return await device.reply_approval_form(self, step, transaction, is_hosted=is_hosted, message=message)
 
@@ -106,10 +97,10 @@ class DeviceHandler(LoginFlowHandler):
 class DeviceCompleteHandler(PageHandler):
     """The last page."""
 
-    @endpoint(access=Access.BROWSER, query=_END, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @endpoint(access=Access.BROWSER, query=_COMPLETE, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the result."""
-        given = self.parameters(_END)
+        given = self.parameters(_COMPLETE)
         client = await device_page.get_client(self.services, call, self.tenant_hints(tenant_id, given), given)
         return await device.reply_result(self, client, given)
 
@@ -120,6 +111,4 @@ def _message(error: InvalidRequest) -> str:
     return "device.expired" if error.reason == "user_code_expired" else "device.invalid"
 
 
-_HANDLERS = {"/oauth2/device": DeviceHandler, "/oauth2/device-complete": DeviceCompleteHandler}
-
-ROUTES = [Route(prefix + path, handler) for path, handler in _HANDLERS.items() for prefix in ("", "/{tenant_id}")]
+ROUTES = tenant_routes([("/oauth2/device", DeviceHandler), ("/oauth2/device-complete", DeviceCompleteHandler)])

@@ -1,4 +1,4 @@
-"""`/.well-known/`: provider metadata and key set, as prepared bytes that clients may keep for five minutes."""
+"""`/.well-known/`: provider metadata and key set, as prepared bytes that clients may cache for five minutes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from identity.errors import InvalidRequest, NotFound
 from identity.operations.api import discovery
 from identity.operations.clients.clients import TenantHints
 from identity.store.cache import stale_if_unavailable
-from identity.web import cross_origin
 from identity.web.base_handlers import Route
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -16,28 +15,10 @@ from identity.web.oauth2.oauth_handlers import OAuth2Handler
 _REQUEST = "oauth2/discovery.request.json"
 
 
-class _PreparedHandler(OAuth2Handler):
-    cache_control = "public, max-age=300"
-    cross_origin = CrossOriginAccess.OPEN
-
-    def caching(self) -> str:
-        """The Cache-Control header."""
-        return self.cache_control
-
-    def shown(self, prepared: discovery.JsonDocument) -> Reply:
-        """The document, or 304 to a client that has it."""
-        headers = {"Cache-Control": self.caching(), "ETag": prepared.etag, **cross_origin.OPEN_HEADERS}
-        if prepared.etag in self.request.headers.get("If-None-Match", ""):
-            return Reply(status=304, headers=headers)
-        return Reply(prepared.body, headers={**headers, "Content-Type": "application/json"})
-
-
-class ConfigurationHandler(_PreparedHandler):
+class ConfigurationHandler(OAuth2Handler):
     """The metadata of a tenant (OpenID Connect Discovery 4, RFC 8414 section 3)."""
 
-    def caching(self) -> str:
-        """Without `server.base_url` the addresses come from the Host header, and no cache may keep them for others."""
-        return super().caching() if self.services.config.server.base_url is not None else "no-store"
+    cross_origin = CrossOriginAccess.OPEN
 
     @endpoint(
         access=Access.PUBLIC,
@@ -46,22 +27,26 @@ class ConfigurationHandler(_PreparedHandler):
         answer={200: "oauth2/openid-configuration.response.json", 304: None},
     )
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Describe the provider. Raises InvalidRequest, answered with 404, for a tenant that does not exist."""
+        """Describe the provider. Raises InvalidRequest with status 404 for an unknown tenant."""
         given: Document = self.parameters(_REQUEST)
         hints = TenantHints(tenant_id, given.get("tenantId"))
         try:
             with stale_if_unavailable():
-                return self.shown(await discovery.configuration(self.services, hints, call.origin.base_url))
+                metadata = await discovery.configuration(self.services, hints, call.origin.base_url)
         except InvalidRequest as error:
             error.status = NotFound.status
             raise
+        # Without `server.base_url`, URLs in the metadata depend on the Host header.
+        has_base_url = self.services.config.server.base_url is not None
+        return self.prepared_reply(metadata, "public, max-age=300" if has_base_url else "no-store")
 
 
-class KeysHandler(_PreparedHandler):
+class KeysHandler(OAuth2Handler):
     """The key set (RFC 7517 section 5)."""
 
-    # A client that meets a kid it does not know asks again (OpenID Connect Core 10.1.1). A proxy in between must not
-    # answer that from memory, or it would hide a key that signs already.
+    cross_origin = CrossOriginAccess.OPEN
+    # A client that receives an unknown kid fetches the keys again (OpenID Connect Core 10.1.1). A shared cache must not
+    # serve that request, because it would hide a new key.
     cache_control = "public, max-age=300, s-maxage=1"
 
     prepared_keys: discovery.KeySetCache
@@ -72,13 +57,14 @@ class KeysHandler(_PreparedHandler):
         answer={200: "oauth2/jwks.response.json", 304: None},
     )
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Show the public keys of a tenant, or of all. Raises InvalidRequest, answered with 404, as above."""
+        """Return the public keys of a tenant, or of all. Raises InvalidRequest, with status 404, as above."""
         try:
             with stale_if_unavailable():
-                return self.shown(await self.prepared_keys.get(self.services, TenantHints(tenant_id), call.now))
+                keys = await self.prepared_keys.get(self.services, TenantHints(tenant_id), call.now)
         except InvalidRequest as error:
             error.status = NotFound.status
             raise
+        return self.prepared_reply(keys, self.cache_control)
 
 
 _CONFIGURATION = "/.well-known/openid-configuration"

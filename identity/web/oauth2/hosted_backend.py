@@ -1,6 +1,6 @@
 """`/app/*`: the hosted backend, which keeps the tokens of single-page applications in cookies.
 
-The names of the cookies are those that the published SDKs read. Access and refresh token are out of reach of scripts.
+The cookies have the names that the published SDKs read. Scripts cannot read the access and refresh tokens.
 Each cookie is sent to the registrable domain of the service, where the application and its API are; SameSite=Lax keeps
 other sites from sending them, and the Origin header other hosts of the same site.
 """
@@ -28,7 +28,7 @@ EXPIRATION_COOKIE: Final = "app.at_exp"
 ID_COOKIE: Final = "app.idt"
 REFRESH_COOKIE: Final = "app.rt"
 BROWSER_COOKIE: Final = "app.pkce_v"
-"""Ties the logins that are under way to the browser that began them."""
+"""Binds pending logins to the browser that started them."""
 
 _READABLE: Final = frozenset({EXPIRATION_COOKIE, ID_COOKIE})
 _MAXIMUM_COOKIE_BYTES: Final = 4096
@@ -44,16 +44,16 @@ class _BackendHandler(OAuth2Handler):
     """Finds the client of a request, and writes the cookies."""
 
     async def client(self, call: Call, given: Document, client_id: str | None) -> Client:
-        """The client that the path names, or the query. Raises InvalidRequest where they differ."""
+        """Return the client in the path or in the query. Raises InvalidRequest if they differ."""
         if client_id is not None and given.setdefault("client_id", client_id) != client_id:
             raise InvalidRequest("invalid_client_id", "The client_id of the query is not that of the path.")
         hints = self.tenant_hints(None, given)
         return await hosted_backend.find_client(self.services, call, hints, given.get("client_id"))
 
     def token_cookies(self, tokens: CookieTokens) -> list[Morsel[str]]:
-        """The cookies with the tokens. Raises ServerError for an access token that no browser would keep.
+        """Return the cookies with the tokens. Raises ServerError for an access token that is too long for a cookie.
 
-        An ID token that is too long is left out; `/app/me` has what it says.
+        An ID token that is too long is omitted; `/app/me` returns its claims.
         """
         values = {
             ACCESS_COOKIE: (tokens.access_token, tokens.expires_in),
@@ -70,12 +70,12 @@ class _BackendHandler(OAuth2Handler):
         ]
 
     def removed_cookies(self, domain: str | None) -> list[Morsel[str]]:
-        """The removal of every cookie with a token."""
+        """Return cookies that remove those with tokens."""
         names = (ACCESS_COOKIE, EXPIRATION_COOKIE, ID_COOKIE, REFRESH_COOKIE)
         return [self.shared_cookie(name, "", 0, domain) for name in names]
 
     def shared_cookie(self, name: str, value: str, max_age_seconds: int, domain: str | None) -> Morsel[str]:
-        """A cookie for the whole domain; scripts read only those that the SDKs need."""
+        """Return a cookie for the whole domain; scripts can read only those that the SDKs need."""
         morsel = self.new_cookie(name, value, max_age_seconds)
         if domain is not None:
             morsel["domain"] = domain
@@ -85,11 +85,11 @@ class _BackendHandler(OAuth2Handler):
 
 
 class _PageHandler(_BackendHandler, PageHandler):
-    """What browsers navigate to."""
+    """Shared by the endpoints that browsers navigate to."""
 
 
 class LoginHandler(_PageHandler):
-    """The begin of a login."""
+    """The start of a login."""
 
     registers = False
 
@@ -98,15 +98,15 @@ class LoginHandler(_PageHandler):
         """Redirect to the login page, or to the registration page."""
         given = self.parameters(_LOGIN)
         client = await self.client(call, given, client_id)
-        departure = await hosted_backend.begin_login(
+        start = await hosted_backend.begin_login(
             self.services, call, client, given, self.cookie(BROWSER_COOKIE), registers=self.registers
         )
-        cookie = self.new_cookie(BROWSER_COOKIE, departure.browser_secret, departure.ttl_seconds)
-        return Reply(status=302, headers={"Location": departure.location}, cookies=[cookie])
+        cookie = self.new_cookie(BROWSER_COOKIE, start.browser_secret, start.ttl_seconds)
+        return Reply(status=302, headers={"Location": start.location}, cookies=[cookie])
 
 
 class RegisterHandler(LoginHandler):
-    """The begin of a registration; of a login, where the application offers no registration."""
+    """The start of a registration, or of a login if the application has no self-registration."""
 
     registers = True
 
@@ -120,19 +120,19 @@ class CallbackHandler(_PageHandler):
     async def get(self, call: Call) -> Reply:
         """Exchange the code, set the cookies and return to the application."""
         given = self.parameters(_CALLBACK)
-        arrival = await hosted_backend.complete_login(self.services, call, given, self.cookie(BROWSER_COOKIE))
-        cookies = [] if arrival.tokens is None else self.token_cookies(arrival.tokens)
-        return Reply(status=302, headers={"Location": arrival.location}, cookies=cookies)
+        completed = await hosted_backend.complete_login(self.services, call, given, self.cookie(BROWSER_COOKIE))
+        cookies = [] if completed.tokens is None else self.token_cookies(completed.tokens)
+        return Reply(status=302, headers={"Location": completed.location}, cookies=cookies)
 
 
 class LogoutHandler(_PageHandler):
-    """The end of what the cookies hold."""
+    """The logout."""
 
     @endpoint(access=Access.BROWSER, query=_LOGOUT, tenancy=Tenancy.BY_OPERATION, answer={302: None})
     async def get(self, call: Call, client_id: str | None = None) -> Reply:
         """Remove the cookies and redirect to the logout endpoint, which ends the session.
 
-        Nothing is removed for another site: the logout endpoint has the user confirm such a request.
+        For a request from another site no cookies are removed: the logout endpoint asks the user for confirmation.
         """
         given = self.parameters(_LOGOUT)
         client = await self.client(call, given, client_id)
@@ -145,19 +145,19 @@ class LogoutHandler(_PageHandler):
 
 
 class _ScriptHandler(_BackendHandler):
-    """What scripts of the application call, with the cookies of the browser: CORS is judged per application."""
+    """Shared by the endpoints for scripts of the application; its settings decide about CORS."""
 
     cross_origin = CrossOriginAccess.BY_APPLICATION
 
     def page_origin(self) -> str | None:
-        """The origin of the page that made the request; None for a page of ours, or a caller without a page."""
+        """Return the origin of the requesting page; None for a page of the service, or without an Origin header."""
         origin = self.request.headers.get("Origin")
         if origin is None or cors.is_same_host(origin, self.addresses.base_url(self.request), self.request.host):
             return None
         return origin
 
-    def admit(self, origin: str | None) -> None:
-        """Let the page read the response, an error too."""
+    def allow_origin(self, origin: str | None) -> None:
+        """Allow the page to read the response, including an error."""
         self.set_header("Vary", "Origin")
         if origin is not None:
             self.set_header("Access-Control-Allow-Origin", origin)
@@ -169,10 +169,10 @@ class MeHandler(_ScriptHandler):
 
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="oauth2/userinfo.response.json")
     async def get(self, call: Call) -> Reply:
-        """The claims of the userinfo endpoint, for the access token of the cookie."""
+        """Return the claims of the userinfo endpoint for the access token of the cookie."""
         origin = self.page_origin()
         claims = await hosted_backend.retrieve_user(self.services, call, self.cookie(ACCESS_COOKIE), origin)
-        self.admit(origin)
+        self.allow_origin(origin)
         return Reply(claims)
 
 
@@ -181,13 +181,13 @@ class RefreshHandler(_ScriptHandler):
 
     @endpoint(access=Access.BROWSER, query=_REFRESH, tenancy=Tenancy.BY_OPERATION, answer=None)
     async def post(self, call: Call, client_id: str | None = None) -> Reply:
-        """Refresh; 400 where the user has to log in again. The body is not read."""
+        """Refresh; 400 if the user has to log in again. The body is ignored."""
         given, origin = self.parameters(_REFRESH), self.page_origin()
         client = await self.client(call, given, client_id)
         hosted_backend.require_origin(self.services, origin, client.application)
         if origin is None and self.is_cross_origin():
-            raise InvalidRequest("invalid_origin", "The request comes from another origin, which it does not name.")
-        self.admit(origin)
+            raise InvalidRequest("invalid_origin", "The request comes from another origin without an Origin header.")
+        self.allow_origin(origin)
         tokens = await hosted_backend.refresh(
             self.services, call, client, self.cookie(REFRESH_COOKIE), self.cookie(ACCESS_COOKIE)
         )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.operations.api import introspection
-from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.oauth2.oauth_handlers import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler, tenant_routes
 
 
 class IntrospectHandler(OAuth2Handler):
@@ -26,7 +25,4 @@ class IntrospectHandler(OAuth2Handler):
         return Reply(answer, headers={"Pragma": "no-cache"})
 
 
-ROUTES = [
-    Route("/oauth2/introspect", IntrospectHandler),
-    Route("/{tenant_id}/oauth2/introspect", IntrospectHandler),
-]
+ROUTES = tenant_routes([("/oauth2/introspect", IntrospectHandler)])

@@ -56,7 +56,7 @@ class LoginFlowHandler(PageHandler):
             self.cookie(two_factor_trust.COOKIE),
         )
 
-    async def resolved(self, call: Call, given: Document, tenant_id: str | None) -> Document:
+    async def resolve_request(self, call: Call, given: Document, tenant_id: str | None) -> Document:
         """Return the effective parameters: those of this request, or pushed or signed ones."""
         hints = self.tenant_hints(tenant_id, given)
         try:
@@ -69,61 +69,75 @@ class LoginFlowHandler(PageHandler):
                 )
             raise
 
-    async def shown(self, step: Step, given: Mapping[str, str], *cookies: Morsel[str]) -> Reply:
+    async def verify_request(
+        self, call: Call, given: Document, tenant_id: str | None
+    ) -> tuple[Document, VerifiedClient]:
+        """Return the effective parameters of a request, and its client with a verified redirect URI."""
+        given = await self.resolve_request(call, given, tenant_id)
+        hints = self.tenant_hints(tenant_id, given)
+        return given, await authorization.verify_client(self.services, call, hints, given)
+
+    async def render_step(self, step: Step, given: Mapping[str, str], *cookies: Morsel[str]) -> Reply:
         """Render a step; `cookies` are set in addition to those of the step."""
         if isinstance(step, LoginPage):
             if isinstance(step.problem, NotRegistered):
-                return self.not_registered(step.client, given)
+                return self.redirect_to_not_registered(step.client, given)
             if request_sources.must_reopen(given):
-                return await self.reopened(step.client, given)
-            return await self.page(step, given)
+                return await self.redirect_to_reopened(step.client, given)
+            return await self.login_page(step, given)
         if isinstance(step, ProviderRedirect):
-            return await self.departure(step, given)
+            return await self.redirect_to_provider(step, given)
         if isinstance(step, LinkRequired):
             location = redirect_uris.with_query(authorization_redirect.LINK_PATH, {"link": step.link})
             return Reply(status=302, headers={"Location": location})
         if isinstance(step, IntermediatePage):
-            return self.interlude(step)
+            return self.redirect_to_page(step)
         if step.mode == "form_post" and self.verified_client is not None:
             client = self.verified_client.client
-            return self.response(step, await page_theme.load(self, client.tenant, client.application, given), *cookies)
-        return self.response(step, None, *cookies)
+            theme = await page_theme.load(self, client.tenant, client.application, given)
+            return self.authorization_response(step, theme, *cookies)
+        return self.authorization_response(step, None, *cookies)
 
-    async def reopened(self, client: Client, given: Mapping[str, str], path: str = "") -> Reply:
-        """The way to the login page of a pushed request: under a name that lasts, so that the page can be reloaded.
-
-        Or to the page under `path`.
-        """
+    async def redirect_to_reopened(self, client: Client, given: Mapping[str, str], path: str = "") -> Reply:
+        """Redirect a pushed request to the login page, or to `path`, with a request_uri that survives a reload."""
         token, cookie = csrf.issue(self)
-        found = await request_sources.reopen(self.services, client, given, token, self.origin().ip_address)
-        location = redirect_uris.with_query(path or login.authorize_path(self), found)
+        query = await request_sources.reopen(self.services, client, given, token, self.origin().ip_address)
+        location = redirect_uris.with_query(path or login.authorize_path(self), query)
         return Reply(status=302, headers={"Location": location}, cookies=[cookie])
 
-    def not_registered(self, client: Client, given: Mapping[str, str]) -> Reply:
+    def redirect_to_not_registered(self, client: Client, given: Mapping[str, str]) -> Reply:
         """Redirect to the page for unregistered users, with the request, so that another user can log in."""
-        names, kept = self.services.schemas[REQUEST].schema["properties"], request_sources.form_parameters(given)
-        query = {"client_id": client.client_id, **{name: kept[name] for name in names if name in kept}}
+        query = {"client_id": client.client_id, **self.request_parameters(given)}
         location = redirect_uris.with_query(f"{login.base_path(self)}/authorized-not-registered", query)
         return Reply(status=302, headers={"Location": location})
 
-    async def page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "") -> Reply:
-        """Return the login page."""
-        names = self.services.schemas[REQUEST].schema["properties"]
-        chosen = given.get("rememberDevice") if "loginId" in given else self.cookie(login.REMEMBER_COOKIE)
-        return await login.reply(self, page, given, names, remember_device=chosen == "true", message=message)
+    def request_parameter_names(self) -> list[str]:
+        """Return the names of the parameters of an authorization request."""
+        return list(self.services.schemas[REQUEST].schema["properties"])
 
-    async def departure(self, step: ProviderRedirect, given: Mapping[str, str]) -> Reply:
+    def request_parameters(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the parameters of an authorization request that forms and links of pages repeat."""
+        parameters = request_sources.form_parameters(given)
+        return {name: parameters[name] for name in self.request_parameter_names() if name in parameters}
+
+    async def login_page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "") -> Reply:
+        """Return the login page."""
+        names = self.request_parameter_names()
+        remember = given.get("rememberDevice") if "loginId" in given else self.cookie(login.REMEMBER_COOKIE)
+        return await login.reply(self, page, given, names, remember_device=remember == "true", message=message)
+
+    async def redirect_to_provider(self, step: ProviderRedirect, given: Mapping[str, str]) -> Reply:
         """Redirect to an identity provider, with the cookie that the callback requires."""
         cookies = [self.new_cookie(authorization_redirect.COOKIE, step.secret)]
         if request_sources.must_reopen(given):
             cookies.append(csrf.issue(self)[1])
         if step.is_post:
-            look = await page_theme.load(self, step.client.tenant, step.client.application, given)
-            return render.form_post(step.url, step.parameters.items(), look, cookies, text="formPost.on")
+            theme = await page_theme.load(self, step.client.tenant, step.client.application, given)
+            return render.form_post(step.url, step.parameters.items(), theme, cookies, text="formPost.on")
         location = redirect_uris.with_query(step.url, step.parameters)
         return Reply(status=302, headers={"Location": location}, cookies=cookies)
 
-    def interlude(self, step: IntermediatePage) -> Reply:
+    def redirect_to_page(self, step: IntermediatePage) -> Reply:
         """Redirect to a page before the response, with the secret of its login transaction in a cookie."""
         query = {
             "client_id": step.client.client_id,
@@ -137,33 +151,33 @@ class LoginFlowHandler(PageHandler):
         location = f"{page}?{urllib.parse.urlencode(query)}"
         return Reply(status=302, headers={"Location": location}, cookies=cookies)
 
-    def response(
+    def authorization_response(
         self,
         response: AuthorizationResponse,
-        look: page_theme.PageTheme | None = None,
+        theme: page_theme.PageTheme | None = None,
         *cookies: Morsel[str],
     ) -> Reply:
         """Return the authorization response: a redirect (never 307, which reposts passwords) or a posting form."""
         all_cookies = [*self.session_cookie(response.cookie), *cookies]
         if response.mode == "form_post":
-            look = look or page_theme.of_request(self)
-            return render.form_post(response.redirect_uri, response.parameters.items(), look, all_cookies)
-        place = redirect_uris.with_fragment if response.mode == "fragment" else redirect_uris.with_query
-        location = place(response.redirect_uri, response.parameters)
+            theme = theme or page_theme.of_request(self)
+            return render.form_post(response.redirect_uri, response.parameters.items(), theme, all_cookies)
+        build_uri = redirect_uris.with_fragment if response.mode == "fragment" else redirect_uris.with_query
+        location = build_uri(response.redirect_uri, response.parameters)
         return Reply(status=302, headers={"Location": location}, cookies=all_cookies)
 
     def session_cookie(self, cookie: SsoCookie | None) -> list[Morsel[str]]:
         """Return the SSO cookie and the known-device cookie to set, if any."""
         if cookie is None:
             return []
-        shown = self.received_cookie(known_devices.cookie_name(cookie.user_id))
+        received = self.received_cookie(known_devices.cookie_name(cookie.user_id))
         device = known_devices.renew_cookie(
-            self.services, cookie.tenant, cookie.user_id, shown, self.services.clock.now()
+            self.services, cookie.tenant, cookie.user_id, received, self.services.clock.now()
         )
-        found = [self.new_cookie(sso_sessions.COOKIE, cookie.secret, cookie.max_age_seconds)] if cookie.secret else []
+        cookies = [self.new_cookie(sso_sessions.COOKIE, cookie.secret, cookie.max_age_seconds)] if cookie.secret else []
         if device is not None:
-            found.append(self.new_cookie(device.name, device.value, device.max_age_seconds))
-        return found
+            cookies.append(self.new_cookie(device.name, device.value, device.max_age_seconds))
+        return cookies
 
     def refuse(self, error: ServiceError) -> None:
         """Send the error response, or the error page until the client is verified."""
@@ -171,7 +185,7 @@ class LoginFlowHandler(PageHandler):
             super().refuse(error)
             return
         failure: OAuth2Error = oauth_error(error)
-        self.send(self.response(authorization_responses.error_response(self.verified_client, failure)))
+        self.send(self.authorization_response(authorization_responses.error_response(self.verified_client, failure)))
 
     def fail(self) -> None:
         """Send a generic error for an unexpected exception."""

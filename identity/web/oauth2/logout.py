@@ -8,10 +8,9 @@ from http.cookies import Morsel
 from identity.call import Call, Document
 from identity.operations.login_transactions import login_transactions
 from identity.operations.sessions import logout, sso_sessions
-from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import csrf, landing_page, page_theme, render
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, PageHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, PageHandler, tenant_routes
 
 _REQUEST = "oauth2/logout.request.json"
 _FORM = "oauth2/logout.form.json"
@@ -41,38 +40,36 @@ class LogoutHandler(PageHandler):
         hints, secret = self.tenant_hints(tenant_id, given), self.cookie(sso_sessions.COOKIE)
         outcome = await logout.logout(self.services, call, given, hints, secret, self.requested_by(token))
         if isinstance(outcome, logout.ConfirmationRequired):
-            return await self.confirmation(given, outcome)
+            return await self.confirmation_page(given, outcome)
         # Another site may have named a tenant or a client in which the browser has no session.
         if not outcome.has_ended_session and self.is_cross_site():
-            return await self.left(outcome, [])
-        return await self.left(
+            return await self.redirect_to_target(outcome, [])
+        return await self.redirect_to_target(
             outcome, [self.new_cookie(name, "", 0) for name in (sso_sessions.COOKIE, login_transactions.COOKIE)]
         )
 
     def requested_by(self, token: str | None) -> logout.Origin:
-        """Where the request comes from; a form whose CSRF token is invalid counts as that of another site."""
+        """Return the origin of the request; a form with an invalid CSRF token counts as one of another site."""
         if token is None:
             return logout.Origin(self.is_cross_origin(), self.is_cross_site())
         return logout.SAME_ORIGIN if csrf.is_valid(self, token) else logout.CROSS_SITE
 
-    async def confirmation(self, given: Document, outcome: logout.ConfirmationRequired) -> Reply:
-        """The confirmation page, whose form repeats the request with a CSRF token."""
+    async def confirmation_page(self, given: Document, outcome: logout.ConfirmationRequired) -> Reply:
+        """Return the confirmation page, whose form repeats the request with a CSRF token."""
         token, cookie = csrf.issue(self)
         hidden = [*given.items(), (csrf.FIELD, token)]
-        look = await page_theme.load(self, outcome.tenant, outcome.application)
-        return render.confirm_logout(self.request.path, hidden, look, outcome.target, [cookie])
+        theme = await page_theme.load(self, outcome.tenant, outcome.application)
+        return render.confirm_logout(self.request.path, hidden, theme, outcome.target, [cookie])
 
-    async def left(self, outcome: logout.LoggedOut, cookies: list[Morsel[str]]) -> Reply:
-        """Redirect to the target, through a page of frames where applications have a logout URL."""
+    async def redirect_to_target(self, outcome: logout.LoggedOut, cookies: list[Morsel[str]]) -> Reply:
+        """Redirect to the target, through a page with frames if applications have a logout URL."""
         if outcome.target == logout.HOME:
-            cookies = [
-                *cookies,
-                self.new_cookie(landing_page.SIGNED_OUT_COOKIE, "signed-out", landing_page.SIGNED_OUT_SECONDS),
-            ]
+            name, seconds = landing_page.SIGNED_OUT_COOKIE, landing_page.SIGNED_OUT_SECONDS
+            cookies = [*cookies, self.new_cookie(name, "signed-out", seconds)]
         if outcome.frame_urls:
-            look = await page_theme.load(self, outcome.tenant, outcome.application)
-            return render.logout(outcome.target, outcome.frame_urls, look, cookies)
+            theme = await page_theme.load(self, outcome.tenant, outcome.application)
+            return render.logout(outcome.target, outcome.frame_urls, theme, cookies)
         return Reply(status=302, headers={"Location": outcome.target}, cookies=cookies)
 
 
-ROUTES = [Route("/oauth2/logout", LogoutHandler), Route("/{tenant_id}/oauth2/logout", LogoutHandler)]
+ROUTES = tenant_routes([("/oauth2/logout", LogoutHandler)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
 from identity.call import Call, Document
@@ -29,7 +30,7 @@ from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.operations.entities import entity_clients
 from identity.operations.entities.entity_clients import EntityClient
 from identity.operations.login import known_devices
-from identity.web.base_handlers import BaseHandler
+from identity.web.base_handlers import BaseHandler, Route
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Endpoint, Reply
 from identity.web.hosted import page_theme, render
@@ -107,7 +108,7 @@ class OAuth2Handler(BaseHandler):
         return str(self.received_cookie(name) or "")
 
     def is_cross_origin(self) -> bool:
-        """Whether another origin made this request; our pages send no referrer, and hence the origin null."""
+        """Return whether another origin made this request; our pages send no referrer, and hence the origin null."""
         site = self.request.headers.get("Sec-Fetch-Site")
         if site is not None:
             return site not in {"same-origin", "none"}
@@ -115,7 +116,7 @@ class OAuth2Handler(BaseHandler):
         return origin not in {"null", self.addresses.base_url(self.request)}
 
     def is_cross_site(self) -> bool:
-        """Whether another site made this request, by Fetch Metadata, else by Origin or Referer.
+        """Return whether another site made this request, by Fetch Metadata, else by Origin or Referer.
 
         Hosts of one registrable domain are the same site. Without Fetch Metadata only origins are known, and neither
         header is sent with a GET from a page with the referrer policy no-referrer.
@@ -197,9 +198,14 @@ class PageHandler(OAuth2Handler):
         self.send(dataclasses.replace(reply, headers=headers))
 
     def prefers_json(self) -> bool:
-        """Whether the request names application/json and does not name HTML."""
+        """Return whether the request accepts application/json but not HTML."""
         accept = self.request.headers.get("Accept", "")
         return "application/json" in accept and "text/html" not in accept
+
+
+def tenant_routes(paths: Iterable[tuple[str, type[OAuth2Handler]]]) -> list[Route]:
+    """Return the routes of paths and handlers, each also under the id of a tenant."""
+    return [Route(prefix + path, handler) for path, handler in paths for prefix in ("", "/{tenant_id}")]
 
 
 def oauth_error(error: ServiceError) -> OAuth2Error:
@@ -211,10 +217,9 @@ def oauth_error(error: ServiceError) -> OAuth2Error:
     if error.status >= 500:
         failure: OAuth2Error = ServerError("unknown", "The service cannot answer this request now.")
     else:
-        failure = InvalidRequest("unknown", error.message or "The request is not acceptable.")
-    failure.status = (
-        error.status if error.status in {TooLarge.status, 404, 503, LambdaFailed.status} else failure.status
-    )
+        failure = InvalidRequest("unknown", error.message or "The request is invalid.")
+    if error.status in {TooLarge.status, 404, 503, LambdaFailed.status}:
+        failure.status = error.status
     return failure
 
 

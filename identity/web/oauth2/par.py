@@ -6,9 +6,8 @@ from identity.call import Call, Document
 from identity.errors import OAuth2Error
 from identity.operations.authorization import pushed_requests
 from identity.operations.clients import oauth_debug
-from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.oauth2.oauth_handlers import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler, tenant_routes
 
 
 class PushedRequestHandler(OAuth2Handler):
@@ -33,4 +32,4 @@ class PushedRequestHandler(OAuth2Handler):
         return Reply(answer, status=201, headers={"Pragma": "no-cache"})
 
 
-ROUTES = [Route("/oauth2/par", PushedRequestHandler), Route("/{tenant_id}/oauth2/par", PushedRequestHandler)]
+ROUTES = tenant_routes([("/oauth2/par", PushedRequestHandler)])

@@ -1,9 +1,9 @@
-"""Parse the parameters of an OAuth request: each at most once, empty ones are absent, unknown ones are ignored.
+"""Parse the parameters of an OAuth request: each at most once; empty ones count as absent, unknown ones are ignored.
 
-The files under schemas/oauth2/ name the parameters of each endpoint. `x-blank-counts` marks one that is present even
-when it is empty: a blank secret is a wrong one. `x-repeatable` marks one that may be repeated (RFC 8707 section 2): its
-values are joined by blanks, which none of them may hold. `patternProperties` are parameters whose
-names hold the name of something.
+The files under schemas/oauth2/ name the parameters of each endpoint. `x-blank-counts` marks one that counts
+as present if it is empty: a blank secret is an incorrect one. `x-repeatable` marks one that may be repeated (RFC 8707
+section 2); its values, which must not contain spaces, are joined by spaces. `patternProperties` are parameters with a
+variable name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Values = Mapping[str, Sequence[bytes]]
 
 
 def read(arguments: Values, schema: Mapping[str, Any]) -> dict[str, str]:
-    """The declared parameters that are present (RFC 6749 sections 3.1 and 3.2).
+    """Return the declared parameters that are present (RFC 6749 sections 3.1 and 3.2).
 
     Raises InvalidRequest for one that is repeated or not UTF-8.
     """
@@ -46,5 +46,5 @@ def _text(name: str, raw: bytes) -> str:
     except UnicodeDecodeError as error:
         raise InvalidRequest("unknown", f"The parameter {name} is not UTF-8.") from error
     if "\x00" in text:
-        raise InvalidRequest("unknown", f"The parameter {name} holds a NUL.")
+        raise InvalidRequest("unknown", f"The parameter {name} contains a NUL character.")
     return text

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.operations.api import revocation
-from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.oauth2.oauth_handlers import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler, tenant_routes
 
 
 class RevokeHandler(OAuth2Handler):
@@ -20,4 +19,4 @@ class RevokeHandler(OAuth2Handler):
         return Reply(headers={"Pragma": "no-cache"})
 
 
-ROUTES = [Route("/oauth2/revoke", RevokeHandler), Route("/{tenant_id}/oauth2/revoke", RevokeHandler)]
+ROUTES = tenant_routes([("/oauth2/revoke", RevokeHandler)])

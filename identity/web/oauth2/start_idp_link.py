@@ -41,7 +41,7 @@ class StartIdPLinkHandler(LoginFlowHandler):
         step = await account_linking.log_in(self.services, call, account_link, browser, credentials)
         if isinstance(step, LinkPage):
             return await self.link_page(step)
-        return await self.shown(step, account_link.verified_client.given)
+        return await self.render_step(step, account_link.verified_client.given)
 
     async def account_link(self, call: Call, given: Document) -> AccountLink:
         """Return the pending link of a request."""
@@ -50,9 +50,9 @@ class StartIdPLinkHandler(LoginFlowHandler):
     async def link_page(self, page: LinkPage, *, message: str = "") -> Reply:
         """Render the page with the failure of the last attempt."""
         client, given = page.account_link.verified_client.client, page.account_link.verified_client.given
-        look = await page_theme.load(self, client.tenant, client.application, earlier=given)
+        theme = await page_theme.load(self, client.tenant, client.application, earlier=given)
         token, cookie = csrf.issue(self)
-        shown = render.LinkForm(
+        form = render.LinkForm(
             application_name=client.application["name"],
             provider_name=page.account_link.provider_name,
             account=page.account_link.account,
@@ -60,10 +60,10 @@ class StartIdPLinkHandler(LoginFlowHandler):
             hidden=(("link", page.account_link.link), (csrf.FIELD, token)),
             redirect_uri=given["redirect_uri"],
             login_id=page.login_id,
-            message=look[message] if message else login.message_of(page.problem, look),
+            message=theme[message] if message else login.message_of(page.problem, theme),
             is_invalid=login.is_credential_error(page.problem),
         )
-        return csrf.with_status(render.link(shown, look, [cookie]), message)
+        return csrf.with_status(render.link(form, theme, [cookie]), message)
 
 
 ROUTES = [Route(authorization_redirect.LINK_PATH, StartIdPLinkHandler)]

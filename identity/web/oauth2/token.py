@@ -7,9 +7,8 @@ from identity.errors import OAuth2Error
 from identity.operations import grants
 from identity.operations.clients import oauth_debug
 from identity.operations.clients.client_authentication import IdentifiedClient
-from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.oauth2.oauth_handlers import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler, tenant_routes
 
 
 class TokenHandler(OAuth2Handler):
@@ -37,4 +36,4 @@ class TokenHandler(OAuth2Handler):
         return Reply(response, headers={"Pragma": "no-cache"})
 
 
-ROUTES = [Route("/oauth2/token", TokenHandler), Route("/{tenant_id}/oauth2/token", TokenHandler)]
+ROUTES = tenant_routes([("/oauth2/token", TokenHandler)])

@@ -7,9 +7,8 @@ from identity.errors import InvalidRequest, OAuth2Error
 from identity.operations.api import discovery
 from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.operations.issuance import userinfo
-from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.oauth2.oauth_handlers import FORM, OAuth2Handler
+from identity.web.oauth2.oauth_handlers import FORM, OAuth2Handler, tenant_routes
 
 _REQUEST = "oauth2/userinfo.request.json"
 _ANSWER = "oauth2/userinfo.response.json"
@@ -59,4 +58,4 @@ class UserinfoHandler(OAuth2Handler):
         return f"{bearer}, DPoP {algorithms}"
 
 
-ROUTES = [Route("/oauth2/userinfo", UserinfoHandler), Route("/{tenant_id}/oauth2/userinfo", UserinfoHandler)]
+ROUTES = tenant_routes([("/oauth2/userinfo", UserinfoHandler)])

@@ -17,31 +17,30 @@ from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import csrf
 from identity.web.hosted.page_theme import PageTheme
-from identity.web.oauth2.login_step_handlers import WaitingHandler
+from identity.web.oauth2.login_step_handlers import InterruptedLoginHandler
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
 _REQUEST: Final = "oauth2/waiting.request.json"
 _FORM: Final = "oauth2/verification-required.form.json"
 
 
-class VerificationGateHandler(WaitingHandler):
-    """The page of a user who has to verify something; each class is for one thing."""
+class VerificationGateHandler(InterruptedLoginHandler):
+    """The page that requires the verification of an email address or of a registration."""
 
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
-        """Show the page; or go on where it was verified meanwhile."""
+        """Show the page, or continue if the verification is complete."""
         transaction = await self.find_transaction(call, self.parameters(_REQUEST))
-        return await self.told(
-            transaction, await verification_pages.show(self.services, call, transaction, self.browser())
-        )
+        step = await verification_pages.show(self.services, call, transaction, self.browser())
+        return await self.verification_page(transaction, step)
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document) -> Reply:
-        """Take a code, another address, or the wish for another mail; unless the form is not one of this browser."""
+        """Verify a code, change the address, or send another mail; without a valid CSRF token show the page again."""
         transaction, browser = await self.find_transaction(call, form), self.browser()
         if not csrf.has_valid_token(self, form):
             step = await verification_pages.show(self.services, call, transaction, browser, csrf.INVALID_TOKEN)
-            return await self.told(transaction, step)
+            return await self.verification_page(transaction, step)
         match form.get("action"):
             case "resend":
                 step = await verification_pages.send_again(self.services, call, transaction, browser)
@@ -51,19 +50,19 @@ class VerificationGateHandler(WaitingHandler):
             case _:
                 code = form.get("oneTimeCode", "")
                 step = await verification_pages.enter_code(self.services, call, transaction, browser, code)
-        return await self.told(transaction, step)
+        return await self.verification_page(transaction, step)
 
-    async def told(self, transaction: InterruptedTransaction, step: VerificationPage | Step) -> Reply:
+    async def verification_page(self, transaction: InterruptedTransaction, step: VerificationPage | Step) -> Reply:
         """Return the page, or the next step."""
         if not isinstance(step, VerificationPage):
-            return await self.went_on(transaction, step)
-        look = await self.look(transaction)
-        reply = self.form_page(transaction, look, "verification_required.html", _values(step, look))
+            return await self.continue_login(transaction, step)
+        theme = await self.load_theme(transaction)
+        reply = self.form_page(transaction, theme, "verification_required.html", _values(step, theme))
         return csrf.with_status(reply, step.message)
 
 
 class EmailHandler(VerificationGateHandler):
-    """The address."""
+    """The email address."""
 
     page_name: ClassVar[str] = login_transactions.VERIFY_EMAIL
 

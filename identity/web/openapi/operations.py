@@ -159,7 +159,8 @@ class _Operation:
         }
 
     def _is_body_required(self) -> bool:
-        return self._method in {"POST", "PUT", "PATCH"} and "reactivate" not in self._declared.query
+        is_required = self._declared.body_required and "reactivate" not in self._declared.query
+        return is_required and self._method in {"POST", "PUT", "PATCH"}
 
     def _responses(self) -> dict[int, Document]:
         declared: Any = self._declared.answer

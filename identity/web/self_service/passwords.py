@@ -182,7 +182,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
             transaction.login, reason_to_change=None, authenticated_instant=self.services.clock.now()
         )
         next_step = await login_resumption.resume(self.services, call, transaction, self.browser(), login)
-        return await self.shown(next_step, transaction.verified_client.given)
+        return await self.render_step(next_step, transaction.verified_client.given)
 
     def change_form(
         self,
