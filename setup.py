@@ -54,6 +54,8 @@ setup(
             "domain/messaging/*.yaml",
             "domain/passwords/*.txt",
             "domain/webhooks/*.json",
+            "outbound/addresses.json",
+            "permissions.json",
             "sandbox/prelude.js",
             "store/lua/*.lua",
             "web/openapi/*.yaml",

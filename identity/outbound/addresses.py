@@ -8,9 +8,11 @@ that resolve to internal addresses and DNS rebinding.
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 import urllib.parse
 from collections.abc import Sequence
+from pathlib import Path
 
 from identity.config.sections import AllowedNetworks
 
@@ -20,95 +22,20 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _MAX_URL_LENGTH = 8192
 _MAX_HOST_LENGTH = 253
 
-_NOT_PUBLIC_V4 = tuple(
-    (ipaddress.IPv4Network(network), reason)
-    for network, reason in (
-        ("0.0.0.0/8", "this host"),
-        ("10.0.0.0/8", "private"),
-        ("100.64.0.0/10", "shared by a carrier"),
-        ("127.0.0.0/8", "loopback"),
-        ("169.254.0.0/16", "link-local"),
-        ("172.16.0.0/12", "private"),
-        ("192.0.0.0/24", "reserved for protocols"),
-        ("192.0.2.0/24", "documentation"),
-        ("192.88.99.0/24", "6to4 relay"),
-        ("192.168.0.0/16", "private"),
-        ("198.18.0.0/15", "benchmarking"),
-        ("198.51.100.0/24", "documentation"),
-        ("203.0.113.0/24", "documentation"),
-        ("224.0.0.0/4", "multicast"),
-        ("240.0.0.0/4", "reserved"),
-    )
-)
-
+_LISTS = json.loads(Path(__file__).with_suffix(".json").read_text())
+_NOT_PUBLIC_V4 = [(ipaddress.IPv4Network(network), kind) for network, kind in _LISTS["notPublicV4"].items()]
 # Everything outside 2000::/3 is refused below; these entries lie within it or give a more precise reason.
-_NOT_PUBLIC_V6 = tuple(
-    (ipaddress.IPv6Network(network), reason)
-    for network, reason in (
-        ("::/128", "unspecified"),
-        ("::1/128", "loopback"),
-        ("::/96", "IPv4-compatible"),
-        ("64:ff9b::/96", "NAT64"),
-        ("64:ff9b:1::/48", "NAT64"),
-        ("100::/64", "discard-only"),
-        ("2001::/32", "Teredo"),
-        ("2001::/23", "reserved for protocols"),
-        ("2001:db8::/32", "documentation"),
-        ("2002::/16", "6to4"),
-        ("3fff::/20", "documentation"),
-        ("5f00::/16", "segment routing"),
-        ("fc00::/7", "private"),
-        ("fe80::/10", "link-local"),
-        ("fec0::/10", "site-local"),
-        ("ff00::/8", "multicast"),
-    )
-)
+_NOT_PUBLIC_V6 = [(ipaddress.IPv6Network(network), kind) for network, kind in _LISTS["notPublicV6"].items()]
 # The last 32 bits of these are an IPv4 address to which a gateway forwards the packet.
 _IPV4_EMBEDDING_V6 = tuple(map(ipaddress.IPv6Network, ("::/96", "64:ff9b::/96", "64:ff9b:1::/48")))
 _GLOBAL_UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
 
 # Cloud metadata services, which also return credentials. Only an allowed network of exactly this address permits one.
-_METADATA_ADDRESSES = frozenset(
-    map(
-        ipaddress.ip_address,
-        (
-            "100.100.100.200",
-            "168.63.129.16",
-            "169.254.0.23",
-            "169.254.42.42",
-            "169.254.169.254",
-            "169.254.170.2",
-            "169.254.170.23",
-            "192.0.0.192",
-            "fd00:42::42",
-            "fd00:ec2::23",
-            "fd00:ec2::254",
-            "fd20:ce::254",
-        ),
-    )
-)
-_METADATA_NAMES = frozenset(
-    {
-        "instance-data",
-        "instance-data.ec2.internal",
-        "metadata",
-        "metadata.goog",
-        "metadata.google.internal",
-        "metadata.tencentyun.com",
-    }
-)
+_METADATA_ADDRESSES = frozenset(map(ipaddress.ip_address, _LISTS["metadataAddresses"]))
+_METADATA_NAMES = frozenset(_LISTS["metadataNames"])
 
 # Services of other protocols that an HTTP request could attack.
-# fmt: off
-_FORBIDDEN_PORTS = frozenset((
-    1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
-    111, 113, 115, 117, 119, 123, 135, 137, 138, 139, 143, 161, 162, 179, 389, 427, 445, 465, 512, 513, 514, 515, 526,
-    530, 531, 532, 540, 543, 544, 548, 554, 556, 563, 587, 593, 601, 623, 636, 873, 989, 990, 993, 995, 1433, 1521,
-    1719, 1720, 1723, 2049, 2181, 2375, 2376, 2379, 2380, 3306, 3389, 3659, 4045, 4190, 4369, 5060, 5061, 5432, 5672,
-    5900, 5984, 6000, 6379, 6380, 6443, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 9042, 9092, 9200, 9300, 10080,
-    10250, 10255, 11211, 16379, 25672, 26379, 27017, 27018, 27019,
-))
-# fmt: on
+_FORBIDDEN_PORTS = frozenset(_LISTS["forbiddenPorts"])
 
 _NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*")
 _LOOKS_LIKE_A_NUMBER = re.compile(r"(0[xX][0-9A-Fa-f]*|[0-9]+)")
