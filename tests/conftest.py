@@ -27,7 +27,7 @@ from identity.instants import Instant, SystemClock
 from identity.store.embedded.stores import EmbeddedStores
 from identity.store.outages import OUTAGES
 from tests import openapi, relying_party
-from tests.plain_http import NO_TLS
+from tests.loopback import Loopback
 from tests.receiver import Receiver, receiving
 from tests.relying_party import RelyingParty
 
@@ -323,7 +323,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 def checking_client(base_url: str, **settings: Any) -> httpx.AsyncClient:
     """An httpx client that asserts, of every answer, what always holds."""
     return httpx.AsyncClient(
-        base_url=base_url, timeout=30, event_hooks={"response": [_check]}, trust_env=False, verify=NO_TLS, **settings
+        base_url=base_url, timeout=30, event_hooks={"response": [_check]}, transport=Loopback(), **settings
     )
 
 

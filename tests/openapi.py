@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -73,32 +72,34 @@ def problem_of(path: str, method: str, answer: httpx.Response) -> str | None:
         return f"the media type {kind} is not promised"
     if kind != "application/json":
         return None
-    errors = [f"{error.instance_path}: {error.message}"[:500] for error in _errors(content[kind]["schema"], answer)]
+    validator = _validator(path, "get" if is_head else method, str(answer.status_code))
+    errors = [f"{error.instance_path}: {error.message}"[:500] for error in validator.iter_errors(answer.json())]
     return "; ".join(errors[:5]) or None
 
 
 def path_of(path: str) -> str | None:
     """The path of the document that a request's path is one of."""
-    return next((template for template, pattern in _patterns() if pattern.fullmatch(path)), None)
+    candidates = _patterns().get(path.rstrip("/").count("/"), ())
+    return next((template for template, pattern in candidates if pattern.fullmatch(path)), None)
 
 
 @functools.cache
-def _patterns() -> list[tuple[str, re.Pattern[str]]]:
-    """Those without ids first, because they win."""
-    ordered = sorted(served()["paths"], key=lambda path: (path.count("{"), path))
-    return [(path, re.compile(re.sub(r"\\?\{\w+\\?\}", "[^/]+", re.escape(path)) + "/?")) for path in ordered]
-
-
-def _errors(schema: Document, answer: httpx.Response) -> Iterator[jsonschema_rs.ValidationError]:
-    return _validator(json.dumps(schema)).iter_errors(answer.json())
+def _patterns() -> dict[int, list[tuple[str, re.Pattern[str]]]]:
+    """The paths by their number of segments; of each number those without ids first, because they win."""
+    found: dict[int, list[tuple[str, re.Pattern[str]]]] = {}
+    for path in sorted(served()["paths"], key=lambda path: (path.count("{"), path)):
+        pattern = re.compile(re.sub(r"\\?\{\w+\\?\}", "[^/]+", re.escape(path)) + "/?")
+        found.setdefault(path.rstrip("/").count("/"), []).append((path, pattern))
+    return found
 
 
 @functools.cache
-def _validator(schema: str) -> jsonschema_rs.Draft202012Validator:
+def _validator(path: str, method: str, status: str) -> jsonschema_rs.Draft202012Validator:
+    schema = served()["paths"][path][method]["responses"][status]["content"]["application/json"]["schema"]
     wanted: set[str] = set()
-    _collect(json.loads(schema), wanted)
+    _collect(schema, wanted)
     components = {name: served()["components"]["schemas"][name] for name in wanted}
-    whole = {**json.loads(schema), "components": {"schemas": components}}
+    whole = {**schema, "components": {"schemas": components}}
     return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
 
 
