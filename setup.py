@@ -81,6 +81,7 @@ setup(
         "argon2-cffi>=25.1,<27",
         "bcrypt>=5,<6",
         "jsonpatch>=1.33,<2",
+        "cachetools>=6,<9",
         "jsonpointer>=3,<4",
         "PyYAML>=6.0.2,<7",
         # Message catalogues of the pages and mails, and what differs between languages.
@@ -145,6 +146,7 @@ setup(
             "ruff>=0.17.5,<0.18",
             "mypy>=2.4,<3",
             "import-linter>=2.16,<3",
+            "types-cachetools",
             "types-jsonschema",
             "types-python-jose",
             "types-PyYAML",

@@ -202,12 +202,7 @@ class Bus:
         """An oversized event: it is logged without its body and not delivered."""
         row, limit = pending.row, self._deliverer.limits.max_bytes
         reason = f"payload: the event has {pending.size_bytes} bytes, more than the {limit} allowed"
-        deliveries = [
-            _delivery(
-                webhook, None, DeliveryAttempt(row.create_instant, row.create_instant, webhook["url"], exception=reason)
-            )
-            for webhook in pending.webhooks
-        ]
+        deliveries = [_delivery(webhook, None, _failed_attempt(row, webhook, reason)) for webhook in pending.webhooks]
         body = _outline(row, row.tenant_id or event.tenant_id)
         row = dataclasses.replace(row, body=body, is_refused=True)
         return dataclasses.replace(pending, row=row, deliveries=deliveries)
@@ -255,9 +250,7 @@ class Bus:
     async def _send(self, webhook: Document, row: EventRow, context: DeliveryContext) -> AttemptResult:
         if self._approval_requests.queue_length(webhook["id"]) >= _MAX_QUEUED_APPROVAL_REQUESTS:
             reason = "busy: too many approval requests are queued for this webhook"
-            return AttemptResult(
-                DeliveryAttempt(row.create_instant, row.create_instant, webhook["url"], exception=reason)
-            )
+            return AttemptResult(_failed_attempt(row, webhook, reason))
         async with self._approval_requests.held(webhook["id"]):
             return await self._deliverer.attempt(webhook, row.event_id, row.body, context)
 

@@ -8,14 +8,17 @@ repeat requests to a provider that is down.
 from __future__ import annotations
 
 import asyncio
-import collections
-import contextlib
 import functools
 import json
+import sys
 import urllib.parse
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from cachetools import LRUCache
+
+from identity.bulkhead import Bulkhead
 from identity.call import Document
 from identity.ids import Secret
 from identity.instants import Instant, later
@@ -30,8 +33,8 @@ _MAX_CACHE_ENTRIES: Final = 200
 _MAX_CACHED_BYTES: Final = 65_536
 """The maximum size of a cached document."""
 _MAX_RESPONSE_BYTES: Final = 262_144
-_MAX_QUEUE_FACTOR: Final = 10
-"""The maximum number of running and queued requests to a host, as a multiple of the concurrent ones."""
+_QUEUE_FACTOR: Final = 9
+"""The maximum number of queued requests to a host, as a multiple of the concurrent ones."""
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _FORM: Final = "application/x-www-form-urlencoded"
 
@@ -48,7 +51,8 @@ class FederationClient:
     ) -> None:
         """`max_per_host` is the number of concurrent requests to a host, so that a slow one blocks no other."""
         self._http = http
-        self._limiter = _HostLimiter(max_per_host)
+        self._hosts = Bulkhead(sys.maxsize, max_per_host)
+        self._max_queued_per_host = _QUEUE_FACTOR * max_per_host
         self._connect_timeout_ms = connect_timeout_ms
         self._read_timeout_ms = read_timeout_ms
         self._cache = _DocumentCache()
@@ -148,46 +152,23 @@ class FederationClient:
             basic=basic,
             max_response_bytes=max_bytes,
         )
+        host = urllib.parse.urlsplit(url).netloc.lower()
+        if self._hosts.queue_length(host) >= self._max_queued_per_host:
+            raise FederationError(f"too many requests to {host} are queued")
         try:
-            async with self._limiter.slot(urllib.parse.urlsplit(url).netloc.lower()):
+            async with self._hosts.held(host):
                 response = await self._http.request(request)
         except OutboundError as error:
             raise FederationError(f"no answer from {source}: {error.message}") from error
         return _parse(response, source)
 
 
-class _HostLimiter:
-    """Limits the concurrent requests to each host and the length of its queue."""
-
-    def __init__(self, max_per_host: int) -> None:
-        self._max_per_host = max_per_host
-        self._hosts: dict[str, tuple[asyncio.Semaphore, int]] = {}
-
-    @contextlib.asynccontextmanager
-    async def slot(self, host: str) -> AsyncIterator[None]:
-        """Hold one of the host's slots. Raises FederationError when its queue is full."""
-        semaphore, count = self._hosts.get(host, (asyncio.Semaphore(self._max_per_host), 0))
-        if count >= _MAX_QUEUE_FACTOR * self._max_per_host:
-            raise FederationError(f"too many requests to {host} are queued")
-        self._hosts[host] = (semaphore, count + 1)
-        try:
-            async with semaphore:
-                yield
-        finally:
-            count = self._hosts[host][1]
-            self._hosts[host] = (semaphore, count - 1)
-            if count == 1:
-                del self._hosts[host]
-
-
 class _DocumentCache:
     """Caches fetched documents by URL; concurrent callers share a fetch."""
 
     def __init__(self) -> None:
-        self._entries: collections.OrderedDict[str, tuple[Instant, Document | FederationError]] = (
-            collections.OrderedDict()
-        )
-        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._entries: LRUCache[str, tuple[Instant, Document | FederationError]] = LRUCache(_MAX_CACHE_ENTRIES)
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def get(
         self, url: str, now: Instant, max_age_seconds: int, load: Callable[[], Awaitable[Document]]
@@ -196,18 +177,10 @@ class _DocumentCache:
 
         Raises FederationError, also a cached one.
         """
-        lock, waiting = self._locks.get(url, (asyncio.Lock(), 0))
-        self._locks[url] = (lock, waiting + 1)
-        try:
-            async with lock:
-                cached = self._cached(url, now, max_age_seconds)
-                if cached is None:
-                    cached = await self._load(url, now, load)
-        finally:
-            lock, waiting = self._locks[url]
-            self._locks[url] = (lock, waiting - 1)
-            if waiting == 1:
-                del self._locks[url]
+        async with self._locks.setdefault(url, asyncio.Lock()):
+            cached = self._cached(url, now, max_age_seconds)
+            if cached is None:
+                cached = await self._load(url, now, load)
         if isinstance(cached, FederationError):
             raise FederationError(str(cached)) from cached
         return cached
@@ -227,9 +200,6 @@ class _DocumentCache:
         except FederationError as error:
             found = error
         self._entries[url] = (now, found)
-        self._entries.move_to_end(url)
-        while len(self._entries) > _MAX_CACHE_ENTRIES:
-            self._entries.popitem(last=False)
         return found
 
 

@@ -8,7 +8,6 @@ servers never answer would occupy every thread and block the others. c-ares need
 from __future__ import annotations
 
 import asyncio
-import collections
 import dataclasses
 import ipaddress
 import socket
@@ -19,6 +18,7 @@ from collections.abc import Callable
 import aiodns
 import aiodns.error
 import pycares
+from cachetools import LRUCache
 
 FRESH_SECONDS = 60
 """How long a cached answer is used without a new query, as in libcurl."""
@@ -62,7 +62,7 @@ class NameResolver:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         """`monotonic` is a monotonic clock in seconds."""
         self._monotonic = monotonic
-        self._cache: collections.OrderedDict[str, tuple[Addresses, float]] = collections.OrderedDict()
+        self._cache: LRUCache[str, tuple[Addresses, float]] = LRUCache(_MAX_CACHED_NAMES)
         self._queries: dict[str, asyncio.Task[Addresses]] = {}
         self._query_slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
         self._dns: aiodns.DNSResolver | None = None
@@ -116,9 +116,6 @@ class NameResolver:
             found = await look_up(dns, host)
         if found:
             self._cache[host] = (found, self._monotonic())
-            self._cache.move_to_end(host)
-            if len(self._cache) > _MAX_CACHED_NAMES:
-                self._cache.popitem(last=False)
         return found
 
 

@@ -7,7 +7,6 @@ the tenant first; it is None for objects of the instance (webhooks, keys, API ke
 
 from __future__ import annotations
 
-import collections
 import copy
 import dataclasses
 import functools
@@ -16,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from bson.dbref import DBRef
+from cachetools import LRUCache
 from pymongo import IndexModel
 
 from identity.background_tasks import CooperativeYield
@@ -73,7 +73,7 @@ class Documents:
         self._tenant_scoped = tenant_scoped
         self._sealed = tuple(tuple(path.split(".")) for path in sealed)
         self._cache: Cache[Document] = Cache(self.cache_size, stream_status, keeps_stale=self.keeps_stale)
-        self._ids_by_members: collections.OrderedDict[tuple[tuple[str, str], ...], str] = collections.OrderedDict()
+        self._ids_by_members: LRUCache[tuple[tuple[str, str], ...], str] = LRUCache(max(1, self.cache_size))
         self._has_suffixes = search_indexes.has_name_suffixes(searches)
         self._lists: Cache[list[Document]] = Cache(_MAX_CACHED_LISTS, stream_status, keeps_stale=self.keeps_stale)
         self._totals: Cache[int] = Cache(_MAX_CACHED_TOTALS, stream_status)
@@ -162,9 +162,6 @@ class Documents:
             self._ids_by_members.pop(members, None)
             return None
         self._ids_by_members[members] = found
-        self._ids_by_members.move_to_end(members)
-        while len(self._ids_by_members) > self.cache_size:
-            self._ids_by_members.popitem(last=False)
         return await self._find_cached_matching(found, where)
 
     async def _find_id(self, where: Mapping[str, str]) -> str | None:
@@ -331,26 +328,30 @@ class Documents:
 
     async def reseal(self) -> int:
         """Reseal values that are sealed under an older master key; returns the number of changed documents."""
-        changed = 0
-        async for stored in self._collection.find({}):
-            changed += await self._exchange(stored, self._outdated(stored), self._vault.reseal)
-        self.invalidate_all()
-        return changed
+        return await self._exchange_all(self._is_outdated, self._vault.reseal)
 
     async def seal_plaintext(self) -> int:
         """Seal values that an earlier version stored in plaintext; returns the number of changed documents."""
+        return await self._exchange_all(_is_plaintext, self._vault.seal)
+
+    async def _exchange_all(self, is_wanted: Callable[[object], bool], seal: Callable[[str, str], str]) -> int:
         changed = 0
         async for stored in self._collection.find({}):
-            changed += await self._exchange(stored, self._in_plaintext(stored), self._vault.seal)
+            changed += await self._exchange(stored, self._sealed_values(stored, is_wanted), seal)
         self.invalidate_all()
         return changed
 
-    def _in_plaintext(self, stored: Document) -> Iterator[tuple[_Member, str, str]]:
-        """(member, text, context) of each plaintext value that has to be sealed."""
+    def _sealed_values(
+        self, stored: Document, is_wanted: Callable[[object], bool]
+    ) -> Iterator[tuple[_Member, str, str]]:
+        """(member, text, context) of each wanted value of the sealed members."""
         for path in self._sealed:
             for holder, step, parent in _resolve(stored, path):
-                if isinstance(holder[step], str) and not is_sealed(holder[step]):
+                if is_wanted(holder[step]):
                     yield _Member(parent, str(step)), holder[step], self._context(stored, path)
+
+    def _is_outdated(self, value: object) -> bool:
+        return isinstance(value, str) and is_sealed(value) and not self._vault.is_current(value)
 
     async def _exchange(
         self, stored: Document, values: Iterable[tuple[_Member, str, str]], seal: Callable[[str, str], str]
@@ -370,24 +371,12 @@ class Documents:
             is_changed |= result.modified_count > 0
         return is_changed
 
-    def _outdated(self, stored: Document) -> Iterator[tuple[_Member, str, str]]:
-        """(member, text, context) of each value that is sealed under an older master key."""
-        for path in self._sealed:
-            for holder, step, parent in _resolve(stored, path):
-                if is_sealed(holder[step]) and not self._vault.is_current(holder[step]):
-                    yield _Member(parent, str(step)), holder[step], self._context(stored, path)
-
     async def _search(self, query: SearchQuery, scope: Mapping[str, Any]) -> tuple[int, list[Document]]:
         where = {"$and": [dict(scope), *map(condition, query.criteria), *self._index_conditions(query)]}
         if query.number_of_results == 0:
             return await self._total(where), []
-        cursor = (
-            self._collection.find(where)
-            .sort(self._order(query.order, scope))
-            .skip(query.start_row)
-            .limit(query.number_of_results)
-        )
-        page = [self._decode(stored) async for stored in cursor]
+        cursor = self._collection.find(where).sort(self._order(query.order, scope)).skip(query.start_row)
+        page = [self._decode(stored) async for stored in cursor.limit(query.number_of_results)]
         return await self._total_from_page(where, page, query.start_row, query.number_of_results), page
 
     def _index_conditions(self, query: SearchQuery) -> Iterator[dict[str, Any]]:
@@ -507,6 +496,10 @@ def _resolve(value: Any, path: tuple[str, ...], parent: str = "") -> Iterator[tu
             yield value, step, parent
 
 
+def _is_plaintext(value: object) -> bool:
+    return isinstance(value, str) and not is_sealed(value)
+
+
 def plain(value: Any) -> Any:
     """A stored value as JSON: the driver converts `{"$ref":…, "$id":…}` to a DBRef."""
     if isinstance(value, DBRef):
@@ -518,11 +511,8 @@ def plain(value: Any) -> Any:
 
 def _unique_index(unique: Unique) -> IndexModel:
     keys = [(key, 1) for key in unique.keys]
-    if not unique.sparse:
-        return IndexModel(keys, name=unique.index, unique=True)
-    return IndexModel(
-        keys, name=unique.index, unique=True, partialFilterExpression={unique.keys[-1]: {"$exists": True}}
-    )
+    options = {"partialFilterExpression": {unique.keys[-1]: {"$exists": True}}} if unique.sparse else {}
+    return IndexModel(keys, name=unique.index, unique=True, **options)
 
 
 def condition(criterion: Criterion) -> dict[str, Any]:

@@ -6,8 +6,9 @@ fingerprints are stored, for the duration of the window.
 
 from __future__ import annotations
 
-import collections
 from typing import Final
+
+from cachetools import LRUCache
 
 from identity.ids import fingerprint
 from identity.store.redis import Redis, RedisStore
@@ -23,7 +24,7 @@ class FailedApiKeys(RedisStore):
 
     def __init__(self, redis: Redis) -> None:
         super().__init__(redis)
-        self._accepted: collections.OrderedDict[tuple[str, str], None] = collections.OrderedDict()
+        self._accepted: LRUCache[tuple[str, str], bool] = LRUCache(_MAX_ACCEPTED)
 
     async def add(self, network: str, key_fingerprint: str) -> int | None:
         """Count an unknown key; returns the seconds to wait if the limit of its network is reached."""
@@ -35,14 +36,11 @@ class FailedApiKeys(RedisStore):
 
         A key that this process has accepted from the network before remains accepted.
         """
-        if (network, key_id) in self._accepted:
-            self._accepted.move_to_end((network, key_id))
+        if self._accepted.get((network, key_id)):
             return None
         wait = _seconds(await self._redis.run("failed_key_wait", [self._key(network)], DIFFERENT_KEYS))
         if wait is None:
-            self._accepted[network, key_id] = None
-            if len(self._accepted) > _MAX_ACCEPTED:
-                self._accepted.popitem(last=False)
+            self._accepted[network, key_id] = True
         return wait
 
     def _key(self, network: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Mapping
 from typing import Any, Final
+
+from cachetools import LRUCache
 
 from identity.call import Document
 from identity.domain.clients import security_profiles
@@ -18,11 +19,11 @@ _MAXIMUM_SETS: Final = 1000
 
 
 class ClientKeys:
-    """Finds the key that a client signed with; parsed key sets are cached, least recently used evicted first."""
+    """Finds the key that a client signed with; the parsed key sets are cached."""
 
     def __init__(self, published: ClientKeyFetcher) -> None:
         self._published = published
-        self._sets: collections.OrderedDict[str, tuple[Document, KeySet]] = collections.OrderedDict()
+        self._sets: LRUCache[str, tuple[Document, KeySet]] = LRUCache(_MAXIMUM_SETS)
 
     async def find(
         self, tenant_id: TenantId, application: Document, header: Mapping[str, Any], now: Instant
@@ -56,7 +57,4 @@ class ClientKeys:
         if known is None or known[0] is not jwks:
             known = (jwks, KeySet(jwks))
             self._sets[application_id] = known
-        self._sets.move_to_end(application_id)
-        while len(self._sets) > _MAXIMUM_SETS:
-            self._sets.popitem(last=False)
         return known[1].find(header, CLIENT_ALGORITHMS)

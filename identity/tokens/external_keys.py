@@ -89,35 +89,26 @@ def jwk_problem(entry: Document) -> str | None:
 
 def from_pem(pem: str, kid: str, algorithm: object) -> SigningKey | None:
     """Return the key of a PEM for the algorithm of a token, or None if it does not fit."""
-    try:
-        public = _loaded(pem)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    public = _load(pem)
+    if public is None or not isinstance(algorithm, str) or algorithm not in PROVIDER_ALGORITHMS:
         return None
-    return (
-        _signing_key(public, kid, algorithm)
-        if isinstance(algorithm, str) and algorithm in PROVIDER_ALGORITHMS
-        else None
-    )
+    return _signing_key(public, kid, algorithm)
 
 
 def is_public_pem(pem: str) -> bool:
     """Whether a text is the PEM of a usable public key or certificate."""
-    try:
-        return bool(_algorithms(_loaded(pem)))
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        return False
+    public = _load(pem)
+    return public is not None and bool(_algorithms(public))
 
 
-def _loaded(pem: str) -> PublicKey:
+def _load(pem: str) -> PublicKey | None:
     octets = (pem.replace("\r\n", "\n").strip() + "\n").encode()
-    found: object = (
-        x509.load_pem_x509_certificate(octets).public_key()
-        if b"BEGIN CERTIFICATE" in octets
-        else load_pem_public_key(octets)
-    )
-    if not isinstance(found, rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey):
-        raise TypeError("neither RSA nor EC nor Ed25519")
-    return found
+    is_certificate = b"BEGIN CERTIFICATE" in octets
+    try:
+        found = x509.load_pem_x509_certificate(octets).public_key() if is_certificate else load_pem_public_key(octets)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None
+    return found if isinstance(found, rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey) else None
 
 
 def from_jwk(entry: Document, algorithm: str) -> SigningKey | None:

@@ -120,7 +120,7 @@ class TokenIssuer:
 
         Raises LookupError if its key does not exist, ValueError if the key cannot sign, and what `populate` raises.
         """
-        key = await self._key(context, access_tokens.TTY, now)
+        key = await self._signing_key(context.tenant, context.application, access_tokens.TTY, now)
         ttl, token_id = ttl or ttl_seconds(context.tenant, context.application), new_id()
         claims = access_tokens.claims(context, token_id, numeric_date(now), ttl)
         return await _signed(key, claims, ttl, populate)
@@ -135,7 +135,7 @@ class TokenIssuer:
         populate: Populate | None = None,
     ) -> IssuedToken:
         """Issue an ID token together with `access_token` and `code`. Raises as `access_token` does."""
-        key = await self._key(context, id_tokens.TTY, now)
+        key = await self._signing_key(context.tenant, context.application, id_tokens.TTY, now)
         ttl, token_id = ttl_seconds(context.tenant, context.application), new_id()
         claims = id_tokens.claims(
             context, token_id, numeric_date(now), ttl, key.algorithm, access_token=access_token, code=code
@@ -163,8 +163,7 @@ class TokenIssuer:
 
     async def verify_access_token(self, token: str, find_client: FindClient, now: Instant) -> VerifiedToken | Rejection:
         """Verify a user's access token; revocation is not checked."""
-        verified = await self._verify(token, access_tokens.TTY, functools.partial(_user_token_owner, find_client), now)
-        return verified if isinstance(verified, Rejection) else _of_client(*verified)
+        return await self._verify_of_client(token, access_tokens.TTY, find_client, now)
 
     async def verify_any_access_token(
         self, token: str, find_client: FindClient, find_entity: FindEntity, now: Instant
@@ -175,19 +174,26 @@ class TokenIssuer:
         if isinstance(verified, Rejection):
             return verified
         claims, owner = verified
-        return (
-            _of_client(*verified) if owner.entity is None else VerifiedEntityToken(claims, owner.tenant, owner.entity)
-        )
+        if owner.entity is None:
+            return VerifiedToken(claims, owner.tenant, owner.settings)
+        return VerifiedEntityToken(claims, owner.tenant, owner.entity)
 
     async def verify_id_token(self, token: str, find_client: FindClient, now: Instant) -> VerifiedToken | Rejection:
         """Verify an ID token."""
-        verified = await self._verify(token, id_tokens.TTY, functools.partial(_user_token_owner, find_client), now)
-        return verified if isinstance(verified, Rejection) else _of_client(*verified)
+        return await self._verify_of_client(token, id_tokens.TTY, find_client, now)
 
     async def verify_id_token_hint(self, token: str, find_client: FindClient) -> VerifiedToken | Rejection:
         """Verify an ID token that may have expired, and whose key may have been retired (RP-Initiated Logout 2)."""
-        verified = await self._verify(token, id_tokens.TTY, functools.partial(_user_token_owner, find_client), None)
-        return verified if isinstance(verified, Rejection) else _of_client(*verified)
+        return await self._verify_of_client(token, id_tokens.TTY, find_client, None)
+
+    async def _verify_of_client(
+        self, token: str, kind: str, find_client: FindClient, now: Instant | None
+    ) -> VerifiedToken | Rejection:
+        verified = await self._verify(token, kind, functools.partial(_user_token_owner, find_client), now)
+        if isinstance(verified, Rejection):
+            return verified
+        claims, owner = verified
+        return VerifiedToken(claims, owner.tenant, owner.settings)
 
     async def key(self, key_id: str) -> SigningKey | None:
         """Return a key by its id."""
@@ -217,18 +223,14 @@ class TokenIssuer:
             return verified
         owner, claims = keys.owner, verified.claims
         assert owner is not None, "no key is found without an owner"
-        is_ours = (
-            claims.get("iss") == owner.tenant["issuer"] and claims.get("tid", owner.tenant["id"]) == owner.tenant["id"]
-        )
+        tenant_id = owner.tenant["id"]
+        is_ours = claims.get("iss") == owner.tenant["issuer"] and claims.get("tid", tenant_id) == tenant_id
         is_vended = _VENDED in verified.header
         is_complete = all(name in claims for name in ("sub", "jti", "exp"))
         if is_vended or not is_ours or _kind(verified) != kind or not is_complete:
             return Rejection.INVALID
         rejection = None if now is None else jws.check_times(claims, numeric_date(now))
         return rejection or (claims, owner)
-
-    async def _key(self, context: TokenContext, kind: str, now: Instant) -> SigningKey:
-        return await self._signing_key(context.tenant, context.application, kind, now)
 
     async def _signing_key(self, tenant: Document, application: Document, kind: str, now: Instant) -> SigningKey:
         key_id = signing_key(tenant, application, _KEY_MEMBERS[kind], now)
@@ -279,13 +281,9 @@ class _OwnerKeys:
 
     async def _may_be_new(self, owner: _Owner, kid: str) -> bool:
         """Whether a kid is none of the owner's keys of any kind, and the cached settings may be refreshed."""
-        key_ids = {
-            key_id
-            for member in _KEY_MEMBERS.values()
-            for key_id in trusted_keys(owner.tenant, owner.settings, member, self._now)
-        }
-        if await self._with_kid(key_ids, kid) is not None:
-            return False
+        for member in _KEY_MEMBERS.values():
+            if await self._with_kid(trusted_keys(owner.tenant, owner.settings, member, self._now), kid) is not None:
+                return False
         return self._refresh_throttle.take(owner.tenant, owner.settings)
 
     async def _with_kid(self, key_ids: Iterable[str], kid: str) -> SigningKey | None:
@@ -312,10 +310,6 @@ async def _user_or_entity_owner(
     subject = unverified.get("sub")
     found = await find_entity(subject) if isinstance(subject, str) else None
     return None if found is None else _Owner(tenant=found[0], settings=found[2], entity=found[1])
-
-
-def _of_client(claims: Document, owner: _Owner) -> VerifiedToken:
-    return VerifiedToken(claims, owner.tenant, owner.settings)
 
 
 def _kind(verified: VerifiedJwt) -> object:

@@ -101,27 +101,26 @@ async def verify(token: str, find: FindKey, find_secret: FindKey | None = None) 
     `jwk`, `jku`, `x5u` and `x5c` in the header are ignored; `crit` is rejected because no extension is supported, and
     hence `b64` (RFC 7515 section 4.1.11, RFC 7797).
     """
-    parts = _parts(token)
-    if parts is None:
-        return Rejection.MALFORMED
-    header, claims, signing_input, signature = parts
-    if "crit" in header or "b64" in header:
-        return Rejection.INVALID
+    parsed = parse(token)
+    if isinstance(parsed, Rejection):
+        return parsed
+    header = parsed.header
     if "kid" not in header and find_secret is not None:
         name, find = header.get("alg"), find_secret
     else:
         name = header.get("kid")
     if not isinstance(name, str) or len(name) > _MAXIMUM_KID:
         return Rejection.INVALID
-    key = await find(name, claims)
-    if key is None or header.get("alg") != key.algorithm or not key.has_signed(signing_input, signature):
+    key = await find(name, parsed.claims)
+    if key is None or header.get("alg") != key.algorithm:
         return Rejection.INVALID
-    return VerifiedJwt(header, claims, key)
+    has_signed = key.has_signed(parsed.signing_input, parsed.signature)
+    return VerifiedJwt(header, parsed.claims, key) if has_signed else Rejection.INVALID
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnverifiedJwt:
-    """A parsed external token; its header and claims may only be used to find the key that verifies it."""
+    """A parsed token; its header and claims may only be used to find the key that verifies it."""
 
     header: Document
     claims: Document
@@ -142,14 +141,20 @@ class UnverifiedJwt:
 
 
 def parse(token: str) -> UnverifiedJwt | Rejection:
-    """Parse an external token without verifying it. `crit` and `b64` are rejected."""
-    parts = _parts(token)
-    if parts is None:
+    """Parse a token without verifying it. `crit` and `b64` are rejected."""
+    if len(token) > MAXIMUM_LENGTH or not token.isascii() or token.count(".") != 2:
         return Rejection.MALFORMED
-    header, claims, signing_input, signature = parts
+    header_text, claims_text, signature_text = token.split(".")
+    try:
+        header, claims = (_strict_object(unbase64url(text)) for text in (header_text, claims_text))
+        signature = unbase64url(signature_text)
+    except ValueError:
+        return Rejection.MALFORMED
+    if not has_valid_claim_types(claims):
+        return Rejection.MALFORMED
     if "crit" in header or "b64" in header:
         return Rejection.INVALID
-    return UnverifiedJwt(header, claims, signing_input, signature)
+    return UnverifiedJwt(header, claims, f"{header_text}.{claims_text}".encode(), signature)
 
 
 async def verify_external(token: str, find: FindExternalKey) -> VerifiedJwt | Rejection:
@@ -171,21 +176,6 @@ def check_times(claims: Mapping[str, Any], now: NumericDate) -> Rejection | None
     if claims.get("nbf", 0) > now:
         return Rejection.NOT_YET_VALID
     return None
-
-
-def _parts(token: str) -> tuple[Document, Document, bytes, bytes] | None:
-    """Return header, claims, signing input and signature, or None for a malformed token."""
-    if len(token) > MAXIMUM_LENGTH or not token.isascii() or token.count(".") != 2:
-        return None
-    header_text, claims_text, signature_text = token.split(".")
-    try:
-        header, claims = (_strict_object(unbase64url(text)) for text in (header_text, claims_text))
-        signature = unbase64url(signature_text)
-    except ValueError:
-        return None
-    if not has_valid_claim_types(claims):
-        return None
-    return header, claims, f"{header_text}.{claims_text}".encode(), signature
 
 
 def _strict_object(raw: bytes) -> Document:

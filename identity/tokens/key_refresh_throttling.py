@@ -6,9 +6,10 @@ again, rarely enough that invalid tokens cost little.
 
 from __future__ import annotations
 
-import collections
 import time
 from collections.abc import Callable
+
+from cachetools import TTLCache
 
 from identity.call import Document
 
@@ -22,16 +23,12 @@ class KeyRefreshThrottle:
     def __init__(self, forget: Callable[[str, str], None]) -> None:
         """`forget` invalidates a tenant and an application or entity type by their ids."""
         self._forget = forget
-        self._last: collections.OrderedDict[str, float] = collections.OrderedDict()
+        self._recent: TTLCache[str, bool] = TTLCache(_MAXIMUM_CLIENTS, _INTERVAL_SECONDS, timer=time.monotonic)
 
     def take(self, tenant: Document, settings: Document) -> bool:
         """Invalidate the documents and return True, unless they were invalidated within the last second."""
-        now, client_id = time.monotonic(), settings["id"]
-        if now - self._last.get(client_id, float("-inf")) < _INTERVAL_SECONDS:
+        if settings["id"] in self._recent:
             return False
-        self._last[client_id] = now
-        self._last.move_to_end(client_id)
-        while len(self._last) > _MAXIMUM_CLIENTS:
-            self._last.popitem(last=False)
-        self._forget(tenant["id"], client_id)
+        self._recent[settings["id"]] = True
+        self._forget(tenant["id"], settings["id"])
         return True

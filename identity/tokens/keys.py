@@ -53,16 +53,18 @@ async def generate(request: Document, issuer: str, now: Instant) -> Document:
 
 def require_generable(request: Document) -> None:
     """Raise Invalid for a key that `generate` does not support."""
-    algorithm = request.get("algorithm")
+    algorithm, length = request.get("algorithm"), request.get("length")
     if algorithm is None:
-        raise Invalid.field("missing", "key.algorithm", "You must specify the [key.algorithm] property.")
+        raise Invalid([_missing("algorithm")])
     if algorithm not in TYPES:
-        raise Invalid.field("invalid", "key.algorithm", "The [key.algorithm] is not one that keys are generated for.")
+        raise Invalid([_invalid("algorithm", "is not one that keys are generated for")])
     kind = TYPES[algorithm]
     if request.get("type", kind) != kind:
-        raise Invalid.field("invalid", "key.type", f"The [key.type] of an {algorithm} key is {kind}.")
-    if kind == "RSA":
-        _require_length(request.get("length"))
+        raise Invalid([_invalid("type", f"of an {algorithm} key is {kind}")])
+    if kind == "RSA" and length is None:
+        raise Invalid([_missing("length")])
+    if kind == "RSA" and length not in RSA_LENGTHS:
+        raise Invalid([_invalid("length", "of an RSA key is 2048, 3072 or 4096")])
 
 
 async def import_material(request: Document) -> Document:
@@ -79,9 +81,9 @@ def _import(request: Document) -> Document:
     if request.get("type") == "HMAC" or request.get("secret"):
         return _imported_secret(request)
     if not any(request.get(name) for name in _MATERIAL):
-        raise Invalid([_nothing_to_import(request)])
+        raise Invalid([_missing("type") if "type" not in request else _missing("publicKey", "blank")])
     if request.get("privateKey") and "type" not in request:
-        raise Invalid.field("missing", "key.type", "You must specify the [key.type] property.")
+        raise Invalid([_missing("type")])
     private, stated = _load(request, "privateKey", _private), _load(request, "publicKey", _public)
     certificate, certified = _load(request, "certificate", _certificate) or (None, None)
     derived = private.public_key() if private is not None else None
@@ -89,10 +91,8 @@ def _import(request: Document) -> Document:
     public = _require_one([(name, half) for name, half in halves.items() if half is not None])
     algorithm = _algorithm_of(public, request)
     _require_strength(public, verify_only=private is None)
-    key = {
-        **_described(algorithm, public, private, certificate),
-        "kid": request.get("kid") or _kid(public, certificate),
-    }
+    kid = request.get("kid") or _kid(public, certificate)
+    key = {**_described(algorithm, public, private, certificate), "kid": kid}
     return {**key, "issuer": request["issuer"]} if request.get("issuer") else key
 
 
@@ -105,9 +105,8 @@ def _generate(algorithm: str, length: int | None, kid: str | None, issuer: str, 
         edwards = ed25519.Ed25519PrivateKey.generate()
         key = _described(algorithm, edwards.public_key(), edwards, None)
         return {**key, "kid": kid or _kid(edwards.public_key(), None), "issuer": issuer}
-    private = (
-        rsa.generate_private_key(65537, length or 0) if kind == "RSA" else ec.generate_private_key(_CURVES[algorithm])
-    )
+    is_rsa = kind == "RSA"
+    private = rsa.generate_private_key(65537, length or 0) if is_rsa else ec.generate_private_key(_CURVES[algorithm])
     certificate = certificates.self_signed(private, algorithm, issuer, now)
     key = _described(algorithm, private.public_key(), private, certificate)
     return {**key, "kid": kid or certificates.thumbprint(certificate), "issuer": issuer}
@@ -117,19 +116,17 @@ def _imported_secret(request: Document) -> Document:
     errors = []
     algorithm, secret = request.get("algorithm"), request.get("secret") or ""
     if "type" not in request:
-        errors.append(FieldError.of("missing", "key.type", "You must specify the [key.type] property."))
+        errors.append(_missing("type"))
     elif request["type"] != "HMAC":
         errors.append(FieldError.of("invalid", "key.type", "A [key.secret] belongs to keys of type HMAC."))
     if algorithm is None:
-        errors.append(FieldError.of("missing", "key.algorithm", "You must specify the [key.algorithm] property."))
+        errors.append(_missing("algorithm"))
     elif algorithm not in _HMAC_BYTES:
-        errors.append(
-            FieldError.of("invalid", "key.algorithm", "The [key.algorithm] of an HMAC key is HS256, HS384 or HS512.")
-        )
+        errors.append(_invalid("algorithm", "of an HMAC key is HS256, HS384 or HS512"))
     if not secret.strip():
-        errors.append(FieldError.of("blank", "key.secret", "You must specify the [key.secret] property."))
-    elif (reason := _secret_problem(secret, _HMAC_BYTES.get(str(algorithm), 32))) is not None:
-        errors.append(FieldError.of("invalid", "key.secret", f"The [key.secret] {reason}."))
+        errors.append(_missing("secret", "blank"))
+    elif (problem := _secret_problem(secret, _HMAC_BYTES.get(str(algorithm), 32))) is not None:
+        errors.append(_invalid("secret", problem))
     if errors:
         raise Invalid(errors)
     return _hmac(str(algorithm), secret, request.get("kid"))
@@ -139,13 +136,21 @@ def _imported_text(request: Document) -> Document:
     """A secret that neither signs nor verifies: only stored, to be presented to other services."""
     errors = []
     if request.get("algorithm", "None") != "None":
-        errors.append(FieldError.of("invalid", "key.algorithm", "The [key.algorithm] of a Secret key is None."))
+        errors.append(_invalid("algorithm", "of a Secret key is None"))
     if not (request.get("secret") or "").strip():
-        errors.append(FieldError.of("blank", "key.secret", "You must specify the [key.secret] property."))
+        errors.append(_missing("secret", "blank"))
     if errors:
         raise Invalid(errors)
     kid = request.get("kid") or secrets.token_hex(5)
     return {"type": "Secret", "algorithm": "None", "kid": kid, "secret": request["secret"]}
+
+
+def _missing(member: str, kind: str = "missing") -> FieldError:
+    return FieldError.of(kind, f"key.{member}", f"You must specify the [key.{member}] property.")
+
+
+def _invalid(member: str, problem: str) -> FieldError:
+    return FieldError.of("invalid", f"key.{member}", f"The [key.{member}] {problem}.")
 
 
 def _secret_problem(secret: str, octets: int) -> str | None:
@@ -161,12 +166,6 @@ def _hmac(algorithm: str, secret: str, kid: str | None) -> Document:
     return {"type": "HMAC", "algorithm": algorithm, "kid": kid or secrets.token_hex(5), "secret": secret}
 
 
-def _nothing_to_import(request: Document) -> FieldError:
-    if "type" not in request:
-        return FieldError.of("missing", "key.type", "You must specify the [key.type] property.")
-    return FieldError.of("blank", "key.publicKey", "You must specify the [key.publicKey] property.")
-
-
 def _load(request: Document, name: str, parse: Callable[[bytes], T]) -> T | None:
     if not request.get(name):
         return None
@@ -174,8 +173,7 @@ def _load(request: Document, name: str, parse: Callable[[bytes], T]) -> T | None
     try:
         return parse(text.encode())
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        path = f"key.{name}"
-        raise Invalid.field("invalid", path, f"The [{path}] is not a PEM of a key that can be used here.") from error
+        raise Invalid([_invalid(name, "is not a PEM of a key that can be used here")]) from error
 
 
 def _private(pem: bytes) -> PrivateKey:
@@ -204,8 +202,7 @@ def _require_one(found: list[tuple[str, PublicKey]]) -> PublicKey:
     """Return the public key that all given parts share. Raises Invalid."""
     for name, public in found[1:]:
         if public != found[0][1]:
-            path = f"key.{name}"
-            raise Invalid.field("invalid", path, f"The [{path}] does not belong to the [key.{found[0][0]}].")
+            raise Invalid([_invalid(name, f"does not belong to the [key.{found[0][0]}]")])
     return found[0][1]
 
 
@@ -213,16 +210,13 @@ def _algorithm_of(public: PublicKey, request: Document) -> str:
     """Return the algorithm of a public key: the requested one, if the key allows it. Raises Invalid."""
     fitting = _fitting(public)
     if not fitting:
-        raise Invalid.field(
-            "invalid", "key.publicKey", "The curve of the [key.publicKey] is none of P-256, P-384 and P-521."
-        )
+        problem = "The curve of the [key.publicKey] is none of P-256, P-384 and P-521."
+        raise Invalid.field("invalid", "key.publicKey", problem)
     if request.get("type", TYPES[fitting[0]]) != TYPES[fitting[0]]:
-        raise Invalid.field("invalid", "key.type", f"The [key.type] of this material is {TYPES[fitting[0]]}.")
+        raise Invalid([_invalid("type", f"of this material is {TYPES[fitting[0]]}")])
     algorithm = request.get("algorithm", fitting[0])
     if algorithm not in fitting:
-        raise Invalid.field(
-            "invalid", "key.algorithm", f"The [key.algorithm] of this material is {' or '.join(fitting)}."
-        )
+        raise Invalid([_invalid("algorithm", f"of this material is {' or '.join(fitting)}")])
     return str(algorithm)
 
 
@@ -234,21 +228,12 @@ def _fitting(public: PublicKey) -> tuple[str, ...]:
     return tuple(name for name, curve in _CURVES.items() if curve.name == public.curve.name)
 
 
-def _require_length(length: int | None) -> None:
-    if length is None:
-        raise Invalid.field("missing", "key.length", "You must specify the [key.length] property.")
-    if length not in RSA_LENGTHS:
-        raise Invalid.field("invalid", "key.length", "The [key.length] of an RSA key is 2048, 3072 or 4096.")
-
-
 def _require_strength(public: PublicKey, *, verify_only: bool) -> None:
     if not isinstance(public, rsa.RSAPublicKey):
         return
     allowed = (*RSA_LENGTHS, _VERIFY_ONLY_LENGTH) if verify_only else RSA_LENGTHS
     if public.key_size not in allowed or public.public_numbers().e < 3:
-        raise Invalid.field(
-            "invalid", "key.length", f"The [key.length] of this RSA key is {public.key_size} and may not be used."
-        )
+        raise Invalid([_invalid("length", f"of this RSA key is {public.key_size} and may not be used")])
 
 
 def _described(

@@ -5,11 +5,11 @@ python-jose only receives key objects: it would parse a PEM on every call, and g
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
+from cachetools import LRUCache
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
@@ -95,19 +95,19 @@ def parse(document: Document) -> SigningKey:
     if TYPES[algorithm] == "HMAC":
         return _hmac(document["id"], document["kid"], algorithm, document["secret"])
     public = load_pem_public_key(document["publicKey"].encode())
-    size = (public.key_size + 7) // 8 if isinstance(public, rsa.RSAPublicKey) else _SIGNATURE_BYTES[algorithm]
     signer = None
     if "privateKey" in document:
         # Validated when it was created and encrypted since; validating again costs tens of milliseconds.
         private = load_pem_private_key(document["privateKey"].encode(), None, unsafe_skip_rsa_key_validation=True)
         signer = _operations(algorithm, private)
-    return SigningKey(document["id"], document["kid"], algorithm, _operations(algorithm, public), signer, size)
+    return SigningKey(
+        document["id"], document["kid"], algorithm, _operations(algorithm, public), signer, _size(public, algorithm)
+    )
 
 
 def from_public_key(public: PublicKey, kid: str, algorithm: str) -> SigningKey:
     """Return an external key, which only verifies, with this algorithm."""
-    size = (public.key_size + 7) // 8 if isinstance(public, rsa.RSAPublicKey) else _SIGNATURE_BYTES[algorithm]
-    return SigningKey(kid, kid, algorithm, _operations(algorithm, public), None, size)
+    return SigningKey(kid, kid, algorithm, _operations(algorithm, public), None, _size(public, algorithm))
 
 
 def from_client_secret(key_id: str, client_secret: str) -> SigningKey:
@@ -126,12 +126,11 @@ def from_shared_secret(algorithm: str, secret: str) -> SigningKey | None:
 
 
 class KeyRing:
-    """A cache of parsed keys by id; a changed document is parsed again, least recently used evicted first."""
+    """A cache of parsed keys by id; a changed document is parsed again."""
 
     def __init__(self, find: Callable[[str], Awaitable[Document | None]], size: int = 1000) -> None:
         self._find = find
-        self._size = size
-        self._parsed: collections.OrderedDict[str, tuple[int, SigningKey]] = collections.OrderedDict()
+        self._parsed: LRUCache[str, tuple[int, SigningKey]] = LRUCache(size)
 
     async def get(self, key_id: str, is_allowed: Callable[[Document], bool] | None = None) -> SigningKey | None:
         """Return a parsed key; None if it does not exist, cannot sign, or is not allowed."""
@@ -145,15 +144,17 @@ class KeyRing:
         key_id, version = document["id"], document["lastUpdateInstant"]
         known = self._parsed.get(key_id)
         if known is not None and known[0] == version:
-            self._parsed.move_to_end(key_id)
             return known[1]
         if document.get("algorithm") not in TYPES or key_id in CLIENT_SECRET_KEYS:
             return None
         key = parse(document)
         self._parsed[key_id] = (version, key)
-        while len(self._parsed) > self._size:
-            self._parsed.popitem(last=False)
         return key
+
+
+def _size(public: object, algorithm: str) -> int:
+    """The number of bytes of a signature."""
+    return (public.key_size + 7) // 8 if isinstance(public, rsa.RSAPublicKey) else _SIGNATURE_BYTES[algorithm]
 
 
 def _hmac(key_id: str, kid: str | None, algorithm: str, secret: str) -> SigningKey:
@@ -163,46 +164,31 @@ def _hmac(key_id: str, kid: str | None, algorithm: str, secret: str) -> SigningK
 
 def _operations(algorithm: str, key: Any) -> KeyOperations:
     if algorithm == "Ed25519":
-        return _Ed25519Operations(key)
+        return _DirectOperations(key)
     if algorithm in _PSS_HASHES:
-        return _PssOperations(key, _PSS_HASHES[algorithm]())
+        digest = _PSS_HASHES[algorithm]()
+        return _DirectOperations(key, padding.PSS(padding.MGF1(digest), digest.digest_size), digest)
     operations: KeyOperations = (CryptographyRSAKey if TYPES[algorithm] == "RSA" else CryptographyECKey)(key, algorithm)
     return operations
 
 
-class _Ed25519Operations:
-    """Ed25519 (RFC 8037), which python-jose does not support."""
+class _DirectOperations:
+    """Algorithms that python-jose does not support: Ed25519 (RFC 8037) and RSASSA-PSS (RFC 7518 section 3.5).
 
-    def __init__(self, key: Any) -> None:
+    `parameters` are the padding, with a salt as long as the hash, and the hash.
+    """
+
+    def __init__(self, key: Any, *parameters: object) -> None:
         self._key = key
+        self._parameters = parameters
 
     def sign(self, msg: bytes) -> bytes:
-        signature: bytes = self._key.sign(msg)
+        signature: bytes = self._key.sign(msg, *self._parameters)
         return signature
 
     def verify(self, msg: bytes, sig: bytes) -> bool:
         try:
-            self._key.verify(sig, msg)
-        except InvalidSignature:
-            return False
-        return True
-
-
-class _PssOperations:
-    """RSASSA-PSS (RFC 7518 section 3.5), which python-jose does not support; the salt is as long as the hash."""
-
-    def __init__(self, key: Any, algorithm: hashes.HashAlgorithm) -> None:
-        self._key = key
-        self._hash = algorithm
-        self._padding = padding.PSS(padding.MGF1(algorithm), algorithm.digest_size)
-
-    def sign(self, msg: bytes) -> bytes:
-        signature: bytes = self._key.sign(msg, self._padding, self._hash)
-        return signature
-
-    def verify(self, msg: bytes, sig: bytes) -> bool:
-        try:
-            self._key.verify(sig, msg, self._padding, self._hash)
+            self._key.verify(sig, msg, *self._parameters)
         except InvalidSignature:
             return False
         return True

@@ -64,8 +64,12 @@ async def test_asking_again_has_its_own_pace(client, receiver):
 
 
 @pytest.mark.requirement("core-11-18")
-async def test_memory_is_bounded(client, receiver, monkeypatch):
+@pytest.fixture
+def small_cache(monkeypatch):
     monkeypatch.setattr(federation, "_MAX_CACHE_ENTRIES", 3)
+
+
+async def test_cache_is_bounded(small_cache, client, receiver):
     for number in range(5):
         await client.keys(f"{receiver.url}/{number}", Instant(NOW))
     await client.keys(f"{receiver.url}/4", Instant(NOW))
@@ -74,7 +78,7 @@ async def test_memory_is_bounded(client, receiver, monkeypatch):
     assert len(receiver.requests) == 6
     published = client._cache
     assert len(published._entries) == 3
-    assert published._locks == {}
+    assert not published._locks
 
 
 async def test_a_redirect_is_no_answer(client, receiver):

@@ -167,9 +167,13 @@ async def test_document_is_remembered_by_the_members_that_tell_it_from_others(bo
     assert await grants.find_cached_where(ONE, of) is None
 
 
-async def test_only_so_many_names_are_remembered(both) -> None:
+@pytest.fixture
+def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Entities, "cache_size", 2)
+
+
+async def test_cache_of_ids_is_bounded(small_cache, both) -> None:
     entities, _ = both
-    entities.cache_size = 2
     for number in range(4):
         await add(entities, entity(ONE, clientId=f"client {number}"))
         assert await entities.find_cached_where_across_tenants({"clientId": f"client {number}"}) is not None
