@@ -63,12 +63,12 @@ async def test_asking_again_has_its_own_pace(client, receiver):
         assert len(receiver.requests) == expected, seconds
 
 
-@pytest.mark.requirement("core-11-18")
 @pytest.fixture
 def small_cache(monkeypatch):
     monkeypatch.setattr(federation, "_MAX_CACHE_ENTRIES", 3)
 
 
+@pytest.mark.requirement("core-11-18")
 async def test_cache_is_bounded(small_cache, client, receiver):
     for number in range(5):
         await client.keys(f"{receiver.url}/{number}", Instant(NOW))
