@@ -14,6 +14,9 @@ CHAOS_SEED    ?= 1
 # The version that `make release` prepares.
 VERSION       ?= $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' identity/__init__.py)
 
+# Compiling every module anew takes each process of the tests a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run test check fuzz bench chaos docs dist release format clean debian-run debian-test debian-bench
 

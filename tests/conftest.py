@@ -11,6 +11,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -80,7 +81,9 @@ Build = Callable[..., AbstractAsyncContextManager[app.Service]]
 
 
 def pytest_configure() -> None:
-    """End a run on SIGTERM and SIGHUP as on Ctrl-C, so that the fixtures stop the servers that they started."""
+    """Let processes keep compiled modules, and end a run on SIGTERM and SIGHUP as on Ctrl-C, so that fixtures end."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
 

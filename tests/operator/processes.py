@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import pty
 import signal
@@ -14,10 +15,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-
-import httpx
-
-from tests.plain_http import NO_TLS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE_SECONDS = 60
@@ -104,8 +101,10 @@ class Process:
         self.wait_for(self.is_ready)
 
     def is_ready(self) -> bool:
-        with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"{self.url}/api/health", timeout=5, verify=NO_TLS).status_code == 200
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+            connection.request("GET", "/api/health")
+            return connection.getresponse().status == 200
         return False
 
     def wait_for(self, condition) -> None:
