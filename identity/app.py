@@ -53,7 +53,6 @@ class Service:
         self._parts = parts
         self._source = source
         self._server: tornado.httpserver.HTTPServer | None = None
-        self._compiling: asyncio.Task[None] | None = None
         self.port: int | None = None
         self.base_url = ""
         self.announcement: Mapping[str, str] = {}
@@ -79,8 +78,6 @@ class Service:
         if sockets:
             self._server = http_server.serving(application, settings, LargeBodyLimit(self.services))
             self._server.add_sockets(sockets)
-            # After the port is open, in a thread: it takes longer than the rest of a start with external stores.
-            self._compiling = asyncio.create_task(asyncio.to_thread(self.services.schemas.compile_all))
 
     async def drain(self, deadline_seconds: float) -> None:
         """Refuse new connections, and let requests in flight finish within `deadline_seconds`."""
@@ -97,8 +94,6 @@ class Service:
         """Stop the workers, which release their leases, and close every connection."""
         if self._server is not None:
             self._server.stop()
-        if self._compiling is not None:
-            await self._compiling
         for worker in reversed(self._parts.workers):
             await worker.stop()
         for close in reversed(self._parts.closers):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import prometheus_client
 import pytest
 
@@ -217,22 +219,33 @@ def test_endpoints_drop_the_ids_and_nothing_else() -> None:
 FILES = sorted(str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.json"))
 
 
+@functools.cache
+def sources() -> str:
+    """Return the text of all modules of the service."""
+    return "".join(file.read_text() for file in (ROOT / "identity").rglob("*.py"))
+
+
+@functools.cache
+def texts() -> dict[str, str]:
+    """Return the text of every schema file."""
+    return {name: (FOLDER / name).read_text() for name in FILES}
+
+
 @pytest.mark.requirement("design-core-3")
 @pytest.mark.parametrize("name", FILES)
 def test_every_schema_file_is_used(name: str) -> None:
     if name.startswith("events/"):
         kind = Path(name).stem
-        referred = any(Path(name).name in (FOLDER / other).read_text() for other in FILES if other != name)
+        referred = any(Path(name).name in text for other, text in texts().items() if other != name)
         assert kind in EVENTS or referred
         return
-    source = "".join(file.read_text() for file in (ROOT / "identity").rglob("*.py"))
-    assert f'"{name}"' in source or (name == "config.json" and "config.json" in source)
+    assert f'"{name}"' in sources() or (name == "config.json" and "config.json" in sources())
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "config.json"])
 def test_every_schema_file_compiles_and_lets_no_unknown_keyword_pass(name: str) -> None:
-    """A misspelled keyword would silently check nothing."""
-    Schemas()[name]
+    """A misspelled keyword would silently check nothing, and one of a wrong type fail at the first request."""
+    jsonschema.Draft202012Validator.check_schema(Schemas()[name].schema)
     known = {
         "$comment", "$defs", "$id", "$ref", "$schema", "additionalProperties", "allOf", "anyOf", "const", "default",
         "dependentRequired", "description", "else", "enum", "examples", "exclusiveMaximum", "exclusiveMinimum",
