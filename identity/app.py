@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import os
-from collections.abc import Awaitable, Coroutine, Mapping
+import urllib.parse
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
 from typing import Any
 
 import structlog
@@ -23,7 +26,7 @@ from identity.domain.objects.kickstart import Source
 from identity.errors import StartupError
 from identity.ids import TenantId, new_id
 from identity.instants import Clock, SystemClock
-from identity.operations.configuration import bootstrap
+from identity.operations.configuration import bootstrap, recovery_keys
 from identity.services import Services
 from identity.store import cli_queries, data_dir
 from identity.store.instance import InstanceStore
@@ -42,6 +45,15 @@ SECRETS_FILE = "kickstart-secrets.txt"
 
 _QUIET_SECONDS = 0.3
 _CHECK_GRACE_SECONDS = 1.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RecoveryAccess:
+    """Access to the API of a service that does not listen publicly; `host` is the Host header of its base URL."""
+
+    url: str
+    key: str
+    host: str
 
 
 class Service:
@@ -99,20 +111,39 @@ class Service:
         for close in reversed(self._parts.closers):
             await close()
 
+    @contextlib.asynccontextmanager
+    async def recovery(self) -> AsyncIterator[RecoveryAccess]:
+        """Serve requests on a private port of this machine, with an API key that ends with the block.
+
+        The service must not be started. The key may do everything.
+        """
+        settings = self.services.config.server
+        self.base_url = settings.base_url or f"http://localhost:{settings.port}"
+        call = wiring.own_call(self.services.clock, self.base_url)
+        await bootstrap.ensure(self.services, call)
+        application = web.application(self.services, self._parts.registry, self._parts.in_flight)
+        async with self._private_server(application) as local_url, recovery_keys.temporary(self.services, call) as key:
+            yield RecoveryAccess(local_url, key, urllib.parse.urlsplit(self.base_url).netloc)
+
+    @contextlib.asynccontextmanager
+    async def _private_server(self, application: tornado.web.Application) -> AsyncIterator[str]:
+        """Serve requests on a free port of the loopback interface; provide its URL."""
+        local = http_server.serving(application, self.services.config.server, LargeBodyLimit(self.services))
+        sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
+        local.add_sockets(sockets)
+        try:
+            yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+        finally:
+            local.stop()
+            await local.close_all_connections()
+
     async def _prepare(self, application: tornado.web.Application) -> None:
         """Create the objects of every instance, and run the kickstart against a private server on localhost."""
         await bootstrap.ensure(self.services, wiring.own_call(self.services.clock, self.base_url))
         if self._source is None:
             return
-        local = http_server.serving(application, self.services.config.server, LargeBodyLimit(self.services))
-        sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
-        local.add_sockets(sockets)
-        try:
-            local_url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+        async with self._private_server(application) as local_url:
             outcome = await kickstart.run(self.services, self._source, self.base_url, local_url)
-        finally:
-            local.stop()
-            await local.close_all_connections()
         if outcome.announce:
             self.announcement = outcome.announce
             _keep_announcement(self.services.config, outcome.announce)
@@ -133,6 +164,17 @@ async def build(config: Config, *, role: str = "all", clock: Clock | None = None
         await redis.close()
         database.close()
         raise
+
+
+@contextlib.asynccontextmanager
+async def recovery(config: Config) -> AsyncIterator[RecoveryAccess]:
+    """Provide access to the API straight on the stores, also while other processes serve. Raises StartupError."""
+    service = await build(config, role="web")
+    try:
+        async with service.recovery() as access:
+            yield access
+    finally:
+        await service.stop()
 
 
 async def _built(config: Config, role: str, clock: Clock, vault: Vault, database: Database, redis: Redis) -> Service:

@@ -63,7 +63,7 @@ from identity.store.vault import Vault
 from identity.store.webauthn_credentials import WebAuthnCredentials
 from identity.store.webhook_event_log import WebhookEventLog
 
-_STORED_RESOURCES: tuple[Resource, ...] = (
+STORED_RESOURCES: tuple[Resource, ...] = (
     tenants.RESOURCE,
     applications.RESOURCE,
     groups.RESOURCE,
@@ -133,7 +133,7 @@ class Stores:
                 references=reference_table.members_of(row.collection),
                 searches=row.search_rules,
             )
-            for row in _STORED_RESOURCES
+            for row in STORED_RESOURCES
         }
         documents["identity_provider_links"] = IdentityProviderLinks(database, vault, stream_status)
         documents["action_logs"] = ActionLogs(database, vault, stream_status)

@@ -22,6 +22,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "check-config": "check_config:command",
     "rotate-master-key": "master_keys:rotate",
     "reencrypt": "master_keys:reencrypt",
+    "admin": "admin:commands",
 }
 """The commands by name, as module:attribute. They are imported when they are needed, for a fast start."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import datetime
 import functools
+import re
 import sys
 from collections.abc import Iterator
 from importlib import metadata
@@ -14,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from identity.cli import admin, exit_codes, main
 from release import dist, prepare
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -98,3 +100,13 @@ def test_release_that_is_not_ready_changes_nothing(tree, version, message):
 def test_the_date_of_a_build_can_be_given(monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")
     assert dist.source_date_epoch() == 1767225600
+
+
+@pytest.mark.requirement("ship-6")
+def test_every_exit_code_and_command_is_documented():
+    page = (ROOT / "docs" / "cli.md").read_text()
+    codes = {value for name, value in vars(exit_codes).items() if name.isupper()}
+    documented = {int(row[1]) for row in re.finditer(r"^\| (\d+) \|", page, re.MULTILINE)}
+    assert documented == codes
+    for name in [*main.commands.list_commands(None), *admin.commands.commands]:
+        assert name == "version" or re.search(rf"identity( admin)? {name}\b", page), name

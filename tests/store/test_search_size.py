@@ -29,7 +29,7 @@ RARE, COMMON = "ue 0000", "value"
 ONE, OTHER = TenantId("5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a1111"), TenantId("5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a2222")
 KEPT = {"tenantId", "insertInstant"}
 
-RESOURCES = {row.collection: row for row in collections._STORED_RESOURCES if row.search_rules.order_by}
+RESOURCES = {row.collection: row for row in collections.STORED_RESOURCES if row.search_rules.order_by}
 
 
 def put(document: dict[str, Any], member: str, value: Any) -> None:
@@ -265,7 +265,7 @@ async def searched(stores: Any) -> AsyncIterator[dict[str, IndexSearched]]:
     """Users and entities."""
     database = Database(str(stores.mongodb_uri), f"test_{new_id()[:13].replace('-', '')}")
     vault = Vault({"test": bytes(32)}, bytes(32))
-    unique = next(row.unique for row in collections._STORED_RESOURCES if row.collection == "entities")
+    unique = next(row.unique for row in collections.STORED_RESOURCES if row.collection == "entities")
     found: dict[str, IndexSearched] = {
         "users": Users(database, vault, ChangeStreamStatus()),
         "entities": Entities(database, "entities", vault, ChangeStreamStatus(), tenant_scoped=True, unique=unique),

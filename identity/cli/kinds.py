@@ -1,0 +1,72 @@
+"""The kinds of objects that commands name, from the table of resources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+from identity.cli.api import Api, Json, NotFoundError
+from identity.collections import STORED_RESOURCES
+from identity.domain.objects.resource_definition import Resource
+from identity.operations.configuration import api_keys
+
+
+def kebab(name: str) -> str:
+    """Return a name of JSON as it is written on a command line: ipAccessControlList, ip-access-control-list."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+
+
+_LISTED: Final = tuple(row for row in STORED_RESOURCES if row.verbs & {"retrieve_all", "search"})
+KINDS: Final[Mapping[str, Resource]] = {kebab(row.name): row for row in (*_LISTED, api_keys.RESOURCE)}
+"""The kinds of the resource table, by the name that commands use."""
+
+USER: Final = "user"
+_USERS: Final = "/api/user"
+
+NAMES: Final = (*sorted(KINDS), USER)
+LISTED_NAMES: Final = (*sorted(kebab(row.name) for row in _LISTED), USER)
+"""The kinds that the API lists; API keys are found by id only."""
+
+
+def find_all(api: Api, kind: str, text: str | None, limit: int) -> list[Json]:
+    """Return the objects of a kind, at most `limit`; `text` is a part of the name. Raises ApiError."""
+    if kind == USER:
+        criteria = {"queryString": text or "*", "numberOfResults": limit}
+        found: list[Json] = api.send("POST", "/api/user/search", {"search": criteria}).get("users", [])
+        return found
+    row = KINDS[kind]
+    path = row.path if "retrieve_all" in row.verbs else f"{row.path}/search"
+    objects: list[Json] = api.get(path).get(row.plural, [])
+    return [one for one in objects if text is None or text.lower() in str(one.get("name", "")).lower()][:limit]
+
+
+def get(api: Api, kind: str, wanted: str) -> Json:
+    """Return the object with an id, or else the only one with a name or login id. Raises ApiError and UsageError."""
+    if kind == USER:
+        return get_user(api, wanted, None)
+    row = KINDS[kind]
+    found = api.find(f"{row.path}/{wanted}") if re.fullmatch(r"[0-9a-fA-F-]{36}", wanted) else None
+    if found is not None:
+        document: Json = found[row.name]
+        return document
+    listed = find_all(api, kind, None, 1_000_000) if kind in LISTED_NAMES else []
+    matches = [one for one in listed if one.get("name") == wanted]
+    if not matches:
+        raise NotFoundError(f"there is no {kind} with the id or name [{wanted}]")
+    if len(matches) > 1:
+        ids = ", ".join(str(one["id"]) for one in matches)
+        raise click.UsageError(f"several objects have the name [{wanted}]; name one by its id: {ids}")
+    return matches[0]
+
+
+def get_user(api: Api, wanted: str, tenant_id: str | None) -> Json:
+    """Return the user with an id or login id. Raises ApiError."""
+    if re.fullmatch(r"[0-9a-fA-F-]{36}", wanted):
+        found = api.send("GET", f"{_USERS}/{wanted}", tenant_id=tenant_id)
+    else:
+        found = api.send("GET", _USERS, query={"loginId": wanted}, tenant_id=tenant_id)
+    user: Json = found["user"]
+    return user
