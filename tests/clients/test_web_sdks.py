@@ -129,7 +129,7 @@ async def log_in(application: Application) -> None:
     await chromium.click("#login")
     await chromium.type("#loginId", application.party.login_id)
     await chromium.type("#password", PASSWORD)
-    await chromium.click("button")
+    await chromium.click("button[type=submit]")
     await application.shows(f"signed in as {application.party.login_id}")
 
 

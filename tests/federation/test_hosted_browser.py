@@ -76,7 +76,7 @@ async def test_chromium_walks_there_and_back(chromium, here, there, service, htt
 
     await until(is_at_provider)
     await fill_in(chromium, there.user["email"], PASSWORD)
-    await chromium.click("button")
+    await chromium.click("button[type=submit]")
 
     async def is_back() -> bool:
         return (await chromium.url()).startswith(f"{redirect_uri}?code=")

@@ -32,7 +32,7 @@ async def test_login_at_the_example_application_completes_and_ends(chromium, exa
     await says(chromium, "Sign in")
     assert (await chromium.url()).startswith(f"{service.base_url}/oauth2/authorize")
     await fill_in(chromium, user["email"])
-    await chromium.click("button")
+    await chromium.click("button[type=submit]")
     await says(chromium, "Signed in")
     assert await chromium.url() == f"{example_url}/"
     told = await chromium.text()
@@ -48,7 +48,7 @@ async def test_login_at_the_example_application_completes_and_ends(chromium, exa
 async def test_session_makes_the_second_login_silent(chromium, example_url, user):
     await chromium.go(f"{example_url}/login")
     await fill_in(chromium, user["email"])
-    await chromium.click("button")
+    await chromium.click("button[type=submit]")
     await says(chromium, "Signed in")
     await chromium.go(f"{example_url}/login")
     await says(chromium, "Signed in")
@@ -75,7 +75,7 @@ async def test_login_needs_no_script(chromium, example_url, user):
     try:
         await chromium.go(f"{example_url}/login")
         await fill_in(chromium, user["email"])
-        await chromium.click("button")
+        await chromium.click("button[type=submit]")
         await chromium.find("#logout")
     finally:
         await chromium.emulate("Emulation.setScriptExecutionDisabled", value=False)
@@ -112,7 +112,7 @@ async def test_login_page_fits_and_can_be_read(chromium, example_url, user, sche
     await chromium.look(width, scheme)
     await chromium.go(f"{example_url}/login")
     await fill_in(chromium, user["email"], "wrong")
-    await chromium.click("button")
+    await chromium.click("button[type=submit]")
     await says(chromium, "Incorrect email, username or password")
     assert await chromium.run("return document.documentElement.scrollWidth") <= width
     measured = await chromium.run(MEASURE)

@@ -102,7 +102,7 @@ async def at_page(chromium, service, api) -> relying_party.RelyingParty:
     query = party.query(scope=SCOPE, redirect_uri=home)
     await chromium.go(f"{service.base_url}/oauth2/authorize?{urllib.parse.urlencode(query)}")
     await fill_in(chromium, party.login_id)
-    await chromium.click("button")
+    await chromium.click("button[type=submit]")
     await says(chromium, "requests access")
     return party
 

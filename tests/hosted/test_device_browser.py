@@ -36,10 +36,10 @@ async def test_device_is_connected_on_pages_that_fit_and_can_be_read(chromium, d
     assert state == ["interactive_user_code", "code-error", "true", "alert"]
     await measured(chromium, least=5)
     await chromium.go(device.given["verification_uri_complete"])
-    await chromium.click("button")
+    await chromium.click("button[type=submit]")
     await says(chromium, "Sign in")
     await fill_in(chromium, device.rp.login_id)
-    await chromium.click("button")
+    await chromium.click("button[type=submit]")
     await says(chromium, "Connect this device?")
     await measured(chromium, least=8)
     heights = await chromium.run("return [...document.querySelectorAll('button')].map((e) => e.offsetHeight)")
@@ -66,9 +66,9 @@ async def test_device_pages_need_no_script(chromium, device):
     await chromium.emulate("Emulation.setScriptExecutionDisabled", value=True)
     try:
         await chromium.go(device.given["verification_uri_complete"])
-        await chromium.click("button")
+        await chromium.click("button[type=submit]")
         await fill_in(chromium, device.rp.login_id)
-        await chromium.click("button")
+        await chromium.click("button[type=submit]")
         await chromium.click("button[value=cancel]")
         await says(chromium, "not connected")
     finally:

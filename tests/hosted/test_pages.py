@@ -51,16 +51,22 @@ async def test_attack_14_no_page_can_be_framed_or_run_what_it_did_not_bring(rp, 
             assert url.startswith(("/", "?")) or name == "frames", name
 
 
-async def test_scripts_carry_a_fresh_nonce(rp, browser):
-    seen = set()
-    for _ in range(2):
-        answer = await rp.authorize(browser, prompt="none", response_mode="form_post")
-        nonce = re.search(r'<script nonce="([^"]+)">', answer.text)
-        assert nonce is not None
-        assert directives(answer)["script-src"] == f"'nonce-{nonce[1]}'"
-        seen.add(nonce[1])
-    assert len(seen) == 2
-    assert "<script" not in (await rp.authorize(browser)).text
+async def test_pages_run_our_module_alone_and_no_inline_script(rp, browser):
+    for name, answer in (await every_page(rp, browser)).items():
+        assert directives(answer)["script-src"] == "'self'", name
+        scripts = re.findall(r"<script([^>]*)>(.*?)</script>", answer.text, re.DOTALL)
+        assert len(scripts) == 1, name
+        assert re.fullmatch(r' type="module" src="/static/pages-[0-9a-zA-Z_-]+\.js"', scripts[0][0]), name
+        assert not scripts[0][1], name
+
+
+@pytest.mark.parametrize("kind", ["text/css; charset=utf-8", "text/javascript; charset=utf-8", "image/svg+xml"])
+async def test_static_files_can_be_cached_forever(browser, rp, kind):
+    paths = re.findall(r'(?:src|href)="(/static/[^"]+)"', (await rp.authorize(browser)).text)
+    answers = [await browser.get(path) for path in paths]
+    (answer,) = [answer for answer in answers if answer.headers["Content-Type"] == kind]
+    assert "immutable" in answer.headers["Cache-Control"]
+    assert (await browser.get("/favicon.ico")).headers["Content-Type"] == "image/svg+xml"
 
 
 async def test_stylesheet_may_be_kept_for_ever_and_no_other_is_there(browser, rp):

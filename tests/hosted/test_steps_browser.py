@@ -32,7 +32,7 @@ async def open_login(chromium, service, rp) -> None:
 async def log_in(chromium, service, rp, password: str = relying_party.PASSWORD) -> None:
     await open_login(chromium, service, rp)
     await fill_in(chromium, rp.login_id, password)
-    await chromium.click("button")
+    await chromium.click("button[type=submit]")
 
 
 async def is_back(chromium) -> None:
@@ -72,7 +72,7 @@ async def test_second_factor_is_set_up_and_asked_for_on_pages_that_fit(chromium,
         await chromium.type("#code", two_factor.code(clock.now(), secret=secret) + ENTER)
         await says(chromium, "Save these recovery codes in a safe place.")
         await fits(chromium, "recovery")
-        await chromium.click("button")
+        await chromium.click("button[type=submit]")
         await is_back(chromium)
         await chromium.forget()
         await log_in(chromium, service, rp)
@@ -95,7 +95,7 @@ async def test_of_several_methods_one_is_chosen_on_a_page_that_fits(chromium, se
         await says(chromium, "How do you want to verify that it is you?")
         await fits(chromium, "methods")
         await chromium.click("#method-2")
-        await chromium.click("button")
+        await chromium.click("button[type=submit]")
         await says(chromium, "a***@example.com")
         await fits(chromium, "mailed")
         await chromium.type("#code", await two_factor.mailed_code(box) + ENTER)

@@ -39,6 +39,7 @@ PUBLIC = {
     ("/api/openapi.json", "GET"),
     ("/api/tenant/password-validation-rules", "GET"),
     ("/api/tenant/password-validation-rules/{tenant_id}", "GET"),
+    ("/favicon.ico", "GET"),
     ("/oauth2/device/validate", "GET"),
     ("/static/{name}", "GET"),
     ("/theme/{theme_id}/{name}", "GET"),

@@ -1,4 +1,4 @@
-"""`/`, the landing page, and the stylesheets of the hosted pages."""
+"""`/`, the landing page, and the static files of the hosted pages."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from identity.operations.configuration import themes
 from identity.operations.sessions import sso_sessions
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import page_theme, render
+from identity.web.hosted import assets, page_theme, render
 from identity.web.oauth2.oauth_handlers import PageHandler
 
 SIGNED_OUT_COOKIE = "fusionauth.flash-message"
 SIGNED_OUT_SECONDS = 30
 
 _FOR_EVER = "public, max-age=31536000, immutable"
+_ONE_DAY = "public, max-age=86400"
 
 
 class IndexHandler(PageHandler):
@@ -32,16 +33,26 @@ class IndexHandler(PageHandler):
         return render.index(theme, is_logged_in=session is not None)
 
 
-class StylesheetHandler(PageHandler):
-    """The built-in stylesheet, under a path that changes with its content."""
+class StaticHandler(PageHandler):
+    """The static files of the pages."""
 
     @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
     async def get(self, call: Call, name: str) -> Reply:
-        """Serve the current stylesheet. Raises NotFound for another version."""
-        if f"/static/{name}" != render.stylesheet_path():
+        """Serve the current version of a file. Raises NotFound for another version."""
+        found = assets.find(f"/static/{name}")
+        if found is None:
             raise NotFound
-        headers = {"Content-Type": "text/css; charset=utf-8", "Cache-Control": _FOR_EVER}
-        return Reply(render.stylesheet(), headers=headers)
+        return Reply(assets.asset(found), headers={"Content-Type": assets.TYPES[found], "Cache-Control": _FOR_EVER})
+
+
+class FaviconHandler(PageHandler):
+    """`/favicon.ico`, which browsers request for documents that name no icon."""
+
+    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
+    async def get(self, call: Call) -> Reply:
+        """Serve the icon of the pages."""
+        headers = {"Content-Type": assets.TYPES["favicon.svg"], "Cache-Control": _ONE_DAY}
+        return Reply(assets.asset("favicon.svg"), headers=headers)
 
 
 class ThemeStylesheetHandler(PageHandler):
@@ -59,6 +70,7 @@ class ThemeStylesheetHandler(PageHandler):
 
 ROUTES = [
     Route("/", IndexHandler),
-    Route("/static/{name}", StylesheetHandler),
+    Route("/static/{name}", StaticHandler),
+    Route("/favicon.ico", FaviconHandler),
     Route("/theme/{theme_id}/{name}", ThemeStylesheetHandler),
 ]

@@ -8,8 +8,9 @@ import re
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from http.cookies import Morsel
-from typing import Final
+from typing import Any, Final
 
+import orjson
 from markupsafe import Markup, escape
 
 from identity.call import Document
@@ -23,6 +24,7 @@ from identity.web.base_handlers import BaseHandler
 LOCALE: Final = "locale"
 LOCALE_COOKIE: Final = "fusionauth.locale"
 
+_SCRIPT_TEXTS: Final = ("capsLock", "copied", "copy", "download", "hide", "show")
 _NOT_REPEATED: Final = frozenset({"csrf_token", "session"})
 """Hidden fields that are bound to one form."""
 
@@ -92,6 +94,12 @@ class PageTheme:
         else:
             markup = escape(value if self.direction == "ltr" else f"\u2068{value}\u2069")
         return Markup(str(escape(self[key])).replace("{0}", str(markup)))  # noqa: S704 (both are escaped above)
+
+    def script_texts(self) -> str:
+        """Return the texts of the pages' script as JSON."""
+        texts: dict[str, Any] = {name: self[f"script.{name}"] for name in _SCRIPT_TEXTS}
+        texts["strength"] = [self[f"script.strength{score}"] for score in range(5)]
+        return orjson.dumps(texts).decode()
 
     def language_name(self) -> str:
         """Return the name of the language of the page."""

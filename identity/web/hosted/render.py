@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import json
 import re
-import secrets
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from http.cookies import Morsel
@@ -17,9 +16,9 @@ import jinja2
 from markupsafe import Markup
 
 from identity.domain.providers.identity_providers import NO_OPTIONS, ProviderOptions
-from identity.ids import fingerprint
 from identity.operations.authorization import hosted_backend_callback
 from identity.web.endpoint import Reply
+from identity.web.hosted import assets
 from identity.web.hosted.page_theme import PageTheme
 
 Cookies = Sequence[Morsel[str]]
@@ -101,20 +100,8 @@ def _templates() -> jinja2.Environment:
         auto_reload=False,
         cache_size=-1,
     )
-    environment.globals["stylesheet"] = stylesheet_path()
+    environment.globals["asset"] = assets.asset_path
     return environment
-
-
-@functools.cache
-def stylesheet() -> bytes:
-    """The stylesheet of every page."""
-    return (_HERE / "static" / "style.css").read_bytes()
-
-
-@functools.cache
-def stylesheet_path() -> str:
-    """Return the path of the stylesheet; it changes with the content, so that browsers can cache it forever."""
-    return f"/static/style-{fingerprint(stylesheet().decode())[:16]}.css"
 
 
 def login(form: LoginForm, theme: PageTheme, cookies: Cookies = ()) -> Reply:
@@ -153,11 +140,10 @@ def form(
     *,
     redirect_uri: str | None = None,
     cookies: Cookies = (),
-    nonce: str | None = None,
 ) -> Reply:
-    """Return a page with a form; `redirect_uri` is where its response may lead, `nonce` that of its script."""
+    """Return a page with a form; `redirect_uri` is where its response may lead."""
     form_action = ("'self'",) if redirect_uri is None else _form_targets(redirect_uri)
-    return _page(template, _policy(nonce, form_action=form_action), values, theme, cookies)
+    return _page(template, _policy(form_action=form_action), values, theme, cookies)
 
 
 def error(body: Mapping[str, Any], status: int, advice: str, theme: PageTheme) -> Reply:
@@ -181,17 +167,16 @@ def form_post(
 
     `text` is the key of the page text.
     """
-    nonce = secrets.token_urlsafe(16)
-    policy = _policy(script=nonce, form_action=("https:", _origin(action)))
-    values = {"action": action, "parameters": list(parameters), "nonce": nonce, "text": text}
+    policy = _policy(form_action=("https:", _origin(action)))
+    values = {"action": action, "parameters": list(parameters), "text": text}
     return _page("form_post.html", policy, values, theme, cookies=cookies)
 
 
 def logout(target: str, logout_urls: Iterable[str], theme: PageTheme, cookies: Cookies = ()) -> Reply:
     """Return a page that loads all logout URLs, then redirects (OpenID Connect Front-Channel Logout)."""
-    nonce, urls = secrets.token_urlsafe(16), list(logout_urls)
-    policy = _policy(script=nonce, frame=tuple(sorted({_origin(url) for url in urls})))
-    values = {"target": target, "logout_urls": urls, "nonce": nonce}
+    urls = list(logout_urls)
+    policy = _policy(frame=tuple(sorted({_origin(url) for url in urls})))
+    values = {"target": target, "logout_urls": urls}
     return _page("logout.html", policy, values, theme, cookies=cookies)
 
 
@@ -242,21 +227,20 @@ def _form_targets(redirect_uri: str) -> tuple[str, ...]:
 
 
 def _policy(
-    script: str | None = None,
     form_action: tuple[str, ...] = ("'none'",),
     frame: tuple[str, ...] = (),
     image: tuple[str, ...] = (),
 ) -> str:
-    """Return a Content-Security-Policy that allows our stylesheet, and at most one script and the named frames.
+    """Return a Content-Security-Policy that allows our static files, and the named frames and images.
 
     Browsers apply form-action to the redirects after a form as well, so that a login form has to name the redirect URI.
     """
     directives = {
         "default-src": "'none'",
         "style-src": "'self'",
-        "script-src": f"'nonce-{script}'" if script else "'none'",
+        "script-src": "'self'",
+        "img-src": " ".join(("'self'", *image)),
         "frame-src": " ".join(frame) or "'none'",
-        **({"img-src": " ".join(image)} if image else {}),
         "form-action": " ".join(form_action),
         "frame-ancestors": "'none'",
         "base-uri": "'none'",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from typing import Final
 
 from identity.call import Call, Document
@@ -188,7 +187,6 @@ class LinkHandler(_PasswordlessHandler):
             return await self.login_page(LoginPage(client, problem=StepFailed("passwordless.over")), given)
         theme = await page_theme.load(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
-        nonce = secrets.token_urlsafe(16) if is_same else None
         values = {
             "application_name": client.application["name"],
             "action": self.request.path,
@@ -196,7 +194,7 @@ class LinkHandler(_PasswordlessHandler):
             "login_id": login_id,
             "message": theme[message] if message else "",
             "is_good": False,
-            "nonce": nonce,
+            "is_own": is_same,
         }
         reply = render.form(
             "passwordless_confirm.html",
@@ -204,7 +202,6 @@ class LinkHandler(_PasswordlessHandler):
             theme,
             redirect_uri=given["redirect_uri"],
             cookies=[cookie],
-            nonce=nonce,
         )
         return csrf.with_status(reply, message)
 
