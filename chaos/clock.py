@@ -1,4 +1,4 @@
-"""run.py with a clock that is wrong by as much as a file says: `python -m chaos.clock FILE ARGUMENTS...`."""
+"""run.py with a clock error read from a file: `python -m chaos.clock FILE ARGUMENTS...`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from identity.instants import Instant, SystemClock, later
 
 
 class WrongClock(SystemClock):
-    """The machine's clock, and the seconds in the file on top of it; the file may change at any time."""
+    """The system clock plus the seconds in the file, which may change at any time."""
 
     file: Path
 
     def now(self) -> Instant:
-        """The present instant, as this process believes it to be."""
+        """The current instant with the error."""
         try:
             return later(super().now(), seconds=float(self.file.read_text()))
-        except ValueError:  # it is just being written
+        except ValueError:  # the file is being written
             return super().now()
 
 

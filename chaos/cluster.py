@@ -1,4 +1,4 @@
-"""What is disturbed: two run.py over one MongoDB and one Redis, each of which can be killed and comes back."""
+"""The cluster under test: two service processes with one MongoDB and one Redis, all of which can be killed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SETTINGS = {
     "server__base_url": "http://chaos.example.com",
     "webhooks__allowed_networks": '["127.0.0.0/8"]',
     "webhooks__lease_seconds": LEASE_SECONDS,
-    # What piled up may come as fast as it can: a wrong clock makes everything late.
+    # No limit for the backlog: with a wrong clock, all deliveries are overdue.
     "webhooks__backlog_per_second": 0,
-    # Failures are what this is about: no event is given up for them, and no webhook is left alone for long.
+    # Failures are injected all the time: they must not exhaust retries or disable webhooks.
     "webhooks__schedule": str([1] * 50),
     "webhooks__breaker_pause_seconds": 1,
     "webhooks__disable_after_seconds": 0,
@@ -34,7 +34,7 @@ SETTINGS = {
 
 
 class Node:
-    """One run.py with a clock of its own; `program` is None while it is dead."""
+    """A service process with its own clock; `program` is None while it is dead."""
 
     def __init__(self, folder: Path, number: int, stores: EmbeddedStores) -> None:
         self.number = number
@@ -43,15 +43,15 @@ class Node:
         self._clock = folder / f"clock-{number}"
         self._folder = folder
         self._stores = stores
-        self.turn_clock(0)
+        self.set_clock_error(0)
 
     @property
     def url(self) -> str | None:
-        """Where it serves, while it does."""
+        """Its URL while it is running."""
         return None if self.program is None else self.program.url
 
     async def start(self) -> None:
-        """Start it, and wait until it serves."""
+        """Start it and wait until it is ready."""
         port = free_port()
         given = {
             **SETTINGS,
@@ -69,27 +69,27 @@ class Node:
             self.program = program
         finally:
             if self.program is not program:
-                await program.stop()  # a store was killed while it started, or the trouble is over
+                await program.stop()  # a store was killed meanwhile, or the test ended
 
     async def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill it."""
         program, self.program = self.program, None
         if program is not None:
             program.send(signal.SIGKILL)
             await program.stop()
 
     def freeze(self) -> None:
-        """Let it stand still, with its leases and connections held."""
+        """Suspend it; it keeps its leases and connections."""
         if self.program is not None:
             self.program.send(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on, believing that no time has passed."""
+        """Resume it."""
         if self.program is not None:
             self.program.send(signal.SIGCONT)
 
-    def turn_clock(self, seconds: float) -> None:
-        """Let its clock be wrong by this much from now on."""
+    def set_clock_error(self, seconds: float) -> None:
+        """Set the error of its clock."""
         self._clock.write_text(str(seconds))
 
 
@@ -102,20 +102,20 @@ class Cluster:
 
     @property
     def urls(self) -> list[str]:
-        """Where nodes serve now."""
+        """The URLs of running nodes."""
         return [node.url for node in self.nodes if node.url is not None]
 
     def kill_store(self, name: str) -> None:
-        """Kill `mongod` or `redis`, which are started again."""
+        """Kill `mongod` or `redis`, which their supervisor restarts."""
         for pid in self.stores.pids():
-            # One that is dead already, and not started again yet, is as good as killed.
+            # It may be dead already, and not restarted yet.
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
                 if ("mongod" if name == "mongod" else "valkey") in Path(command).name:
                     os.kill(pid, signal.SIGKILL)
 
     async def flush_redis(self) -> None:
-        """Forget everything that Redis holds."""
+        """Delete all data in Redis."""
         redis = Redis(str(self.stores.redis_url), "chaos")
         await redis.client.flushall()
         await redis.client.aclose()
@@ -123,7 +123,7 @@ class Cluster:
 
 @contextlib.asynccontextmanager
 async def running() -> AsyncIterator[Cluster]:
-    """A cluster that serves, in a folder that is removed at the end."""
+    """A running cluster in a temporary folder."""
     folder = Path(tempfile.mkdtemp(prefix="identity-chaos-"))
     try:
         stores = await EmbeddedStores.start(folder / "stores", mongodb=True, redis=True)

@@ -1,7 +1,7 @@
-"""The load: each writer changes a group of its own again and again, and notes what it was told.
+"""The load: each writer changes its own group repeatedly and records the responses.
 
-A change gives the group the next number. The event about it says the number before and the number after, so the events
-about a group form a chain from the first number to the one that is stored at the end, whatever the writer was told.
+Each change gives the group the next number. Its event contains the numbers before and after the change, so that the
+events about a group form a chain from the first number to the one stored at the end, whatever the responses were.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _HEADERS = {"Authorization": API_KEY, "X-FusionAuth-TenantId": TENANT_ID}
 
 @dataclasses.dataclass
 class Writer:
-    """One group, the last number that was tried, the numbers that were acknowledged, and what was unclear."""
+    """A group, the last number tried, the acknowledged numbers, and the number of changes with unknown outcome."""
 
     group_id: str
     tried: int = 0
     acknowledged: set[int] = dataclasses.field(default_factory=set)
-    unclear: int = 0
+    unknown: int = 0
 
 
 async def prepare(cluster: Cluster, receiver: Receiver, writers: int) -> list[Writer]:
-    """Switch the events on, make two webhooks and a group for each writer."""
+    """Enable the events, and create two webhooks and a group for each writer."""
     async with httpx.AsyncClient(base_url=cluster.urls[0], headers=_HEADERS, timeout=30, trust_env=False) as api:
         events = {name: {"enabled": True, "transactionType": "None"} for name in TYPES}
         change = {"tenant": {"eventConfiguration": {"events": events}}}
@@ -50,10 +50,10 @@ async def prepare(cluster: Cluster, receiver: Receiver, writers: int) -> list[Wr
         return found
 
 
-async def write(cluster: Cluster, writer: Writer, chance: random.Random, wanted: Callable[[], bool]) -> None:
-    """Change the group until enough is acknowledged by all; what is unclear is left unclear, and the next tried."""
+async def write(cluster: Cluster, writer: Writer, rng: random.Random, is_wanted: Callable[[], bool]) -> None:
+    """Change the group as long as wanted; a change with an unknown outcome is not repeated."""
     async with httpx.AsyncClient(headers=_HEADERS, timeout=20, trust_env=False) as api:
-        while wanted():
+        while is_wanted():
             urls = cluster.urls
             if not urls:
                 await asyncio.sleep(0.1)
@@ -61,21 +61,21 @@ async def write(cluster: Cluster, writer: Writer, chance: random.Random, wanted:
             writer.tried += 1
             body = {"group": {"data": {"n": writer.tried}}}
             try:
-                answer = await api.patch(f"{chance.choice(urls)}/api/group/{writer.group_id}", json=body)
+                answer = await api.patch(f"{rng.choice(urls)}/api/group/{writer.group_id}", json=body)
             except httpx.HTTPError:
-                writer.unclear += 1
+                writer.unknown += 1
                 continue
             if answer.status_code == 200:
                 writer.acknowledged.add(writer.tried)
             elif answer.status_code >= 500:
-                writer.unclear += 1
+                writer.unknown += 1
                 await asyncio.sleep(0.05)
             else:
                 raise RuntimeError(f"a change was refused: {answer.status_code} {answer.text}")
 
 
 async def stored_numbers(cluster: Cluster, writers: list[Writer]) -> dict[str, int]:
-    """Group id -> the number that it has in the end."""
+    """The stored number of each group, by group id."""
     async with httpx.AsyncClient(base_url=cluster.urls[0], headers=_HEADERS, timeout=30, trust_env=False) as api:
         found = {}
         for writer in writers:
