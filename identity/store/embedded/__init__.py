@@ -1,1 +1,1 @@
-"""MongoDB and Redis as children of run.py, for a machine that has none: real servers with real persistence."""
+"""Embedded stores: MongoDB and a Redis-compatible server as child processes, with durable data."""

@@ -1,4 +1,4 @@
-"""Why an embedded server did not start, in words that tell an operator what to do."""
+"""Explains why an embedded server did not start, with a remedy for the operator."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _SETTINGS = {"mongod": "mongodb.uri", "redis": "redis.url"}
 
 
 def explain(name: str, code: int | None, output_file: Path, log_file: Path) -> str:
-    """A sentence with the cause, found in exit code, output and log, and the remedy."""
+    """The cause, determined from exit code, output and log, and the remedy."""
     output, log = _tail(output_file), _tail(log_file)
-    everything = output + log
-    library = re.search(r"error while loading shared libraries: (\S+?):", everything)
+    text = output + log
+    library = re.search(r"error while loading shared libraries: (\S+?):", text)
     if library:
         missing = Path(library[1]).name
         package = _PACKAGES.get(missing, f"the package with {missing}")
         return _failed(name, f"the library {missing} is missing or broken; install it: apt-get install {package}")
-    if code == -signal.SIGXFSZ or re.search(r"No space left on device|File too large|Disk quota exceeded", everything):
+    if code == -signal.SIGXFSZ or re.search(r"No space left on device|File too large|Disk quota exceeded", text):
         return _failed(
             name, f"the disk of {log_file.parent.parent} is full; make room there, or set data_dir to another disk"
         )
     if code == -signal.SIGILL:
-        return _failed(name, "this processor lacks instructions that it needs (AVX)")
-    return _failed(name, f"{_last_words(output, log) or f'it ended with code {code}'}; the whole log is {log_file}")
+        return _failed(name, "the processor lacks required instructions (AVX)")
+    return _failed(name, f"{_last_error(output, log) or f'it ended with code {code}'}; see the log {log_file}")
 
 
 def _failed(name: str, reason: str) -> str:
@@ -41,13 +41,13 @@ def _tail(file: Path) -> str:
         return ""
 
 
-def _last_words(output: str, log: str) -> str:
-    """The last complaint: mongod logs JSON with a severity, the other marks warnings with a number sign."""
-    complaints = [_mongod_complaint(line) or _redis_complaint(line) for line in (output + log).splitlines()]
-    return next((complaint for complaint in reversed(complaints) if complaint), "")
+def _last_error(output: str, log: str) -> str:
+    """The last error message: mongod logs JSON with a severity, Redis marks warnings with a number sign."""
+    errors = [_mongod_error(line) or _redis_error(line) for line in (output + log).splitlines()]
+    return next(filter(None, reversed(errors)), "")
 
 
-def _mongod_complaint(line: str) -> str:
+def _mongod_error(line: str) -> str:
     try:
         entry = json.loads(line)
     except ValueError:
@@ -59,6 +59,6 @@ def _mongod_complaint(line: str) -> str:
     return f"{entry.get('msg', '')} {detail if isinstance(detail, str) else json.dumps(detail)}".strip()[:500]
 
 
-def _redis_complaint(line: str) -> str:
+def _redis_error(line: str) -> str:
     found = re.match(r"\d+:[A-Z] .{10,30} # (.*)", line)
     return found[1][:500] if found and "WARNING" not in found[1] else ""

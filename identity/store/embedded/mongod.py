@@ -26,14 +26,14 @@ _SET = "rs0"
 _USER = "identity"
 _ROLES = ["readWriteAnyDatabase", "dbAdminAnyDatabase", "clusterMonitor", "backup", "restore"]
 _PORTS = range(20_000, 32_768)
-"""Below the ports that the kernel gives to outgoing connections, so that none of them takes the remembered one."""
+"""Below the ephemeral ports of outgoing connections, which could otherwise occupy the stored port."""
 _NOT_YET_INITIALIZED = 94
 _CACHE_GIGABYTES = "0.25"
 _OPLOG_MEGABYTES = "256"
 
 
 class Mongod:
-    """What the supervisor needs to run it, and the URI to reach it by."""
+    """The server for the supervisor, and its URI for clients."""
 
     name = "mongod"
     rotation_signal: signal.Signals | None = signal.SIGUSR1
@@ -47,14 +47,14 @@ class Mongod:
         self.fresh = not (self.folder / "WiredTiger").exists()
         self._program = program()
         self._key_file = self._base / "keyfile"
-        # Every mongod of the set would hold this key; whoever has it is the server itself (user __system).
-        self._key = _kept(self._key_file, Secret(base64.b64encode(secrets.token_bytes(512)).decode()))
-        self._password = _kept(self._base / "password", new_secret())
+        # The key that the members of a replica set share; it authenticates the user __system.
+        self._key = _stored(self._key_file, Secret(base64.b64encode(secrets.token_bytes(512)).decode()))
+        self._password = _stored(self._base / "password", new_secret())
         self._port = self._choose_port()
 
     @property
     def uri(self) -> Secret:
-        """Where clients connect. The set's name makes them wait for the primary while the server starts again."""
+        """The URI for clients. With the name of the replica set, they wait for the primary during a restart."""
         return Secret(f"mongodb://{_USER}:{self._password}@{_HOST}:{self._port}/?replicaSet={_SET}&authSource=admin")
 
     def command(self) -> list[str]:
@@ -64,13 +64,13 @@ class Mongod:
             *("--replSet", _SET, "--oplogSize", _OPLOG_MEGABYTES, "--wiredTigerCacheSizeGB", _CACHE_GIGABYTES),
             *("--auth", "--keyFile", str(self._key_file), "--nounixsocket"),
             *("--logpath", str(self.log_file), "--logappend", "--logRotate", "reopen"),
-            # Without this, whoever on this machine connects first could make himself the administrator.
+            # Otherwise the first client on this machine could create an administrator.
             *("--setParameter", "enableLocalhostAuthBypass=0"),
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
         ]
 
     async def ready(self) -> None:
-        """Return when the server is a primary that knows the service's user; OSError while it does not listen yet."""
+        """Return once the server is primary and has the user of the service. Raises OSError until it listens."""
         _, writer = await asyncio.open_connection(_HOST, self._port)
         writer.close()
         client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(
@@ -87,7 +87,7 @@ class Mongod:
         except AutoReconnect as error:
             raise ConnectionError(str(error)) from error
         except OperationFailure as error:
-            raise StartupError(f"The embedded mongod refuses to be set up: {error}; see {self.log_file}") from error
+            raise StartupError(f"The embedded mongod cannot be configured: {error}; see {self.log_file}") from error
         finally:
             await client.close()
 
@@ -100,7 +100,7 @@ class Mongod:
                 raise
             await client.admin.command("replSetInitiate", {"_id": _SET, "members": [{"_id": 0, "host": address}]})
         else:
-            if config["members"][0]["host"] != address:  # the remembered port was taken, so it listens on another
+            if config["members"][0]["host"] != address:  # the stored port was occupied
                 config["members"][0]["host"] = address
                 config["version"] += 1
                 await client.admin.command("replSetReconfig", config, force=True)
@@ -116,16 +116,14 @@ class Mongod:
         data_dir.write_private(marker, b"")
 
     def _choose_port(self) -> int:
-        """The port of last time, so that clients find the server again; another one when somebody else took it."""
+        """The same port as before, so that clients can reconnect, or another one if it is occupied."""
         file = self._base / "port"
         try:
             port = int(file.read_text("ascii"))
         except (FileNotFoundError, ValueError):
             port = 0
-        chosen = next(
-            (each for each in (port, *random.SystemRandom().sample(_PORTS, 100)) if each in _PORTS and _is_free(each)),
-            None,
-        )
+        candidates = (port, *random.SystemRandom().sample(_PORTS, 100))
+        chosen = next((port for port in candidates if port in _PORTS and _is_free(port)), None)
         if chosen is None:
             raise StartupError("The embedded mongod finds no free port on 127.0.0.1")
         data_dir.write_private(file, f"{chosen}\n".encode())
@@ -138,7 +136,7 @@ async def _require_primary(client: AsyncMongoClient[dict[str, Any]]) -> None:
 
 
 def program() -> Path:
-    """The mongod that the wheel brought; StartupError says what to do when there is none for this platform."""
+    """The mongod of the installed wheel. Raises StartupError with a remedy if there is none."""
     found = programs.find("fiftyone", "db", "bin", "mongod")
     if found is not None:
         return found
@@ -148,8 +146,8 @@ def program() -> Path:
     )
 
 
-def _kept(file: Path, new: Secret) -> Secret:
-    """The secret in the file, or the new one, which then is in the file."""
+def _stored(file: Path, new: Secret) -> Secret:
+    """The secret in the file, or else the new one, which is then stored there."""
     if not file.exists():
         data_dir.write_private(file, new.encode())
         file.with_name(f"{file.name}.set").unlink(missing_ok=True)

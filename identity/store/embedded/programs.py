@@ -1,4 +1,4 @@
-"""The server programs that wheels bring, found without importing the wheels."""
+"""Locates the server programs in installed wheels, without importing them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from identity.errors import StartupError
 
 
 def find(package: str, *parts: str) -> Path | None:
-    """The program at `parts` below an installed package, ready to run; None when it is not installed."""
+    """The executable at `parts` in an installed package; None if it is not installed."""
     found = importlib.util.find_spec(package)
     for folder in found.submodule_search_locations or () if found else ():
         program = Path(folder, *parts)
@@ -21,7 +21,7 @@ def find(package: str, *parts: str) -> Path | None:
 
 
 def _runnable(program: Path) -> Path:
-    if not os.access(program, os.X_OK):  # some installers drop the run bit
+    if not os.access(program, os.X_OK):  # some installers remove the executable bit
         try:
             program.chmod(program.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
         except OSError as error:

