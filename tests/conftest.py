@@ -323,10 +323,13 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield running
 
 
-def checking_client(base_url: str, **settings: Any) -> httpx.AsyncClient:
-    """An httpx client that asserts, of every answer, what always holds."""
+def checking_client(
+    base_url: str, *, transport: httpx.AsyncBaseTransport | None = None, **settings: Any
+) -> httpx.AsyncClient:
+    """An httpx client that asserts, of every answer, what always holds; over HTTP unless another way is given."""
+    way = transport or Loopback()
     return httpx.AsyncClient(
-        base_url=base_url, timeout=30, event_hooks={"response": [_check]}, transport=Loopback(), **settings
+        base_url=base_url, timeout=30, event_hooks={"response": [_check]}, transport=way, **settings
     )
 
 
