@@ -72,6 +72,10 @@ class Passkey:
         spki = serialization.PublicFormat.SubjectPublicKeyInfo
         return str(public.public_bytes(serialization.Encoding.PEM, spki).decode())
 
+    def pkcs8(self) -> bytes:
+        der, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        return bytes(self.key.private_bytes(serialization.Encoding.DER, der, plain))
+
     def sign(self, data: bytes) -> bytes:
         if self.algorithm == ES256:
             return bytes(self.key.sign(data, ec.ECDSA(hashes.SHA256())))

@@ -81,6 +81,7 @@ from identity.web.oauth2 import (
     userinfo,
     verification_gates,
 )
+from identity.web.oauth2 import webauthn as webauthn_pages
 from identity.web.self_service import account, account_two_factor, email_changes, tenant_links, verify
 from identity.web.self_service import passwords as password_pages
 
@@ -149,6 +150,7 @@ _PAGES = (
     callback,
     start_idp_link,
     passwordless_pages,
+    webauthn_pages,
     two_factor_challenge,
     two_factor_enable,
     verification_gates,

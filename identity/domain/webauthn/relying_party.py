@@ -51,6 +51,13 @@ def host_of(origin: str) -> str | None:
     return host if is_origin and is_domain(host) and (parts.scheme == "https" or is_local) else None
 
 
+def of_page(tenant: Document, base_url: str) -> tuple[str, str] | None:
+    """Return the origin of our own pages and their relying party id; None if they cannot use passkeys."""
+    origin = origin_of(base_url)
+    found = configured_id(tenant) or host_of(origin)
+    return (origin, found) if found is not None and includes(found, origin) else None
+
+
 def includes(relying_party_id: str, origin: str) -> bool:
     """Whether the origin is on the domain of the relying party, or on a subdomain."""
     host = host_of(origin)

@@ -28,7 +28,7 @@ from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import login_responses
 from identity.operations.users.login_responses import LoginOptions, LoginResponse
 from identity.operations.webauthn import challenges, relying_parties
-from identity.operations.webauthn.challenges import ANY_USER, Challenge
+from identity.operations.webauthn.challenges import ANY_USER, Ceremony, Challenge
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -145,6 +145,7 @@ async def begin(
     *,
     user_id: str = ANY_USER,
     allowed: Iterable[Document] = (),
+    ceremony: Ceremony = "authentication",
 ) -> Document:
     """Return the options to use a passkey; without a user, for discoverable credentials of any user.
 
@@ -152,7 +153,7 @@ async def begin(
     """
     requires = workflow.user_verification == workflows.REQUIRED
     stored = {**settings, "applicationId": client.client_id, "requiresUserVerification": requires}
-    challenge = await challenges.issue(services, client.tenant, "authentication", user_id, stored)
+    challenge = await challenges.issue(services, client.tenant, ceremony, user_id, stored)
     return credentials.request_options(client.tenant, workflow, relying_party_id, challenge=challenge, allowed=allowed)
 
 

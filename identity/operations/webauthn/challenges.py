@@ -15,15 +15,14 @@ from identity.errors import Invalid
 from identity.ids import Secret, TenantId
 from identity.services import Services
 
-Ceremony = Literal["registration", "authentication"]
+Ceremony = Literal["registration", "authentication", "hosted-registration", "hosted-authentication"]
+"""The ceremonies of our own pages are separate: anyone can start one, and only the page may complete it."""
 
 ANY_USER: Final = ""
 """The owner of a challenge for discoverable credentials, which identify their user themselves."""
 
-_LIFETIMES: Final = {
-    "registration": "webAuthnRegistrationChallengeTimeToLiveInSeconds",
-    "authentication": "webAuthnAuthenticationChallengeTimeToLiveInSeconds",
-}
+_REGISTRATION_LIFETIME: Final = "webAuthnRegistrationChallengeTimeToLiveInSeconds"
+_AUTHENTICATION_LIFETIME: Final = "webAuthnAuthenticationChallengeTimeToLiveInSeconds"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,7 +42,8 @@ class Challenge:
 
 async def issue(services: Services, tenant: Document, ceremony: Ceremony, user_id: str, settings: Document) -> Secret:
     """Issue a challenge of 256 bits. `settings` are stored with it, without null members."""
-    ttl_seconds = int(tenant["externalIdentifierConfiguration"][_LIFETIMES[ceremony]])
+    lifetime = _REGISTRATION_LIFETIME if ceremony.endswith("registration") else _AUTHENTICATION_LIFETIME
+    ttl_seconds = int(tenant["externalIdentifierConfiguration"][lifetime])
     document = {name: value for name, value in settings.items() if value is not None}
     challenge = await services.tokens.one_time_tokens.issue(
         TenantId(tenant["id"]), _kind(ceremony), user_id, document, ttl_seconds

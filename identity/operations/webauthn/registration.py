@@ -14,7 +14,7 @@ from identity.events.changes import Change
 from identity.ids import TenantId
 from identity.operations.objects import user_lookup
 from identity.operations.webauthn import challenges, relying_parties
-from identity.operations.webauthn.challenges import Challenge
+from identity.operations.webauthn.challenges import Ceremony, Challenge
 from identity.services import Services
 
 _START = "api/webauthn-register-start.request.json"
@@ -59,8 +59,13 @@ async def begin(
     workflow_name: str,
     passkey: NewPasskey,
     relying_party_id: str | None,
+    *,
+    ceremony: Ceremony = "registration",
+    session: str | None = None,
 ) -> Document:
     """Return the options to create a passkey; without a relying party id, for the domain of the page.
+
+    A `session` is stored with the challenge, for the page that completes the registration.
 
     Raises Invalid if the tenant disables passkeys, or the user has too many.
     """
@@ -75,9 +80,10 @@ async def begin(
     settings = {
         "names": names,
         "userAgent": passkey.user_agent,
+        "session": session,
         "requiresUserVerification": workflow.user_verification == workflows.REQUIRED,
     }
-    challenge = await challenges.issue(services, tenant, "registration", user["id"], settings)
+    challenge = await challenges.issue(services, tenant, ceremony, user["id"], settings)
     return credentials.creation_options(
         tenant,
         workflow,

@@ -13,6 +13,7 @@ _FOLDER: Final = Path(__file__).resolve().parent / "static"
 TYPES: Final[Mapping[str, str]] = {
     "favicon.svg": "image/svg+xml",
     "pages.js": "text/javascript; charset=utf-8",
+    "passkey.js": "text/javascript; charset=utf-8",
     "style.css": "text/css; charset=utf-8",
 }
 """File -> Content-Type."""

@@ -13,10 +13,11 @@ from identity.operations.clients.clients import Client
 from identity.operations.login_transactions import authorization_steps as outcomes
 from identity.operations.login_transactions.authorization_steps import LoginPage, Problem
 from identity.operations.messaging import user_notifications
+from identity.operations.pages import passkey_login
 from identity.operations.password_changes import password_changes
 from identity.operations.providers import authorization_redirect
 from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, page_theme, render
+from identity.web.hosted import csrf, page_theme, passkeys, render
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
@@ -64,6 +65,8 @@ async def reply(
     kept = request_sources.form_parameters(given)
     repeated = tuple((name, kept[name]) for name in names if name in kept)
     is_by_mail = passwordless.is_offered(page.client)
+    base_url, cookies = handler.addresses.base_url(handler.request), passkeys.browser(handler, page.client)
+    has_passkeys = await passkey_login.is_offered(handler.services, page.client, base_url, cookies)
     form = render.LoginForm(
         application_name=page.client.application["name"],
         action=authorize_path(handler),
@@ -77,6 +80,7 @@ async def reply(
         asks_password=bool(page.login_id) or not offer.manages_domains,
         offer=offer,
         passwordless=url_with_request(handler, "passwordless", given, names) if is_by_mail else "",
+        passkey=f"{base_path(handler)}/webauthn" if has_passkeys else "",
         forgot=_forgot_url(page.client, given, names),
         register=url_with_request(handler, "register", given, names)
         if rules.is_enabled(page.client.application)

@@ -48,6 +48,8 @@ class LoginForm:
     forgot: str = ""
     register: str = ""
     passwordless: str = ""
+    passkey: str = ""
+    """The URL that passkeys are submitted to; empty if the page does not offer them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ def login(form: LoginForm, theme: PageTheme, cookies: Cookies = ()) -> Reply:
     """The login page."""
     images = tuple(sorted({_origin(button.image_url) for button in form.offer.buttons if button.image_url}))
     plain = (_origin(url) for url in form.offer.plain_urls)
-    policy = _policy(form_action=(*_form_targets(form.redirect_uri), *plain), image=images)
+    targets = (*_form_targets(form.redirect_uri), *plain)
+    policy = _policy(form_action=targets, image=images, connects=bool(form.passkey))
     return _page("login.html", policy, _fields(form), theme, cookies)
 
 
@@ -230,8 +233,12 @@ def _policy(
     form_action: tuple[str, ...] = ("'none'",),
     frame: tuple[str, ...] = (),
     image: tuple[str, ...] = (),
+    *,
+    connects: bool = False,
 ) -> str:
     """Return a Content-Security-Policy that allows our static files, and the named frames and images.
+
+    `connects`: the script sends requests to our own origin.
 
     Browsers apply form-action to the redirects after a form as well, so that a login form has to name the redirect URI.
     """
@@ -241,6 +248,7 @@ def _policy(
         "script-src": "'self'",
         "img-src": " ".join(("'self'", *image)),
         "frame-src": " ".join(frame) or "'none'",
+        **({"connect-src": "'self'"} if connects else {}),
         "form-action": " ".join(form_action),
         "frame-ancestors": "'none'",
         "base-uri": "'none'",

@@ -1,0 +1,232 @@
+"""Logins with passkeys on the hosted pages: with discoverable credentials, or with those of the browser's known user.
+
+The known user is that of the SSO session, who has to authenticate again, or, where the bootstrap workflow is disabled,
+the user of the last login with a passkey in this browser, whom a signed cookie names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain.login import login_outcomes
+from identity.domain.users import users as user_rules
+from identity.domain.webauthn import credentials, relying_party, workflows
+from identity.domain.webauthn.workflows import Workflow
+from identity.errors import Invalid, InvalidRequest
+from identity.ids import TenantId, UserId, fingerprint, same_secret
+from identity.instants import later
+from identity.operations.authorization import authorization, device_approvals, login_requirements
+from identity.operations.clients.clients import Client
+from identity.operations.limits import anonymous_request_limits
+from identity.operations.login import password_login
+from identity.operations.login_transactions.authorization_steps import (
+    Browser,
+    LoginPage,
+    NewLogin,
+    NotRegistered,
+    Step,
+    StepFailed,
+    VerifiedClient,
+)
+from identity.operations.login_transactions.login_transactions import InterruptedLogin
+from identity.operations.objects import features
+from identity.operations.two_factor import two_factor_trust
+from identity.operations.webauthn import authentication, challenges
+from identity.operations.webauthn.authentication import VerifiedPasskey
+from identity.operations.webauthn.challenges import ANY_USER
+from identity.services import Services
+from identity.store.sso_sessions import SsoSession
+
+COOKIE_PREFIX: Final = "fusionauth.webauthn-reauth."
+FEATURE: Final = "webAuthn"
+FAILED: Final = "passkey.failed"
+
+_RESPONSE: Final = "api/webauthn-assert.request.json"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PasskeyBrowser:
+    """What identifies a browser to this page: its SSO cookie, its cookie of COOKIE_PREFIX, and its CSRF token."""
+
+    sso_secret: str = dataclasses.field(repr=False)
+    user_cookie: str = dataclasses.field(repr=False)
+    form_token: str = dataclasses.field(default="", repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UserCookie:
+    """The cookie that names the user of the last login with a passkey."""
+
+    name: str
+    value: str = dataclasses.field(repr=False)
+    max_age_seconds: int
+
+
+def cookie_name(tenant: Document) -> str:
+    """Return the name of a tenant's cookie."""
+    return COOKIE_PREFIX + fingerprint(tenant["id"])[:22]
+
+
+async def is_offered(services: Services, client: Client, base_url: str, browser: PasskeyBrowser) -> bool:
+    """Whether the login page of the client offers passkeys to a browser."""
+    if relying_party.of_page(client.tenant, base_url) is None or not features.is_on(services, FEATURE):
+        return False
+    return await _find_workflow(services, client, browser, is_conditional=False) is not None
+
+
+async def start(
+    services: Services, call: Call, client: Client, browser: PasskeyBrowser, *, is_conditional: bool
+) -> Document:
+    """Return the options to use a passkey; `is_conditional`: the browser suggests them at the login id field.
+
+    Raises InvalidRequest if the client does not offer passkeys, and for too many requests of an address.
+    """
+    party = relying_party.of_page(client.tenant, call.origin.base_url)
+    found = await _find_workflow(services, client, browser, is_conditional=is_conditional)
+    if party is None or found is None or not features.is_on(services, FEATURE):
+        raise InvalidRequest("unknown", "The application does not offer passkeys to this browser.")
+    await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
+    workflow, user_id = found
+    owned: list[Document] = []
+    if user_id != ANY_USER:
+        owned = await services.directory.webauthn_credentials.find_of_user(client.tenant_id, user_id)
+    return await authentication.begin(
+        services,
+        client,
+        workflow,
+        party[1],
+        {"browser": browser.form_token},
+        user_id=user_id,
+        allowed=credentials.usable(owned, workflow, party[1]),
+        ceremony="hosted-authentication",
+    )
+
+
+async def log_in(
+    services: Services,
+    call: Call,
+    verified_client: VerifiedClient,
+    browser: Browser,
+    form_token: str,
+    response: str,
+    *,
+    is_persistent: bool,
+) -> tuple[Step, UserCookie | None]:
+    """Log in with the response of a passkey, in JSON, and continue. Raises OAuth2Error.
+
+    Return the cookie for the browser as well, if the application enables the reauthentication workflow.
+    """
+    client, inside = verified_client.client, call.within(verified_client.client.tenant_id)
+    request = authorization.validate(call, verified_client)
+    if request.forbids_pages:
+        return await authorization.begin(services, call, verified_client, browser), None
+    await device_approvals.require_pending(services, call, client, request)
+    try:
+        verified = await _verify(services, inside, client, form_token, response)
+    except Invalid:
+        return LoginPage(client, problem=StepFailed(FAILED)), None
+    authenticated = login_outcomes.Authenticated(client.tenant, client.application, verified.user, call.now)
+    authenticated = await two_factor_trust.apply_device_trust(services, inside, authenticated, browser.trust_id)
+    attempt = password_login.continue_login(
+        services,
+        inside,
+        authenticated,
+        authentication.AUTHENTICATION_TYPE,
+        side_effects=authentication.side_effects(services, inside, verified),
+    )
+    try:
+        result = await authorization.login_or_problem(attempt)
+    except Invalid:
+        # The signature counter increased since, or the passkey was deleted.
+        return LoginPage(client, problem=StepFailed(FAILED)), None
+    cookie = _user_cookie(services, call, client, verified.user)
+    if isinstance(result, login_outcomes.Halt):
+        login = InterruptedLogin(result.user["id"], authentication.AUTHENTICATION_TYPE, is_persistent=is_persistent)
+        return await login_requirements.redirect_to_step(services, call, verified_client, login, result), cookie
+    if not isinstance(result, login_outcomes.LoggedIn):
+        return LoginPage(client, user_rules.primary_login_id(verified.user), result), None
+    if authorization.is_registration_missing(client, result.user):
+        return LoginPage(client, user_rules.primary_login_id(result.user), NotRegistered()), None
+    new_login = NewLogin(result.user, authentication.AUTHENTICATION_TYPE, is_persistent, second_factor_checked=True)
+    step = await authorization.continue_with_login(services, call, verified_client, request, browser, new_login)
+    return step, cookie
+
+
+async def _verify(services: Services, call: Call, client: Client, form_token: str, response: str) -> VerifiedPasskey:
+    """Verify a response to a challenge that this page issued to this browser for this client. Raises Invalid."""
+    party = relying_party.of_page(client.tenant, call.origin.base_url)
+    if party is None or not features.is_on(services, FEATURE):
+        raise Invalid.whole("[WebAuthnDisabled]", "The application does not enable passkeys.")
+    origin, relying_party_id = party
+    body = {"credential": read_response(response), "origin": origin, "rpId": relying_party_id}
+    request = services.schemas[_RESPONSE].read(body)
+    challenge = await challenges.consume(
+        services, client.tenant_id, "hosted-authentication", request["credential"]["response"]["clientDataJSON"]
+    )
+    is_own = same_secret(challenge.settings["browser"], form_token)
+    if not is_own or challenge.settings["applicationId"] != client.client_id:
+        raise Invalid.whole("[WebAuthnDisabled]", "The challenge was issued to another page.")
+    return await authentication.verify_login(services, call, client, challenge, request)
+
+
+def read_response(text: str) -> Document:
+    """Return the credential that a page submits as JSON. Raises Invalid."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Invalid.field("invalidJSON", "credential", "The [credential] is not JSON.") from error
+    if not isinstance(found, dict):
+        raise Invalid.field("invalidJSON", "credential", "The [credential] is not an object.")
+    return found
+
+
+async def _find_workflow(
+    services: Services, client: Client, browser: PasskeyBrowser, *, is_conditional: bool
+) -> tuple[Workflow, str] | None:
+    """Return the workflow of a browser with its user, or ANY_USER; None if there is none."""
+    bootstrap = workflows.effective(client.tenant, client.application, workflows.BOOTSTRAP)
+    again = workflows.effective(client.tenant, client.application, workflows.REAUTHENTICATION)
+    if again.is_enabled and not (is_conditional and bootstrap.is_enabled):
+        user_id = await _known_user(services, client, browser, uses_cookie=not bootstrap.is_enabled)
+        if user_id is not None:
+            return again, user_id
+    return (bootstrap, ANY_USER) if bootstrap.is_enabled else None
+
+
+async def _known_user(
+    services: Services, client: Client, browser: PasskeyBrowser, *, uses_cookie: bool
+) -> UserId | None:
+    session: SsoSession | None = None
+    if browser.sso_secret:
+        session = await services.sessions.sso_sessions.find(client.tenant_id, browser.sso_secret)
+    user_id = None if session is None else session.user_id
+    if user_id is None and uses_cookie:
+        user_id = _user_of_cookie(services, client.tenant_id, browser.user_cookie)
+    if user_id is None:
+        return None
+    owned = await services.directory.webauthn_credentials.find_of_user(client.tenant_id, user_id)
+    return user_id if owned else None
+
+
+def _user_cookie(services: Services, call: Call, client: Client, user: Document) -> UserCookie | None:
+    """Return the cookie for a user who used a passkey; None if the application disables the reauthentication."""
+    if not workflows.effective(client.tenant, client.application, workflows.REAUTHENTICATION).is_enabled:
+        return None
+    return user_cookie(services, call, client.tenant, user)
+
+
+def user_cookie(services: Services, call: Call, tenant: Document, user: Document) -> UserCookie:
+    """Return the cookie that names a user who has a passkey in this browser."""
+    seconds = int(tenant["ssoConfiguration"]["deviceTrustTimeToLiveInSeconds"])
+    user_id, expires = UserId(user["id"]), later(call.now, seconds=seconds)
+    signed = services.sessions.known_devices.issue(TenantId(tenant["id"]), user_id, expires)
+    return UserCookie(cookie_name(tenant), f"{user_id}.{signed}", seconds)
+
+
+def _user_of_cookie(services: Services, tenant_id: TenantId, value: str) -> UserId | None:
+    user_id, _, signed = value.partition(".")
+    expires = services.sessions.known_devices.expires(tenant_id, UserId(user_id), signed)
+    return None if expires is None or expires <= services.clock.now() else UserId(user_id)
