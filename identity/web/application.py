@@ -55,6 +55,7 @@ from identity.web.api import (
 from identity.web.base_handlers import BaseHandler, Route, UnknownPathHandler
 from identity.web.client_address import ClientAddresses
 from identity.web.console import home as console_home
+from identity.web.console import resources as console_resources
 from identity.web.console import sign_in as console_sign_in
 from identity.web.hosted import landing_page
 from identity.web.in_flight import InFlight
@@ -163,6 +164,7 @@ _PAGES = (
     landing_page,
     console_sign_in,
     console_home,
+    console_resources,
 )
 
 

@@ -99,7 +99,7 @@ async def send(
     copied.update({**({} if body is None else {"Content-Type": "application/json"}), **(headers or {})})
     content = b"" if body is None else orjson.dumps(body)
     line = RequestStartLine(method, uri, "HTTP/1.1")
-    request = InternalRequest(headers=copied, body=content, host=outer.host, connection=recorder, start_line=line)
+    request = InternalRequest(headers=copied, body=content, connection=recorder, start_line=line)
     request.remote_ip, request.protocol = outer.remote_ip, outer.protocol
     request.caller = caller
     # The handler finishes the response; failures are responses as well.

@@ -24,50 +24,52 @@ class Page(html.parser.HTMLParser):
         super().__init__()
         self.forms: list[dict[str, Any]] = []
         self.links: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
         self.text = ""
-        self._open: str | None = None
+        self._textarea: str | None = None
+        self._select: str | None = None
         self.feed(answer.text)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        given = dict(attributes)
+        given = {name: value or "" for name, value in attributes}
         self.tags.append((tag, given))
         if tag == "a":
-            self.links.append(given.get("href") or "")
-        if tag == "form":
-            self.forms.append(
-                {"action": given.get("action") or "", "method": given.get("method", "get"), "fields": {}, "many": {}}
-            )
-        if not self.forms or not given.get("name"):
-            return
-        name, fields = str(given["name"]), self.forms[-1]["fields"]
-        if tag == "input" and given.get("type") in {"checkbox", "radio"}:
-            if "checked" in given:
-                fields.setdefault(name, [])
-                fields[name] = [*fields[name], given.get("value") or "on"]
-        elif tag == "input":
-            fields[name] = given.get("value") or ""
-        elif tag == "textarea":
-            fields[name] = ""
-            self._open = name
+            self.links.append(given.get("href", ""))
+        elif tag == "form":
+            self.forms.append({"action": given.get("action", ""), "method": given.get("method", "get"), "fields": {}})
+        elif self.forms:
+            self._field(tag, given, self.forms[-1]["fields"])
+
+    def _field(self, tag: str, given: dict[str, str], fields: dict[str, Any]) -> None:
+        name = given.get("name", "")
+        if tag == "option" and self._select:
+            if "selected" in given or self._select not in fields:
+                fields[self._select] = given.get("value", "")
         elif tag == "select":
-            fields[name] = ""
             self._select = name
+        elif tag == "textarea":
+            self._textarea, fields[name] = name, ""
+        elif tag == "input" and given.get("type") in {"checkbox", "radio"}:
+            if "checked" in given:
+                fields[name] = [*fields.get(name, []), given.get("value", "on")]
+        elif tag == "input" and name:
+            fields[name] = given.get("value", "")
 
     def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attributes)
 
     def handle_endtag(self, tag: str) -> None:
-        if tag == "textarea":
-            self._open = None
+        if tag == "textarea" and self._textarea is not None:
+            fields = self.forms[-1]["fields"]
+            fields[self._textarea] = fields[self._textarea].removeprefix("\n")
+            self._textarea = None
+        if tag == "select":
+            self._select = None
 
     def handle_data(self, data: str) -> None:
         self.text += data
-        if self._open is not None:
-            self.forms[-1]["fields"][self._open] += data
-
-    def unknown_decl(self, data: str) -> None:
-        """Ignore."""
+        if self._textarea is not None:
+            self.forms[-1]["fields"][self._textarea] += data
 
     def form(self, action: str) -> dict[str, Any]:
         """The form with this action."""

@@ -8,6 +8,8 @@ import httpx
 import pytest
 
 from identity import app
+from identity.domain.configuration import administrator_roles
+from tests.conftest import SUPER_KEY
 from tests.console import administrator
 from tests.console.administrator import Browser
 from tests.hosted.conftest import chromium, chromium_process
@@ -44,5 +46,30 @@ async def as_role(service: app.Service, api: httpx.AsyncClient) -> AsyncIterator
 
 @pytest.fixture
 async def admin(as_role: SignIn) -> Browser:
-    """The browser of an administrator who is signed in."""
+    """The browser of a new administrator who is signed in."""
     return await as_role("admin")
+
+
+@pytest.fixture(scope="session")
+async def roles(service: app.Service) -> AsyncIterator[dict[str, Browser]]:
+    """A signed-in browser for each role; its session must not be ended."""
+    async with httpx.AsyncClient(
+        base_url=service.base_url, headers={"Authorization": SUPER_KEY}, timeout=30, trust_env=False
+    ) as api:
+        found = {}
+        for role in administrator_roles.DESCRIPTIONS:
+            user = await administrator.make(api, role)
+            http = httpx.AsyncClient(base_url=service.base_url, timeout=30, trust_env=False)
+            found[role] = Browser(http)
+            await found[role].sign_in(user["email"])
+        yield found
+        for browser in found.values():
+            await browser.http.aclose()
+
+
+@pytest.fixture
+async def every_tenant(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
+    """The API with a key for all tenants, and without a tenant header."""
+    headers = {"Authorization": SUPER_KEY}
+    async with httpx.AsyncClient(base_url=service.base_url, headers=headers, timeout=30, trust_env=False) as client:
+        yield client

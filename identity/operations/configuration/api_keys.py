@@ -70,6 +70,17 @@ async def retrieve(services: Services, call: Call, key_id: str) -> Document:
     return _without_value(await _get_managed(services, call, key_id))
 
 
+async def retrieve_all(services: Services, call: Call) -> list[Document]:
+    """Return the keys that the caller may manage, by name, without their values. Raises Unauthorized."""
+    caller = _caller(call)
+    found = [
+        {name: value for name, value in api_key.items() if name != "key"}
+        for api_key in await services.configuration.api_keys.find_all(None)
+        if api_key_rules.is_visible(caller, api_key) and api_key_rules.may_manage(caller, api_key)
+    ]
+    return sorted(found, key=lambda api_key: (str(api_key.get("name") or ""), api_key["insertInstant"]))
+
+
 async def update(services: Services, call: Call, body: Document, key_id: str) -> Document:
     """Replace a key; its tenant, retrievability and management stay. Raises NotFound, Unauthorized and Invalid."""
     return _without_value(await crud.retry_on_conflict(functools.partial(_replace, services, call, key_id, None, body)))

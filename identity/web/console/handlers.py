@@ -131,7 +131,8 @@ class ConsoleHandler(PageHandler):
 
     def parameter(self, name: str, default: str = "") -> str:
         """Return a parameter of the query."""
-        return self.get_query_argument(name, default)
+        values = self.request.query_arguments.get(name)
+        return values[-1].decode("utf-8", "replace") if values else default
 
     def csrf_token(self) -> str:
         """Return the token of this session's forms."""

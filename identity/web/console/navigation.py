@@ -9,15 +9,16 @@ from typing import Final
 from identity import permissions
 from identity.domain.configuration.administrator_roles import Authority
 from identity.permissions import KEY_MANAGER_ENDPOINT, endpoint_of
+from identity.web.console import layouts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """A screen: its title, the end of its path below /admin, and the API endpoint that it reads."""
+    """A screen: its title, the end of its path below /admin, and the API path that it reads."""
 
     title: str
     slug: str
-    endpoint: str
+    api_path: str = ""
 
     @property
     def path(self) -> str:
@@ -25,9 +26,26 @@ class Entry:
         return f"/admin/{self.slug}" if self.slug else "/admin"
 
 
-HOME: Final = Entry("Home", "", "")
+SPECIAL: Final = {"": Entry("Home", "")}
+"""The screens without a layout."""
 
-SECTIONS: Final[Sequence[tuple[str, Sequence[Entry]]]] = (("", (HOME,)),)
+SECTIONS: Final[Sequence[tuple[str, Sequence[str]]]] = (
+    ("", ("",)),
+    ("People", ("users", "groups", "consents", "user-actions")),
+    ("Applications", ("applications", "entities", "entity-types", "identity-providers", "lambdas")),
+    ("Design", ("themes", "email-templates", "message-templates")),
+    ("Integration", ("webhooks", "webhook-log", "api-keys", "keys")),
+    ("Logs", ("audit-log", "event-log")),
+    ("System", ("tenants", "ip-acls")),
+)
+
+
+def entry(slug: str) -> Entry:
+    """Return the entry of a screen."""
+    if slug in SPECIAL:
+        return SPECIAL[slug]
+    layout = layouts.load(slug)
+    return Entry(layout.title, slug, layout.search_path)
 
 
 def entries(authority: Authority | None) -> list[tuple[str, list[Entry]]]:
@@ -36,8 +54,9 @@ def entries(authority: Authority | None) -> list[tuple[str, list[Entry]]]:
 
 
 def _permitted(authority: Authority | None) -> Iterator[tuple[str, list[Entry]]]:
-    for title, listed in SECTIONS:
-        found = [entry for entry in listed if not entry.endpoint or may_call(authority, "GET", entry.endpoint)]
+    for title, slugs in SECTIONS:
+        listed = (entry(slug) for slug in slugs)
+        found = [each for each in listed if not each.api_path or may_call(authority, "GET", each.api_path)]
         if found:
             yield title, found
 
@@ -47,7 +66,7 @@ def may_call(authority: Authority | None, method: str, path: str) -> bool:
     if authority is None:
         return False
     endpoint = endpoint_of(path)
-    if endpoint == KEY_MANAGER_ENDPOINT:
+    if endpoint.startswith(KEY_MANAGER_ENDPOINT):
         return authority.is_key_manager
     if authority.tenant_id is not None and permissions.is_global_only(endpoint, method):
         return False

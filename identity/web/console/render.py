@@ -62,7 +62,7 @@ def _templates() -> jinja2.Environment:
     )
     environment.globals["asset"] = asset_path
     environment.globals["with_query"] = with_query
-    environment.filters.update({"instant": instant, "pretty": pretty, "text": text})
+    environment.filters.update({"instant": instant, "minute": minute, "pretty": pretty, "text": text})
     return environment
 
 
@@ -74,6 +74,11 @@ def instant(value: object) -> str:
         return datetime.datetime.fromtimestamp(value / 1000, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, ValueError, OSError):
         return "never"
+
+
+def minute(value: object) -> str:
+    """Return an instant in UTC to the minute, for tables."""
+    return instant(value).removesuffix(" UTC")[:16]
 
 
 def pretty(value: object) -> str:

@@ -1,0 +1,139 @@
+"""Layouts: how the generic screens arrange a resource of the API, one YAML file each.
+
+Everything else about a resource (labels, help, constraints, errors) comes from its JSON Schema and from the API itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+_FOLDER: Final = Path(__file__).resolve().parent / "layouts"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a list: the dotted member, its heading, and the order that the API sorts by."""
+
+    member: str
+    heading: str
+    order: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """A group of fields of a form, with dotted members below the object."""
+
+    title: str
+    members: Sequence[str]
+    lead: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Count:
+    """What a deletion removes as well: the number that an API call reports."""
+
+    label: str
+    path: str
+    query: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    total: str = "total"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """The screens of one resource; `slug` is the end of their path below /admin.
+
+    `wrapper` and `plural` are the names of the object and of the list in JSON. `name` are the members that can name an
+    object, the first one with a value does. `text` is the search parameter that the search box fills; without
+    `has_search` the list is filtered here. `is_index` marks an index search (`queryString`, `sortFields`).
+    `references` are members that hold the id of another resource, with its slug. `secrets` are shown on demand.
+    """
+
+    slug: str
+    title: str
+    singular: str
+    path: str
+    wrapper: str
+    plural: str
+    schema: str
+    lead: str
+    empty: str
+    columns: Sequence[Column]
+    groups: Sequence[Group]
+    name: Sequence[str] = ("name",)
+    text: str = "name"
+    filters: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    order: str = ""
+    has_search: bool = True
+    is_index: bool = False
+    verbs: frozenset[str] = frozenset({"create", "update", "delete"})
+    update: str = "PATCH"
+    list_path: str = ""
+    create_path: str = ""
+    is_tenant_scoped: bool = False
+    references: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    secrets: Sequence[str] = ()
+    code: Sequence[str] = ()
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    creation: Sequence[str] = ()
+    delete_query: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    removes: Sequence[Count] = ()
+    export: str = ""
+    tabs: Sequence[tuple[str, str]] = ()
+
+    def name_of(self, document: Mapping[str, Any]) -> str:
+        """Return the name of an object; its id without one."""
+        found = (str(value) for member in self.name if (value := member_of(document, member)))
+        return next(found, str(document.get("id", "")))
+
+    @property
+    def search_path(self) -> str:
+        """The API path of the list."""
+        return self.list_path or (f"{self.path}/search" if self.has_search else self.path)
+
+    @property
+    def screen(self) -> str:
+        """The path of the list."""
+        return f"/admin/{self.slug}"
+
+
+@functools.cache
+def load(slug: str) -> Layout:
+    """Return the layout of a resource."""
+    given = yaml.safe_load((_FOLDER / f"{slug}.yaml").read_text("utf-8"))
+    given["columns"] = [Column(**column) for column in given["columns"]]
+    given["groups"] = [Group(**group) for group in given.get("groups", [])]
+    given["removes"] = [Count(**count) for count in given.get("removes", [])]
+    if "verbs" in given:
+        given["verbs"] = frozenset(given["verbs"])
+    return Layout(slug=slug, **given)
+
+
+@functools.cache
+def slugs() -> tuple[str, ...]:
+    """Return the slugs of all layouts."""
+    return tuple(sorted(file.stem for file in _FOLDER.glob("*.yaml")))
+
+
+def member_of(document: Any, path: str) -> Any:
+    """Return a dotted member of a document; None without it."""
+    for step in path.split("."):
+        if not isinstance(document, Mapping):
+            return None
+        document = document.get(step)
+    return document
+
+
+def with_member(document: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return the document with a dotted member replaced; None removes it."""
+    step, _, rest = path.partition(".")
+    if rest:
+        inner = document.get(step)
+        value = with_member(inner if isinstance(inner, Mapping) else {}, rest, value)
+    kept = {name: member for name, member in document.items() if name != step}
+    return kept if value is None else {**kept, step: value}

@@ -1,0 +1,72 @@
+"""Objects that make the screens of the console look like those of a service in use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+NAMES = "Ada Lovelace,Alan Turing,Grace Hopper,Edsger Dijkstra,Barbara Liskov,Donald Knuth,Radia Perlman,Tim Lee"
+
+
+async def create(base_url: str, key: str) -> dict[str, str]:
+    """Create the objects, and return the screens with their paths."""
+    async with httpx.AsyncClient(base_url=base_url, headers={"Authorization": key}, timeout=30) as api:
+        webhook = {
+            "url": "https://hooks.example.com/identity",
+            "description": "Customer database",
+            "connectTimeout": 1000,
+            "readTimeout": 2000,
+            "global": True,
+            "eventsEnabled": {"user.create": True, "user.create.complete": True, "user.login.success": True},
+        }
+        webhook_id = (await _post(api, "/api/webhook", webhook=webhook))["webhook"]["id"]
+        users = [await _user(api, name) for name in NAMES.split(",")]
+        await _post(api, "/api/group", group={"name": "Engineers"})
+        application_id = (await api.get("/api/application/search", params={"name": "Example application"})).json()[
+            "applications"
+        ][0]["id"]
+        for user in users[:5]:
+            login = {"loginId": user["email"], "password": "a long password", "applicationId": application_id}
+            await api.post("/api/login", json=login)
+        await api.post("/api/login", json={"loginId": users[0]["email"], "password": "wrong"})
+        event = (await api.get("/api/system/webhook-event-log/search")).json()["webhookEventLogs"][0]["id"]
+        tenant_id = users[0]["tenantId"]
+    return {
+        "home": "/admin",
+        "users": "/admin/users",
+        "user": f"/admin/users/{users[0]['id']}",
+        "user-edit": f"/admin/users/{users[0]['id']}/edit",
+        "applications": "/admin/applications",
+        "application": f"/admin/applications/{application_id}",
+        "application-edit": f"/admin/applications/{application_id}/edit",
+        "application-new": "/admin/applications/new",
+        "application-delete": f"/admin/applications/{application_id}/delete",
+        "application-json": f"/admin/applications/{application_id}/json",
+        "tenant-edit": f"/admin/tenants/{tenant_id}/edit",
+        "tenants": "/admin/tenants",
+        "webhooks": "/admin/webhooks",
+        "webhook": f"/admin/webhooks/{webhook_id}",
+        "webhook-edit": f"/admin/webhooks/{webhook_id}/edit",
+        "webhook-log": "/admin/webhook-log",
+        "webhook-event": f"/admin/webhook-log/{event}",
+        "api-keys": "/admin/api-keys",
+        "api-key-new": "/admin/api-keys/new",
+        "keys": "/admin/keys",
+        "lambdas": "/admin/lambdas",
+        "consents": "/admin/consents",
+        "audit-log": "/admin/audit-log",
+    }
+
+
+async def _post(api: httpx.AsyncClient, path: str, **body: Any) -> dict[str, Any]:
+    answer = await api.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+async def _user(api: httpx.AsyncClient, name: str) -> dict[str, Any]:
+    first, last = name.split(" ")
+    user = {"firstName": first, "lastName": last, "fullName": name, "email": f"{first.lower()}@example.com"}
+    user |= {"password": "a long password", "encryptionScheme": "salted-hmac-sha256"}
+    return dict((await _post(api, "/api/user", user=user, factor=1))["user"])

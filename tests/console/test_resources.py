@@ -1,0 +1,469 @@
+"""The generic screens: every resource is listed, shown, created, changed and deleted through its form."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from identity.schemas import load
+from identity.web.console import forms, layouts
+from tests.conftest import DEFAULT_TENANT
+from tests.console.administrator import Browser, Page
+
+MAXIMUM_BYTES = 60_000
+
+
+@pytest.fixture
+def admin(roles: dict[str, Browser]) -> Browser:
+    """An administrator who is signed in."""
+    return roles["admin"]
+
+
+@pytest.mark.parametrize("slug", layouts.slugs())
+def test_layout_names_only_members_that_the_schema_has(slug: str) -> None:
+    layout = layouts.load(slug)
+    schema = load(layout.schema)
+    members = [member for group in layout.groups for member in group.members]
+    members += [*layout.references, *layout.secrets, *layout.code, *layout.labels, *layout.creation]
+    for member in members:
+        forms.declaration(schema, f"{layout.wrapper}.{member}")
+    for reference in (*layout.references.values(), *layout.filters.values()):
+        assert reference in {"", "text", *layouts.slugs()}
+
+
+@pytest.mark.parametrize("slug", layouts.slugs())
+async def test_every_list_is_shown(admin: Browser, slug: str) -> None:
+    answer = await admin.open(f"/admin/{slug}")
+    assert answer.status_code == 200, answer.text
+    assert layouts.load(slug).title in Page(answer).text
+    assert len(answer.content) < MAXIMUM_BYTES
+
+
+CREATABLE = [slug for slug in layouts.slugs() if "create" in layouts.load(slug).verbs]
+
+
+@pytest.mark.parametrize("slug", CREATABLE)
+async def test_every_form_is_shown(admin: Browser, slug: str) -> None:
+    answer = await admin.open(f"/admin/{slug}/new")
+    assert answer.status_code == 200, answer.text
+    assert len(answer.content) < MAXIMUM_BYTES
+    assert "curl -X POST" in answer.text
+
+
+def editable(answer: httpx.Response) -> dict[str, Any]:
+    """The fields of the form of an object."""
+    return next(form["fields"] for form in Page(answer).forms if form["action"] == "")
+
+
+async def post(browser: Browser, path: str, **fields: Any) -> httpx.Response:
+    """Submit the form of a page with these fields changed; those of the page keep their values."""
+    shown = await browser.open(path)
+    assert shown.status_code == 200, shown.text
+    given = {**editable(shown), **fields}
+    return await browser.http.post(path, data={name: value for name, value in given.items() if value not in ("", None)})
+
+
+FILLED: dict[str, dict[str, Any]] = {
+    "api-keys": {"apiKey.name": "{name}"},
+    "applications": {"application.name": "{name}", "console.tenantId": DEFAULT_TENANT},
+    "consents": {"consent.name": "{name}", "consent.defaultMinimumAgeForSelfConsent": "13"},
+    "email-templates": {
+        "emailTemplate.name": "{name}",
+        "emailTemplate.defaultSubject": "s",
+        "emailTemplate.defaultTextTemplate": "t",
+        "emailTemplate.defaultHtmlTemplate": "h",
+    },
+    "entity-types": {"entityType.name": "{name}"},
+    "groups": {"group.name": "{name}", "console.tenantId": DEFAULT_TENANT},
+    "identity-providers": {"identityProvider.name": "{name}", "identityProvider.type": "ExternalJWT"},
+    "ip-acls": {
+        "ipAccessControlList.name": "{name}",
+        "ipAccessControlList.entries": '[{{"startIPAddress": "*", "action": "Allow"}}]',
+    },
+    "keys": {"key.name": "{name}", "key.algorithm": "ES256"},
+    "lambdas": {"lambda.name": "{name}", "lambda.type": "JWTPopulate", "lambda.body": "function populate(jwt) {{}}"},
+    "message-templates": {"messageTemplate.name": "{name}", "messageTemplate.defaultTemplate": "t"},
+    "tenants": {"tenant.name": "{name}"},
+    "themes": {"theme.name": "{name}"},
+    "user-actions": {"userAction.name": "{name}"},
+    "users": {"user.fullName": "{name}", "user.username": "{name}", "user.password": "a long password",
+              "console.tenantId": DEFAULT_TENANT},
+    "webhooks": {"webhook.description": "{name}", "webhook.url": "https://hooks.example.com/",
+                 "webhook.connectTimeout": "1000", "webhook.readTimeout": "2000"},
+}  # fmt: skip
+
+
+@pytest.mark.requirement("oauth-12-23")
+@pytest.mark.parametrize("slug", sorted(FILLED))
+async def test_object_is_created_shown_changed_and_deleted(admin: Browser, api: httpx.AsyncClient, slug: str) -> None:
+    layout = layouts.load(slug)
+    name = f"Name {new_id()}"
+    filled = {field: value.format(name=name) for field, value in FILLED[slug].items()}
+    created = await post(admin, f"/admin/{slug}/new", **filled)
+    assert created.status_code == 303, Page(created).text
+    shown = await admin.follow(created)
+    assert name in Page(shown).text
+    assert "Created." in Page(shown).text
+    screen = shown.url.path
+    renamed = f"Other {new_id()}"
+    field = next(field for field, value in FILLED[slug].items() if value == "{name}")
+    changed = await post(admin, f"{screen}/edit", **{field: renamed})
+    assert changed.status_code == 303, Page(changed).text
+    assert renamed in Page(await admin.follow(changed)).text
+    as_json = await admin.open(f"{screen}/json")
+    document = json.loads(editable(as_json)["json"])
+    assert renamed in json.dumps(document)
+    assert (await post(admin, f"{screen}/json")).status_code in {303, 400}
+    name = layout.name_of(document)
+    wrong = await post(admin, f"{screen}/delete", name="another name")
+    assert wrong.status_code == 400
+    assert (await admin.open(screen)).status_code == 200
+    gone = await post(admin, f"{screen}/delete", name=name)
+    assert gone.status_code == 303, Page(gone).text
+    assert (await admin.open(screen)).status_code in {404, 200} if slug == "tenants" else 404
+
+
+async def test_every_creatable_resource_is_tried() -> None:
+    assert {*FILLED, "entities"} == set(CREATABLE)
+
+
+async def test_change_sends_only_what_changed(admin: Browser, api: httpx.AsyncClient) -> None:
+    webhook = {
+        "url": "https://a.example.com",
+        "connectTimeout": 1,
+        "readTimeout": 1,
+        "data": {"kept": [1, {"a": 2}]},
+    }
+    webhook |= {"eventsEnabled": {"user.create": True, "user.delete": True}, "headers": {"X-A": "1"}}
+    made = (await api.post("/api/webhook", json={"webhook": webhook})).json()["webhook"]
+    preview = await post(
+        admin, f"/admin/webhooks/{made['id']}/edit", **{"webhook.url": "https://b.example.com", "preview": "true"}
+    )
+    assert preview.status_code == 200
+    body = re.search(r"-d &#39;(.*?)&#39;", preview.text, re.DOTALL)
+    assert body is not None
+    assert json.loads(body[1].replace("&#34;", '"')) == {"webhook": {"url": "https://b.example.com"}}
+    unchanged = (await api.get(f"/api/webhook/{made['id']}")).json()["webhook"]
+    assert unchanged == made
+    sent = await post(
+        admin,
+        f"/admin/webhooks/{made['id']}/edit",
+        **{"webhook.eventsEnabled": ["user.create"], "webhook.headers": "X-B: 2"},
+    )
+    assert sent.status_code == 303
+    stored = (await api.get(f"/api/webhook/{made['id']}")).json()["webhook"]
+    assert stored["eventsEnabled"] == {"user.create": True}
+    assert stored["headers"] == {"X-B": "2"}
+    assert stored["data"] == webhook["data"]
+
+
+async def test_errors_of_the_api_are_at_their_fields_and_nothing_is_lost(admin: Browser) -> None:
+    answer = await post(
+        admin,
+        "/admin/webhooks/new",
+        **{
+            "webhook.url": "no url",
+            "webhook.connectTimeout": "soon",
+            "webhook.description": "Kept",
+            "webhook.data": "{",
+        },
+    )
+    assert answer.status_code == 400
+    assert "This is not JSON" in answer.text
+    answer = await post(
+        admin,
+        "/admin/webhooks/new",
+        **{"webhook.url": "no url", "webhook.connectTimeout": "soon", "webhook.description": "Kept"},
+    )
+    assert answer.status_code == 400
+    invalid = {attributes["name"] for _, attributes in Page(answer).tags if attributes.get("aria-invalid") == "true"}
+    assert {"webhook.url", "webhook.connectTimeout", "webhook.readTimeout"} <= invalid
+    assert "[missing]" in answer.text
+    assert editable(answer)["webhook.description"] == "Kept"
+    assert editable(answer)["webhook.connectTimeout"] == "soon"
+
+
+@pytest.mark.parametrize("path", ["search", "..%2f..%2fapi", "00000000-0000-4000-8000-00000000dead", "new%2f"])
+async def test_path_that_is_no_id_shows_nothing(admin: Browser, path: str) -> None:
+    assert (await admin.open(f"/admin/webhooks/{path}")).status_code == 404
+
+
+async def test_list_is_searched_sorted_and_paged(admin: Browser, api: httpx.AsyncClient) -> None:
+    mark = new_id()
+    for number in range(27):
+        await api.post(
+            "/api/lambda",
+            json={
+                "lambda": {"name": f"{mark} {number:02}", "type": "JWTPopulate", "body": "function populate(jwt) {}"}
+            },
+        )
+    first = await admin.open(f"/admin/lambdas?q={mark}&sort=name&order=desc")
+    text = Page(first).text
+    assert "25 of 27" in text
+    assert text.index(f"{mark} 26") < text.index(f"{mark} 25")
+    assert f"{mark} 00" not in text
+    following = next(link for link in Page(first).links if "page=2" in link)
+    assert f"{mark} 00" in Page(await admin.open(following)).text
+    assert "Nothing matches" in Page(await admin.open(f"/admin/lambdas?q={new_id()}")).text
+    for nonsense in ("page=-1", "page=99999999999", "sort=%00", "order=up", "type=no", "q=" + "a" * 300):
+        assert (await admin.open(f"/admin/lambdas?{nonsense}")).status_code in {200, 400}
+
+
+async def test_users_are_paged_by_cursor(admin: Browser, api: httpx.AsyncClient) -> None:
+    mark = new_id()[:8]
+    for number in range(26):
+        user = {
+            "username": f"{mark}-{number:02}",
+            "password": "a long password",
+            "encryptionScheme": "salted-hmac-sha256",
+            "factor": 1,
+        }
+        answer = await api.post("/api/user", json={"user": user}, headers={"X-FusionAuth-TenantId": DEFAULT_TENANT})
+        assert answer.status_code == 200
+    first = await admin.open(f"/admin/users?q={mark}*&sort=username")
+    assert f"{mark}-00" in first.text
+    assert f"{mark}-25" not in first.text
+    following = next(link for link in Page(first).links if "next=" in link)
+    assert f"{mark}-25" in (await admin.open(following)).text
+
+
+MARKUP = "<img src=x onerror=alert(1)>\"'--></textarea><script>alert(2)</script>{{77777*3}}"
+
+
+MARKED = {
+    "webhooks": {
+        "webhook.description": MARKUP,
+        "webhook.url": "https://example.com/?a='b'",
+        "webhook.connectTimeout": "1",
+        "webhook.readTimeout": "1",
+        "webhook.data": json.dumps({MARKUP: MARKUP}),
+    },
+    "users": {
+        "user.fullName": MARKUP,
+        "user.username": "{id}<b>",
+        "user.password": "a long password",
+        "user.data": json.dumps({MARKUP: MARKUP}),
+        "console.tenantId": DEFAULT_TENANT,
+    },
+    "groups": {
+        "group.name": MARKUP + "{id}",
+        "group.data": json.dumps({MARKUP: MARKUP}),
+        "console.tenantId": DEFAULT_TENANT,
+    },
+    "lambdas": {
+        "lambda.name": MARKUP,
+        "lambda.type": "JWTPopulate",
+        "lambda.body": f"function populate(jwt) {{}} // {MARKUP}",
+    },
+    "consents": {
+        "consent.name": MARKUP + "{id}",
+        "consent.defaultMinimumAgeForSelfConsent": "1",
+        "consent.values": MARKUP,
+    },
+}
+
+
+@pytest.mark.parametrize("slug", sorted(MARKED))
+async def test_markup_in_values_is_only_text(admin: Browser, slug: str) -> None:
+    filled = {name: value.replace("{id}", new_id()) for name, value in MARKED[slug].items()}
+    created = await post(admin, f"/admin/{slug}/new", **filled)
+    assert created.status_code == 303, Page(created).text
+    screen = (await admin.follow(created)).url.path
+    for path in (f"/admin/{slug}", screen, f"{screen}/edit", f"{screen}/json", f"{screen}/delete"):
+        answer = await admin.open(path)
+        assert answer.status_code == 200
+        tags = Page(answer).tags
+        assert not [tag for tag, attributes in tags if tag in {"img", "b"} or "onerror" in attributes], path
+        assert [attributes.get("src", "") for tag, attributes in tags if tag == "script"] == [
+            attributes["src"] for tag, attributes in tags if tag == "script"
+        ]
+        assert "<script>alert" not in answer.text
+        assert "233331" not in answer.text
+
+
+# Roles
+
+READABLE = {
+    "user-manager": {
+        "users",
+        "groups",
+        "consents",
+        "user-actions",
+        "applications",
+        "identity-providers",
+        "tenants",
+        "audit-log",
+    },
+    "developer": {
+        "groups", "consents", "user-actions", "applications", "entities", "entity-types", "identity-providers",
+        "lambdas", "themes", "email-templates", "message-templates", "webhooks", "webhook-log", "keys", "event-log",
+        "tenants", "ip-acls",
+    },
+    "auditor": {*layouts.slugs()} - {"api-keys"},
+    "tenant-admin": {"users", "groups", "applications", "entities", "identity-providers", "audit-log"},
+    "admin": {*layouts.slugs()},
+}  # fmt: skip
+CREATABLE_BY = {
+    "user-manager": {"users"},
+    "developer": {
+        "applications", "entities", "entity-types", "identity-providers", "lambdas", "themes", "email-templates",
+        "message-templates", "webhooks", "keys",
+    },
+    "auditor": set(),
+    "tenant-admin": {"users", "groups", "applications", "entities", "identity-providers"},
+    "admin": {*CREATABLE},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("slug", layouts.slugs())
+@pytest.mark.parametrize("role", sorted(READABLE))
+async def test_role_reads_and_creates_what_its_permissions_include(
+    roles: dict[str, Browser], role: str, slug: str
+) -> None:
+    browser = roles[role]
+    home = Page(await browser.open("/admin"))
+    is_readable, is_creatable = slug in READABLE[role], slug in CREATABLE_BY[role]
+    assert (f"/admin/{slug}" in home.links) is is_readable
+    answer = await browser.open(f"/admin/{slug}")
+    assert answer.status_code == (200 if is_readable else 403)
+    assert (f"/admin/{slug}/new" in Page(answer).links) is (is_readable and is_creatable)
+    if slug not in FILLED or is_creatable:
+        return
+    token = home.form("/admin/sign-out")["fields"]["csrf_token"]
+    filled = {field: value.format(name=new_id()) for field, value in FILLED[slug].items()}
+    refused = await browser.http.post(f"/admin/{slug}/new", data={**filled, "csrf_token": token})
+    assert refused.status_code in {400, 403}
+    assert "not permit" in refused.text
+
+
+@pytest.mark.parametrize("role", ["user-manager", "developer", "auditor", "tenant-admin"])
+@pytest.mark.parametrize("action", ["edit", "json", "delete"])
+async def test_role_without_the_permission_changes_nothing(
+    roles: dict[str, Browser], api: httpx.AsyncClient, role: str, action: str
+) -> None:
+    name = new_id()
+    made = (
+        await api.post(
+            "/api/ip-acl",
+            json={"ipAccessControlList": {"name": name, "entries": [{"startIPAddress": "*", "action": "Allow"}]}},
+        )
+    ).json()["ipAccessControlList"]
+    home = Page(await roles[role].open("/admin"))
+    token = home.form("/admin/sign-out")["fields"]["csrf_token"]
+    data = {
+        "csrf_token": token,
+        "name": name,
+        "ipAccessControlList.name": "stolen",
+        "json": json.dumps({**made, "name": "stolen"}),
+    }
+    answer = await roles[role].http.post(f"/admin/ip-acls/{made['id']}/{action}", data=data)
+    assert answer.status_code in {400, 403}
+    assert (await api.get(f"/api/ip-acl/{made['id']}")).json()["ipAccessControlList"] == made
+
+
+async def test_administrator_of_one_tenant_sees_nothing_of_another(
+    as_role: Any, every_tenant: httpx.AsyncClient
+) -> None:
+    tenant = (await every_tenant.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
+    headers = {"X-FusionAuth-TenantId": tenant["id"]}
+    theirs = (
+        await every_tenant.post(
+            "/api/application",
+            json={"application": {"name": new_id()}},
+            headers={"X-FusionAuth-TenantId": DEFAULT_TENANT},
+        )
+    ).json()["application"]
+    own = (
+        await every_tenant.post("/api/application", json={"application": {"name": new_id()}}, headers=headers)
+    ).json()["application"]
+    browser = await as_role("tenant-admin", data={"tenantId": tenant["id"]})
+    listed = (await browser.open("/admin/applications")).text
+    assert own["name"] in listed
+    assert theirs["name"] not in listed
+    assert (await browser.open(f"/admin/applications/{theirs['id']}")).status_code == 404
+    assert (await browser.open(f"/admin/applications/{own['id']}")).status_code == 200
+    created = await post(browser, "/admin/groups/new", **{"group.name": "Of this tenant"})
+    assert created.status_code == 303, Page(created).text
+    group = (
+        await every_tenant.get(f"/api/group/{(await browser.follow(created)).url.path.rpartition('/')[2]}")
+    ).json()["group"]
+    assert group["tenantId"] == tenant["id"]
+
+
+async def test_every_change_is_in_the_audit_log_with_the_name_of_the_person(
+    admin: Browser, every_tenant: httpx.AsyncClient
+) -> None:
+    name = new_id()
+    created = await post(admin, "/admin/groups/new", **{"group.name": name, "console.tenantId": DEFAULT_TENANT})
+    assert created.status_code == 303, Page(created).text
+    screen = (await admin.follow(created)).url.path
+    assert (await post(admin, f"{screen}/edit", **{"group.name": f"{name} changed"})).status_code == 303
+    assert (await post(admin, f"{screen}/delete", name=f"{name} changed")).status_code == 303
+    group_id = screen.rpartition("/")[2]
+    rows = (await every_tenant.get("/api/system/audit-log/search", params={"message": group_id})).json()["auditLogs"]
+    assert sorted(row["message"] for row in rows) == [f"DELETE /api/group/{group_id}", f"PATCH /api/group/{group_id}"]
+    assert all(row["insertUser"].startswith("Ada Lovelace (") for row in rows)
+    assert {row["reason"] for row in rows} == {"A change on the console"}
+    assert f"PATCH /api/group/{group_id}" in Page(await admin.open(f"/admin/audit-log?q={group_id}")).text
+
+
+# Secrets and recent logins
+
+
+async def test_secret_is_revealed_after_a_recent_login_only(as_role: Any, api: httpx.AsyncClient, clock: Any) -> None:
+    browser = await as_role("admin")
+    made = (
+        await api.post(
+            "/api/application",
+            json={"application": {"name": new_id()}},
+            headers={"X-FusionAuth-TenantId": DEFAULT_TENANT},
+        )
+    ).json()["application"]
+    secret, screen = made["oauthConfiguration"]["clientSecret"], f"/admin/applications/{made['id']}"
+    for path in (screen, f"{screen}/edit", f"{screen}/json"):
+        assert secret not in (await browser.open(path)).text
+    assert secret in (await browser.open(f"{screen}?reveal=true")).text
+    clock.advance(seconds=901)
+    assert (await browser.open(screen)).status_code == 200
+    asked = await browser.http.get(f"{screen}?reveal=true")
+    assert asked.status_code == 302
+    assert "prompt=login" in asked.headers["Location"]
+    assert 'type="password"' in (await browser.open(f"{screen}/delete")).text
+
+
+async def test_auditor_is_shown_no_secret(roles: dict[str, Browser], api: httpx.AsyncClient) -> None:
+    made = (
+        await api.post(
+            "/api/application",
+            json={"application": {"name": new_id()}},
+            headers={"X-FusionAuth-TenantId": DEFAULT_TENANT},
+        )
+    ).json()["application"]
+    for suffix in ("", "?reveal=true", "/json"):
+        shown = await roles["auditor"].open(f"/admin/applications/{made['id']}{suffix}")
+        assert shown.status_code == 200
+        assert made["oauthConfiguration"]["clientSecret"] not in shown.text
+
+
+async def test_deletion_asks_for_a_recent_login_and_says_what_goes_with_the_object(
+    as_role: Any, api: httpx.AsyncClient, clock: Any
+) -> None:
+    browser = await as_role("admin")
+    headers = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
+    made = (await api.post("/api/group", json={"group": {"name": new_id()}}, headers=headers)).json()["group"]
+    user = {"username": new_id(), "password": "a long password"}
+    user_id = (await api.post("/api/user", json={"user": user}, headers=headers)).json()["user"]["id"]
+    await api.post("/api/group/member", json={"members": {made["id"]: [{"userId": user_id}]}}, headers=headers)
+    path = f"/admin/groups/{made['id']}/delete"
+    shown = await browser.open(path)
+    assert "1 memberships" in " ".join(Page(shown).text.split())
+    clock.advance(seconds=901)
+    answer = await browser.http.post(path, data={**editable(shown), "name": made["name"]})
+    assert answer.status_code == 302
+    assert "prompt=login" in answer.headers["Location"]
+    assert (await api.get(f"/api/group/{made['id']}")).status_code == 200
