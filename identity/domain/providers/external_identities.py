@@ -10,27 +10,27 @@ from typing import Any, Final
 
 from identity.call import Document
 
-_MAXIMUM_ID: Final = 255
-_MAXIMUM_DEPTH: Final = 32
+_MAX_ID_LENGTH: Final = 255
+_MAX_DEPTH: Final = 32
 _OUT_OF_RANGE: Final = 2**63
-"""The first whole number that no store and no lambda can take."""
+"""Integers from this one on cannot be stored, or passed to a lambda."""
 _EMAIL = re.compile(r"[^\s@\x00-\x1f\"<>]{1,64}@[^\s@\x00-\x1f\"<>]{1,190}")
 
 PROFILE_MEMBERS: Final = (
     *("birthDate", "data", "firstName", "fullName", "imageUrl", "lastName", "middleName", "mobilePhone"),
     *("preferredLanguages", "timezone"),
 )
-"""The members of a user that a provider may fill, by claim map or lambda: none by which anybody logs in."""
+"""The members of a user that a claim map or a lambda may set; login ids are not among them."""
 
 REGISTRATION_MEMBERS: Final = ("data", "preferredLanguages", "roles", "timezone", "username")
-"""The members of a registration that a reconcile lambda may fill."""
+"""The members of a registration that a reconcile lambda may set."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExternalIdentity:
-    """A person as a provider knows them.
+    """The user as a provider describes them.
 
-    `lambda_arguments` follow user and registration in a reconcile lambda; `token` is kept with the link.
+    `lambda_arguments` follow user and registration in a reconcile lambda; `token` is stored with the link.
     """
 
     unique_id: str
@@ -43,14 +43,26 @@ class ExternalIdentity:
 
     @property
     def display_name(self) -> str | None:
-        """How the account calls itself."""
+        """The name of the account: its email address or its username."""
         return self.email or self.username
+
+    def pending_link(self, provider_id: str) -> Document:
+        """Return a link to an account at a provider that has no user yet."""
+        link = {
+            "displayName": self.display_name,
+            "email": self.email,
+            "identityProviderId": provider_id,
+            "identityProviderUserId": self.unique_id,
+            "token": self.token,
+            "username": self.username,
+        }
+        return {name: value for name, value in link.items() if value is not None}
 
 
 def parse(
     oauth2: Mapping[str, Any], claims: Document, *, lambda_arguments: tuple[Document, ...], token: str | None = None
 ) -> ExternalIdentity | None:
-    """The identity in some claims, by the names that the provider's settings give them; None without a unique id."""
+    """Return the identity in claims, whose names are settings of the provider; None without a unique id."""
     unique_id = _identifier(claims.get(oauth2["uniqueIdClaim"]))
     if unique_id is None:
         return None
@@ -67,8 +79,8 @@ def parse(
 
 
 def is_storable(value: object, depth: int = 0) -> bool:
-    """Whether what a provider sent can be kept and passed on: not too deep, texts real text, numbers in range."""
-    if depth > _MAXIMUM_DEPTH:
+    """Return whether a value of a provider can be stored and passed to lambdas: depth, characters, ranges."""
+    if depth > _MAX_DEPTH:
         return False
     if isinstance(value, dict):
         return all("\0" not in name and is_storable(name) for name in value) and all(
@@ -78,12 +90,12 @@ def is_storable(value: object, depth: int = 0) -> bool:
         return all(is_storable(item, depth + 1) for item in value)
     if isinstance(value, int | float):
         return -_OUT_OF_RANGE <= value < _OUT_OF_RANGE if isinstance(value, int) else math.isfinite(value)
-    # A lone half of a surrogate pair is no character: nothing that we write to could take it.
+    # A lone surrogate is not a character, and cannot be stored.
     return not isinstance(value, str) or not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def map_claims(claim_map: Mapping[str, str], claims: Mapping[str, Any]) -> tuple[Document, Document]:
-    """What a claim map makes of claims: members of the user, and members of the registration."""
+    """Apply a claim map; return members of the user and members of the registration."""
     user: Document = {}
     registration: Document = {}
     for claim, target in claim_map.items():
@@ -99,7 +111,7 @@ def map_claims(claim_map: Mapping[str, str], claims: Mapping[str, Any]) -> tuple
 
 
 def _identifier(value: object) -> str | None:
-    """A unique id, exactly as it stands: two that differ in a blank may be two people."""
+    """Return a unique id unchanged: ids that differ in white space may belong to different users."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) and value == _text(value) else None
@@ -107,11 +119,11 @@ def _identifier(value: object) -> str | None:
 
 def _text(value: object) -> str | None:
     text = value.strip() if isinstance(value, str) else ""
-    return text if 0 < len(text) <= _MAXIMUM_ID and text.isprintable() else None
+    return text if 0 < len(text) <= _MAX_ID_LENGTH and text.isprintable() else None
 
 
 def _flag(value: object) -> bool | None:
-    """A boolean, or the text of one, which some providers send."""
+    """Return a boolean; some providers send it as text."""
     if isinstance(value, bool):
         return value
     return {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else None

@@ -23,10 +23,10 @@ OPENID_CONNECT: Final = "OpenIDConnect"
 EXTERNAL_JWT: Final = "ExternalJWT"
 
 AUTHENTICATION_TYPES: Final[Mapping[str, str]] = {OPENID_CONNECT: "OPENID_CONNECT", EXTERNAL_JWT: "FEDERATED_JWT"}
-"""The types that users can log in through, and the authenticationType of such a login."""
+"""The types that users can log in with, and the authenticationType of their logins."""
 
 _NAMED: Final = frozenset({EXTERNAL_JWT, OPENID_CONNECT, "SAMLv2", "SAMLv2IdPInitiated"})
-"""The types of which there may be many; of the others one goes by the name of its type."""
+"""The types with a name of their own. Providers of other types have the name of their type."""
 
 _COMMON: Final = frozenset(
     {"applicationConfiguration", "attributeMappings", "data", "debug", "enabled", "id", "insertInstant", "private"}
@@ -64,7 +64,7 @@ MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "Twitter": ("buttonText", "consumerKey", "consumerSecret"),
     "Xbox": _OAUTH,
 }
-"""type -> the members that it has in addition to those of all types (ExternalJWT shows no `keys`, but takes them)."""
+"""The members of each type in addition to the common ones. `keys` of ExternalJWT are write-only."""
 
 REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "Apple": ("keyId", "servicesId", "teamId"),
@@ -76,10 +76,10 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("EpicGames", "LinkedIn", "Nintendo", "SonyPSN", "Twitch", "Xbox"), ("client_id", "client_secret")),
     "Google": ("client_id",),
 }
-"""What a type that is only stored cannot do without."""
+"""The required members of types that are only stored."""
 
 _OVERRIDES: Final = frozenset({"createRegistration", "data", "enabled"})
-_OF_OPENID_CONNECT: Final = ("clientAuthenticationMethod", "client_id", "client_secret", "issuer", "scope")
+_OPENID_CONNECT_ONLY: Final = ("clientAuthenticationMethod", "client_id", "client_secret", "issuer", "scope")
 _NOT_OVERRIDDEN: Final = frozenset({"domains", "keys", "postRequest", "trustEmail"})
 _CLAIMS: Final = {
     "emailClaim": "email",
@@ -90,10 +90,10 @@ _CLAIMS: Final = {
 _BUTTON: Final = "Login with OpenID Connect"
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
 CALLED_URLS: Final = ("issuer", "token_endpoint", "userinfo_endpoint")
-"""The addresses of a provider that the service itself calls."""
+"""The URLs of a provider that the service calls."""
 
 _IMAGE: Final = re.compile(r"https://[A-Za-z0-9._-]+(:[0-9]{1,5})?(/[\x21\x23-\x7e]*)?")
-"""Addresses of images that the policy of a page can name: https, and a host without anything strange."""
+"""Image URLs that a content security policy can name: https and a plain host."""
 
 _SHOWN_AT_LOOKUP: Final = ("client_id", "issuer", "scope", *_ENDPOINTS)
 
@@ -102,75 +102,80 @@ RECONCILE_LAMBDAS: Final[Mapping[str, str]] = {
     "SAMLv2IdPInitiated": "SAMLv2Reconcile",
     **{name: f"{name}Reconcile" for name in MEMBERS if name not in {OPENID_CONNECT, "SAMLv2IdPInitiated"}},
 }
-"""type -> the type that its reconcile lambda must have."""
+"""The type of the reconcile lambda of each provider type."""
 
 
 def complete(document: Document, stored: Document | None) -> Document:
-    """The provider with what belongs to its type, defaults filled in, ids and domains in one form.
+    """Return the provider with the members of its type, defaults, and canonical ids and domains.
 
-    The type may be missing, when its absence is known already.
+    The type may be missing, if that is reported already.
     """
     kind = str(document.get("type"))
-    kept = _COMMON | frozenset(MEMBERS.get(kind, ()))
-    provider = {name: value for name, value in document.items() if name in kept}
+    members = _COMMON | frozenset(MEMBERS.get(kind, ()))
+    provider = _select(document, members)
     for name in ("applicationConfiguration", "tenantConfiguration"):
         provider[name] = {str(key).lower(): value for key, value in provider.get(name, {}).items()}
-    overrides = (_OVERRIDES | kept) - _COMMON - _NOT_OVERRIDDEN | _OVERRIDES
+    overrides = (_OVERRIDES | members) - _COMMON - _NOT_OVERRIDDEN | _OVERRIDES
     provider["applicationConfiguration"] = {
-        key: _pruned(value, overrides) for key, value in provider["applicationConfiguration"].items()
+        key: _select(value, overrides) for key, value in provider["applicationConfiguration"].items()
     }
     if kind in MEMBERS and kind not in _NAMED:
         provider.setdefault("name", kind)
     if kind == OPENID_CONNECT:
-        provider = _openid_connect(provider)
+        provider = _complete_openid_connect(provider)
     elif kind == EXTERNAL_JWT:
-        provider = _external_jwt(provider, stored or {})
-    if "domains" in kept:
+        provider = _complete_external_jwt(provider, stored or {})
+    if "domains" in members:
         provider["domains"] = sorted(provider.get("domains", []))
-    return {**provider, "private": _look_ups(provider)}
+    return {**provider, "private": _lookup_members(provider)}
 
 
 def problems(provider: Document, stored: Document | None) -> list[FieldError]:
-    """What is wrong with a completed provider whatever else is stored."""
+    """Return the problems of a completed provider that do not depend on other objects."""
     kind = str(provider.get("type"))
     if stored is not None and kind != stored["type"]:
-        return [_problem("invalid", "type", f"The type of this provider is {stored['type']} and never changes.")]
-    needed = (*(("name",) if kind in _NAMED else ()), *REQUIRED.get(kind, ()))
-    errors = [_missing(name) for name in needed if not provider.get(name)]
+        return [_problem("invalid", "type", f"The type of this provider is {stored['type']}, and cannot be changed.")]
+    required = (*(("name",) if kind in _NAMED else ()), *REQUIRED.get(kind, ()))
+    errors = [_missing(name) for name in required if not provider.get(name)]
     if kind == OPENID_CONNECT:
         errors += _openid_connect_problems(provider)
     return errors
 
 
 def find_enabled_settings(provider: Document, application_id: str) -> Document | None:
-    """What the provider is set to for an application, or None where it is not to be used."""
-    found: Document | None = provider["applicationConfiguration"].get(application_id)
-    return found if provider["enabled"] and found is not None and found["enabled"] else None
+    """Return the settings of the provider for an application, or None if it is disabled for it."""
+    settings: Document | None = provider["applicationConfiguration"].get(application_id)
+    return settings if provider["enabled"] and settings is not None and settings["enabled"] else None
+
+
+def is_enabled_for(provider: Document, tenant_id: str, application_id: str) -> bool:
+    """Return whether users of an application of a tenant can use the provider."""
+    return is_available_to(provider, tenant_id) and find_enabled_settings(provider, application_id) is not None
 
 
 def effective_oauth2(provider: Document, application_id: str) -> Document:
-    """The `oauth2` of a provider, with what is different for an application."""
+    """Return the `oauth2` of a provider, with the overrides of an application."""
     own = provider["applicationConfiguration"].get(application_id, {}).get("oauth2", {})
     return {**provider["oauth2"], **own}
 
 
 def is_email_trusted(provider: Document, is_verified: bool | None) -> bool:
-    """Whether an email address from the provider counts as verified.
+    """Return whether an email address of the provider counts as verified.
 
-    One that the provider does not state as verified counts only where the provider has `trustEmail` set.
+    Without a statement of the provider, `trustEmail` decides.
     """
     return bool(provider.get("trustEmail", False)) if is_verified is None else is_verified
 
 
 def link_limit(provider: Document, tenant_id: str) -> int | None:
-    """How many accounts of the provider a user of the tenant may be linked to, or None without a limit."""
+    """Return the maximum number of linked accounts of a user, or None without a limit."""
     limit = provider["tenantConfiguration"].get(tenant_id, {}).get("limitUserLinkCount", {})
     return int(limit["maximumLinks"]) if limit.get("enabled") else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Button:
-    """What the login page shows for a provider; `image_url` is None where there is none that a page may load."""
+    """The button of a provider on the login page; `image_url` is None without an image that the page may load."""
 
     provider_id: str
     text: str
@@ -179,7 +184,7 @@ class Button:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProviderOptions:
-    """The alternatives to a password on a login page; `plain_urls` are its targets without TLS."""
+    """The alternatives to a password on a login page; `plain_urls` are their URLs without TLS."""
 
     buttons: tuple[Button, ...] = ()
     manages_domains: bool = False
@@ -190,26 +195,18 @@ NO_OPTIONS: Final = ProviderOptions()
 
 
 def login_page_providers(providers: Iterable[Document], tenant_id: str, application_id: str) -> list[Document]:
-    """The providers that a browser of an application's user can be sent to, by name."""
-    found = [
-        one
-        for one in providers
-        if one["type"] == OPENID_CONNECT
-        and is_available_to(one, tenant_id)
-        and find_enabled_settings(one, application_id)
+    """Return the providers that the login page of an application can redirect to, sorted by name."""
+    usable = [
+        one for one in providers if one["type"] == OPENID_CONNECT and is_enabled_for(one, tenant_id, application_id)
     ]
-    return sorted(found, key=lambda one: (one["name"].lower(), one["id"]))
+    return sorted(usable, key=lambda one: (one["name"].lower(), one["id"]))
 
 
 def options_of(providers: Iterable[Document], application_id: str) -> ProviderOptions:
-    """What the login page of an application offers, of providers that are reachable."""
+    """Return the options of the login page of an application, for its login page providers."""
     known = list(providers)
     configurations = [effective_oauth2(one, application_id) for one in known]
-    urls = [
-        configuration.get(name) or ""
-        for configuration in configurations
-        for name in ("authorization_endpoint", "issuer")
-    ]
+    urls = [one.get(name) or "" for one in configurations for name in ("authorization_endpoint", "issuer")]
     return ProviderOptions(
         tuple(_button(one, application_id) for one in known),
         any(one["domains"] for one in known),
@@ -218,23 +215,23 @@ def options_of(providers: Iterable[Document], application_id: str) -> ProviderOp
 
 
 def find_by_domain(providers: Iterable[Document], login_id: str) -> Document | None:
-    """Of reachable providers the one that manages an email address, or a bare domain; a tenant's own comes first."""
+    """Return the provider that manages the domain of an email address, or a domain; those of the tenant come first."""
     domain = domain_of(login_id)
-    found = [one for one in providers if domain in one["domains"]]
-    return min(found, key=lambda one: ("tenantId" not in one, one["id"]), default=None)
+    managing = [one for one in providers if domain in one["domains"]]
+    return min(managing, key=lambda one: ("tenantId" not in one, one["id"]), default=None)
 
 
 def _button(provider: Document, application_id: str) -> Button:
-    shown = {**provider, **provider["applicationConfiguration"][application_id]}
-    image_url = shown.get("buttonImageURL")
+    settings = {**provider, **provider["applicationConfiguration"][application_id]}
+    image_url = settings.get("buttonImageURL")
     is_safe = image_url is not None and _IMAGE.fullmatch(image_url) is not None
-    return Button(provider["id"], shown["buttonText"], image_url if is_safe else None)
+    return Button(provider["id"], settings["buttonText"], image_url if is_safe else None)
 
 
 def transport_problem(url: str, networks: Sequence[Network]) -> str | None:
-    """Why secrets may not be sent to this address, or None when they may.
+    """Return why secrets must not be sent to a URL, or None.
 
-    Without TLS only to one that is named as an IP address or localhost, and lies in a network that the operator opened.
+    Without TLS, its host must be localhost or an IP address in an allowed network.
     """
     try:
         parts = urllib.parse.urlsplit(url)
@@ -247,17 +244,17 @@ def transport_problem(url: str, networks: Sequence[Network]) -> str | None:
 
 
 def is_available_to(provider: Document, tenant_id: str) -> bool:
-    """Whether a tenant may use the provider: it is shared, or its own."""
+    """Return whether a tenant can use the provider: it is shared, or belongs to the tenant."""
     return provider.get("tenantId") in {None, tenant_id}
 
 
 def domain_of(text: str) -> str:
-    """The domain of a domain or of an email address."""
+    """Return the domain of an email address; a domain is returned unchanged."""
     return text.strip().lower().rpartition("@")[2]
 
 
 def public_view(provider: Document) -> Document:
-    """What anybody may learn of a provider who knows a domain that it manages."""
+    """Return the public members of a provider, for the lookup by domain."""
     applications: Mapping[str, Any] = provider["applicationConfiguration"]
     oauth2 = {name: provider["oauth2"][name] for name in _SHOWN_AT_LOOKUP if name in provider.get("oauth2", {})}
     return {
@@ -268,7 +265,7 @@ def public_view(provider: Document) -> Document:
 
 
 def key_ids(provider: Document) -> Iterable[tuple[str, str]]:
-    """(member, id) of every key that the provider refers to."""
+    """Yield (member, id) of every key that the provider references."""
     for name in ("defaultKeyId", "keyId", "requestSigningKeyId"):
         if name in provider:
             yield name, provider[name]
@@ -280,39 +277,39 @@ def key_ids(provider: Document) -> Iterable[tuple[str, str]]:
         yield name, decryption["keyTransportDecryptionKeyId"]
 
 
-def _openid_connect(provider: Document) -> Document:
+def _complete_openid_connect(provider: Document) -> Document:
     oauth2 = {**_CLAIMS, "clientAuthenticationMethod": "client_secret_basic", **provider.get("oauth2", {})}
     if oauth2["clientAuthenticationMethod"] == "none":
         oauth2.pop("client_secret", None)
     return {"buttonText": _BUTTON, "postRequest": False, **provider, "oauth2": oauth2}
 
 
-def _external_jwt(provider: Document, stored: Document) -> Document:
-    given = provider.get("oauth2", {})
-    oauth2 = {**_CLAIMS, **{name: value for name, value in given.items() if name not in _OF_OPENID_CONNECT}}
-    older = provider.get("uniqueIdentityClaim")
-    if older is not None and oauth2.get("emailClaim", "email") == "email":
-        oauth2["emailClaim"] = older
-    # Write-only: who sends a provider back that was read has no keys to send.
+def _complete_external_jwt(provider: Document, stored: Document) -> Document:
+    members = provider.get("oauth2", {})
+    oauth2 = {**_CLAIMS, **{name: value for name, value in members.items() if name not in _OPENID_CONNECT_ONLY}}
+    deprecated = provider.get("uniqueIdentityClaim")
+    if deprecated is not None and oauth2.get("emailClaim", "email") == "email":
+        oauth2["emailClaim"] = deprecated
+    # Keys are write-only, so that a request without them keeps them.
     keys = provider.get("keys", stored.get("keys", {}))
     filled = {"claimMap": {}, "headerKeyParameter": "kid", "verificationKeyIds": [], **provider}
     return {**filled, "keys": keys, "oauth2": oauth2}
 
 
-def _look_ups(provider: Document) -> Document:
-    """What the indexes and the search look at: absent where empty, which an index of arrays would take for a value."""
+def _lookup_members(provider: Document) -> Document:
+    """Return the indexed members; empty lists are omitted, because the unique index would contain them."""
     lists = {"domains": provider.get("domains"), "applicationIds": sorted(provider["applicationConfiguration"])}
     return {name: value for name, value in lists.items() if value}
 
 
 def _openid_connect_problems(provider: Document) -> list[FieldError]:
     oauth2 = provider["oauth2"]
-    needed = ["client_id"]
+    required = ["client_id"]
     if oauth2["clientAuthenticationMethod"] != "none":
-        needed.append("client_secret")
+        required.append("client_secret")
     if not oauth2.get("issuer"):
-        needed += _ENDPOINTS
-    errors = [_missing(f"oauth2.{name}") for name in needed if not oauth2.get(name)]
+        required += _ENDPOINTS
+    errors = [_missing(f"oauth2.{name}") for name in required if not oauth2.get(name)]
     address = oauth2.get("authorization_endpoint")
     if address is not None and not is_web_url(address):
         errors.append(_problem("invalid", "oauth2.authorization_endpoint", "It must be an absolute http or https URL."))
@@ -320,7 +317,7 @@ def _openid_connect_problems(provider: Document) -> list[FieldError]:
 
 
 def is_web_url(text: str) -> bool:
-    """Whether a browser may be sent there: an absolute http or https URL with a host and without user information."""
+    """Return whether browsers can be redirected to a URL: absolute http or https, with a host, no credentials."""
     try:
         parts = urllib.parse.urlsplit(text)
     except ValueError:
@@ -329,7 +326,7 @@ def is_web_url(text: str) -> bool:
     return is_clean and parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc
 
 
-def _pruned(document: Document, names: frozenset[str]) -> Document:
+def _select(document: Document, names: frozenset[str]) -> Document:
     return {name: value for name, value in document.items() if name in names}
 
 

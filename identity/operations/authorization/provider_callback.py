@@ -86,8 +86,7 @@ async def complete_login(
     provider = await services.configuration.identity_providers.find_cached(None, document["providerId"])
     if (
         provider is None
-        or not provider_rules.is_available_to(provider, client.tenant_id)
-        or provider_rules.find_enabled_settings(provider, client.client_id) is None
+        or not provider_rules.is_enabled_for(provider, client.tenant_id, client.client_id)
         or provider_rules.effective_oauth2(provider, client.client_id).get("issuer") != document["issuer"]
     ):
         return LoginPage(client, "", ProviderFailed("[InvalidIdentityProviderId]"))

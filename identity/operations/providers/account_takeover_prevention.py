@@ -1,8 +1,8 @@
 """Links by email to a local account with an unverified address: its earlier credentials are removed.
 
 Anyone can register an account under another person's address and wait for the owner to sign in through a provider
-(account pre-hijacking). The provider verified the address, so its user receives the account, and everything by which
-the earlier registrant could still sign in ends.
+(account pre-hijacking). The provider verified the address, so that its user receives the account. All credentials and
+sessions of the earlier registrant are revoked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from identity.call import Call, Document
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.events.changes import Event, Write
 from identity.ids import TenantId
 from identity.operations.messaging import user_events
@@ -37,45 +37,45 @@ class AccountClaim:
     links: tuple[Document, ...]
 
     def before_commit(self, user: Document) -> list[Event]:
-        """What webhooks may veto."""
+        """Return the events that webhooks may veto."""
         return [*self.sign_out.events, *user_events.email_verified(user)]
 
     def after_commit(self, user: Document) -> list[Event]:
-        """What webhooks are notified of."""
+        """Return the events after the commit."""
         return [identity_provider_links.link_event("user.identity-provider.unlink", user, link) for link in self.links]
 
 
 def requires_claim(user: Document) -> bool:
-    """Whether an existing account that was found by its email address must be claimed."""
+    """Return whether an account that was found by its email address must be claimed."""
     return not user["verified"]
 
 
 def is_ambiguous(user: Document) -> bool:
-    """Whether another login identifier of the account, its phone number, is verified."""
-    return rules.has_verified_phone(user)
+    """Return whether another login id of the account, its phone number, is verified."""
+    return user_rules.has_verified_phone(user)
 
 
 def without_credentials(user: Document, call: Call) -> Document:
-    """The user without earlier credentials, with the verified address."""
+    """Return the user without earlier credentials, with the verified address."""
     kept = {name: value for name, value in user.items() if name != "passwordLastUpdateInstant"}
     private = {name: value for name, value in user["private"].items() if name not in _CREDENTIALS}
     registrations = [
         {name: value for name, value in registration.items() if name != "authenticationToken"}
         for registration in user["registrations"]
     ]
-    without = {
+    claimed = {
         **kept,
         "passwordChangeRequired": False,
         "private": private,
         "registrations": registrations,
         "twoFactor": {"methods": [], "recoveryCodes": []},
     }
-    without.pop("passwordChangeReason", None)
-    return rules.with_verified_reason(without, "Trusted", call.now)
+    claimed.pop("passwordChangeReason", None)
+    return user_rules.with_verified_reason(claimed, "Trusted", call.now)
 
 
 async def prepare(services: Services, call: Call, stored: Document) -> AccountClaim:
-    """Everything that ends with the claim of a stored user."""
+    """Return what the claim of a stored user ends."""
     tenant_id = TenantId(stored["tenantId"])
     links = await services.directory.identity_provider_links.find_of_user(tenant_id, stored["id"])
     return AccountClaim(stored, await session_termination.prepare(services, call, stored), tuple(links))
@@ -98,7 +98,7 @@ def writes(
 
 
 async def finish(services: Services, call: Call, claim: AccountClaim | None) -> None:
-    """After the commit: end sessions and access tokens, and invalidate open verifications and password changes."""
+    """End sessions and access tokens after the commit, and invalidate open verifications and password changes."""
     if claim is None:
         return
     tenant_id, user_id = TenantId(claim.stored["tenantId"]), claim.stored["id"]

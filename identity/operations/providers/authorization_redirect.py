@@ -1,7 +1,7 @@
-"""The way from our pages to an identity provider: which one a browser is sent to, and what it takes along.
+"""Redirects from the hosted pages to identity providers.
 
-A browser goes by a button, by `idp_hint`, or because a provider manages the domain of the login id. State, nonce and
-PKCE verifier are new for every departure (RFC 9700 section 2.1) and stay here, with the whole authorization request.
+A button, `idp_hint`, or the domain of the login id selects the provider. State, nonce and PKCE verifier are new for
+every redirect (RFC 9700 section 2.1) and are stored with the complete authorization request.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain.authorization import pkce
 from identity.domain.authorization.authorization_request import PUSHED
-from identity.domain.providers import identity_providers as rules
+from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.providers.identity_providers import ProviderOptions
 from identity.errors import Invalid
 from identity.ids import new_secret, parse_id
@@ -33,19 +33,19 @@ from identity.operations.providers.openid_connect import ProviderEndpoints
 from identity.services import Services
 
 COOKIE: Final = "federated.csrf"
-"""Ties what is under way at providers to the browser that began it."""
+"""Binds pending logins at providers to the browser."""
 CALLBACK_PATH: Final = "/oauth2/callback"
-"""Where providers send browsers back to: what operators register there."""
+"""The redirect URI that operators register at their providers."""
 LINK_PATH: Final = "/oauth2/start-idp-link"
 """The page on which a user of a provider chooses the local account to link."""
 
 _SCOPE: Final = "openid email"
-_NO_AUTHORIZATION_ENDPOINT: Final = "it has no authorization_endpoint that a browser can be sent to"
+_NO_AUTHORIZATION_ENDPOINT: Final = "it has no usable authorization_endpoint"
 
 
 async def find_options(services: Services, client: Client) -> ProviderOptions:
-    """The alternatives to a password on the login page of a client."""
-    return rules.options_of(await _providers(services, client), client.client_id)
+    """Return the alternatives to a password on the login page of a client."""
+    return provider_rules.options_of(await _providers(services, client), client.client_id)
 
 
 async def redirect_by_hint(
@@ -57,12 +57,12 @@ async def redirect_by_hint(
     *,
     is_persistent: bool = False,
 ) -> ProviderRedirect | LoginPage:
-    """To the provider that `idp_hint` or a button names; the login page where there is none for the client."""
+    """Redirect to the provider of an `idp_hint` or a button; return the login page if it is not one of the client."""
     login_id = verified_client.given.get("login_hint", "")
-    wanted = parse_id(provider_id)
+    wanted_id = parse_id(provider_id)
     for provider in await _providers(services, verified_client.client):
-        if provider["id"] == wanted:
-            return await _depart(
+        if provider["id"] == wanted_id:
+            return await _redirect(
                 services, call, verified_client, browser, provider, login_id, is_persistent=is_persistent
             )
     return LoginPage(verified_client.client, login_id, UnknownProvider())
@@ -77,20 +77,20 @@ async def redirect_by_domain(
     *,
     is_persistent: bool = False,
 ) -> ProviderRedirect | LoginPage | None:
-    """To the provider that manages the domain of a login id, or a bare domain; None where none does."""
-    provider = rules.find_by_domain(await _providers(services, verified_client.client), login_id)
+    """Redirect to the provider that manages the domain of a login id; return None if there is none."""
+    provider = provider_rules.find_by_domain(await _providers(services, verified_client.client), login_id)
     if provider is None:
         return None
-    return await _depart(services, call, verified_client, browser, provider, login_id, is_persistent=is_persistent)
+    return await _redirect(services, call, verified_client, browser, provider, login_id, is_persistent=is_persistent)
 
 
 async def _providers(services: Services, client: Client) -> Sequence[Document]:
-    """The providers that a client offers. Do not modify them: the documents are shared."""
+    """Return the providers of a client. Do not modify them: the documents are shared."""
     found = await services.configuration.identity_providers.of_application_across_tenants(client.client_id)
-    return rules.login_page_providers(found, client.tenant_id, client.client_id)
+    return provider_rules.login_page_providers(found, client.tenant_id, client.client_id)
 
 
-async def _depart(
+async def _redirect(
     services: Services,
     call: Call,
     verified_client: VerifiedClient,
@@ -102,64 +102,64 @@ async def _depart(
 ) -> ProviderRedirect | LoginPage:
     client = verified_client.client
     try:
-        spoken_to = await openid_connect.resolve_endpoints(
-            services, call, rules.effective_oauth2(provider, client.client_id)
+        endpoints = await openid_connect.resolve_endpoints(
+            services, call, provider_rules.effective_oauth2(provider, client.client_id)
         )
-        url = _authorization_endpoint(spoken_to)
+        url = _authorization_endpoint(endpoints)
     except Invalid as error:
         await log_failure(services, call, client, provider, error.log_detail, "Error")
         return LoginPage(client, login_id, ProviderFailed(error.general[0].code))
     secret, state = browser.federation_secret or new_secret(), new_secret()
-    detour: Document = {
+    state_data: Document = {
         "codeVerifier": new_secret(),
         "given": login_transactions.request_parameters(services, verified_client),
         "isPersistent": is_persistent,
-        "issuer": spoken_to.issuer,
-        "namesItself": spoken_to.published.get("authorization_response_iss_parameter_supported") is True,
-        # Without an issuer there are no keys to check an ID token with, and so no nonce that could be believed.
-        "nonce": new_secret() if spoken_to.issuer is not None and "openid" in _scope(spoken_to).split() else None,
+        "issuer": endpoints.issuer,
+        "namesItself": endpoints.published.get("authorization_response_iss_parameter_supported") is True,
+        # Without an issuer there are no keys for the ID token, and hence no nonce.
+        "nonce": new_secret() if endpoints.issuer is not None and "openid" in _scope(endpoints).split() else None,
         "providerId": provider["id"],
         "redirectUri": call.origin.base_url + CALLBACK_PATH,
     }
     if PUSHED not in verified_client.given:
-        anonymous_request_limits.require_maximum_size(detour)
+        anonymous_request_limits.require_maximum_size(state_data)
     await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
-    await services.sessions.provider_logins.issue(client.tenant_id, state, secret, detour, ttl_seconds)
+    await services.sessions.provider_logins.issue(client.tenant_id, state, secret, state_data, ttl_seconds)
     is_post = bool(provider["postRequest"])
-    parameters = _parameters(spoken_to, detour, state, login_id, asks_for_form=is_post)
+    parameters = _parameters(endpoints, state_data, state, login_id, prefers_form=is_post)
     return ProviderRedirect(client, url, parameters, secret, is_post=is_post)
 
 
 def _parameters(
-    spoken_to: ProviderEndpoints, detour: Document, state: str, login_id: str, *, asks_for_form: bool
+    endpoints: ProviderEndpoints, state_data: Document, state: str, login_id: str, *, prefers_form: bool
 ) -> dict[str, str]:
-    """The authentication request (OpenID Connect Core 3.1.2.1); a form is asked for only where it is published."""
-    modes = spoken_to.published.get("response_modes_supported")
-    is_form = asks_for_form and isinstance(modes, list) and "form_post" in modes
-    wanted = {
-        "client_id": spoken_to.oauth2["client_id"],
-        "code_challenge": pkce.challenge(detour["codeVerifier"]),
+    """Return the authentication request (OpenID Connect Core 3.1.2.1); form_post only if the provider publishes it."""
+    modes = endpoints.published.get("response_modes_supported")
+    is_form = prefers_form and isinstance(modes, list) and "form_post" in modes
+    parameters = {
+        "client_id": endpoints.oauth2["client_id"],
+        "code_challenge": pkce.challenge(state_data["codeVerifier"]),
         "code_challenge_method": pkce.METHOD,
         "login_hint": login_id or None,
-        "nonce": detour["nonce"],
-        "redirect_uri": detour["redirectUri"],
+        "nonce": state_data["nonce"],
+        "redirect_uri": state_data["redirectUri"],
         "response_mode": "form_post" if is_form else None,
         "response_type": "code",
-        "scope": _scope(spoken_to),
+        "scope": _scope(endpoints),
         "state": state,
     }
-    return {name: value for name, value in wanted.items() if value is not None}
+    return {name: value for name, value in parameters.items() if value is not None}
 
 
-def _scope(spoken_to: ProviderEndpoints) -> str:
-    return str(spoken_to.oauth2.get("scope") or _SCOPE)
+def _scope(endpoints: ProviderEndpoints) -> str:
+    return str(endpoints.oauth2.get("scope") or _SCOPE)
 
 
 async def log_failure(
     services: Services, call: Call, client: Client, provider: Document, reason: str, kind: event_logs.Kind
 ) -> None:
-    """Tell administrators of a login that went wrong at a provider, or on the way to it."""
+    """Log a failed login through a provider for administrators."""
     message = (
         f"A login through the identity provider {provider['name']} ({provider['id']}) to the application"
         f" {client.application['name']} ({client.client_id}) failed: {reason}"
@@ -168,9 +168,9 @@ async def log_failure(
     await event_logs.debug(services, inside, client.tenant_id, f"provider {provider['id']}", message, kind)
 
 
-def _authorization_endpoint(spoken_to: ProviderEndpoints) -> str:
-    """Where browsers go: what the issuer publishes wins over what is configured. Raises Invalid."""
-    url = spoken_to.published.get("authorization_endpoint") or spoken_to.oauth2.get("authorization_endpoint")
-    if not isinstance(url, str) or "#" in url or not url.isascii() or not rules.is_web_url(url):
+def _authorization_endpoint(endpoints: ProviderEndpoints) -> str:
+    """Return the endpoint for browsers: the published one takes precedence over the configured one. Raises Invalid."""
+    url = endpoints.published.get("authorization_endpoint") or endpoints.oauth2.get("authorization_endpoint")
+    if not isinstance(url, str) or "#" in url or not url.isascii() or not provider_rules.is_web_url(url):
         raise openid_connect.provider_error("OpenIDConnectToken", _NO_AUTHORIZATION_ENDPOINT)
     return url

@@ -1,8 +1,7 @@
-"""Tokens of console and game platforms: verified with the platform, which names the account.
+"""Tokens of console and game platforms, which the platform verifies.
 
-Each verifier returns an ExternalIdentity, whichever flow the tokens came through. Where the platform states which
-client a token was issued to, it must be the provider's own: any other application could otherwise present the tokens
-of its users here. Xbox does not state it, and Steam not always.
+If the platform states the client that a token was issued to, it must be that of the provider: other applications could
+otherwise use the tokens of their users here. Xbox does not state it, and Steam not always.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ ENDPOINTS: Final[dict[str, str]] = {
     "xbox_user": "https://user.auth.xboxlive.com/user/authenticate",
     "xbox_xsts": "https://xsts.auth.xboxlive.com/xsts/authorize",
 }
-"""The addresses of the platforms, by what each is for."""
+"""The endpoints of the platforms."""
 
 _SETTINGS: Final = (
     *("apiMode", "client_id", "client_secret", "emailClaim", "uniqueIdClaim", "usernameClaim", "webAPIKey"),
@@ -60,24 +59,24 @@ Verify = Callable[[Request], Awaitable[ExternalIdentity]]
 async def identify(
     services: Services, call: Call, provider: Document, application_id: str, tokens: Sequence[str], trace: LoginTrace
 ) -> ExternalIdentity:
-    """The account at the platform that the tokens belong to.
+    """Return the account at the platform that the tokens belong to.
 
-    Raises Unauthorized where they cannot be trusted, Invalid where the platform gives no usable answer.
+    Raises Unauthorized for tokens that cannot be trusted, Invalid for an unusable response of the platform.
     """
     own = provider["applicationConfiguration"].get(application_id, {})
     settings = {name: own.get(name, provider.get(name)) for name in _SETTINGS}
-    if len(tokens) not in COUNTS[provider["type"]] or not all(map(_is_sendable, tokens)):
+    if len(tokens) not in TOKEN_COUNTS[provider["type"]] or not all(map(_is_sendable, tokens)):
         raise Unauthorized(log_detail="the scope has too few or too many tokens, or one that cannot be sent")
     try:
-        found = await VERIFIERS[provider["type"]](Request(services, call, settings, tokens))
+        identity = await VERIFIERS[provider["type"]](Request(services, call, settings, tokens))
     except FederationError as error:
         raise openid_connect.provider_error(provider["type"], str(error)) from error
-    trace.add_claims(provider["type"], found.claims)
-    return found
+    trace.add_claims(provider["type"], identity.claims)
+    return identity
 
 
 async def _epic_games(request: Request) -> ExternalIdentity:
-    """An access token: https://dev.epicgames.com/docs/web-api-ref/authentication."""
+    """Verify an access token: https://dev.epicgames.com/docs/web-api-ref/authentication."""
     federation, (token,) = request.services.outbound.federation, request.tokens
     info = await federation.exchange(ENDPOINTS["epic_token_info"], {"token": token}, None)
     if info.get("active") is not True:
@@ -88,12 +87,12 @@ async def _epic_games(request: Request) -> ExternalIdentity:
     accounts = await federation.get_json(url, headers={"Authorization": f"Bearer {token}"})
     account = _first(accounts if isinstance(accounts, list) else [])
     if account.get("accountId") != account_id:
-        raise Unauthorized(log_detail="the account of the token is not the one that was asked for")
+        raise Unauthorized(log_detail="the response is about another account")
     return _identity(account, "accountId", "displayName")
 
 
 async def _nintendo(request: Request) -> ExternalIdentity:
-    """An access token, which is a JWT, and the user's resource."""
+    """Verify an access token, which is a JWT, and fetch the user resource."""
     federation, (token,) = request.services.outbound.federation, request.tokens
     find = openid_connect.key_finder(request.services, request.call, ENDPOINTS["nintendo_keys"])
     verified = await jws.verify_external(token, find)
@@ -103,7 +102,7 @@ async def _nintendo(request: Request) -> ExternalIdentity:
     if (rejection := jws.check_times(claims, numeric_date(request.call.now))) is not None:
         raise Unauthorized(log_detail=f"the token is {rejection.value}")
     if claims.get("iss") != ENDPOINTS["nintendo_issuer"] or claims.get("typ") != "token":
-        raise Unauthorized(log_detail="the token is no access token of Nintendo")
+        raise Unauthorized(log_detail="the token is not an access token of Nintendo")
     _require_client(request, claims.get("aud"))
     user = await federation.userinfo(ENDPOINTS["nintendo_user"], token)
     if user.get("id") != claims.get("sub"):
@@ -116,7 +115,7 @@ async def _nintendo(request: Request) -> ExternalIdentity:
 
 
 async def _sony_psn(request: Request) -> ExternalIdentity:
-    """An access token, which the token resource describes to the client that it was issued to."""
+    """Verify an access token with the token resource, which responds only to the client of the token."""
     federation, (token,) = request.services.outbound.federation, request.tokens
     basic = (request.settings["client_id"], Secret(request.settings["client_secret"]))
     url = f"{ENDPOINTS['sony_token_info']}/{urllib.parse.quote(token, safe='')}"
@@ -127,62 +126,60 @@ async def _sony_psn(request: Request) -> ExternalIdentity:
 
 
 async def _steam(request: Request) -> ExternalIdentity:
-    """An OAuth access token, or an application id and a session ticket."""
+    """Verify an OAuth access token, or an application id and a session ticket."""
     if len(request.tokens) == 2:
         steam_id, token = await _steam_ticket(request, *request.tokens), None
     else:
         steam_id, token = await _steam_token(request, request.tokens[0]), request.tokens[0]
-    found = await _steam_get(
-        request, "ISteamUser/GetPlayerSummaries/v2/", {"key": request.settings["webAPIKey"], "steamids": steam_id}
-    )
-    player = _first(found.get("players"))
+    query = {"key": request.settings["webAPIKey"], "steamids": steam_id}
+    response = await _steam_get(request, "ISteamUser/GetPlayerSummaries/v2/", query)
+    player = _first(response.get("players"))
     if player.get("steamid") != steam_id:
         raise Unauthorized(log_detail="the player of the token is unknown")
     return _identity(player, "steamid", "personaname", token=token)
 
 
 async def _steam_token(request: Request, token: str) -> str:
-    found = await _steam_get(request, "ISteamUserOAuth/GetTokenDetails/v1/", {"access_token": token}, "steam_public")
-    if "client_id" in found:
-        _require_client(request, found["client_id"])
-    return _steam_id(found)
+    details = await _steam_get(request, "ISteamUserOAuth/GetTokenDetails/v1/", {"access_token": token}, "steam_public")
+    if "client_id" in details:
+        _require_client(request, details["client_id"])
+    return _steam_id(details)
 
 
 async def _steam_ticket(request: Request, application_id: str, ticket: str) -> str:
     query = {"key": request.settings["webAPIKey"], "appid": application_id, "ticket": ticket}
-    found = (await _steam_get(request, "ISteamUserAuth/AuthenticateUserTicket/v1/", query)).get("params")
-    if not isinstance(found, dict) or found.get("result") != "OK":
+    result = (await _steam_get(request, "ISteamUserAuth/AuthenticateUserTicket/v1/", query)).get("params")
+    if not isinstance(result, dict) or result.get("result") != "OK":
         raise Unauthorized(log_detail="the session ticket is not valid")
-    return _steam_id(found)
+    return _steam_id(result)
 
 
 async def _steam_get(request: Request, path: str, query: Mapping[str, str], host: str | None = None) -> Document:
-    """The `response` of a method of the web API; tickets and players belong to the configured API mode."""
+    """Return the `response` of a method of the web API; the host depends on the configured API mode."""
     host = host or ("steam_partner" if request.settings["apiMode"] == "Partner" else "steam_public")
-    found = await request.services.outbound.federation.get_json(
-        f"{ENDPOINTS[host]}/{path}?{urllib.parse.urlencode(query)}"
-    )
-    response = found.get("response") if isinstance(found, dict) else None
+    url = f"{ENDPOINTS[host]}/{path}?{urllib.parse.urlencode(query)}"
+    body = await request.services.outbound.federation.get_json(url)
+    response = body.get("response") if isinstance(body, dict) else None
     return response if isinstance(response, dict) else {}
 
 
-def _steam_id(found: Document) -> str:
-    steam_id = str(found.get("steamid", ""))
+def _steam_id(response: Document) -> str:
+    steam_id = str(response.get("steamid", ""))
     if not steam_id.isdigit():
-        raise Unauthorized(log_detail="there is no Steam id")
+        raise Unauthorized(log_detail="the response has no Steam id")
     return steam_id
 
 
 async def _xbox(request: Request) -> ExternalIdentity:
-    """An access token of a Microsoft account, exchanged for a user token and that for the claims of the player."""
+    """Exchange an access token of a Microsoft account for a user token, and that for the claims of the player."""
     federation, (token,) = request.services.outbound.federation, request.tokens
     properties = {"AuthMethod": "RPS", "SiteName": "user.auth.xboxlive.com", "RpsTicket": f"d={token}"}
     body = {"RelyingParty": "http://auth.xboxlive.com", "TokenType": "JWT", "Properties": properties}
     user = await federation.post_json(ENDPOINTS["xbox_user"], body, _XBOX_HEADERS)
-    wanted = {"SandboxId": "RETAIL", "UserTokens": [user.get("Token")]}
-    body = {"RelyingParty": "http://xboxlive.com", "TokenType": "JWT", "Properties": wanted}
-    answer = await federation.post_json(ENDPOINTS["xbox_xsts"], body, _XBOX_HEADERS)
-    claims = answer.get("DisplayClaims")
+    user_tokens = {"SandboxId": "RETAIL", "UserTokens": [user.get("Token")]}
+    body = {"RelyingParty": "http://xboxlive.com", "TokenType": "JWT", "Properties": user_tokens}
+    response = await federation.post_json(ENDPOINTS["xbox_xsts"], body, _XBOX_HEADERS)
+    claims = response.get("DisplayClaims")
     return _identity(_first(claims.get("xui") if isinstance(claims, dict) else None), "xid", "gtg")
 
 
@@ -197,10 +194,10 @@ def _identity(
         "emailClaim": email_claim,
         "emailVerifiedClaim": "email_verified",
     }
-    found = external_identities.parse(names, claims, lambda_arguments=(claims,), token=token)
-    if found is None:
-        raise Unauthorized(log_detail="the platform gives no unique id")
-    return found
+    identity = external_identities.parse(names, claims, lambda_arguments=(claims,), token=token)
+    if identity is None:
+        raise Unauthorized(log_detail="the response has no unique id")
+    return identity
 
 
 def _require_client(request: Request, client_id: object) -> None:
@@ -208,9 +205,9 @@ def _require_client(request: Request, client_id: object) -> None:
         raise Unauthorized(log_detail="the token was issued to another client")
 
 
-def _first(found: Any) -> Document:
-    """The first object of a list."""
-    return found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
+def _first(value: Any) -> Document:
+    """Return the first object of a list, or an empty one."""
+    return value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else {}
 
 
 def _is_sendable(token: str) -> bool:
@@ -224,5 +221,5 @@ VERIFIERS: Final[Mapping[str, Verify]] = {
     "Steam": _steam,
     "Xbox": _xbox,
 }
-COUNTS: Final[Mapping[str, tuple[int, ...]]] = {**dict.fromkeys(VERIFIERS, (1,)), "Steam": (1, 2)}
-"""type -> how many tokens may be given."""
+TOKEN_COUNTS: Final[Mapping[str, tuple[int, ...]]] = {**dict.fromkeys(VERIFIERS, (1,)), "Steam": (1, 2)}
+"""The permitted numbers of tokens, by provider type."""

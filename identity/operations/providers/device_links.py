@@ -1,8 +1,8 @@
 """Scopes `idp-link:<identityProviderId>:<token>[:<token>...]`: link an account at a provider in the device grant.
 
 The tokens are verified when the device requests authorization, and the account is linked to the user who approves the
-device: a JWT of an ExternalJWT provider, an ID token that an OpenIDConnect provider issued to our own client, or what
-the platform of a console provider issues.
+device: a JWT of an ExternalJWT provider, an ID token that an OpenIDConnect provider issued to the configured client, or
+tokens of a console platform.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain.providers import identity_providers as rules
+from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.providers.external_identities import ExternalIdentity
 from identity.errors import Invalid, InvalidScope, ServiceError, Unauthorized
 from identity.ids import parse_id
@@ -26,7 +26,7 @@ SCOPE_PREFIX: Final = "idp-link:"
 
 
 def split_scopes(requested: Iterable[str]) -> tuple[str | None, tuple[str, ...]]:
-    """The scope that links an account, if there is one, and all others. Raises InvalidScope for more than one."""
+    """Return the scope that links an account, if there is one, and all others. Raises InvalidScope for several."""
     links = [scope for scope in requested if scope.startswith(SCOPE_PREFIX)]
     if len(links) > 1:
         raise InvalidScope("unknown_scope", "Only one account can be linked by a device.")
@@ -34,15 +34,15 @@ def split_scopes(requested: Iterable[str]) -> tuple[str | None, tuple[str, ...]]
 
 
 async def store_pending_link(services: Services, call: Call, client: Client, scope: str, ttl_seconds: int) -> str:
-    """Verify the token of the scope and answer the id of the link that waits for its user. Raises InvalidScope."""
+    """Verify the token of a scope, and return the id of the stored link. Raises InvalidScope."""
     provider_id, _, rest = scope[len(SCOPE_PREFIX) :].partition(":")
-    provider = await _provider(services, client, provider_id)
+    provider = await _get_provider(services, client, provider_id)
     limit = failed_login_limits.address_limits(call)
     if await services.limits.rate_limits.consume(client.tenant_id, limit) is not None:
         raise InvalidScope("unknown_scope", "Too many tokens of identity providers were refused lately.")
     trace = LoginTrace()
     try:
-        identity = await _identified(services, call, client, provider, rest, trace)
+        identity = await _identify(services, call, client, provider, rest, trace)
     except (Invalid, Unauthorized) as error:
         await trace.record(services, call, provider, f"a device was refused: {error.log_detail or error.message}")
         raise _refused(f"The token for the identity provider {provider['name']} cannot be trusted.") from error
@@ -50,44 +50,32 @@ async def store_pending_link(services: Services, call: Call, client: Client, sco
         await services.limits.rate_limits.refund(client.tenant_id, limit)
         raise
     await services.limits.rate_limits.refund(client.tenant_id, limit)
-    await trace.record(services, call, provider, "a device brings an account along")
-    link = {
-        "displayName": identity.display_name,
-        "email": identity.email,
-        "identityProviderId": provider["id"],
-        "identityProviderUserId": identity.unique_id,
-        "token": identity.token,
-        "username": identity.username,
-    }
-    known = {name: value for name, value in link.items() if value is not None}
-    return await services.sessions.pending_links.issue(client.tenant_id, known, ttl_seconds)
+    await trace.record(services, call, provider, "an account for a device")
+    link = identity.pending_link(provider["id"])
+    return await services.sessions.pending_links.issue(client.tenant_id, link, ttl_seconds)
 
 
-async def _provider(services: Services, client: Client, provider_id: str) -> Document:
-    """The provider, if the application may use it and its tokens can be verified here. Raises InvalidScope."""
-    named = parse_id(provider_id)
-    provider = None if named is None else await services.configuration.identity_providers.find_cached(None, named)
-    if (
-        provider is None
-        or not rules.is_available_to(provider, client.tenant_id)
-        or rules.find_enabled_settings(provider, client.client_id) is None
-    ):
+async def _get_provider(services: Services, client: Client, provider_id: str) -> Document:
+    """Return the provider, if it is enabled and its tokens can be verified. Raises InvalidScope."""
+    known_id = parse_id(provider_id)
+    provider = known_id and await services.configuration.identity_providers.find_cached(None, known_id)
+    if not provider or not provider_rules.is_enabled_for(provider, client.tenant_id, client.client_id):
         raise _refused(f"The identity provider is unknown: {provider_id[:100]}")
     features.require_provider(services, provider)
-    if provider["type"] not in {*rules.AUTHENTICATION_TYPES, *console_tokens.VERIFIERS}:
+    if provider["type"] not in {*provider_rules.AUTHENTICATION_TYPES, *console_tokens.VERIFIERS}:
         raise _refused(f"Accounts at identity providers of type {provider['type']} cannot be linked by a device.")
     if provider["linkingStrategy"] in {"Disabled", "Unsupported"}:
-        raise _refused(f"The identity provider {provider['name']} takes no links.")
+        raise _refused(f"The identity provider {provider['name']} does not support links.")
     return provider
 
 
-async def _identified(
+async def _identify(
     services: Services, call: Call, client: Client, provider: Document, token: str, trace: LoginTrace
 ) -> ExternalIdentity:
     if provider["type"] in console_tokens.VERIFIERS:
         tokens = token.split(":")
         return await console_tokens.identify(services, call, provider, client.client_id, tokens, trace)
-    if provider["type"] == rules.EXTERNAL_JWT:
+    if provider["type"] == provider_rules.EXTERNAL_JWT:
         return await external_jwt.identify(services, call, provider, token, trace)
     return await openid_connect.identify_by_id_token(services, call, provider, client.client_id, token, trace)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 from identity.call import Call, Document
@@ -21,36 +22,33 @@ _LEEWAY_SECONDS = 60
 async def identify(
     services: Services, call: Call, provider: Document, token: str | None, trace: LoginTrace
 ) -> ExternalIdentity:
-    """Whom the token speaks of. Raises Invalid where there is none, Unauthorized where it cannot be trusted.
+    """Return the identity in the token. Raises Invalid without a token, Unauthorized if it cannot be trusted.
 
     A provider that manages domains authenticates users of those domains only.
     """
     if not token:
         raise Invalid.field("blank", "encodedJWT", "You must specify the [encodedJWT] property.")
 
-    async def find(header: Mapping[str, object]) -> SigningKey | None:
-        return await _key(services, provider, header)
-
-    verified = await jws.verify_external(token, find)
+    verified = await jws.verify_external(token, functools.partial(_find_key, services, provider))
     if isinstance(verified, jws.Rejection):
         raise Unauthorized(log_detail=f"the token is {verified.value}")
     claims, now = verified.claims, numeric_date(call.now)
     if not external_identities.is_storable(claims):
-        raise Unauthorized(log_detail="the claims of the token cannot be kept")
+        raise Unauthorized(log_detail="the claims of the token cannot be stored")
     trace.add_claims("token", claims)
-    late = {**claims, "nbf": claims.get("nbf", 0) - _LEEWAY_SECONDS}
-    if (rejection := jws.check_times(late, now)) is not None:
+    lenient = {**claims, "nbf": claims.get("nbf", 0) - _LEEWAY_SECONDS}
+    if (rejection := jws.check_times(lenient, now)) is not None:
         raise Unauthorized(log_detail=f"the token is {rejection.value}")
-    found = external_identities.parse(provider["oauth2"], claims, lambda_arguments=(claims,))
-    if found is None:
+    identity = external_identities.parse(provider["oauth2"], claims, lambda_arguments=(claims,))
+    if identity is None:
         raise Unauthorized(log_detail="the token lacks the claim of the unique id")
-    if provider["domains"] and (found.email is None or domain_of(found.email) not in provider["domains"]):
+    if provider["domains"] and (identity.email is None or domain_of(identity.email) not in provider["domains"]):
         raise Unauthorized(log_detail="the provider does not manage the domain of the email")
-    return found
+    return identity
 
 
-async def _key(services: Services, provider: Document, header: Mapping[str, object]) -> SigningKey | None:
-    """The key that the header names by the parameter of the provider; the default one where it names none."""
+async def _find_key(services: Services, provider: Document, header: Mapping[str, object]) -> SigningKey | None:
+    """Return the key that the header identifies by the configured parameter; the default key without one."""
     name = header.get(provider["headerKeyParameter"])
     default = provider.get("defaultKeyId")
     if name is None:

@@ -1,4 +1,4 @@
-"""What happens in one federated login, for the event log of a provider with `debug` on."""
+"""The trace of one federated login, for the event log of a provider with `debug`."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from identity.call import Call, Document
 from identity.operations.objects import event_logs
 from identity.services import Services
 
-_LONGEST_CLAIM = 500
+_MAX_CLAIM_LENGTH = 500
 
 
 @dataclasses.dataclass(slots=True)
 class LoginTrace:
-    """The steps of a login so far; claims, but never a token or a secret."""
+    """The steps of a login; they include claims, but no tokens or secrets."""
 
     lines: list[str] = dataclasses.field(default_factory=list)
 
     def add(self, line: str) -> None:
-        """One more step."""
+        """Add a step."""
         self.lines.append(line)
 
     def add_claims(self, source: str, claims: Mapping[str, object]) -> None:
-        """What a provider said of the user."""
-        self.add(f"{source}: " + ", ".join(f"{name}={_short(value)}" for name, value in sorted(claims.items())))
+        """Add the claims of a provider."""
+        self.add(f"{source}: " + ", ".join(f"{name}={_truncate(value)}" for name, value in sorted(claims.items())))
 
     async def record(self, services: Services, call: Call, provider: Document, outcome: str) -> None:
-        """Write it down, where the provider asks for it."""
+        """Write the trace to the event log, if the provider has `debug`."""
         if provider["debug"]:
             heading = f"Login through the identity provider {provider['name']} ({provider['id']}): {outcome}"
             await event_logs.record(services, call, "Debug", "\n".join([heading, *self.lines]))
 
 
-def _short(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)[:_LONGEST_CLAIM]
+def _truncate(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)[:_MAX_CLAIM_LENGTH]

@@ -1,8 +1,8 @@
 """OpenID Connect: a code for the claims of a user (OpenID Connect Core 1.0, section 3.1.3).
 
-What the provider publishes under its issuer decides everything: endpoints, keys, and who its ID tokens must be from.
-Without an issuer there are no keys to check an ID token with, and only userinfo counts. Claims come from userinfo
-first, then from the ID token; both must speak of one person.
+The metadata that a provider publishes under its issuer determines its endpoints, its keys, and the issuer of its ID
+tokens. Without an issuer there are no keys to verify an ID token with, and only userinfo is used. Claims of userinfo
+take precedence over those of the ID token; both must be about the same user.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from identity.tokens.jws import FindExternalKey
 from identity.tokens.signing_keys import SigningKey
 
 _LEEWAY_SECONDS = 60
-"""How far a provider's clock may be ahead of ours."""
+"""The tolerated clock difference to a provider."""
 
 _TOKENS = ("access_token", "id_token", "refresh_token")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProviderEndpoints:
-    """A provider as it is spoken to for one application; `published` is what its issuer says of it."""
+    """The endpoints and settings of a provider for one application; `published` is the metadata of its issuer."""
 
     oauth2: Document
     issuer: str | None
@@ -46,62 +46,62 @@ class ProviderEndpoints:
 async def identify(
     services: Services, call: Call, provider: Document, application_id: str, data: Mapping[str, str], trace: LoginTrace
 ) -> ExternalIdentity:
-    """Who the code was given to.
+    """Exchange the code for tokens, and return the identity of the user.
 
-    Raises Invalid where the provider gives no usable answer, Unauthorized where what it says cannot be trusted.
+    Raises Invalid for an unusable response of the provider, Unauthorized for one that cannot be trusted.
     """
-    absent = [name for name in ("code", "redirect_uri") if not data.get(name)]
+    missing = [name for name in ("code", "redirect_uri") if not data.get(name)]
     crud.require_no_errors(
-        [FieldError.of("blank", f"data.{n}", f"You must specify the [data.{n}] property.") for n in absent]
+        [FieldError.of("blank", f"data.{n}", f"You must specify the [data.{n}] property.") for n in missing]
     )
-    spoken_to = await resolve_endpoints(services, call, effective_oauth2(provider, application_id))
-    # The authorization response may name its issuer (RFC 9207): then it is no other provider's code.
-    if data.get("iss") and spoken_to.issuer is not None and data["iss"] != spoken_to.issuer:
+    endpoints = await resolve_endpoints(services, call, effective_oauth2(provider, application_id))
+    # The authorization response may name its issuer (RFC 9207), which prevents mix-up attacks.
+    if data.get("iss") and endpoints.issuer is not None and data["iss"] != endpoints.issuer:
         raise Unauthorized(log_detail="the authorization response is of another issuer")
-    tokens = await _exchanged(services, spoken_to, data)
+    tokens = await _exchange_code(services, endpoints, data)
     if not external_identities.is_storable({name: tokens[name] for name in _TOKENS if name in tokens}):
-        raise Unauthorized(log_detail="the tokens cannot be kept")
-    trace.add(f"token endpoint gave: {', '.join(name for name in _TOKENS if name in tokens)}")
-    id_token = await _verified(services, call, spoken_to, tokens.get("id_token"), data.get("nonce"))
-    userinfo = await _userinfo(services, spoken_to, tokens.get("access_token"))
+        raise Unauthorized(log_detail="the tokens cannot be stored")
+    trace.add(f"token endpoint: {', '.join(name for name in _TOKENS if name in tokens)}")
+    id_token = await _verify_id_token(services, call, endpoints, tokens.get("id_token"), data.get("nonce"))
+    userinfo = await _userinfo(services, endpoints, tokens.get("access_token"))
     if not external_identities.is_storable(userinfo) or not external_identities.is_storable(id_token):
-        raise Unauthorized(log_detail="the claims cannot be kept")
+        raise Unauthorized(log_detail="the claims cannot be stored")
     trace.add_claims("userinfo", userinfo)
     trace.add_claims("id token", id_token)
     if "sub" in userinfo and "sub" in id_token and userinfo["sub"] != id_token["sub"]:
-        raise Unauthorized(log_detail="userinfo and id token speak of different users")
-    found = external_identities.parse(
-        spoken_to.oauth2,
+        raise Unauthorized(log_detail="userinfo and id token are about different users")
+    identity = external_identities.parse(
+        endpoints.oauth2,
         {**id_token, **userinfo},
         lambda_arguments=(userinfo, id_token, {name: tokens[name] for name in _TOKENS if name in tokens}),
         token=_text(tokens.get("refresh_token")),
     )
-    if found is None:
-        raise Unauthorized(log_detail="the provider gives no unique id")
-    return found
+    if identity is None:
+        raise Unauthorized(log_detail="the claims have no unique id")
+    return identity
 
 
 async def identify_by_id_token(
     services: Services, call: Call, provider: Document, application_id: str, id_token: str, trace: LoginTrace
 ) -> ExternalIdentity:
-    """Who an ID token speaks of that our own client at the provider was given.
+    """Return the identity in an ID token for the configured client.
 
-    Raises Invalid where the provider gives no usable answer, Unauthorized where the token cannot be trusted, which it
-    never can without an issuer whose keys are known.
+    Raises Invalid for an unusable response of the provider, Unauthorized for a token that cannot be trusted, as every
+    token of a provider without an issuer.
     """
-    spoken_to = await resolve_endpoints(services, call, effective_oauth2(provider, application_id))
-    claims = await _verified(services, call, spoken_to, id_token, None)
+    endpoints = await resolve_endpoints(services, call, effective_oauth2(provider, application_id))
+    claims = await _verify_id_token(services, call, endpoints, id_token, None)
     if not claims or not external_identities.is_storable(claims):
-        raise Unauthorized(log_detail="there are no keys to check the id token with, or its claims cannot be kept")
+        raise Unauthorized(log_detail="there are no keys for the id token, or its claims cannot be stored")
     trace.add_claims("id token", claims)
-    found = external_identities.parse(spoken_to.oauth2, claims, lambda_arguments=())
-    if found is None:
+    identity = external_identities.parse(endpoints.oauth2, claims, lambda_arguments=())
+    if identity is None:
         raise Unauthorized(log_detail="the id token lacks the claim of the unique id")
-    return found
+    return identity
 
 
 async def resolve_endpoints(services: Services, call: Call, oauth2: Document) -> ProviderEndpoints:
-    """Endpoints and keys: what the issuer publishes wins over what is configured. Raises Invalid."""
+    """Return endpoints and keys; published ones take precedence over configured ones. Raises Invalid."""
     issuer = oauth2.get("issuer")
     published: Document = {}
     if issuer is not None:
@@ -117,13 +117,14 @@ async def resolve_endpoints(services: Services, call: Call, oauth2: Document) ->
             raise provider_error("OpenIDConnectToken", f"its {name} cannot be used")
     if urls["token_endpoint"] is None:
         raise provider_error("OpenIDConnectToken", "it publishes no token_endpoint")
-    endpoints = (urls["token_endpoint"], urls["userinfo_endpoint"], urls["jwks_uri"])
-    return ProviderEndpoints(oauth2, issuer, *endpoints, published)
+    return ProviderEndpoints(
+        oauth2, issuer, urls["token_endpoint"], urls["userinfo_endpoint"], urls["jwks_uri"], published
+    )
 
 
-async def _exchanged(services: Services, spoken_to: ProviderEndpoints, data: Mapping[str, str]) -> Document:
-    """The token response; the client authenticates in the one of three ways that is configured."""
-    oauth2 = spoken_to.oauth2
+async def _exchange_code(services: Services, endpoints: ProviderEndpoints, data: Mapping[str, str]) -> Document:
+    """Return the token response; the client authenticates with the configured method."""
+    oauth2 = endpoints.oauth2
     method, client_id = oauth2["clientAuthenticationMethod"], oauth2["client_id"]
     form = {"grant_type": "authorization_code", "code": data["code"], "redirect_uri": data["redirect_uri"]}
     if data.get("code_verifier"):
@@ -136,22 +137,22 @@ async def _exchanged(services: Services, spoken_to: ProviderEndpoints, data: Map
         if method == "client_secret_post":
             form["client_secret"] = oauth2["client_secret"]
     try:
-        return await services.outbound.federation.exchange(spoken_to.token_endpoint, form, basic)
+        return await services.outbound.federation.exchange(endpoints.token_endpoint, form, basic)
     except FederationError as error:
         raise provider_error("OpenIDConnectToken", str(error)) from error
 
 
-async def _userinfo(services: Services, spoken_to: ProviderEndpoints, access_token: object) -> Document:
-    if spoken_to.userinfo_endpoint is None or not isinstance(access_token, str):
+async def _userinfo(services: Services, endpoints: ProviderEndpoints, access_token: object) -> Document:
+    if endpoints.userinfo_endpoint is None or not isinstance(access_token, str):
         return {}
     try:
-        return await services.outbound.federation.userinfo(spoken_to.userinfo_endpoint, access_token)
+        return await services.outbound.federation.userinfo(endpoints.userinfo_endpoint, access_token)
     except FederationError as error:
         raise provider_error("OpenIDConnectUserinfo", str(error)) from error
 
 
 def key_finder(services: Services, call: Call, jwks_uri: str) -> FindExternalKey:
-    """Find the key of a token in a published key set, which is fetched again once for an unknown key."""
+    """Return a function that finds the key of a token in a key set, which is fetched again once for an unknown key."""
 
     async def find(header: Mapping[str, object]) -> SigningKey | None:
         try:
@@ -168,33 +169,34 @@ def key_finder(services: Services, call: Call, jwks_uri: str) -> FindExternalKey
     return find
 
 
-async def _verified(
-    services: Services, call: Call, spoken_to: ProviderEndpoints, id_token: object, nonce: str | None
+async def _verify_id_token(
+    services: Services, call: Call, endpoints: ProviderEndpoints, id_token: object, nonce: str | None
 ) -> Document:
-    """The claims of the ID token (OpenID Connect Core 3.1.3.7); none without a token, or without keys to check it."""
-    if not isinstance(id_token, str) or spoken_to.issuer is None or spoken_to.jwks_uri is None:
+    """Return the claims of the ID token (OpenID Connect Core 3.1.3.7); none without a token or without keys."""
+    if not isinstance(id_token, str) or endpoints.issuer is None or endpoints.jwks_uri is None:
         if nonce is not None:
-            raise Unauthorized(log_detail="there is no id token to find the nonce in")
+            raise Unauthorized(log_detail="there is no id token with the nonce")
         return {}
-    verified = await jws.verify_external(id_token, key_finder(services, call, spoken_to.jwks_uri))
+    verified = await jws.verify_external(id_token, key_finder(services, call, endpoints.jwks_uri))
     if isinstance(verified, jws.Rejection):
         raise Unauthorized(log_detail=f"the id token is {verified.value}")
     claims, now = verified.claims, numeric_date(call.now)
-    reason = _problem(claims, spoken_to.issuer, spoken_to.oauth2["client_id"], nonce)
+    reason = _problem(claims, endpoints.issuer, endpoints.oauth2["client_id"], nonce)
     if reason is None and (jws.check_times({**claims, "nbf": 0}, now) or claims.get("iat", 0) > now + _LEEWAY_SECONDS):
-        reason = "has expired, or is of the future"
+        reason = "has expired, or was issued in the future"
     if reason is not None:
         raise Unauthorized(log_detail=f"the id token {reason}")
     return claims
 
 
 def _problem(claims: Mapping[str, object], issuer: str, client_id: str, nonce: str | None) -> str | None:
-    """Why a well signed ID token is not for us."""
+    """Return why an ID token with a valid signature is not acceptable, or None."""
     if claims.get("iss") != issuer:
         return "is of another issuer"
     audience = claims.get("aud")
-    named = audience if isinstance(audience, list) else [audience]
-    if client_id not in named or claims.get("azp", client_id) != client_id or (len(named) > 1 and "azp" not in claims):
+    audiences = audience if isinstance(audience, list) else [audience]
+    has_azp = "azp" in claims or len(audiences) == 1
+    if client_id not in audiences or claims.get("azp", client_id) != client_id or not has_azp:
         return "is for another client"
     if not claims.get("sub") or "iat" not in claims:
         return "lacks sub or iat"
@@ -206,7 +208,7 @@ def _text(value: object) -> str | None:
 
 
 def provider_error(step: str, reason: str) -> Invalid:
-    """The provider gave no usable answer; why, is for the log: a caller could explore our network with it."""
+    """Return the error for an unusable response; the reason, which could describe the network, is only logged."""
     message = "The identity provider gave no usable answer: the code may be spent, or the provider is out of order."
     error = GeneralError(f"[ExternalAuthenticationException]{step}", message)
     return Invalid(general=[error], log_detail=reason)

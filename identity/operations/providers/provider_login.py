@@ -1,33 +1,25 @@
 """Logins through identity providers: resolve the asserted identity to a user, then commit the login.
 
-An account that is linked is its user's. One that is not is treated as the provider's linking strategy has it. User,
-registration and link are written together, and the events around them are those of one change: a webhook that vetoes
-any of them leaves nothing behind.
+The user of a linked account logs in. Without a link, the linking strategy of the provider decides. User, registration,
+link and events are committed together: a veto by a webhook leaves nothing behind.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.login import login_outcomes
-from identity.domain.providers import identity_providers as rules
+from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.providers.external_identities import ExternalIdentity
 from identity.domain.users import identity_provider_links as link_rules
 from identity.domain.users import registrations
 from identity.domain.users import users as user_rules
-from identity.errors import (
-    Conflict,
-    Duplicate,
-    Invalid,
-    LoginPrevented,
-    NotFound,
-    ServiceError,
-    Unauthorized,
-)
+from identity.errors import Conflict, Duplicate, Invalid, LoginPrevented, NotFound, ServiceError, Unauthorized
 from identity.events.changes import Change, Event, Write
 from identity.ids import ApplicationId, UserId
 from identity.operations.clients import clients
@@ -47,8 +39,6 @@ from identity.operations.verification import registration_verifications
 from identity.services import Services
 from identity.store.mongo import Session
 
-T = TypeVar("T")
-
 SCHEMA = "api/identity-provider-login.request.json"
 
 
@@ -60,70 +50,79 @@ class PendingLink:
 
 
 ProviderLoginResult = login_outcomes.LoggedIn | login_outcomes.Halt | PendingLink
-"""What comes of a login that the provider said yes to."""
+"""The result of a login with an accepted identity."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _ProviderLogin:
-    """One login: through which provider, to which client, who it is, and what the request wishes."""
+    """One login: the provider, the client, the asserted identity, and the options of the request."""
 
     provider: Document
     client: Client
     identity: ExternalIdentity
-    wishes: login_responses.LoginOptions
+    options: login_responses.LoginOptions
     no_link: bool
     trace: LoginTrace
     trust_id: str | None = dataclasses.field(default=None, repr=False)
 
     @property
     def authentication_type(self) -> str:
-        """As events and tokens have it."""
-        return rules.AUTHENTICATION_TYPES[self.provider["type"]]
+        """The `authenticationType` of events and tokens."""
+        return provider_rules.AUTHENTICATION_TYPES[self.provider["type"]]
+
+    @property
+    def event_members(self) -> Document:
+        """The additional members of the login events."""
+        return {"identityProviderId": self.provider["id"], "identityProviderName": self.provider["name"]}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _LoginChange:
-    """What a login writes: the person, the link as it was found or is to be made, and what is in the way.
+    """What a login writes: the user, the existing or new link, and what halts the login. A new link has a slot."""
 
-    `judgement` has further members of its events.
-    """
-
-    person: ResolvedUser
+    resolved: ResolvedUser
     link: Document
-    is_new_link: bool
     halt: login_outcomes.Halt | None
-    judgement: ThreatAssessment
+    assessment: ThreatAssessment
     claim: AccountClaim | None = None
+
+    @property
+    def is_new_link(self) -> bool:
+        """Whether the link is not stored yet."""
+        return "slot" in self.link
 
 
 async def log_in(
     services: Services, call: Call, body: Document, *, only: str | None = None, trust_id: str | None = None
 ) -> login_responses.LoginResponse:
-    """The Login API response for a user of a provider; `only` is the one type that is let in here.
+    """Log in a user of a provider and return the Login API response; `only` restricts the type of the provider.
 
-    `trust_id` is what the browser's cookie has of trust.
+    `trust_id` is the two-factor trust of the browser's cookie.
 
-    Raises Invalid, as LoginPrevented where a lambda refuses the login; LambdaFailed; Unauthorized where what the
-    provider says cannot be trusted; NotFound where no user is linked and none may be; Unavailable after too many
-    failures from one address.
+    Raises:
+        Invalid: the request is invalid, or as LoginPrevented a lambda rejected the login.
+        LambdaFailed: a lambda failed.
+        Unauthorized: the response of the provider cannot be trusted.
+        NotFound: no user is linked, and no link may be created.
+        Unavailable: too many logins from the address failed.
     """
     request = services.schemas[SCHEMA].read(body)
     client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
-    provider = await _provider(services, client, request["identityProviderId"], only)
+    provider = await _get_provider(services, client, request["identityProviderId"], only)
     call = login_responses.with_stated_ip_address(call.within(client.tenant_id), request)
-    wishes, trace = login_responses.LoginOptions.from_request(request), LoginTrace()
-
-    async def attempt() -> login_responses.LoginResponse:
-        identity = await _identified(services, call, provider, client, request, trace)
-        asked = _ProviderLogin(provider, client, identity, wishes, request.get("noLink", False), trace, trust_id)
-        result = await _reconciled(services, call, asked)
+    options, trace = login_responses.LoginOptions.from_request(request), LoginTrace()
+    async with _failure_limit(services, call, provider, trace):
+        identity = await _identify(services, call, provider, client, request, trace)
+        login = _ProviderLogin(provider, client, identity, options, request.get("noLink", False), trace, trust_id)
+        result = await _reconcile(services, call, login)
         if isinstance(result, PendingLink):
-            return login_responses.LoginResponse(232, {"pendingIdPLinkId": result.pending_id})
-        return await login_responses.build_response(services, call, client, result, asked.authentication_type, wishes)
-
-    answer = await _limited(services, call, provider, trace, attempt)
-    await trace.record(services, call, provider, f"answered with {answer.status}")
-    return answer
+            response = login_responses.LoginResponse(232, {"pendingIdPLinkId": result.pending_id})
+        else:
+            response = await login_responses.build_response(
+                services, call, client, result, login.authentication_type, options
+            )
+    await trace.record(services, call, provider, f"status {response.status}")
+    return response
 
 
 async def authenticate(
@@ -131,127 +130,118 @@ async def authenticate(
     call: Call,
     client: Client,
     provider: Document,
-    answer: Mapping[str, str],
+    response: Mapping[str, str],
     *,
     trust_id: str | None = None,
 ) -> ProviderLoginResult:
-    """Who comes back to our pages from an OpenID Connect provider with its answer, and what is in their way.
+    """Log in the user of an authorization response of an OpenID Connect provider. Raises as `log_in`.
 
-    `trust_id` is what the browser's cookie has of trust.
-
-    Raises as `log_in` does.
+    `trust_id` is the two-factor trust of the browser's cookie.
     """
     call, trace = call.within(client.tenant_id), LoginTrace()
-
-    async def attempt() -> ProviderLoginResult:
-        identity = await openid_connect.identify(services, call, provider, client.client_id, answer, trace)
-        asked = _ProviderLogin(provider, client, identity, login_responses.LoginOptions(), False, trace, trust_id)
-        return await _reconciled(services, call, asked)
-
-    result = await _limited(services, call, provider, trace, attempt)
+    async with _failure_limit(services, call, provider, trace):
+        identity = await openid_connect.identify(services, call, provider, client.client_id, response, trace)
+        options = login_responses.LoginOptions()
+        login = _ProviderLogin(provider, client, identity, options, False, trace, trust_id)
+        result = await _reconcile(services, call, login)
     await trace.record(services, call, provider, f"ended as {type(result).__name__}")
     return result
 
 
 async def start(services: Services, call: Call, body: Document) -> None:
-    """Refuse with the reason. Raises Invalid.
+    """Refuse to start a login, with the reason. Raises Invalid.
 
-    The published API starts logins of HYPR and SAMLv2, which this service stores and does not log in through; the
-    other types have no start.
+    The published API starts logins with HYPR and SAMLv2, for which this service only stores providers; other types have
+    no start.
     """
     request = services.schemas["api/identity-provider-start.request.json"].read(body)
     client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
-    kind = (await _provider(services, client, request["identityProviderId"], None))["type"]
-    if kind in rules.AUTHENTICATION_TYPES:
-        reason = f"Logins of type {kind} have no start. Complete them with POST /api/identity-provider/login."
-    else:
-        reason = f"Users cannot log in through identity providers of type {kind} here."
-    raise _invalid("identityProviderId", reason)
+    kind = (await _get_provider(services, client, request["identityProviderId"], None))["type"]
+    if kind in provider_rules.AUTHENTICATION_TYPES:
+        raise _invalid(f"Logins of type {kind} have no start. Complete them with POST /api/identity-provider/login.")
+    raise _unsupported(kind)
 
 
-async def _provider(services: Services, client: Client, provider_id: str, only: str | None) -> Document:
-    """The provider, if it is there for the client's users. Raises Invalid."""
+async def _get_provider(services: Services, client: Client, provider_id: str, only: str | None) -> Document:
+    """Return the provider if it is enabled for the client. Raises Invalid."""
     provider = await services.configuration.identity_providers.find_cached(None, provider_id)
-    if (
-        provider is None
-        or not rules.is_available_to(provider, client.tenant_id)
-        or rules.find_enabled_settings(provider, client.client_id) is None
-    ):
-        raise _invalid("identityProviderId", "The [identityProviderId] names none that is enabled for the application.")
+    if provider is None or not provider_rules.is_enabled_for(provider, client.tenant_id, client.client_id):
+        raise _invalid("The [identityProviderId] names none that is enabled for the application.")
     features.require_provider(services, provider)
     if only not in {None, provider["type"]}:
-        raise _invalid("identityProviderId", f"The identity provider is not of type {only}.")
+        raise _invalid(f"The identity provider is not of type {only}.")
     return provider
 
 
-async def _identified(
+async def _identify(
     services: Services, call: Call, provider: Document, client: Client, request: Document, trace: LoginTrace
 ) -> ExternalIdentity:
     data = request["data"]
-    if provider["type"] == rules.OPENID_CONNECT:
+    if provider["type"] == provider_rules.OPENID_CONNECT:
         return await openid_connect.identify(services, call, provider, client.client_id, data, trace)
-    if provider["type"] == rules.EXTERNAL_JWT:
+    if provider["type"] == provider_rules.EXTERNAL_JWT:
         token = request.get("encodedJWT") or data.get("token")
         return await external_jwt.identify(services, call, provider, token, trace)
-    raise _invalid(
-        "identityProviderId", f"Users cannot log in through identity providers of type {provider['type']} here."
-    )
+    raise _unsupported(provider["type"])
 
 
-async def _limited(
-    services: Services, call: Call, provider: Document, trace: LoginTrace, attempt: Callable[[], Awaitable[T]]
-) -> T:
-    """Try to log in, unless too many from this address failed lately. Raises Unavailable, and whatever the try does."""
+@contextlib.asynccontextmanager
+async def _failure_limit(services: Services, call: Call, provider: Document, trace: LoginTrace) -> AsyncIterator[None]:
+    """Count the login against the limit of its address, unless it succeeds. Raises Unavailable above the limit."""
     tenant_id = crud.require_tenant(call)
     limit = failed_login_limits.address_limits(call)
     await services.limits.rate_limits.count(tenant_id, limit, failed_login_limits.TOO_MANY)
     try:
-        result = await attempt()
+        yield
     except ServiceError as error:
-        reason = f"refused with {error.status}: {error.log_detail or error.message}"
-        await trace.record(services, call, provider, reason)
+        await trace.record(
+            services, call, provider, f"refused with {error.status}: {error.log_detail or error.message}"
+        )
         if isinstance(error, LoginPrevented) or not isinstance(error, Invalid | Unauthorized):
             await services.limits.rate_limits.refund(tenant_id, limit)
         raise
     await services.limits.rate_limits.refund(tenant_id, limit)
-    return result
 
 
-async def _reconciled(services: Services, call: Call, attempt: _ProviderLogin) -> ProviderLoginResult:
-    """What comes of a login whose identity is known. It is retried after a concurrent change."""
-    outcome: list[_LoginChange | None] = []
-
-    async def once() -> Document:
-        change = await _change(services, call, attempt)
-        outcome.append(change)
-        if change is None or isinstance(change.halt, login_outcomes.Barred):
-            return {}
-        if change.halt is None:
-            await _require_valid(services, call, attempt, change.person)
-        return await _write(services, call, attempt, change)
-
-    user = await crud.retry_on_conflict(once)
-    change = outcome[-1]
+async def _reconcile(services: Services, call: Call, login: _ProviderLogin) -> ProviderLoginResult:
+    """Complete the login of an identity, with retries after concurrent changes."""
+    change, user = await crud.retry_on_conflict(partial(_attempt, services, call, login))
     if change is None:
-        return await _pending(services, attempt)
-    result = change.halt or _logged_in(user, attempt.client, change.judgement)
-    if change.halt is None:
-        await threat_detection.notify_user(services, call, user, attempt.client.application, change.judgement)
-    attempt.trace.add(f"user {change.person.user['id']}: {type(result).__name__}")
+        return await _store_pending_link(services, login)
+    application = login.client.application
+    result: ProviderLoginResult | None = change.halt
+    if result is None:
+        await threat_detection.notify_user(services, call, user, application, change.assessment)
+        registration = user_rules.find_registration(user, application["id"])
+        result = login_outcomes.LoggedIn(user, registration, threats=change.assessment.threats)
+    login.trace.add(f"user {change.resolved.user['id']}: {type(result).__name__}")
     return result
 
 
-async def _change(services: Services, call: Call, attempt: _ProviderLogin) -> _LoginChange | None:
-    """What the login is about to write; None where a link has to be completed by the user. Raises as `log_in` does."""
-    client, provider, identity = attempt.client, attempt.provider, attempt.identity
+async def _attempt(services: Services, call: Call, login: _ProviderLogin) -> tuple[_LoginChange | None, Document]:
+    """Prepare and write the change of a login. Raises Conflict after a concurrent change."""
+    change = await _prepare_change(services, call, login)
+    if change is None or isinstance(change.halt, login_outcomes.Barred):
+        return change, {}
+    if change.halt is None:
+        user, is_known = change.resolved.user, change.resolved.stored is not None
+        await password_login.run_validation_lambda(
+            services, call, user, login.client.application, login.authentication_type, is_known=is_known
+        )
+    return change, await _write(services, call, login, change)
+
+
+async def _prepare_change(services: Services, call: Call, login: _ProviderLogin) -> _LoginChange | None:
+    """Return what the login writes; None if the user has to complete the link. Raises as `log_in`."""
+    client, provider, identity = login.client, login.provider, login.identity
     link = await services.directory.identity_provider_links.find_account(
         client.tenant_id, provider["id"], identity.unique_id
     )
     user = None if link is None else await services.directory.users.find(client.tenant_id, link["userId"])
     is_new = is_claim = False
     if user is None:
-        if attempt.no_link or provider["linkingStrategy"] in {"Disabled", "Unsupported"}:
-            raise NotFound(log_detail="nobody is linked, and no link is to be made")
+        if login.no_link or provider["linkingStrategy"] in {"Disabled", "Unsupported"}:
+            raise NotFound(log_detail="no user is linked, and no link may be created")
         if provider["linkingStrategy"] == "CreatePendingLink":
             return None
         user, is_new = await user_resolution.find_or_build(services, call, client.tenant, provider, identity)
@@ -260,87 +250,68 @@ async def _change(services: Services, call: Call, attempt: _ProviderLogin) -> _L
         )
         if is_claim and account_takeover_prevention.is_ambiguous(user):
             return None
-        link = await _new_link(services, call, attempt, UserId(user["id"]), stale=link)
+        link = await _new_link(services, call, login, UserId(user["id"]), stale=link)
     assert link is not None
     claim = await account_takeover_prevention.prepare(services, call, user) if is_claim else None
     stored, user = user, account_takeover_prevention.without_credentials(user, call) if is_claim else user
-    person = ResolvedUser(user, None if is_new else stored, _new_registration(call, attempt, user))
-    early = await _halt(services, call, attempt, user)
-    if not isinstance(early, login_outcomes.Barred):
-        person = await user_resolution.apply_claims(
-            services, call, provider, client.application, person, identity, attempt.trace
+    resolved = ResolvedUser(user, None if is_new else stored, _new_registration(call, login, user))
+    if not isinstance(await _find_halt(services, call, login, user), login_outcomes.Barred):
+        resolved = await user_resolution.apply_claims(
+            services, call, provider, client.application, resolved, identity, login.trace
         )
-    judgement = threat_detection.assess(services, call, person.user, is_new_device=attempt.wishes.is_new_device)
-    halt = await _halt(services, call, attempt, person.user)
-    return _LoginChange(person, link, "slot" in link, halt, judgement, claim)
+    assessment = threat_detection.assess(services, call, resolved.user, is_new_device=login.options.is_new_device)
+    halt = await _find_halt(services, call, login, resolved.user)
+    return _LoginChange(resolved, link, halt, assessment, claim)
 
 
 async def _new_link(
-    services: Services, call: Call, attempt: _ProviderLogin, user_id: UserId, *, stale: Document | None
+    services: Services, call: Call, login: _ProviderLogin, user_id: UserId, *, stale: Document | None
 ) -> Document:
-    """The link to make; `stale` is one to a user who is gone, which makes room first. Raises Invalid."""
-    tenant_id, provider, identity = attempt.client.tenant_id, attempt.provider, attempt.identity
+    """Build a link with a slot; a `stale` one, to a deleted user, is deleted first. Raises Invalid."""
+    tenant_id, provider, identity = login.client.tenant_id, login.provider, login.identity
     if stale is not None:
         await services.directory.identity_provider_links.delete(tenant_id, stale["id"])
-    link = link_rules.build_link(
-        provider,
-        identity.unique_id,
-        tenant_id,
-        user_id,
-        call.now,
-        displayName=identity.display_name,
-        token=identity.token,
-    )
+    members = {"displayName": identity.display_name, "token": identity.token}
+    link = link_rules.build_link(provider, identity.unique_id, tenant_id, user_id, call.now, **members)
     return {**link, "slot": await identity_provider_links.get_free_slot(services, tenant_id, user_id, provider)}
 
 
-def _new_registration(call: Call, attempt: _ProviderLogin, user: Document) -> Document | None:
-    """The registration to make, where the provider makes any and the user has none."""
-    application = attempt.client.application
-    settings = rules.find_enabled_settings(attempt.provider, application["id"])
+def _new_registration(call: Call, login: _ProviderLogin, user: Document) -> Document | None:
+    """Build the registration, if the provider creates them and the user has none."""
+    application = login.client.application
+    settings = provider_rules.find_enabled_settings(login.provider, application["id"])
     is_registered = user_rules.find_registration(user, application["id"]) is not None
     if is_registered or settings is None or not settings["createRegistration"]:
         return None
-    wanted: Document = {"data": {}, "preferredLanguages": [], "roles": [], "usernameStatus": "ACTIVE"}
-    return registrations.build_registration(
-        wanted, application, call.now, is_verified=not application["verifyRegistration"]
-    )
+    members: Document = {"data": {}, "preferredLanguages": [], "roles": [], "usernameStatus": "ACTIVE"}
+    is_verified = not application["verifyRegistration"]
+    return registrations.build_registration(members, application, call.now, is_verified=is_verified)
 
 
-async def _halt(services: Services, call: Call, attempt: _ProviderLogin, user: Document) -> login_outcomes.Halt | None:
-    client = attempt.client
-    proven = login_outcomes.Authenticated(client.tenant, client.application, user, call.now, is_federated=True)
-    halt = login_outcomes.find_halt(await two_factor_trust.apply_device_trust(services, call, proven, attempt.trust_id))
+async def _find_halt(
+    services: Services, call: Call, login: _ProviderLogin, user: Document
+) -> login_outcomes.Halt | None:
+    client = login.client
+    authenticated = login_outcomes.Authenticated(client.tenant, client.application, user, call.now, is_federated=True)
+    authenticated = await two_factor_trust.apply_device_trust(services, call, authenticated, login.trust_id)
+    halt = login_outcomes.find_halt(authenticated)
     if not isinstance(halt, login_outcomes.SecondFactorRequired):
         return halt
-    return dataclasses.replace(
-        halt, authentication_type=attempt.authentication_type, event_members=_told(attempt.provider)
-    )
+    return dataclasses.replace(halt, authentication_type=login.authentication_type, event_members=login.event_members)
 
 
-async def _require_valid(services: Services, call: Call, attempt: _ProviderLogin, person: ResolvedUser) -> None:
-    """Ask the tenant's lambda, before anything of the login is written. Raises LoginPrevented and LambdaFailed."""
-    await password_login.run_validation_lambda(
-        services,
-        call,
-        person.user,
-        attempt.client.application,
-        attempt.authentication_type,
-        is_known=person.stored is not None,
-    )
-
-
-async def _write(services: Services, call: Call, attempt: _ProviderLogin, change: _LoginChange) -> Document:
-    """Write what the login changes, and answer the user as it is then. Raises Conflict when others were faster."""
-    users, tenant_id, application = services.directory.users, attempt.client.tenant_id, attempt.client.application
-    stored = change.person.stored
-    moved = call.now if stored is None else max(call.now, stored["lastUpdateInstant"] + 1)
-    user = user_rules.with_derived_members({**change.person.user, "lastUpdateInstant": moved})
+async def _write(services: Services, call: Call, login: _ProviderLogin, change: _LoginChange) -> Document:
+    """Commit the change of a login, and return the stored user. Raises Conflict after a concurrent change."""
+    users, tenant_id, application = services.directory.users, login.client.tenant_id, login.client.application
+    stored = change.resolved.stored
+    now = call.now if stored is None else max(call.now, stored["lastUpdateInstant"] + 1)
+    user = user_rules.with_derived_members({**change.resolved.user, "lastUpdateInstant": now})
     link = {name: value for name, value in change.link.items() if name != "slot"}
     if change.is_new_link:
         link["private"] = {"slot": change.link["slot"]}
-    finished = user if change.halt is not None else password_login.with_login(user, application, call)
-    registered = user_rules.find_registration(user, application["id"])
+    result = user if change.halt is not None else password_login.with_login(user, application, call)
+    is_registered = user_rules.find_registration(user, application["id"]) is not None
+    was_registered = stored is not None and user_rules.find_registration(stored, application["id"]) is not None
 
     writes: list[Write[Any]] = [
         partial(users.insert, tenant_id, user)
@@ -348,96 +319,74 @@ async def _write(services: Services, call: Call, attempt: _ProviderLogin, change
         else partial(users.replace, tenant_id, user, stored["lastUpdateInstant"]),
         partial(services.directory.identity_provider_links.insert, tenant_id, link)
         if change.is_new_link
-        else partial(_refresh_link, services, call, attempt, link),
+        else partial(_refresh_link, services, call, login, link),
     ]
     if change.halt is None:
-        registered_id = None if registered is None else ApplicationId(application["id"])
+        registered_id = ApplicationId(application["id"]) if is_registered else None
         writes += [
             partial(
                 users.record_login, tenant_id, UserId(user["id"]), registered_id, call.now, None,
-                place=change.judgement.place,
+                place=change.assessment.place,
             ),
-            partial(login_records.add, services, call, finished, application["id"]),
+            partial(login_records.add, services, call, result, application["id"]),
         ]  # fmt: skip
-    whole = account_takeover_prevention.writes(services, call, change.claim, writes)
+    all_writes = account_takeover_prevention.writes(services, call, change.claim, writes)
     try:
-        await services.bus.commit(call, Change(whole, *_events(attempt, change, user, finished, link)))
+        await services.bus.commit(call, Change(all_writes, *_events(login, change, user, result, link)))
     except Duplicate as duplicate:
         raise Conflict from duplicate
     await account_takeover_prevention.finish(services, call, change.claim)
-    if registered is not None and (stored is None or user_rules.find_registration(stored, application["id"]) is None):
-        await registration_verifications.start_for_new(services, call.within(tenant_id), finished, application)
-    return finished
+    if is_registered and not was_registered:
+        await registration_verifications.start_for_new(services, call.within(tenant_id), result, application)
+    return result
 
 
 async def _refresh_link(
-    services: Services, call: Call, attempt: _ProviderLogin, link: Document, session: Session | None
+    services: Services, call: Call, login: _ProviderLogin, link: Document, session: Session | None
 ) -> None:
-    links, identity = services.directory.identity_provider_links, attempt.identity
-    if not await links.refresh(
-        attempt.client.tenant_id, link, identity.display_name, identity.token, call.now, session
-    ):
+    links, identity = services.directory.identity_provider_links, login.identity
+    if not await links.refresh(login.client.tenant_id, link, identity.display_name, identity.token, call.now, session):
         raise Conflict
 
 
 def _events(
-    attempt: _ProviderLogin, change: _LoginChange, user: Document, finished: Document, link: Document
+    login: _ProviderLogin, change: _LoginChange, user: Document, logged_in: Document, link: Document
 ) -> tuple[list[Event], list[Event]]:
-    """The events before and after the commit. A login has events only when it is complete."""
-    stored, registration = change.person.stored, change.person.registration
+    """Return the events before and after the commit. Only a complete login has login events."""
+    stored, registration = change.resolved.stored, change.resolved.registration
     if stored is None:
-        offered, announced = (
-            [user_events.user_event("user.create", user)],
-            [user_events.user_event("user.create.complete", user)],
-        )
+        before = [user_events.user_event("user.create", user)]
+        after = [user_events.user_event("user.create.complete", user)]
     else:
-        offered = user_events.before_update(stored, user)
-        announced = user_events.after_update(stored, user, new_password=False)
+        before = user_events.before_update(stored, user)
+        after = user_events.after_update(stored, user, new_password=False)
     if change.claim is not None:
-        offered += change.claim.before_commit(user)
-        announced += change.claim.after_commit(user)
+        before += change.claim.before_commit(user)
+        after += change.claim.after_commit(user)
     if registration is not None:
-        offered.append(user_events.registration_event("user.registration.create", user, registration))
-        announced.append(user_events.registration_event("user.registration.create.complete", user, registration))
+        before.append(user_events.registration_event("user.registration.create", user, registration))
+        after.append(user_events.registration_event("user.registration.create.complete", user, registration))
     if change.is_new_link:
-        announced.append(identity_provider_links.link_event("user.identity-provider.link", user, link))
+        after.append(identity_provider_links.link_event("user.identity-provider.link", user, link))
     if change.halt is None:
-        offered += _login_events(attempt, finished, change.judgement)
-    return offered, announced
+        application, kind = login.client.application, login.authentication_type
+        before += password_login.login_events(change.assessment, logged_in, application, kind, **login.event_members)
+    return before, after
 
 
-def _login_events(attempt: _ProviderLogin, user: Document, judgement: ThreatAssessment) -> list[Event]:
-    told = _told(attempt.provider)
-    return password_login.login_events(judgement, user, attempt.client.application, attempt.authentication_type, **told)
-
-
-def _told(provider: Document) -> Document:
-    """The members that events of a login through a provider have in addition."""
-    return {"identityProviderId": provider["id"], "identityProviderName": provider["name"]}
-
-
-async def _pending(services: Services, attempt: _ProviderLogin) -> PendingLink:
-    """The user has to say who they are, and completes the link with an id."""
-    identity, tenant = attempt.identity, attempt.client.tenant
-    link = {
-        "displayName": identity.display_name,
-        "email": identity.email,
-        "identityProviderId": attempt.provider["id"],
-        "identityProviderUserId": identity.unique_id,
-        "token": identity.token,
-        "username": identity.username,
-    }
-    ttl_seconds = tenant["externalIdentifierConfiguration"]["pendingAccountLinkTimeToLiveInSeconds"]
-    known = {name: value for name, value in link.items() if value is not None}
-    pending_id = await services.sessions.pending_links.issue(attempt.client.tenant_id, known, ttl_seconds)
-    attempt.trace.add("a link is pending")
+async def _store_pending_link(services: Services, login: _ProviderLogin) -> PendingLink:
+    """Store the identity, for a user who then completes the link with its id."""
+    link = login.identity.pending_link(login.provider["id"])
+    external_ids = login.client.tenant["externalIdentifierConfiguration"]
+    ttl_seconds = external_ids["pendingAccountLinkTimeToLiveInSeconds"]
+    pending_id = await services.sessions.pending_links.issue(login.client.tenant_id, link, ttl_seconds)
+    login.trace.add("a link is pending")
     return PendingLink(pending_id)
 
 
-def _logged_in(user: Document, client: Client, judgement: ThreatAssessment) -> login_outcomes.LoggedIn:
-    registration = user_rules.find_registration(user, client.application["id"])
-    return login_outcomes.LoggedIn(user, registration, threats=judgement.threats)
+def _unsupported(kind: str) -> Invalid:
+    return _invalid(f"Users cannot log in through identity providers of type {kind} here.")
 
 
-def _invalid(path: str, message: str) -> Invalid:
-    return Invalid.field("invalid", path, message)
+def _invalid(message: str) -> Invalid:
+    return Invalid.field("invalid", "identityProviderId", message)

@@ -9,7 +9,7 @@ from identity.domain.providers import external_identities
 from identity.domain.providers.external_identities import ExternalIdentity
 from identity.domain.providers.identity_providers import RECONCILE_LAMBDAS, is_email_trusted
 from identity.domain.users import registrations
-from identity.domain.users import users as rules
+from identity.domain.users import users as user_rules
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.ids import TenantId, UserId, new_id
 from identity.operations.lambdas import lambdas
@@ -19,12 +19,12 @@ from identity.services import Services
 
 _BY_EMAIL = frozenset({"LinkByEmail", "LinkByEmailForExistingUser"})
 _BY_USERNAME = frozenset({"LinkByUsername", "LinkByUsernameForExistingUser"})
-_MAKING = frozenset({"LinkAnonymously", "LinkByEmail", "LinkByUsername"})
+_CREATE_USER = frozenset({"LinkAnonymously", "LinkByEmail", "LinkByUsername"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ResolvedUser:
-    """A user as a login leaves them: `stored` is None for a new one, `registration` is the one that is to be made."""
+    """A user after a login: `stored` is None for a new one, `registration` is a new registration."""
 
     user: Document
     stored: Document | None
@@ -36,22 +36,22 @@ async def find_or_build(
 ) -> tuple[Document, bool]:
     """Return the user to link an identity to, and whether the user is new.
 
-    Raises NotFound where the strategy finds no user and creates none, Unauthorized where the provider does not say what
-    the strategy goes by, Invalid for an email domain that the tenant keeps out.
+    Raises NotFound if the strategy finds no user and creates none, Unauthorized if a claim that it requires is missing,
+    Invalid for a blocked email domain.
     """
     strategy, tenant_id = provider["linkingStrategy"], TenantId(tenant["id"])
-    found = None
+    user = None
     if strategy in _BY_EMAIL:
         _require_email(provider, identity)
-        found = await services.directory.users.find_by_email(tenant_id, str(identity.email))
+        user = await services.directory.users.find_by_email(tenant_id, str(identity.email))
     elif strategy in _BY_USERNAME:
         if identity.username is None:
-            raise Unauthorized(log_detail="the provider gives no username")
-        found = await services.directory.users.find_by_username(tenant_id, identity.username)
-    if found is not None:
-        return found, False
-    if strategy not in _MAKING:
-        raise NotFound(log_detail=f"nobody is linked, and {strategy} makes no user")
+            raise Unauthorized(log_detail="the claims have no username")
+        user = await services.directory.users.find_by_username(tenant_id, identity.username)
+    if user is not None:
+        return user, False
+    if strategy not in _CREATE_USER:
+        raise NotFound(log_detail=f"no user is linked, and {strategy} creates none")
     return await _new_user(services, call, tenant, provider, identity), True
 
 
@@ -60,40 +60,40 @@ async def apply_claims(
     call: Call,
     provider: Document,
     application: Document,
-    person: ResolvedUser,
+    resolved: ResolvedUser,
     identity: ExternalIdentity,
     trace: LoginTrace,
 ) -> ResolvedUser:
-    """The person with what claim map and reconcile lambda make of what the provider says. Raises LambdaFailed."""
-    registration = person.registration or rules.find_registration(person.user, application["id"])
-    of_user, of_registration = external_identities.map_claims(provider.get("claimMap", {}), identity.claims)
-    user = _with(services, person.user, _merged(person.user, of_user), trace)
-    registered = None if registration is None else {**registration, **_merged(registration, of_registration)}
+    """Apply claim map and reconcile lambda to the user and the registration. Raises LambdaFailed."""
+    registration = resolved.registration or user_rules.find_registration(resolved.user, application["id"])
+    user_members, registration_members = external_identities.map_claims(provider.get("claimMap", {}), identity.claims)
+    user = _with_valid_members(services, resolved.user, _merge_data(resolved.user, user_members), trace)
+    registered = None if registration is None else {**registration, **_merge_data(registration, registration_members)}
     lambda_id = provider["lambdaConfiguration"].get("reconcileId")
     if lambda_id is not None:
         arguments = [
-            rules.without_secrets(user),
+            user_rules.without_secrets(user),
             registrations.without_secrets(registered or {}),
             *identity.lambda_arguments,
         ]
-        answered = await lambdas.invoke(services, call, lambda_id, RECONCILE_LAMBDAS[provider["type"]], *arguments)
-        user = _with(services, user, _profile(answered[0]), trace)
+        results = await lambdas.invoke(services, call, lambda_id, RECONCILE_LAMBDAS[provider["type"]], *arguments)
+        user = _with_valid_members(services, user, _profile(results[0]), trace)
         if registered is not None:
-            registered = _reconciled(services, application, registered, answered[1], trace)
+            registered = _reconcile_registration(services, application, registered, results[1], trace)
     if registered is not None:
         user = registrations.with_registration(user, registered)
-    return dataclasses.replace(person, user=user, registration=registered if person.registration else None)
+    return dataclasses.replace(resolved, user=user, registration=registered if resolved.registration else None)
 
 
 def links_by_email(provider: Document) -> bool:
-    """Whether the provider's strategy finds users by email address."""
+    """Return whether the linking strategy finds users by email address."""
     return provider["linkingStrategy"] in _BY_EMAIL
 
 
 def _require_email(provider: Document, identity: ExternalIdentity) -> None:
-    """Require a verified address: anybody can enter an address that the provider does not verify."""
+    """Require a verified address: an unverified one may belong to another person."""
     if identity.email is None:
-        raise Unauthorized(log_detail="the provider gives no email")
+        raise Unauthorized(log_detail="the claims have no email")
     if not is_email_trusted(provider, identity.is_email_verified):
         raise Unauthorized(log_detail="the provider has not verified the email, and does not have trustEmail set")
 
@@ -102,66 +102,65 @@ async def _new_user(
     services: Services, call: Call, tenant: Document, provider: Document, identity: ExternalIdentity
 ) -> Document:
     tenant_id, strategy = TenantId(tenant["id"]), provider["linkingStrategy"]
-    wanted: Document = {}
+    members: Document = {}
     if strategy == "LinkByUsername":
-        wanted["username"] = identity.username
+        members["username"] = identity.username
     is_trusted = identity.email is not None and is_email_trusted(provider, identity.is_email_verified)
-    if strategy == "LinkByEmail" or (
-        strategy == "LinkByUsername" and is_trusted and await _is_free(services, tenant_id, identity)
-    ):
-        wanted["email"] = identity.email
-    request = services.schemas["api/user.json"].read({"user": wanted})
-    user = rules.normalize_phone_number(rules.build_user(request["user"], UserId(new_id()), tenant_id, call.now))
+    is_unused = is_trusted and await services.directory.users.find_by_email(tenant_id, str(identity.email)) is None
+    if strategy == "LinkByEmail" or (strategy == "LinkByUsername" and is_unused):
+        members["email"] = identity.email
+    request = services.schemas["api/user.json"].read({"user": members})
+    user = user_rules.normalize_phone_number(
+        user_rules.build_user(request["user"], UserId(new_id()), tenant_id, call.now)
+    )
     user = await new_users.assign_unique_username(services, tenant, user)
-    user = rules.with_verified_reason(user, "Trusted" if "email" in user else "Disabled", call.now)
-    if blocked := rules.blocked_domain_problems(user, tenant["registrationConfiguration"]["blockedDomains"]):
+    user = user_rules.with_verified_reason(user, "Trusted" if "email" in user else "Disabled", call.now)
+    if blocked := user_rules.blocked_domain_problems(user, tenant["registrationConfiguration"]["blockedDomains"]):
         raise Invalid(blocked)
     return user
 
 
-async def _is_free(services: Services, tenant_id: TenantId, identity: ExternalIdentity) -> bool:
-    return await services.directory.users.find_by_email(tenant_id, str(identity.email)) is None
-
-
-def _merged(document: Document, changes: Document) -> Document:
-    """Changes in which `data` is added to what is there."""
+def _merge_data(document: Document, changes: Document) -> Document:
+    """Return changes whose `data` is merged with the existing one."""
     if "data" not in changes:
         return changes
     return {**changes, "data": {**document.get("data", {}), **changes["data"]}}
 
 
-def _profile(answered: object) -> Document:
-    """What a lambda left of the user's profile; a member that it took away is None."""
-    given = answered if isinstance(answered, dict) else {}
-    return {name: given.get(name) for name in external_identities.PROFILE_MEMBERS}
+def _profile(result: object) -> Document:
+    """Return the profile that a lambda returned; removed members are None."""
+    members = result if isinstance(result, dict) else {}
+    return {name: members.get(name) for name in external_identities.PROFILE_MEMBERS}
 
 
-def _with(services: Services, user: Document, changes: Document, trace: LoginTrace) -> Document:
-    """The user with those of the changes that a user may have; None takes a member away."""
-    shape = services.schemas["api/user.json"]
+def _with_valid_members(services: Services, user: Document, changes: Document, trace: LoginTrace) -> Document:
+    """Return the user with the valid ones of the changes; None removes a member."""
+    schema = services.schemas["api/user.json"]
     for name, value in changes.items():
-        tidy, errors = shape.examine({"user": {name: value}})
+        read, errors = schema.examine({"user": {name: value}})
         candidate = {key: member for key, member in user.items() if key != name}
-        if name in tidy["user"]:
-            candidate[name] = tidy["user"][name]
-        paths = [error.path for error in (*errors, *rules.problems(candidate))]
+        if name in read["user"]:
+            candidate[name] = read["user"][name]
+        paths = [error.path for error in (*errors, *user_rules.problems(candidate))]
         if any(path.startswith(f"user.{name}") for path in paths):
-            trace.add(f"user.{name} is left as it was: what the provider or the lambda says of it cannot be used")
+            trace.add(f"user.{name} is unchanged: the value of the provider or lambda is invalid")
         else:
             user = candidate
     return user
 
 
-def _reconciled(
-    services: Services, application: Document, registration: Document, answered: object, trace: LoginTrace
+def _reconcile_registration(
+    services: Services, application: Document, registration: Document, result: object, trace: LoginTrace
 ) -> Document:
-    """The registration as a lambda left it, as far as it may be like that."""
-    given = answered if isinstance(answered, dict) else {}
-    changed = {name: given[name] for name in external_identities.REGISTRATION_MEMBERS if given.get(name) is not None}
-    tidy, errors = services.schemas["api/registration.json"].examine({"registration": changed})
-    refused = [*errors, *([] if errors else registrations.role_problems(tidy["registration"]["roles"], application))]
-    if refused:
-        trace.add("the registration is left as it was: " + ", ".join(error.code for error in refused))
+    """Return the registration with the members that a lambda returned, or unchanged if they are invalid."""
+    members = result if isinstance(result, dict) else {}
+    changed = {
+        name: members[name] for name in external_identities.REGISTRATION_MEMBERS if members.get(name) is not None
+    }
+    read, errors = services.schemas["api/registration.json"].examine({"registration": changed})
+    invalid = [*errors, *([] if errors else registrations.role_problems(read["registration"]["roles"], application))]
+    if invalid:
+        trace.add("the registration is unchanged: " + ", ".join(error.code for error in invalid))
         return registration
-    kept: Document = {name: tidy["registration"][name] for name in changed}
-    return {**registration, **kept, "roles": sorted(kept["roles"] if "roles" in kept else registration["roles"])}
+    valid: Document = {name: read["registration"][name] for name in changed}
+    return {**registration, **valid, "roles": sorted(valid["roles"] if "roles" in valid else registration["roles"])}
