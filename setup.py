@@ -56,6 +56,7 @@ setup(
             "domain/webhooks/*.json",
             "outbound/addresses.json",
             "permissions.json",
+            "operations/api/*.yaml",
             "sandbox/prelude.js",
             "store/lua/*.lua",
             "web/openapi/*.yaml",

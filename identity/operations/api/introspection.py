@@ -1,9 +1,9 @@
-"""Token introspection (RFC 7662): whether a token of the calling client still counts, and what stands in it.
+"""Token introspection (RFC 7662): whether a token of the calling client is active, and its claims.
 
-Access tokens are judged by their signature, the cached client and user, and one question to Redis; MongoDB is asked
-for refresh tokens only. Nothing of an answer is kept: a revocation acts at the next question.
+Access tokens are checked by signature, cached client and user, and one query to Redis; MongoDB is queried for refresh
+tokens only. Responses are not cached, so that a revocation takes effect immediately.
 
-A token of an entity is described to that entity, and to those that the token is for.
+A token of an entity is described to that entity and to its audience.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _KINDS = {access_tokens.TTY: ACCESS_TOKEN, id_tokens.TTY: ID_TOKEN}
 
 
 def with_client_id(form: Document, authorization: str) -> Document:
-    """The form with the client of its token, where the request names no client and presents no credentials.
+    """Return the form with the client of its token, if the request has no client and no credentials.
 
-    The token is not verified here: its `aud` stands in for a client_id, which any caller may send. So it is of use only
-    for a client that need not authenticate.
+    The token is not verified here. Its `aud` replaces a client_id, which any caller may send, so that it only helps
+    clients without authentication.
     """
     if authorization or form.keys() & _CLIENT_PARAMETERS:
         return form
@@ -42,44 +42,48 @@ def with_client_id(form: Document, authorization: str) -> Document:
 
 
 async def introspect(
-    services: Services, call: Call, asking: IdentifiedClient | EntityClient, form: Document
+    services: Services, call: Call, caller: IdentifiedClient | EntityClient, form: Document
 ) -> Document:
-    """The claims of a live token, or just that it is not active: unknown, expired, revoked or forged look alike.
+    """Return the claims of an active token; the response for unknown, expired, revoked and forged ones is the same.
 
-    Raises InvalidClient also for the token of another client, InvalidRequest when there is no token or it is not what
-    the hint says, UnsupportedTokenType for an unknown hint.
+    Raises InvalidClient, also for the token of another client; InvalidRequest without a token, or if the hint is
+    incorrect; UnsupportedTokenType for an unknown hint.
     """
-    if isinstance(asking, IdentifiedClient):
-        asking.require("introspection", pkce_verified=False)
-    client = asking if isinstance(asking, EntityClient) else asking.client
+    if isinstance(caller, IdentifiedClient):
+        caller.require("introspection", pkce_verified=False)
+    client = caller if isinstance(caller, EntityClient) else caller.client
     token = token_responses.required_parameter(form, "token", "missing_token")
     hint = form.get("token_type_hint")
     if hint not in {None, ACCESS_TOKEN, ID_TOKEN, REFRESH_TOKEN}:
         raise UnsupportedTokenType("unsupported_token_type", f"The token_type_hint is not supported: {hint[:100]}")
     if hint == REFRESH_TOKEN and isinstance(client, Client):
-        return await _refresh_token(services, call, client, token)
-    return await _jwt(services, call, client, token, hint)
+        return await _introspect_refresh_token(services, call, client, token)
+    return await _introspect_jwt(services, call, client, token, hint)
 
 
-async def _jwt(services: Services, call: Call, client: Client | EntityClient, token: str, hint: str | None) -> Document:
-    found = await issued_tokens.find_jwt(services, call, client, token)
-    if found is None:
+async def _introspect_jwt(
+    services: Services, call: Call, client: Client | EntityClient, token: str, hint: str | None
+) -> Document:
+    issued = await issued_tokens.find_jwt(services, call, client, token)
+    if issued is None:
         if hint is not None and await _is_refresh_token(services, call, client, token):
             raise _mismatch()
         return _inactive()
-    if hint not in {None, _KINDS[found.kind]}:
+    if hint not in {None, _KINDS[issued.kind]}:
         raise _mismatch()
-    is_of_user = isinstance(found, VerifiedToken)
-    if is_of_user and not await _is_live(services, client.tenant_id, found.claims["sub"], call.now):
+    has_user = isinstance(issued, VerifiedToken)
+    if has_user and not await _is_active_user(services, client.tenant_id, issued.claims["sub"], call.now):
         return _inactive()
-    if await services.tokens.revocations.is_revoked(client.tenant_id, found.revocable_ids):
+    if await services.tokens.revocations.is_revoked(client.tenant_id, issued.revocable_ids):
         return _inactive()
-    bound = {"token_type": dpop_rules.SCHEME} if dpop_proofs.bound_key_thumbprint(found.claims) is not None else {}
-    return {**found.claims, **bound, "active": True}
+    token_type = (
+        {"token_type": dpop_rules.SCHEME} if dpop_proofs.bound_key_thumbprint(issued.claims) is not None else {}
+    )
+    return {**issued.claims, **token_type, "active": True}
 
 
-async def _refresh_token(services: Services, call: Call, client: Client, token: str) -> Document:
-    """A refresh token counts as long as the refresh grant would take it."""
+async def _introspect_refresh_token(services: Services, call: Call, client: Client, token: str) -> Document:
+    """A refresh token is active as long as the refresh grant accepts it."""
     presented = await issued_tokens.find_refresh_token(services, call, client, token)
     if presented is None:
         if await issued_tokens.find_jwt(services, call, client, token) is not None:
@@ -89,20 +93,22 @@ async def _refresh_token(services: Services, call: Call, client: Client, token: 
     is_graced = policy.is_one_time and presented.is_graced(policy.grace_seconds, call.now)
     if not (presented.is_current or is_graced):
         return _inactive()
-    if not await _is_live(services, client.tenant_id, presented.record["userId"], call.now):
+    if not await _is_active_user(services, client.tenant_id, presented.record["userId"], call.now):
         return _inactive()
     return {"active": True, "exp": numeric_date(presented.record["expiresAt"])}
 
 
-async def _is_refresh_token(services: Services, call: Call, client: Client | EntityClient, token: str) -> bool:
-    """Whether it is one of the client's; entities have none."""
-    # None of ours holds a dot: what looks like a JWS is not worth a question to MongoDB.
+async def _is_refresh_token(
+    services: Services, call: Call, client: Client | EntityClient, token: str
+) -> bool:
+    """Return whether the token is a refresh token of the client; entities have none."""
+    # Refresh tokens contain no dot, so that a JWS needs no query.
     if isinstance(client, EntityClient) or "." in token:
         return False
     return await issued_tokens.find_refresh_token(services, call, client, token) is not None
 
 
-async def _is_live(services: Services, tenant_id: TenantId, user_id: str, now: Instant) -> bool:
+async def _is_active_user(services: Services, tenant_id: TenantId, user_id: str, now: Instant) -> bool:
     try:
         await active_users.get_active_user(services, tenant_id, user_id, now, InvalidToken)
     except InvalidToken:
@@ -115,4 +121,4 @@ def _inactive() -> Document:
 
 
 def _mismatch() -> InvalidRequest:
-    return InvalidRequest("token_type_hint_mismatch", "The token is of another type than the token_type_hint says.")
+    return InvalidRequest("token_type_hint_mismatch", "The token_type_hint does not match the type of the token.")

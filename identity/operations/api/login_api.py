@@ -24,27 +24,25 @@ _PING = "api/login-ping.request.json"
 
 
 async def log_in(services: Services, call: Call, body: Document, trust_id: str | None = None) -> LoginResponse:
-    """The Login API response for a login id and a password, or for a one-time password.
+    """Log in with a login id and a password, or with a one-time password, and return the Login API response.
 
-    `trust_id` is what the browser's cookie has of trust.
+    `trust_id` is the two-factor trust of the browser's cookie.
 
-    Raises Invalid, as LoginPrevented where the tenant's lambda refuses the login; Unauthorized without an API key where
-    application or tenant want one; NotFound for a wrong login id or password; Unavailable after too many failures;
-    WebhookTransactionFailed.
+    Raises Invalid, as LoginPrevented if a lambda of the tenant rejects the login; Unauthorized without a required API
+    key; NotFound for an incorrect login id or password; Unavailable after too many failures; WebhookTransactionFailed.
     """
     request = services.schemas[_LOGIN].read(body)
-    client = await _client(services, call, request.get("applicationId"))
-    tenant = (
-        client.tenant
-        if client is not None
-        else await services.configuration.tenants.get_cached(None, crud.require_tenant(call))
-    )
+    client = await clients.find_by_application_id(services, call.tenant_id, request.get("applicationId"))
+    if client is None:
+        tenant = await services.configuration.tenants.get_cached(None, crud.require_tenant(call))
+    else:
+        tenant = client.tenant
     _require_key(call, tenant if client is None else client.application)
     call = login_responses.with_stated_ip_address(call.within(TenantId(tenant["id"])), request)
-    wishes = LoginOptions.from_request(request)
+    options = LoginOptions.from_request(request)
     if "oneTimePassword" in request:
-        trust = trust_id or request.get("twoFactorTrustId")
-        return await _log_in_once(services, call, client, tenant, request["oneTimePassword"], wishes, trust)
+        value, trust_id = request["oneTimePassword"], trust_id or request.get("twoFactorTrustId")
+        return await _log_in_by_one_time_password(services, call, client, tenant, value, options, trust_id)
     credentials = Credentials(
         request["loginId"],
         request["password"],
@@ -52,35 +50,34 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
         trust_id or request.get("twoFactorTrustId"),
         may_be_token=True,
     )
-    application = None if client is None else client.application
     result = await password_login.authenticate(
-        services, call, credentials, application, is_new_device=wishes.is_new_device
+        services, call, credentials, clients.application_of(client), is_new_device=options.is_new_device
     )
-    return await login_responses.build_response(services, call, client, result, "PASSWORD", wishes)
+    return await login_responses.build_response(services, call, client, result, "PASSWORD", options)
 
 
 async def ping_by_token(services: Services, call: Call, body: Document, token: str | None) -> LoginResponse:
-    """As `ping`, for the user of an access token and, where the body names none, the token's application.
+    """Ping for the user of an access token and, without one in the body, for its application.
 
-    No fresh access token comes of it: one that was stolen would live for ever. Raises InvalidToken, and Unauthorized
-    for a body that names another user.
+    The response has no new access token, because a stolen one could be renewed forever. Raises InvalidToken, and
+    Unauthorized for a body with another user.
     """
-    shown = await bearer_tokens.verify(services, call, token)
-    if str(body.get("userId", shown.user["id"])).lower() != shown.user["id"]:
+    bearer = await bearer_tokens.verify(services, call, token)
+    if str(body.get("userId", bearer.user["id"])).lower() != bearer.user["id"]:
         raise Unauthorized(log_detail="a ping of another user than the access token's")
-    named = {"applicationId": shown.token.application["id"], **body, "userId": shown.user["id"], "noJWT": True}
-    shown.require_usable_for(str(named["applicationId"]).lower())
-    return await ping(services, call.within(TenantId(shown.user["tenantId"])), named)
+    body = {"applicationId": bearer.token.application["id"], **body, "userId": bearer.user["id"], "noJWT": True}
+    bearer.require_usable_for(str(body["applicationId"]).lower())
+    return await ping(services, call.within(TenantId(bearer.user["tenantId"])), body)
 
 
 async def ping(services: Services, call: Call, body: Document) -> LoginResponse:
-    """Note that a user who logged in before is there: the Login API response, without a refresh token.
+    """Record the activity of a user, and return the Login API response without a refresh token.
 
-    A ping authenticates nobody: it only requires that the user is neither locked nor expired. Raises Invalid,
+    A ping does not authenticate: it only requires that the user is neither locked nor expired. Raises Invalid,
     NotFound for an unknown user, and WebhookTransactionFailed.
     """
     request = services.schemas[_PING].read(body)
-    client = await _client(services, call, request.get("applicationId"))
+    client = await clients.find_by_application_id(services, call.tenant_id, request.get("applicationId"))
     tenant_id = (
         await user_lookup.get_tenant_id(services, call, request["userId"]) if client is None else client.tenant_id
     )
@@ -89,8 +86,8 @@ async def ping(services: Services, call: Call, body: Document) -> LoginResponse:
     user = await services.directory.users.find(tenant_id, request["userId"])
     if user is None:
         raise NotFound
-    application = None if client is None else client.application
-    wishes = dataclasses.replace(LoginOptions.from_request(request), no_refresh_token=True)
+    application = clients.application_of(client)
+    options = dataclasses.replace(LoginOptions.from_request(request), no_refresh_token=True)
     halt = login_outcomes.find_halt(
         login_outcomes.Authenticated(tenant, application, user, call.now, is_federated=True)
     )
@@ -99,45 +96,41 @@ async def ping(services: Services, call: Call, body: Document) -> LoginResponse:
         result = halt
     else:
         result = await password_login.complete_login(
-            services, call, user, application, "PING", is_new_device=wishes.is_new_device
+            services, call, user, application, "PING", is_new_device=options.is_new_device
         )
-    return await login_responses.build_response(services, call, client, result, "PING", wishes)
+    return await login_responses.build_response(services, call, client, result, "PING", options)
 
 
-async def _log_in_once(
+async def _log_in_by_one_time_password(
     services: Services,
     call: Call,
     client: Client | None,
     tenant: Document,
     value: str,
-    wishes: LoginOptions,
+    options: LoginOptions,
     trust_id: str | None,
 ) -> LoginResponse:
-    """The response for a one-time password, with the state of the change that it comes from."""
-    found = await one_time_passwords.redeem(services, TenantId(tenant["id"]), value)
-    application = None if client is None else client.application
-    proven = login_outcomes.Authenticated(
-        tenant, application, found.user, call.now, has_second_factor=found.details.satisfies_second_factor(application)
+    """Log in with a one-time password; the response has the state of the request that issued it."""
+    redeemed = await one_time_passwords.redeem(services, TenantId(tenant["id"]), value)
+    application = clients.application_of(client)
+    authenticated = login_outcomes.Authenticated(
+        tenant,
+        application,
+        redeemed.user,
+        call.now,
+        has_second_factor=redeemed.details.satisfies_second_factor(application),
     )
-    proven = await two_factor_trust.apply_device_trust(services, call, proven, trust_id)
+    authenticated = await two_factor_trust.apply_device_trust(services, call, authenticated, trust_id)
     kind = one_time_passwords.AUTHENTICATION_TYPE
     result = await password_login.continue_login(
-        services, call, proven, kind, is_new_device=wishes.is_new_device, side_effects=found.side_effects
+        services, call, authenticated, kind, is_new_device=options.is_new_device, side_effects=redeemed.side_effects
     )
-    may_refresh = found.details.may_refresh and not wishes.no_refresh_token
-    wishes = dataclasses.replace(wishes, no_refresh_token=not may_refresh, state=found.details.state)
-    return await login_responses.build_response(services, call, client, result, kind, wishes)
+    may_refresh = redeemed.details.may_refresh and not options.no_refresh_token
+    options = dataclasses.replace(options, no_refresh_token=not may_refresh, state=redeemed.details.state)
+    return await login_responses.build_response(services, call, client, result, kind, options)
 
 
-async def _client(services: Services, call: Call, application_id: str | None) -> Client | None:
-    return (
-        None
-        if application_id is None
-        else await clients.get_by_application_id(services, call.tenant_id, application_id)
-    )
-
-
-def _require_key(call: Call, place: Document) -> None:
-    """Raise Unauthorized where an application or, without one, the tenant lets only callers with an API key log in."""
-    if place["loginConfiguration"]["requireAuthentication"] and not isinstance(call.caller, ApiKeyCaller):
-        raise Unauthorized(log_detail="the Login API wants an API key here")
+def _require_key(call: Call, owner: Document) -> None:
+    """Raise Unauthorized if an application, or else the tenant, requires an API key and the call has none."""
+    if owner["loginConfiguration"]["requireAuthentication"] and not isinstance(call.caller, ApiKeyCaller):
+        raise Unauthorized(log_detail="the Login API requires an API key")

@@ -1,6 +1,6 @@
-"""Refresh tokens over the API: who has which, and their end (spec: users, tokens; Logout API).
+"""The refresh token API and the Logout API (spec: users, tokens).
 
-An SSO session is one of them, without an application and without a value.
+SSO sessions are listed as refresh tokens without an application and without a value.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import functools
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.authorization import client_authentication
-from identity.domain.clients import refresh_tokens as rules
+from identity.domain.clients import refresh_tokens as refresh_token_rules
 from identity.domain.clients import security_profiles
 from identity.errors import Invalid, InvalidRequest, NotFound, OAuth2Error, Unauthorized
 from identity.events.changes import Change, Event
@@ -32,16 +32,16 @@ _REVOKE = "api/refresh-token-revoke.request.json"
 
 
 async def refresh(services: Services, call: Call, body: Document) -> LoginResponse:
-    """A new access token for a refresh token of an application that lets the API refresh; the client proves nothing.
+    """Refresh an access token without client authentication, if the application permits it.
 
-    Raises Invalid, also for a token that is unknown, spent, or bound to a key, and WebhookTransactionFailed.
+    Raises Invalid, also for a token that is unknown, used, or bound to a key, and WebhookTransactionFailed.
     """
     request = services.schemas[_REFRESH].read(body)
     value = request.get("refreshToken")
     if value is None:
         raise Invalid.field("missing", "refreshToken", "A [refreshToken] is required.")
-    presented = await _presented(services, call, value)
-    client = None if presented is None else await _client(services, presented.record)
+    presented = await _find_presented(services, call, value)
+    client = None if presented is None else await _find_client(services, presented.record)
     if presented is None or client is None or not _allows_refresh(client.application):
         raise _unusable("The [refreshToken] is unknown, expired, or cannot be used here.")
     tenant_id = client.tenant_id
@@ -50,9 +50,9 @@ async def refresh(services: Services, call: Call, body: Document) -> LoginRespon
     form = {"refresh_token": value, "access_token": request.get("token")}
     if "timeToLiveInSeconds" in request:
         form["expires_in"] = str(request["timeToLiveInSeconds"])
-    nobody = IdentifiedClient(client, client_authentication.PresentedCredentials(client.client_id, "none"))
+    unauthenticated = IdentifiedClient(client, client_authentication.PresentedCredentials(client.client_id, "none"))
     try:
-        answer = await refresh_token.refresh(services, call.within(tenant_id), nobody, presented, form)
+        response = await refresh_token.refresh(services, call.within(tenant_id), unauthenticated, presented, form)
     except OAuth2Error as error:
         if error.status >= 500:
             raise
@@ -60,20 +60,20 @@ async def refresh(services: Services, call: Call, body: Document) -> LoginRespon
         raise _unusable(error.description, name) from error
     policy, record = client.refresh_policy, presented.record
     expires = policy.expires(record["insertInstant"], policy.start(record, call.now))
-    shown = {
-        "refreshToken": answer.get("refresh_token", value),
+    members = {
+        "refreshToken": response.get("refresh_token", value),
         "refreshTokenId": record["id"],
-        "token": answer["access_token"],
+        "token": response["access_token"],
     }
-    return LoginResponse(200, shown, expires)
+    return LoginResponse(200, members, expires)
 
 
 async def retrieve(services: Services, call: Call, record_id: str) -> Document:
-    """A refresh token, or session, by its id. Raises NotFound."""
+    """Return a refresh token or session by its id. Raises NotFound."""
     tenant_id = crud.require_tenant(call)
     record = await services.tokens.refresh_tokens.find(tenant_id, record_id)
     if record is not None and record["expiresAt"] > call.now:
-        return _shown(record)
+        return _to_response(record)
     session = await sso_session_records.find(services, call, tenant_id, record_id)
     if session is None:
         raise NotFound
@@ -81,48 +81,49 @@ async def retrieve(services: Services, call: Call, record_id: str) -> Document:
 
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
-    """The live refresh tokens and sessions of a user, the newest first; of one who does not exist there are none."""
-    tenant_id = await _tenant_of_user(services, call, user_id)
+    """Return the valid refresh tokens and sessions of a user, the newest first; an unknown user has none."""
+    tenant_id = await _find_tenant_of_user(services, call, user_id)
     if tenant_id is None:
         return []
     tokens = await services.tokens.refresh_tokens.find_of_user(tenant_id, UserId(user_id), call.now)
     sessions = await sso_session_records.find_of_user(services, call, tenant_id, UserId(user_id))
-    found = [*(_shown(record) for record in tokens), *sessions]
-    return sorted(found, key=lambda record: -int(record["insertInstant"]))
+    records = [*(_to_response(record) for record in tokens), *sessions]
+    return sorted(records, key=lambda record: -int(record["insertInstant"]))
 
 
 async def revoke(services: Services, call: Call, record_id: str, token: str | None = None) -> None:
-    """End one refresh token, and every access token that came of it; or one session.
+    """Revoke a refresh token with its access tokens, or end a session.
 
-    Without an API key the caller shows the access token of a user, and ends tokens of that user alone. Raises NotFound
-    and InvalidToken.
+    Without an API key the caller needs an access token, and can revoke tokens of its user only. Raises NotFound and
+    InvalidToken.
     """
     if isinstance(call.caller, ApiKeyCaller):
-        record = await _record(services, call, crud.require_tenant(call), record_id)
+        record = await _find_record(services, call, crud.require_tenant(call), record_id)
     else:
         owner = await bearer_tokens.verify(services, call, token)
-        found = await _record(services, call, TenantId(owner.user["tenantId"]), record_id)
-        record = found if found is not None and found["userId"] == owner.user["id"] else None
+        record = await _find_record(services, call, TenantId(owner.user["tenantId"]), record_id)
+        if record is not None and record["userId"] != owner.user["id"]:
+            record = None
         owner.require_usable_for(None if record is None else record.get("applicationId"))
     if record is None:
         raise NotFound
     if "applicationId" in record:
-        await _end(services, call, record)
+        await _revoke_record(services, call, record)
     else:
         await sso_session_records.end(services, call, record)
 
 
-async def _record(services: Services, call: Call, tenant_id: TenantId, record_id: str) -> Document | None:
-    """The refresh token or session of an id."""
+async def _find_record(services: Services, call: Call, tenant_id: TenantId, record_id: str) -> Document | None:
+    """Return the refresh token or session with an id."""
     record = await services.tokens.refresh_tokens.find(tenant_id, record_id)
     return record or await sso_session_records.find(services, call, tenant_id, record_id)
 
 
-async def revoke_those(services: Services, call: Call, body: Document, token: str | None = None) -> None:
-    """End what a request names: one by its value, those of a user, of an application, or of a user for one.
+async def revoke_matching(services: Services, call: Call, body: Document, token: str | None = None) -> None:
+    """Revoke a refresh token by value, or those of a user, of an application, or of a user for an application.
 
-    What is not there needs no end. Without an API key the caller shows the access token of a user, and ends tokens of
-    that user alone. Raises Invalid for a request that names nothing, InvalidToken, and Unauthorized for another user.
+    Unknown ones are ignored. Without an API key the caller needs an access token, and can revoke tokens of its user
+    only. Raises Invalid for a request without criteria, InvalidToken, and Unauthorized for another user.
     """
     request = services.schemas[_REVOKE].read(body)
     if not isinstance(call.caller, ApiKeyCaller):
@@ -130,21 +131,21 @@ async def revoke_those(services: Services, call: Call, body: Document, token: st
         return
     value, user_id, application_id = (request.get(name) for name in ("token", "userId", "applicationId"))
     if value is not None:
-        presented = await _presented(services, call, value)
+        presented = await _find_presented(services, call, value)
         if presented is not None:
-            await _end(services, call, presented.record)
+            await _revoke_record(services, call, presented.record)
     elif user_id is not None:
-        tenant_id = await _tenant_of_user(services, call, user_id)
+        tenant_id = await _find_tenant_of_user(services, call, user_id)
         if tenant_id is not None:
-            await _end_of_user(services, call, tenant_id, user_id, application_id)
+            await _revoke_of_user(services, call, tenant_id, user_id, application_id)
     elif application_id is not None:
-        await _end_of_application(services, call, application_id)
+        await _revoke_of_application(services, call, application_id)
     else:
-        raise _names_nothing()
+        raise _no_criteria()
 
 
 async def _revoke_own(services: Services, call: Call, owner: Bearer, request: Document) -> None:
-    """End refresh tokens of the owner of an access token: one by value, those for an application, or all."""
+    """Revoke refresh tokens of the user of an access token: one by value, those for an application, or all."""
     user = owner.user
     tenant_id, user_id = TenantId(user["tenantId"]), request.get("userId")
     value, application_id = request.get("token"), request.get("applicationId")
@@ -154,33 +155,32 @@ async def _revoke_own(services: Services, call: Call, owner: Bearer, request: Do
         presented = await services.tokens.refresh_tokens.find_by_value(tenant_id, value, call.now)
         if presented is not None and presented.record["userId"] == user["id"]:
             owner.require_usable_for(presented.record["applicationId"])
-            await _end(services, call, presented.record)
+            await _revoke_record(services, call, presented.record)
     elif user_id is None and application_id is None:
-        raise _names_nothing()
+        raise _no_criteria()
     else:
         owner.require_usable_for(application_id)
-        await _end_of_user(services, call, tenant_id, user["id"], application_id)
+        await _revoke_of_user(services, call, tenant_id, user["id"], application_id)
 
 
 async def log_out(services: Services, call: Call, value: str | None, *, everywhere: bool) -> None:
-    """End a refresh token or, `everywhere`, all of its user and the user's sessions. Without a live token nothing.
+    """Revoke a refresh token or, with `everywhere`, all refresh tokens and sessions of its user.
 
-    A value that was rotated out is none: who found an old one cannot sign its user out everywhere.
-
-    Raises WebhookTransactionFailed.
+    Unknown and rotated tokens are ignored: a leaked old token must not sign its user out. Raises
+    WebhookTransactionFailed.
     """
-    presented = await _presented(services, call, value) if value else None
+    presented = await _find_presented(services, call, value) if value else None
     if presented is None or not presented.is_current:
         return
     record = presented.record
-    if not everywhere:
-        await _end(services, call, record)
-        return
-    await _end_of_user(services, call, TenantId(record["tenantId"]), record["userId"], None)
+    if everywhere:
+        await _revoke_of_user(services, call, TenantId(record["tenantId"]), record["userId"], None)
+    else:
+        await _revoke_record(services, call, record)
 
 
-async def _end(services: Services, call: Call, record: Document) -> None:
-    """End one refresh token, where no webhook vetoes it, and deny the access tokens that came of it."""
+async def _revoke_record(services: Services, call: Call, record: Document) -> None:
+    """Revoke a refresh token, unless a webhook vetoes it, with its access tokens."""
     tenant_id, application_id = TenantId(record["tenantId"]), record["applicationId"]
     tenant = await services.configuration.tenants.get(None, tenant_id)
     application = await services.configuration.applications.find_cached(tenant_id, application_id)
@@ -192,21 +192,21 @@ async def _end(services: Services, call: Call, record: Document) -> None:
     await services.tokens.revocations.revoke(tenant_id, [record["id"]], ttl)
 
 
-async def _end_of_user(
+async def _revoke_of_user(
     services: Services, call: Call, tenant_id: TenantId, user_id: str, application_id: str | None
 ) -> None:
     user = await services.directory.users.find(tenant_id, UserId(user_id))
     if user is None:
         return
-    chosen = None if application_id is None else ApplicationId(application_id)
-    sign_out = await session_termination.prepare(services, call, user, chosen)
+    client_id = None if application_id is None else ApplicationId(application_id)
+    sign_out = await session_termination.prepare(services, call, user, client_id)
     change = Change(session_termination.writes(services, call, sign_out), sign_out.events)
     await services.bus.commit(call.within(tenant_id), change)
     await session_termination.finish(services, call, sign_out)
 
 
-async def _end_of_application(services: Services, call: Call, application_id: str) -> None:
-    """All of an application, with one event; access tokens that came of them are denied, too."""
+async def _revoke_of_application(services: Services, call: Call, application_id: str) -> None:
+    """Revoke all refresh tokens of an application and their access tokens, with one event."""
     application = await services.configuration.applications.find_cached_across_tenants(application_id)
     if application is None or call.tenant_id not in {None, application["tenantId"]}:
         return
@@ -215,10 +215,8 @@ async def _end_of_application(services: Services, call: Call, application_id: st
     record_ids = await services.tokens.refresh_tokens.ids_of_application(tenant_id, ApplicationId(application_id))
     if not record_ids:
         return
-    lives = {application_id: ttl}
-    event = Event(
-        "jwt.refresh-token.revoke", {"applicationId": application_id, "applicationTimeToLiveInSeconds": lives}
-    )
+    payload = {"applicationId": application_id, "applicationTimeToLiveInSeconds": {application_id: ttl}}
+    event = Event("jwt.refresh-token.revoke", payload)
     revoke = functools.partial(
         services.tokens.refresh_tokens.revoke_application, tenant_id, ApplicationId(application_id)
     )
@@ -226,31 +224,31 @@ async def _end_of_application(services: Services, call: Call, application_id: st
     await services.tokens.revocations.revoke(tenant_id, record_ids, ttl)
 
 
-async def _tenant_of_user(services: Services, call: Call, user_id: str) -> TenantId | None:
-    """The tenant of the call, else that of the user; None where there is no such user."""
+async def _find_tenant_of_user(services: Services, call: Call, user_id: str) -> TenantId | None:
+    """Return the tenant of the call, or else that of the user; None for an unknown user."""
     if call.tenant_id is not None:
         return call.tenant_id
     user = await services.directory.users.find_cached_across_tenants(user_id)
     return None if user is None else TenantId(user["tenantId"])
 
 
-async def _presented(services: Services, call: Call, value: str) -> PresentedRefreshToken | None:
-    """The live refresh token of a value, in the call's tenant; where no tenant is known, the token says which."""
+async def _find_presented(services: Services, call: Call, value: str) -> PresentedRefreshToken | None:
+    """Return the valid refresh token with a value, in the tenant of the call if there is one."""
     if call.tenant_id is None:
         return await services.tokens.refresh_tokens.find_by_value_across_tenants(value, call.now)
     return await services.tokens.refresh_tokens.find_by_value(call.tenant_id, value, call.now)
 
 
-async def _client(services: Services, record: Document) -> Client | None:
-    """The active application of a refresh token."""
+async def _find_client(services: Services, record: Document) -> Client | None:
+    """Return the client of a refresh token, if its application is active."""
     try:
         return await clients.get_client(services, TenantHints(path=record["tenantId"]), record["applicationId"])
     except InvalidRequest:
         return None
 
 
-def _names_nothing() -> Invalid:
-    return Invalid.field("missing", "token", "One of [token], [userId] and [applicationId] must be there.")
+def _no_criteria() -> Invalid:
+    return Invalid.field("missing", "token", "You must specify [token], [userId] or [applicationId].")
 
 
 def _allows_refresh(application: Document) -> bool:
@@ -263,12 +261,12 @@ def _unusable(message: str, name: str = "refreshToken") -> Invalid:
 
 
 def _ttl_seconds(tenant: Document, application: Document | None) -> int:
-    """How long access tokens live; those of an application that is gone as long as the tenant says."""
+    """Return the lifetime of access tokens; the tenant decides if the application was deleted."""
     if application is None:
         return int(tenant["jwtConfiguration"]["timeToLiveInSeconds"])
     return ttl_seconds(tenant, application)
 
 
-def _shown(record: Document) -> Document:
+def _to_response(record: Document) -> Document:
     """Return the record with its value, as the published API does."""
-    return {**rules.to_event(record), "token": record["token"]}
+    return {**refresh_token_rules.to_event(record), "token": record["token"]}

@@ -1,8 +1,8 @@
-"""Token revocation (RFC 7009): a client gives back a token that it has no more use for.
+"""Token revocation (RFC 7009).
 
-A refresh token ends with every access token that came of it; an access token ends alone. Unlike introspection this is
-open to a client that proves itself by PKCE alone, as far as the refresh grant is: it can only take from itself. For the
-same reason an entity ends its own tokens alone, and not those that it is the target of.
+A refresh token is revoked with its access tokens, an access token alone. Unlike introspection, revocation is open to
+clients that authenticate by PKCE only, like the refresh grant: they can only revoke their own tokens. Likewise an
+entity can revoke its own tokens, and not those that it is the audience of.
 """
 
 from __future__ import annotations
@@ -18,32 +18,31 @@ from identity.services import Services
 from identity.tokens import id_tokens
 
 
-async def revoke(services: Services, call: Call, asking: IdentifiedClient | EntityClient, form: Document) -> None:
-    """End a token of the client. Nothing happens to one that is unknown, expired, forged or revoked already.
+async def revoke(services: Services, call: Call, caller: IdentifiedClient | EntityClient, form: Document) -> None:
+    """Revoke a token of the client. Unknown, expired, forged and revoked tokens are ignored.
 
-    Every kind is looked for, so that no hint is needed (RFC 7009 section 2.1). Raises InvalidClient also for the token
-    of another client, InvalidRequest when there is no token, UnsupportedTokenType for an ID token, which says who
-    logged in and opens nothing.
+    The token is searched among all types, so that no hint is required (RFC 7009 section 2.1). Raises InvalidClient,
+    also for the token of another client; InvalidRequest without a token; UnsupportedTokenType for an ID token.
     """
-    if isinstance(asking, IdentifiedClient):
-        asking.require(refresh_token.grant_type, pkce_verified=True)
-    client = asking if isinstance(asking, EntityClient) else asking.client
+    if isinstance(caller, IdentifiedClient):
+        caller.require(refresh_token.grant_type, pkce_verified=True)
+    client = caller if isinstance(caller, EntityClient) else caller.client
     token = token_responses.required_parameter(form, "token", "missing_token")
-    found = await issued_tokens.find_jwt(services, call, client, token)
-    if found is None:
-        if isinstance(asking, IdentifiedClient):
-            await _refresh_token(services, call, asking, token)
-    elif isinstance(client, EntityClient) and found.claims["sub"] != client.entity_id:
+    issued = await issued_tokens.find_jwt(services, call, client, token)
+    if issued is None:
+        if isinstance(caller, IdentifiedClient):
+            await _revoke_refresh_token(services, call, caller, token)
+    elif isinstance(client, EntityClient) and issued.claims["sub"] != client.entity_id:
         raise InvalidClient("client_id_mismatch", "The token was not issued to this client.")
-    elif found.kind == id_tokens.TTY:
+    elif issued.kind == id_tokens.TTY:
         raise UnsupportedTokenType("unsupported_token_type", "An ID token cannot be revoked.")
     else:
-        rest_seconds = found.claims["exp"] - numeric_date(call.now)
-        await services.tokens.revocations.revoke(client.tenant_id, [found.claims["jti"]], rest_seconds)
+        remaining_seconds = issued.claims["exp"] - numeric_date(call.now)
+        await services.tokens.revocations.revoke(client.tenant_id, [issued.claims["jti"]], remaining_seconds)
 
 
-async def _refresh_token(services: Services, call: Call, identified: IdentifiedClient, token: str) -> None:
-    """Revoking a token that was rotated recently also revokes its successor."""
+async def _revoke_refresh_token(services: Services, call: Call, identified: IdentifiedClient, token: str) -> None:
+    """Revoke a refresh token; a recently rotated one is revoked with its successor."""
     client = identified.client
     presented = await issued_tokens.find_refresh_token(services, call, client, token)
     if presented is None:

@@ -1,6 +1,6 @@
-"""Remembered decisions of users, for those who manage them: list, read, withdraw.
+"""The API of remembered scope consents: list, retrieve, withdraw.
 
-Withdrawing one signs the application out: its refresh tokens end, and the access tokens that came of them.
+Withdrawal revokes the refresh tokens of the application and their access tokens.
 """
 
 from __future__ import annotations
@@ -17,33 +17,35 @@ from identity.operations.sessions import session_termination
 from identity.services import Services
 from identity.store.mongo import Session
 
-_SHOWN = ("applicationId", "approved", "declined", "insertInstant", "lastUpdateInstant", "tenantId", "userId")
+_MEMBERS = ("applicationId", "approved", "declined", "insertInstant", "lastUpdateInstant", "tenantId", "userId")
 
 
 async def retrieve_all(services: Services, call: Call, user_id: str) -> list[Document]:
-    """Every decision of a user that is remembered, the newest answer first. Raises NotFound for an unknown user."""
-    user = await _user(services, call, user_id)
-    found = await services.tokens.scope_consents.find_of_user(TenantId(user["tenantId"]), UserId(user["id"]), call.now)
-    return [_shown(one) for one in sorted(found, key=lambda one: -one["lastUpdateInstant"])]
+    """Return the scope consents of a user, the latest decision first. Raises NotFound for an unknown user."""
+    user = await _get_user(services, call, user_id)
+    consents = await services.tokens.scope_consents.find_of_user(
+        TenantId(user["tenantId"]), UserId(user["id"]), call.now
+    )
+    return [_to_response(one) for one in sorted(consents, key=lambda one: -one["lastUpdateInstant"])]
 
 
 async def retrieve(services: Services, call: Call, user_id: str, application_id: str) -> Document:
-    """What a user decided about an application. Raises NotFound where nothing is remembered."""
-    user = await _user(services, call, user_id)
-    found = await services.tokens.scope_consents.find_live(
+    """Return the scope consent of a user for an application. Raises NotFound."""
+    user = await _get_user(services, call, user_id)
+    consent = await services.tokens.scope_consents.find_live(
         TenantId(user["tenantId"]), UserId(user["id"]), ApplicationId(application_id), call.now
     )
-    if found is None:
+    if consent is None:
         raise NotFound(log_detail=f"scope consent of {user_id} for {application_id}")
-    return _shown(found)
+    return _to_response(consent)
 
 
 async def withdraw(services: Services, call: Call, user_id: str, application_id: str) -> None:
-    """Forget what a user decided about an application, and sign the application out. Raises NotFound.
+    """Delete the scope consent of a user for an application, and revoke its tokens, atomically. Raises NotFound.
 
-    Both happen or neither. `jwt.refresh-token.revoke` tells of the tokens, and no webhook can keep a user from it.
+    The event `jwt.refresh-token.revoke` cannot be vetoed here.
     """
-    user = await _user(services, call, user_id)
+    user = await _get_user(services, call, user_id)
     tenant_id, client_id = TenantId(user["tenantId"]), ApplicationId(application_id)
     sign_out = await session_termination.prepare(services, call, user, client_id)
     remove = functools.partial(_remove, services, tenant_id, UserId(user["id"]), client_id)
@@ -59,9 +61,9 @@ async def _remove(
         raise NotFound(log_detail=f"scope consent of {user_id} for {client_id}")
 
 
-async def _user(services: Services, call: Call, user_id: str) -> Document:
+async def _get_user(services: Services, call: Call, user_id: str) -> Document:
     return await services.directory.users.get(await user_lookup.get_tenant_id(services, call, user_id), user_id)
 
 
-def _shown(consent: Document) -> Document:
-    return {**{name: consent[name] for name in _SHOWN}, "expirationInstant": consent["expiresAt"]}
+def _to_response(consent: Document) -> Document:
+    return {**{name: consent[name] for name in _MEMBERS}, "expirationInstant": consent["expiresAt"]}

@@ -26,58 +26,57 @@ _START = "api/two-factor-start.request.json"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TwoFactorLoginResponse:
-    """The Login API response; `trust_seconds` goes with a `twoFactorTrustId`, for its cookie."""
+    """The Login API response; `trust_seconds` is the lifetime of the cookie of a `twoFactorTrustId`."""
 
-    answer: LoginResponse
+    response: LoginResponse
     trust_seconds: int | None = None
 
 
 async def log_in(services: Services, call: Call, body: Document, trust_id: str | None = None) -> TwoFactorLoginResponse:
-    """The Login API response for a challenge and a code; `trust_id` is what the browser's cookie has of trust.
+    """Complete a challenge with a code; `trust_id` is the two-factor trust of the browser's cookie.
 
-    Raises NotFound for a challenge that does not wait, WrongCode, Unavailable after too many wrong codes, Invalid for
-    an application that the challenge is not for, LoginPrevented, and WebhookTransactionFailed, after which challenge
-    and code are still good.
+    Raises NotFound for an unknown challenge, WrongCode, Unavailable after too many incorrect codes, Invalid for
+    another application than that of the challenge, LoginPrevented, and WebhookTransactionFailed, after which challenge
+    and code remain valid.
     """
     request = services.schemas[_LOGIN].read(body)
-    waiting = await two_factor_challenges.get_challenge(services, call, request["twoFactorId"])
-    client = await _client(services, waiting, request.get("applicationId"))
-    call = login_responses.with_stated_ip_address(call.within(waiting.token.tenant_id), request)
+    challenge = await two_factor_challenges.get_challenge(services, call, request["twoFactorId"])
+    client = await _find_client(services, challenge, request.get("applicationId"))
+    call = login_responses.with_stated_ip_address(call.within(challenge.token.tenant_id), request)
     verified = await two_factor_challenges.verify_code(services, call, request["twoFactorId"], request["code"])
-    asked = LoginOptions.from_request(request)
-    is_new = asked.is_new_device or verified.challenge.login_state.get("isNewDevice", False)
-    wishes = dataclasses.replace(asked, is_new_device=is_new, state=verified.challenge.login_state.get("state"))
-    application = None if client is None else client.application
-    proven = verified.authenticated(call, application)
+    options, login_state = LoginOptions.from_request(request), verified.challenge.login_state
+    is_new = options.is_new_device or login_state.get("isNewDevice", False)
+    options = dataclasses.replace(options, is_new_device=is_new, state=login_state.get("state"))
+    application = clients.application_of(client)
     result = await password_login.continue_login(
         services,
         call,
-        proven,
+        verified.authenticated(call, application),
         verified.authentication_type,
         identity_type=verified.identity_type,
-        is_new_device=wishes.is_new_device,
+        is_new_device=options.is_new_device,
         side_effects=verified.side_effects(),
     )
-    answer = await login_responses.build_response(services, call, client, result, verified.authentication_type, wishes)
-    return await _with_trust(services, call, verified, result, answer, application, request, trust_id)
+    kind = verified.authentication_type
+    response = await login_responses.build_response(services, call, client, result, kind, options)
+    return await _with_trust(services, call, verified, result, response, application, request, trust_id)
 
 
 async def start(services: Services, call: Call, body: Document) -> Document:
-    """A challenge for a user whom the caller wants to be sure of: `twoFactorId`, `code` and `methods`.
+    """Start a challenge for a user, and return `twoFactorId`, `code` and `methods`.
 
-    The code is the caller's own or made here, and the caller sends it. Raises Invalid, and NotFound for an unknown
-    user.
+    The code is that of the request or a generated one; the caller sends it to the user. Raises Invalid, and NotFound
+    for an unknown user.
     """
     request = services.schemas[_START].read(body)
-    client = None
-    if request.get("applicationId") is not None:
-        client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
+    client = await clients.find_by_application_id(services, call.tenant_id, request.get("applicationId"))
+    if client is not None:
         call = call.within(client.tenant_id)
-    user = await _user(services, call, request)
+    user = await _get_user(services, call, request)
     tenant_id = TenantId(user["tenantId"])
     tenant = await services.configuration.tenants.get(None, tenant_id)
     code = request.get("code") or two_factor_codes.generate(tenant)
-    about: Document = {
+    login_state: Document = {
         "applicationId": None if client is None else client.client_id,
         "authenticationType": "PASSWORD",
         "isStarted": True,
@@ -85,27 +84,24 @@ async def start(services: Services, call: Call, body: Document) -> Document:
         "state": request.get("state"),
         "trustChallenge": request.get("trustChallenge"),
     }
-    application = None if client is None else client.application
     two_factor_id = await two_factor_challenges.issue_challenge(
-        services, call.within(tenant_id), tenant, application, user, about
+        services, call.within(tenant_id), tenant, clients.application_of(client), user, login_state
     )
     return {"twoFactorId": two_factor_id, "code": code, "methods": two_factor_challenges.visible_methods(call, user)}
 
 
-async def _client(
-    services: Services, waiting: two_factor_challenges.Challenge, application_id: str | None
+async def _find_client(
+    services: Services, challenge: two_factor_challenges.Challenge, application_id: str | None
 ) -> Client | None:
-    """The client of the login: the challenge's; the request may name one where the API began without any.
+    """Return the client of the challenge, or that of the request if the API started the challenge without one.
 
-    Whether an application lets callers without an API key log in was judged when the login began: it stays the one that
-    it was. Raises Invalid.
+    The application cannot change, because its requirements were checked when the login started. Raises Invalid.
     """
-    begun = waiting.login_state.get("applicationId")
-    if application_id not in {None, begun} and not (begun is None and waiting.login_state.get("isStarted")):
-        message = "The [applicationId] must name the application of the login that was begun."
+    started = challenge.login_state.get("applicationId")
+    if application_id not in {None, started} and not (started is None and challenge.login_state.get("isStarted")):
+        message = "The [applicationId] must be the application of the login that was started."
         raise Invalid.field("invalid", "applicationId", message)
-    wanted = application_id or begun
-    return None if wanted is None else await clients.get_by_application_id(services, waiting.token.tenant_id, wanted)
+    return await clients.find_by_application_id(services, challenge.token.tenant_id, application_id or started)
 
 
 async def _with_trust(
@@ -113,42 +109,41 @@ async def _with_trust(
     call: Call,
     verified: VerifiedChallenge,
     result: LoginResult,
-    answer: LoginResponse,
+    response: LoginResponse,
     application: Document | None,
     request: Document,
     trust_id: str | None,
 ) -> TwoFactorLoginResponse:
-    """The answer with what the second factor is good for beside the login, unless the user may not log in at all."""
-    if answer.body is None or isinstance(result, login_outcomes.Barred):
-        return TwoFactorLoginResponse(answer)
-    tenant, about = verified.challenge.tenant, verified.challenge.login_state
-    token = await two_factor_trust.issue_trust_token(services, tenant, verified.user, about.get("trustChallenge"))
-    body: Document = {**answer.body, "trustToken": token}
+    """Add the trust token, and the trust of the device, unless the user is barred."""
+    if response.body is None or isinstance(result, login_outcomes.Barred):
+        return TwoFactorLoginResponse(response)
+    tenant, trust_challenge = verified.challenge.tenant, verified.challenge.login_state.get("trustChallenge")
+    token = await two_factor_trust.issue_trust_token(services, tenant, verified.user, trust_challenge)
+    body: Document = {**response.body, "trustToken": token}
     seconds = None
     if request["trustComputer"]:
-        shown, seconds = await two_factor_trust.trust_device(
+        secret, seconds = await two_factor_trust.trust_device(
             services, call, tenant, application, verified.user, secret=trust_id
         )
-        body["twoFactorTrustId"] = shown
-    return TwoFactorLoginResponse(dataclasses.replace(answer, body=body), seconds)
+        body["twoFactorTrustId"] = secret
+    return TwoFactorLoginResponse(dataclasses.replace(response, body=body), seconds)
 
 
-async def _user(services: Services, call: Call, request: Document) -> Document:
-    """The user of a start: by id, else by login id. Raises Invalid, and NotFound."""
+async def _get_user(services: Services, call: Call, request: Document) -> Document:
+    """Return the user by id, or else by login id. Raises Invalid and NotFound."""
     if request.get("userId") is not None:
         tenant_id = await user_lookup.get_tenant_id(services, call, request["userId"])
         return await services.directory.users.get(tenant_id, request["userId"])
     if request.get("loginId") is None:
-        message = "You must specify the [loginId] or the [userId] property."
-        raise Invalid.field("blank", "loginId", message)
+        raise Invalid.field("blank", "loginId", "You must specify the [loginId] or the [userId] property.")
     types = request.get("loginIdTypes") or LOGIN_ID_TYPES
-    found = await services.directory.users.find_by_login_id(crud.require_tenant(call), request["loginId"], types)
-    if found is None:
+    user = await services.directory.users.find_by_login_id(crud.require_tenant(call), request["loginId"], types)
+    if user is None:
         raise NotFound
-    return found
+    return user
 
 
 def _method(user: Document) -> str:
-    """What the caller's own code counts as: the user's method by messages, if there is one."""
+    """Return the method that the code of the caller counts as: the user's first message method, or email."""
     kinds = [method["method"] for method in user["twoFactor"]["methods"]]
     return next((kind for kind in kinds if kind in {"email", "sms"}), "email")

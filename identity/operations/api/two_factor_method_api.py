@@ -1,4 +1,4 @@
-"""The two-factor methods API: whose methods a request is about, and its body, for `two_factor_methods`."""
+"""The API of two-factor methods: the user of a request, and its body."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import dataclasses
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.two_factor import totp, two_factor
-from identity.domain.users import users as rules
-from identity.errors import FieldError, Invalid, NotFound
+from identity.domain.users import users as user_rules
+from identity.errors import Invalid, NotFound
 from identity.ids import TenantId
 from identity.operations.clients import bearer_tokens, clients
 from identity.operations.login import two_factor_challenges
-from identity.operations.objects import crud, user_lookup
+from identity.operations.objects import user_lookup
 from identity.operations.two_factor import two_factor_methods
 from identity.operations.two_factor.two_factor_codes import CodeAddress
 from identity.operations.two_factor.two_factor_methods import CodePurpose, MethodRequest
@@ -25,33 +25,33 @@ _SEND = "api/two-factor-send.request.json"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Subject:
-    """The user whose methods a request is about, as stored, with the tenant; `call` is inside that."""
+    """The stored user of a request with the tenant; `call` is within the tenant."""
 
     call: Call
     tenant: Document
     user: Document
     application: Document | None = None
-    """That of the access token, where one was shown."""
+    """The application of the access token, if the caller used one."""
 
     def require_challenged(self) -> None:
-        """Raise Invalid where a login to the token's application shows no second factor, and the user has one.
+        """Raise Invalid if logins to the token's application skip the second factor, and the user has one.
 
-        Otherwise a caller who knows only the password could obtain a code that every application accepts.
+        Otherwise the password alone would be enough to add a method that every application accepts.
         """
-        is_open = two_factor.login_policy(self.tenant, self.application) == two_factor.DISABLED
-        if self.application is not None and self.user["twoFactor"]["methods"] and is_open:
-            message = "The user has a second factor, which logins to the application of the access token do not show."
+        is_skipped = two_factor.login_policy(self.tenant, self.application) == two_factor.DISABLED
+        if self.application is not None and self.user["twoFactor"]["methods"] and is_skipped:
+            message = "The user has a second factor, which logins to the application of the access token skip."
             raise Invalid.whole("[TwoFactorRequired]", message)
 
 
 async def require_caller(services: Services, call: Call, token: str | None) -> None:
-    """Raise InvalidToken for a caller who has neither an API key nor an access token."""
+    """Raise InvalidToken for a caller without an API key or an access token."""
     if not isinstance(call.caller, ApiKeyCaller):
         (await bearer_tokens.verify(services, call, token)).require_usable_for()
 
 
-async def subject(services: Services, call: Call, token: str | None, user_id: str | None) -> Subject:
-    """Whom a request is about: for an API key the user it names, for an access token its own user.
+async def get_subject(services: Services, call: Call, token: str | None, user_id: str | None) -> Subject:
+    """Return the user of a request: with an API key the given one, with an access token that of the token.
 
     Raises Invalid for a key without a user, NotFound for an unknown user and for a token of another one, InvalidToken.
     """
@@ -61,126 +61,128 @@ async def subject(services: Services, call: Call, token: str | None, user_id: st
             raise Invalid.field("missing", "userId", "You must specify the [userId].")
         tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     else:
-        shown = await bearer_tokens.verify(services, call, token)
-        shown.require_usable_for()
-        if user_id not in {None, shown.user["id"]}:
+        bearer = await bearer_tokens.verify(services, call, token)
+        bearer.require_usable_for()
+        if user_id not in {None, bearer.user["id"]}:
             raise NotFound
-        user_id, tenant_id = shown.user["id"], TenantId(shown.user["tenantId"])
-        application = shown.token.application
+        user_id, tenant_id = bearer.user["id"], TenantId(bearer.user["tenantId"])
+        application = bearer.token.application
     user = await services.directory.users.get(tenant_id, user_id)
     return Subject(call.within(tenant_id), await services.configuration.tenants.get(None, tenant_id), user, application)
 
 
 async def send_code(services: Services, call: Call, token: str | None, body: Document) -> None:
-    """Send a code to an address that is to be added, or to that of the method `methodId`, which is to be removed.
+    """Send a code to a new address, or to that of the method `methodId` to remove it.
 
     Raises as `two_factor_methods.send_code`, and NotFound for an unknown method.
     """
     await require_caller(services, call, token)
     request = services.schemas[_SEND].read(body)
-    about = await subject(services, call, token, request.get("userId"))
-    application = await _application(services, about, request)
-    deed: CodePurpose = "enable"
+    subject = await get_subject(services, call, token, request.get("userId"))
+    application = await _find_application(services, subject, request)
+    purpose: CodePurpose = "enable"
     if request.get("methodId") is None:
-        address = _named_address(request)
+        address = _requested_address(request)
     else:
-        method = two_factor.find_method(about.user, request["methodId"])
+        method = two_factor.find_method(subject.user, request["methodId"])
         if method is None:
             raise NotFound
-        address, deed = CodeAddress.of(method), "disable"
-    await two_factor_methods.send_code(services, about.call, about.tenant, application, about.user, address, deed)
+        address, purpose = CodeAddress.of(method), "disable"
+    await two_factor_methods.send_code(
+        services, subject.call, subject.tenant, application, subject.user, address, purpose
+    )
 
 
 async def enable(services: Services, call: Call, token: str | None, body: Document, user_id: str | None) -> Document:
-    """Add a method: `recoveryCodes` for the first one, and `code` where a login waits for it; else nothing."""
-    about = await subject(services, call, token, user_id)
-    about.require_challenged()
+    """Add a method; return `recoveryCodes` for the first one, and `code` for the login `twoFactorId`."""
+    subject = await get_subject(services, call, token, user_id)
+    subject.require_challenged()
     request = services.schemas[_ENABLE].read(body)
-    application = await _application(services, about, request)
-    waiting = await _waiting(services, about, request.get("twoFactorId"))
+    application = await _find_application(services, subject, request)
+    challenge = await _find_challenge(services, subject, request.get("twoFactorId"))
     added = await two_factor_methods.enable(
-        services, about.call, about.tenant, about.user, _wanted(request), request["code"], application=application
+        services,
+        subject.call,
+        subject.tenant,
+        subject.user,
+        _method_request(request),
+        request["code"],
+        application=application,
     )
-    answer: Document = {}
+    response: Document = {}
     if added.recovery_codes:
-        answer["recoveryCodes"] = list(added.recovery_codes)
-    if waiting is not None:
-        answer["code"] = await two_factor_challenges.issue_completion_code(services, waiting, added.method)
-    return answer
+        response["recoveryCodes"] = list(added.recovery_codes)
+    if challenge is not None:
+        response["code"] = await two_factor_challenges.issue_completion_code(services, challenge, added.method)
+    return response
 
 
 async def disable(services: Services, call: Call, token: str | None, body: Document, user_id: str | None) -> None:
     """Remove a method, or all for a recovery code. Raises as `two_factor_methods.disable`."""
-    about = await subject(services, call, token, user_id)
+    subject = await get_subject(services, call, token, user_id)
     request = services.schemas[_DISABLE].read(body)
-    application = await _application(services, about, request)
+    application = await _find_application(services, subject, request)
+    code, method_id = request["code"], request.get("methodId")
     await two_factor_methods.disable(
-        services,
-        about.call,
-        about.tenant,
-        about.user,
-        request["code"],
-        request.get("methodId"),
-        application=application,
+        services, subject.call, subject.tenant, subject.user, code, method_id, application=application
     )
 
 
 async def rename(services: Services, call: Call, body: Document, user_id: str) -> None:
-    """Name a method. Raises Invalid and NotFound."""
+    """Rename a method. Raises Invalid and NotFound."""
     request = services.schemas[_RENAME].read(body)
-    about = await subject(services, call, None, user_id)
-    await two_factor_methods.rename(services, about.call, about.user, request["methodId"], request.get("name"))
+    subject = await get_subject(services, call, None, user_id)
+    await two_factor_methods.rename(services, subject.call, subject.user, request["methodId"], request.get("name"))
 
 
 async def retrieve_recovery_codes(services: Services, call: Call, user_id: str) -> list[str]:
-    """The recovery codes that a user has left. Raises NotFound."""
-    found: list[str] = (await subject(services, call, None, user_id)).user["twoFactor"]["recoveryCodes"]
-    return found
+    """Return the unused recovery codes of a user. Raises NotFound."""
+    codes: list[str] = (await get_subject(services, call, None, user_id)).user["twoFactor"]["recoveryCodes"]
+    return codes
 
 
 async def generate_recovery_codes(services: Services, call: Call, user_id: str) -> list[str]:
-    """New recovery codes. Raises NotFound, and Invalid for a user without a method."""
-    about = await subject(services, call, None, user_id)
-    return await two_factor_methods.generate_recovery_codes(services, about.call, about.user)
+    """Replace the recovery codes. Raises NotFound, and Invalid for a user without a method."""
+    subject = await get_subject(services, call, None, user_id)
+    return await two_factor_methods.generate_recovery_codes(services, subject.call, subject.user)
 
 
-async def _application(services: Services, about: Subject, request: Document) -> Document | None:
-    """The application whose templates are used. Raises Invalid."""
-    if request.get("applicationId") is None:
-        return None
-    return (
-        await clients.get_by_application_id(services, TenantId(about.tenant["id"]), request["applicationId"])
-    ).application
+async def _find_application(services: Services, subject: Subject, request: Document) -> Document | None:
+    """Return the application whose templates are used. Raises Invalid."""
+    tenant_id = TenantId(subject.tenant["id"])
+    return clients.application_of(
+        await clients.find_by_application_id(services, tenant_id, request.get("applicationId"))
+    )
 
 
-async def _waiting(
-    services: Services, about: Subject, two_factor_id: str | None
+async def _find_challenge(
+    services: Services, subject: Subject, two_factor_id: str | None
 ) -> two_factor_challenges.Challenge | None:
-    """The login of the user that waits for a method. Raises Invalid for another's, and for one that does not wait."""
+    """Return the challenge of a login that requires a method. Raises Invalid for that of another user."""
     if two_factor_id is None:
         return None
-    error = Invalid.field("invalid", "twoFactorId", "The [twoFactorId] must name a login of the user that waits.")
+    error = Invalid.field("invalid", "twoFactorId", "The [twoFactorId] must be that of a pending login of the user.")
     try:
-        found = await two_factor_challenges.get_challenge(services, about.call, two_factor_id)
+        challenge = await two_factor_challenges.get_challenge(services, subject.call, two_factor_id)
     except NotFound as missing:
         raise error from missing
-    if found.user["id"] != about.user["id"]:
+    if challenge.user["id"] != subject.user["id"]:
         raise error
-    return found
+    return challenge
 
 
-def _wanted(request: Document) -> MethodRequest:
-    """The method that a request describes. Raises Invalid for what it lacks."""
+def _method_request(request: Document) -> MethodRequest:
+    """Return the method of a request. Raises Invalid for missing members."""
     method, name = request["method"], request.get("name")
     if method == two_factor.AUTHENTICATOR:
         return MethodRequest(method, secret=_secret(request), name=name)
-    address = _named_address(request)
+    address = _requested_address(request)
     assert address is not None
     return MethodRequest(method, address=address.value, name=name)
 
 
-def _named_address(request: Document) -> CodeAddress | None:
-    """Where a request wants codes to go; None for a method without messages. Raises Invalid."""
+def _requested_address(request: Document) -> CodeAddress | None:
+    """Return the address for codes; None for a method without messages. Raises Invalid."""
     method = request.get("method")
     if method is None:
         raise Invalid.field("blank", "method", "You must specify the [method] or the [methodId] property.")
@@ -190,19 +192,18 @@ def _named_address(request: Document) -> CodeAddress | None:
     value = request.get(member)
     if not value:
         raise Invalid.field("blank", member, f"You must specify the [{member}] property.")
-    if member == "mobilePhone" and not rules.is_dialable_number(value):
+    if member == "mobilePhone" and not user_rules.is_dialable_number(value):
         raise Invalid.field("invalid", member, f"The [{member}] is not a phone number.")
     return CodeAddress(method, value)
 
 
 def _secret(request: Document) -> str:
-    """The secret of an authenticator, in whichever of the two forms it was sent. Raises Invalid."""
+    """Return the secret of an authenticator app, in either of its two forms. Raises Invalid."""
     member = "secretBase32Encoded" if request.get("secret") is None else "secret"
-    given = request.get(member)
-    if given is None:
+    value = request.get(member)
+    if value is None:
         raise Invalid.field("blank", "secret", "You must specify the [secret] or the [secretBase32Encoded] property.")
-    secret = given if member == "secret" else totp.from_base32(given)
-    if secret is None or not rules.is_totp_secret(secret):
-        crud.require_no_errors([FieldError.of("invalid", member, f"The [{member}] must have 16 to 128 bytes.")])
-    assert secret is not None
+    secret = value if member == "secret" else totp.from_base32(value)
+    if secret is None or not user_rules.is_totp_secret(secret):
+        raise Invalid.field("invalid", member, f"The [{member}] must have 16 to 128 bytes.")
     return str(secret)

@@ -1,4 +1,4 @@
-"""Whether a second factor is wanted of a user, for a login or for another deed, and which trust speaks against it."""
+"""The two-factor status of a user: whether a login or another action requires a second factor."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _REQUEST = "api/two-factor-status.request.json"
 
 
 async def retrieve(services: Services, call: Call, body: Document) -> LoginResponse:
-    """200 where none is wanted, 242 where one is, with the trust in the device that was named.
+    """Return 242 if a second factor is required and 200 otherwise, with the trust of the given device.
 
-    Trust in a device counts for a login alone: to change the password, or to step up, a user who has a second factor
-    shows it. Raises Invalid, and NotFound for an unknown user.
+    A trusted device skips the second factor of logins only, not of password changes and step-up authentication. Raises
+    Invalid, and NotFound for an unknown user.
     """
     request = services.schemas[_REQUEST].read(body)
     if request.get("userId") is None:
         raise Invalid.field("missing", "userId", "You must specify the [userId] property.")
     tenant_id = await user_lookup.get_tenant_id(services, call, request["userId"])
     user = await services.directory.users.get(tenant_id, request["userId"])
-    tenant, application = await services.configuration.tenants.get(None, tenant_id), None
-    if request.get("applicationId") is not None:
-        application = (await clients.get_by_application_id(services, tenant_id, request["applicationId"])).application
+    tenant = await services.configuration.tenants.get(None, tenant_id)
+    client = await clients.find_by_application_id(services, tenant_id, request.get("applicationId"))
+    application = clients.application_of(client)
     trust_id = request.get("twoFactorTrustId")
     trusts = await two_factor_trust.find_valid_trusts(services, call, user, application, trust_id)
     body = {"trusts": list(trusts), "twoFactorTrustId": trust_id} if trusts else {}
     if request["action"] == "login":
-        is_wanted = two_factor.is_challenged(tenant, application, user, is_trusted=bool(trusts))
+        is_required = two_factor.is_challenged(tenant, application, user, is_trusted=bool(trusts))
     else:
         has_methods = bool(user["twoFactor"]["methods"])
-        is_wanted = has_methods and two_factor.login_policy(tenant, application) != "Disabled"
-    return LoginResponse(242 if is_wanted else 200, body)
+        is_required = has_methods and two_factor.login_policy(tenant, application) != "Disabled"
+    return LoginResponse(242 if is_required else 200, body)

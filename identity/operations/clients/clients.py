@@ -104,6 +104,18 @@ async def get_by_application_id(services: Services, tenant_id: TenantId | None, 
         raise Invalid.field("invalid", "applicationId", message) from error
 
 
+async def find_by_application_id(
+    services: Services, tenant_id: TenantId | None, application_id: str | None
+) -> Client | None:
+    """Return the client of an optional `applicationId`; None without one. Raises Invalid as above."""
+    return None if application_id is None else await get_by_application_id(services, tenant_id, application_id)
+
+
+def application_of(client: Client | None) -> Document | None:
+    """Return the application of a client, if there is one."""
+    return None if client is None else client.application
+
+
 async def find_named_tenant(services: Services, hints: TenantHints) -> Document | None:
     """Return the tenant that a request names, if any. Raises InvalidRequest for an unknown tenant, and for two."""
     named = [hint for hint in (hints.path, hints.parameter, hints.header) if hint]

@@ -103,7 +103,7 @@ class RefreshTokensHandler(LoginApiHandler):
     async def delete(self, call: Call) -> Reply:
         """Revoke by value, user, application, or user and application; the body takes precedence over the query."""
         body = {**self.given_parameters("applicationId", "token", "userId"), **self.optional_body()}
-        await refresh_token_api.revoke_those(self.services, call, body, self.token())
+        await refresh_token_api.revoke_matching(self.services, call, body, self.token())
         return Reply()
 
     def optional_body(self) -> Document:

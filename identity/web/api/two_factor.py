@@ -49,10 +49,10 @@ class LoginHandler(LoginApiHandler):
         """Log in with a code, and set the trust cookie if the device is to be trusted."""
         trust_id = self.cookie(two_factor_trust.COOKIE)
         done = await two_factor_login_api.log_in(self.services, call, body, trust_id)
-        reply = self.respond(done.answer)
-        if done.trust_seconds is None or done.answer.body is None:
+        reply = self.respond(done.response)
+        if done.trust_seconds is None or done.response.body is None:
             return reply
-        morsel = self.new_cookie(two_factor_trust.COOKIE, done.answer.body["twoFactorTrustId"], done.trust_seconds)
+        morsel = self.new_cookie(two_factor_trust.COOKIE, done.response.body["twoFactorTrustId"], done.trust_seconds)
         return Reply(reply.body, reply.status, cookies=[*reply.cookies, morsel])
 
 
