@@ -51,7 +51,7 @@ setup(
         "identity": [
             "locales/*.po",
             "domain/lambdas/defaults/*",
-            "domain/messaging/*.yaml",
+            "domain/*/*.yaml",
             "domain/passwords/*.txt",
             "domain/webhooks/*.json",
             "outbound/addresses.json",

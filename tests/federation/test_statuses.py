@@ -370,7 +370,7 @@ async def test_debug_writes_what_happened_and_no_secret(federated, fake, service
     rows = [row async for row in service.services.runtime.database.collection("event_logs").find(where)]
     messages = [row["message"] for row in rows]
     assert [row["type"] for row in rows] == ["Debug", "Debug"]
-    assert any("answered with 200" in message and fake.userinfo["email"] in message for message in messages)
+    assert any("status 200" in message and fake.userinfo["email"] in message for message in messages)
     assert any("refused with 400" in message and "answered 500" in message for message in messages)
     for secret in ("the secret", "the-access-token", "a refresh token"):
         assert secret not in str(messages)

@@ -185,7 +185,7 @@ async def test_only_providers_that_are_spoken_to_here_are_taken(rp, http, provid
     closed = await add_provider(rp, type="ExternalJWT", keys=keys, linkingStrategy="Disabled")
     for provider_id in (off["id"], new_id(), "x"):
         refused(await begin(rp, http, f"idp-link:{provider_id}:{token}"), "unknown")
-    refused(await begin(rp, http, f"idp-link:{closed['id']}:{token}"), "takes no links")
+    refused(await begin(rp, http, f"idp-link:{closed['id']}:{token}"), "does not support links")
     both = f"idp-link:{provider['id']}:{token} idp-link:{closed['id']}:{token}"
     refused(await begin(rp, http, both), "Only one account")
 

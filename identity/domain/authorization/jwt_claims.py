@@ -12,6 +12,7 @@ from identity.call import Document
 from identity.domain.authorization import claims_request, consent
 from identity.domain.authorization.claims_request import RequestedClaims
 from identity.domain.clients import scopes, security_profiles
+from identity.domain.objects.data_files import load_yaml
 from identity.domain.users import users
 
 STRICT: Final = "Strict"
@@ -40,43 +41,9 @@ _FROM_DATA: Final[Mapping[str, tuple[str, type]]] = {
 USERINFO_CLAIMS: Final = "userinfo_claims"
 """The claim of an access token with the claims requested from userinfo individually (OpenID Connect Core 5.5)."""
 
-_TOKEN_ONLY: Final = frozenset(
-    {
-        "acr",
-        "amr",
-        "at_hash",
-        "aud",
-        "auth_time",
-        "authenticationType",
-        "c_hash",
-        "cnf",
-        "exp",
-        "gty",
-        "iat",
-        "iss",
-        "jti",
-    }
-    | {"nbf", "nonce", "scope", "sid", "tid", "tty", USERINFO_CLAIMS}
-)
-
-CLAIMS_SUPPORTED: Final = tuple(
-    sorted(
-        {
-            "acr",
-            "amr",
-            "applicationId",
-            "at_hash",
-            "aud",
-            "auth_time",
-            "authenticationType",
-            "c_hash",
-            "email",
-            "email_verified",
-        }
-        | {"exp", "iat", "iss", "jti", "locale", "name", "nbf", "nonce", "phone_number", "phone_number_verified"}
-        | {"roles", "sid", "sub", "updated_at", *_PROFILE_FIELDS, *_FROM_DATA}
-    )
-)
+_CLAIMS: Final = load_yaml(__file__, "jwt_claims.yaml")
+_TOKEN_ONLY: Final = frozenset(_CLAIMS["token_only"])
+CLAIMS_SUPPORTED: Final[list[str]] = _CLAIMS["supported"]
 """The claims_supported of the discovery document."""
 
 

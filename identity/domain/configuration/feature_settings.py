@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from identity.call import Document
+from identity.domain.objects.data_files import load_yaml
 from identity.domain.users.users import INTERNAL_CONNECTOR
 
-ADVANCED_IDENTITY_PROVIDERS: Final = "advancedIdentityProviders"
 ADVANCED_MULTI_FACTOR: Final = "advancedMultiFactorAuthentication"
 CUSTOM_SCOPES: Final = "advancedOAuthScopesCustomScopes"
 DPOP: Final = "dPoP"
@@ -26,11 +26,6 @@ PARENTS: Final[Mapping[str, str]] = {
     "webAuthnRoamingAuthenticators": "webAuthn",
 }
 """Feature -> the feature that contains it and switches it off as well."""
-
-ADVANCED_PROVIDERS: Final = frozenset(
-    {"EpicGames", "Nintendo", "SAMLv2IdPInitiated", "SonyPSN", "Steam", "Twitch", "Xbox"}
-)
-"""The identity provider types of the feature advancedIdentityProviders."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,14 +53,6 @@ def _value(document: Document, path: str) -> Any:
     return value
 
 
-def _is(*values: str) -> Callable[[Any], bool]:
-    return lambda value: value in values
-
-
-def _settings(feature: str, *paths: str) -> tuple[Setting, ...]:
-    return tuple(Setting(feature, path) for path in paths)
-
-
 def _has_external_connector(policies: Any) -> bool:
     return any(policy.get("connectorId") != INTERNAL_CONNECTOR for policy in policies or ())
 
@@ -74,12 +61,8 @@ def _has_sent_method(methods: Any) -> bool:
     return any(method.get("method") in {"email", "sms", "voice"} for method in methods or ())
 
 
-def _prefers(attachment: str) -> Callable[[Any], bool]:
-    """Return a predicate: whether an enabled WebAuthn workflow prefers this kind of authenticator."""
-    return functools.partial(_has_workflow, attachment)
-
-
-def _has_workflow(attachment: str, web_authn: Any) -> bool:
+def _prefers(attachment: str, web_authn: Any) -> bool:
+    """Return whether an enabled WebAuthn workflow prefers this kind of authenticator."""
     return any(
         workflow.get("enabled") and workflow.get("authenticatorAttachmentPreference") == attachment
         for workflow in (web_authn or {}).values()
@@ -87,77 +70,23 @@ def _has_workflow(attachment: str, web_authn: Any) -> bool:
     )
 
 
-_MULTI_FACTOR_LAMBDA = "lambdaConfiguration.multiFactorRequirementId"
-_SHARED: Final = (
-    *_settings("intelligentMFA", _MULTI_FACTOR_LAMBDA),
-    *_settings("multiFactorLambdas", _MULTI_FACTOR_LAMBDA),
-    *_settings("webAuthn", "webAuthnConfiguration.enabled"),
-    Setting("webAuthnPlatformAuthenticators", "webAuthnConfiguration", _prefers("platform")),
-    Setting("webAuthnRoamingAuthenticators", "webAuthnConfiguration", _prefers("crossPlatform")),
-    *_settings(THREAT_DETECTION, "accessControlConfiguration.uiIPAccessControlListId"),
-)
-_LIMITS: Final = (
-    *("failedLogin", "forgotPassword", "sendEmailVerification", "sendPasswordless", "sendPasswordlessPhone"),
-    *("sendPhoneVerification", "sendRegistrationVerification", "sendTwoFactor"),
-)
-_CONVERTERS: Final = (
-    *("scimEnterpriseUserRequestConverterId", "scimEnterpriseUserResponseConverterId"),
-    *("scimGroupRequestConverterId", "scimGroupResponseConverterId"),
-    *("scimUserRequestConverterId", "scimUserResponseConverterId"),
-)
+_TESTS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "has_external_connector": _has_external_connector,
+    "has_sent_method": _has_sent_method,
+    "prefers_cross_platform": functools.partial(_prefers, "crossPlatform"),
+    "prefers_platform": functools.partial(_prefers, "platform"),
+}
+
+
+def _setting(row: Document) -> Setting:
+    uses = row["values"].__contains__ if "values" in row else _TESTS.get(row.get("test", ""), bool)
+    return Setting(row["feature"], row["path"], uses)
+
 
 SETTINGS: Final[Mapping[str, tuple[Setting, ...]]] = {
-    "apiKey": _settings(THREAT_DETECTION, "ipAccessControlListId"),
-    "application": (
-        *_SHARED,
-        *_settings("advancedLambdas", "lambdaConfiguration.selfServiceRegistrationValidationId"),
-        Setting("advancedRegistration", "registrationConfiguration.type", _is("advanced")),
-        *_settings(
-            "advancedRegistration",
-            "formConfiguration.adminRegistrationFormId",
-            "formConfiguration.selfServiceFormId",
-            "registrationConfiguration.formId",
-        ),
-        *_settings(
-            "applicationMultiFactorAuthentication",
-            *(f"multiFactorConfiguration.{name}" for name in ("loginPolicy", "trustPolicy")),
-            *(f"multiFactorConfiguration.{way}.templateId" for way in ("email", "sms", "voice")),
-        ),
-        *_settings("applicationThemes", "themeId"),
-        *_settings(CUSTOM_SCOPES, "scopes"),
-        *_settings(DPOP, "oauthConfiguration.dpopBoundAccessTokens", "oauthConfiguration.dpopNonceRequired"),
-        Setting(OAUTH_SCOPES, "oauthConfiguration.consentMode", _is("NeverPrompt", "RememberDecision")),
-        Setting(THIRD_PARTY, "oauthConfiguration.relationship", _is("ThirdParty")),
-        *_settings(UNIVERSAL, "universalConfiguration.universal"),
-    ),
-    "identityProvider": (Setting(ADVANCED_IDENTITY_PROVIDERS, "type", _is(*ADVANCED_PROVIDERS)),),
-    "lambda": (
-        Setting("advancedLambdas", "type", _is("LoginValidation", "SelfServiceRegistrationValidation")),
-        Setting("multiFactorLambdas", "type", _is("MFARequirement")),
-        Setting("scimServer", "type", lambda kind: str(kind).startswith("SCIMServer")),
-    ),
-    "tenant": (
-        *_SHARED,
-        *_settings("advancedLambdas", "lambdaConfiguration.loginValidationId"),
-        *_settings(
-            ADVANCED_MULTI_FACTOR, *(f"multiFactorConfiguration.{way}.enabled" for way in ("email", "sms", "voice"))
-        ),
-        *_settings("advancedRegistration", "formConfiguration.adminUserFormId"),
-        *_settings("breachedPasswordDetection", "passwordValidationRules.breachDetection.enabled"),
-        Setting("connectors", "connectorPolicies", _has_external_connector),
-        *_settings(
-            "scimServer", "scimServerConfiguration.enabled", *(f"lambdaConfiguration.{name}" for name in _CONVERTERS)
-        ),
-        *_settings(
-            THREAT_DETECTION,
-            "captchaConfiguration.enabled",
-            "registrationConfiguration.blockedDomains",
-            *(f"rateLimitConfiguration.{name}.enabled" for name in _LIMITS),
-        ),
-    ),
-    "user": (Setting(ADVANCED_MULTI_FACTOR, "twoFactor.methods", _has_sent_method),),
+    resource: tuple(map(_setting, rows)) for resource, rows in load_yaml(__file__, "feature_settings.yaml").items()
 }
-"""Resource name -> its settings that belong to a feature."""
+"""The settings that belong to a feature, by resource."""
 
 
 def of_authorization_request(

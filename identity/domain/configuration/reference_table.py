@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Final
 
 from identity.domain.lambdas import lambdas as lambda_rules
+from identity.domain.objects.data_files import load_yaml
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,96 +23,13 @@ class Reference:
     until: str | None = None
 
 
-_SIGNING = ("jwtConfiguration.accessTokenKeyId", "jwtConfiguration.idTokenKeyId")
-_VERIFYING = ("jwtConfiguration.accessTokenVerificationKeyIds", "jwtConfiguration.idTokenVerificationKeyIds")
-_RETIRED = ("private.retiredKeys.keyId",)
-_WEBHOOK_KEYS = (
-    "signatureConfiguration.previousSigningKeyId",
-    "signatureConfiguration.signingKeyId",
-    "sslCertificateKeyId",
-)
-_ACCESS_LIST = ("accessControlConfiguration.uiIPAccessControlListId",)
-_USER_MAILS = (
-    "adminTwoFactorMethodRemove",
-    "emailUpdate",
-    "emailVerified",
-    "forgotPassword",
-    "loginIdInUseOnCreate",
-    "loginIdInUseOnUpdate",
-    "loginNewDevice",
-    "loginSuspicious",
-    "passwordResetSuccess",
-    "passwordUpdate",
-    "passwordless",
-    "setPassword",
-    "twoFactorMethodAdd",
-    "twoFactorMethodRemove",
-)
-_MAILS = (
-    *(f"emailConfiguration.{name}EmailTemplateId" for name in _USER_MAILS),
-    "multiFactorConfiguration.email.templateId",
-)
-_MESSAGES = ("multiFactorConfiguration.sms.templateId",)
-
-TABLE = (
-    Reference("tenants", (*_SIGNING, *_VERIFYING), "keys"),
-    Reference("applications", (*_SIGNING, *_VERIFYING), "keys"),
-    Reference("tenants", _RETIRED, "keys", until="until"),
-    Reference("applications", _RETIRED, "keys", until="until"),
-    Reference(
-        "identity_providers",
-        (
-            "assertionDecryptionConfiguration.keyTransportDecryptionKeyId",
-            "defaultKeyId",
-            "keyId",
-            "requestSigningKeyId",
-            "verificationKeyIds",
-        ),
-        "keys",
-    ),
-    Reference("identity_providers", ("lambdaConfiguration.reconcileId",), "lambdas"),
-    Reference("webhooks", _WEBHOOK_KEYS, "keys"),
-    Reference("messengers", ("sslCertificateId",), "keys"),
-    Reference("tenants", ("multiFactorConfiguration.sms.messengerId",), "messengers"),
-    Reference("tenants", _MESSAGES, "message_templates"),
-    Reference("applications", _MESSAGES, "message_templates"),
-    Reference("api_keys", ("ipAccessControlListId",), "ip_access_control_lists"),
-    Reference("tenants", _ACCESS_LIST, "ip_access_control_lists"),
-    Reference("applications", _ACCESS_LIST, "ip_access_control_lists"),
-    Reference("tenants", ("failedAuthenticationConfiguration.userActionId",), "user_actions"),
-    Reference(
-        "tenants",
-        (
-            *_MAILS,
-            "emailConfiguration.verificationEmailTemplateId",
-            "familyConfiguration.confirmChildEmailTemplateId",
-            "familyConfiguration.familyRequestEmailTemplateId",
-            "familyConfiguration.parentRegistrationEmailTemplateId",
-            "passwordValidationRules.breachDetection.notifyUserEmailTemplateId",
-        ),
-        "email_templates",
-    ),
-    Reference(
-        "applications",
-        (*_MAILS, "emailConfiguration.emailVerificationEmailTemplateId", "verificationEmailTemplateId"),
-        "email_templates",
-    ),
-    Reference("consents", ("consentEmailTemplateId", "emailPlus.emailTemplateId"), "email_templates"),
-    Reference(
-        "user_actions",
-        ("cancelEmailTemplateId", "endEmailTemplateId", "modifyEmailTemplateId", "startEmailTemplateId"),
-        "email_templates",
+TABLE: Final = (
+    *(
+        Reference(row["source"], tuple(row["members"]), row["target"], row.get("until"))
+        for row in load_yaml(__file__, "references.yaml")
     ),
     Reference("tenants", tuple(lambda_rules.REFERENCES["tenant"]), "lambdas"),
     Reference("applications", tuple(lambda_rules.REFERENCES["application"]), "lambdas"),
-    Reference("tenants", ("themeId",), "themes"),
-    Reference("applications", ("themeId",), "themes"),
-    Reference("entity_types", _RETIRED, "keys", until="until"),
-    Reference(
-        "entity_types", ("jwtConfiguration.accessTokenKeyId", "jwtConfiguration.accessTokenVerificationKeyIds"), "keys"
-    ),
-    Reference("entities", ("type.id",), "entity_types"),
-    Reference("entities", ("parentId",), "entities"),
 )
 
 

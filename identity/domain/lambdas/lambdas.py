@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from identity.call import Document
+from identity.domain.objects.data_files import load_yaml
 from identity.errors import FieldError, GeneralError
 
 T = TypeVar("T")
@@ -20,61 +21,11 @@ T = TypeVar("T")
 ENGINE: Final = "GraalJS"
 """The published name of the JavaScript engine; the service runs QuickJS under it."""
 
-_RECONCILED: Final = (
-    "Apple",
-    "EpicGames",
-    "ExternalJWT",
-    "Facebook",
-    "Google",
-    "HYPR",
-    "LDAPConnector",
-    "LinkedIn",
-    "Nintendo",
-    "OpenID",
-    "SAMLv2",
-    "SonyPSN",
-    "Steam",
-    "Twitch",
-    "Twitter",
-    "Xbox",
-)
-FUNCTIONS: Final[Mapping[str, str]] = {
-    "ClientCredentialsJWTPopulate": "populate",
-    "JWTPopulate": "populate",
-    "LoginValidation": "validate",
-    "MFARequirement": "checkRequired",
-    "SAMLv2Populate": "populate",
-    "SCIMServerGroupRequestConverter": "convert",
-    "SCIMServerGroupResponseConverter": "convert",
-    "SCIMServerUserRequestConverter": "convert",
-    "SCIMServerUserResponseConverter": "convert",
-    "SelfServiceRegistrationValidation": "validate",
-    "UserInfoPopulate": "populate",
-    **{f"{name}Reconcile": "reconcile" for name in _RECONCILED},
-}
+_TYPES: Final = load_yaml(__file__, "lambda_types.yaml")
+FUNCTIONS: Final[Mapping[str, str]] = _TYPES["functions"]
 """The function that the body must define, by type."""
 
-REFERENCES: Final[Mapping[str, Mapping[str, str]]] = {
-    "application": {
-        "lambdaConfiguration.accessTokenPopulateId": "JWTPopulate",
-        "lambdaConfiguration.idTokenPopulateId": "JWTPopulate",
-        "lambdaConfiguration.multiFactorRequirementId": "MFARequirement",
-        "lambdaConfiguration.samlv2PopulateId": "SAMLv2Populate",
-        "lambdaConfiguration.selfServiceRegistrationValidationId": "SelfServiceRegistrationValidation",
-        "lambdaConfiguration.userinfoPopulateId": "UserInfoPopulate",
-    },
-    "tenant": {
-        "lambdaConfiguration.loginValidationId": "LoginValidation",
-        "lambdaConfiguration.multiFactorRequirementId": "MFARequirement",
-        "lambdaConfiguration.scimEnterpriseUserRequestConverterId": "SCIMServerUserRequestConverter",
-        "lambdaConfiguration.scimEnterpriseUserResponseConverterId": "SCIMServerUserResponseConverter",
-        "lambdaConfiguration.scimGroupRequestConverterId": "SCIMServerGroupRequestConverter",
-        "lambdaConfiguration.scimGroupResponseConverterId": "SCIMServerGroupResponseConverter",
-        "lambdaConfiguration.scimUserRequestConverterId": "SCIMServerUserRequestConverter",
-        "lambdaConfiguration.scimUserResponseConverterId": "SCIMServerUserResponseConverter",
-        "oauthConfiguration.clientCredentialsAccessTokenPopulateLambdaId": "ClientCredentialsJWTPopulate",
-    },
-}
+REFERENCES: Final[Mapping[str, Mapping[str, str]]] = _TYPES["references"]
 """The lambda type that a member refers to, by resource and member."""
 
 # The type of a token is reserved: otherwise a lambda could turn an ID token into an access token, or the token of an

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final, Literal
 
-import yaml
-
 from identity.call import Document
+from identity.domain.objects.data_files import load_yaml
 
-_TEMPLATES: Final[dict[str, Document]] = yaml.safe_load(
-    Path(__file__).with_name("builtin_mails.yaml").read_text("utf-8")
-)
+_TEMPLATES: Final[dict[str, Document]] = load_yaml(__file__, "builtin_mails.yaml")
 
 
 def template(name: Literal["verify_new_email", "email_change_requested"]) -> Document:

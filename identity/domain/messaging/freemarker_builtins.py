@@ -12,12 +12,10 @@ import math
 import re
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from identity.domain.objects import date_patterns
+from identity.domain.objects.data_files import load_yaml
 
 MAX_RANGE: Final = 10_000
 MAX_PADDING: Final = 1_000
@@ -239,7 +237,5 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
 """The filters that only FreeMarker templates use, by name."""
 
 
-BUILTINS: Final[Mapping[str, Sequence[Any]]] = yaml.safe_load(
-    Path(__file__).with_name("freemarker_builtins.yaml").read_text("utf-8")
-)
+BUILTINS: Final[Mapping[str, Sequence[Any]]] = load_yaml(__file__, "freemarker_builtins.yaml")
 """The Jinja filter of each built-in, and its maximum number of arguments."""

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from identity.call import Document
+from identity.domain.objects.data_files import load_yaml
 from identity.errors import FieldError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -33,49 +34,11 @@ _COMMON: Final = frozenset(
     | {"lambdaConfiguration", "lastUpdateInstant", "linkingStrategy", "name", "source", "tenantConfiguration"}
     | {"tenantId", "type"}
 )
-_OAUTH: Final = ("buttonText", "client_id", "client_secret", "scope")
-_SAML: Final = (
-    *("assertionDecryptionConfiguration", "emailClaim", "issuer", "keyId", "uniqueIdClaim", "useNameIdForEmail"),
-    "usernameClaim",
-)
+_TYPES: Final = load_yaml(__file__, "identity_provider_types.yaml")
+MEMBERS: Final[Mapping[str, list[str]]] = _TYPES["members"]
+"""The members of each type in addition to the common ones."""
 
-MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Apple": ("bundleId", "buttonText", "keyId", "scope", "servicesId", "teamId"),
-    "EpicGames": _OAUTH,
-    EXTERNAL_JWT: (
-        *("claimMap", "defaultKeyId", "domains", "headerKeyParameter", "keys", "oauth2", "uniqueIdentityClaim"),
-        *("trustEmail", "verificationKeyIds"),
-    ),
-    "Facebook": ("appId", "buttonText", "client_secret", "fields", "loginMethod", "permissions"),
-    "Google": (*_OAUTH, "loginMethod", "properties"),
-    "HYPR": ("relyingPartyApplicationId", "relyingPartyURL"),
-    "LinkedIn": _OAUTH,
-    "Nintendo": (*_OAUTH, "emailClaim", "uniqueIdClaim", "usernameClaim"),
-    OPENID_CONNECT: ("buttonImageURL", "buttonText", "domains", "oauth2", "postRequest", "trustEmail"),
-    "SAMLv2": (
-        *(*_SAML, "assertionConfiguration", "buttonImageURL", "buttonText", "domains", "idpEndpoint"),
-        *("idpInitiatedConfiguration", "loginHintConfiguration", "nameIdFormat", "postRequest", "requestSigningKeyId"),
-        *("signRequest", "xmlSignatureC14nMethod"),
-    ),
-    "SAMLv2IdPInitiated": _SAML,
-    "SonyPSN": _OAUTH,
-    "Steam": ("apiMode", "buttonText", "client_id", "scope", "webAPIKey"),
-    "Twitch": _OAUTH,
-    "Twitter": ("buttonText", "consumerKey", "consumerSecret"),
-    "Xbox": _OAUTH,
-}
-"""The members of each type in addition to the common ones. `keys` of ExternalJWT are write-only."""
-
-REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
-    "Apple": ("keyId", "servicesId", "teamId"),
-    "Facebook": ("appId", "client_secret"),
-    "SAMLv2": ("keyId",),
-    "SAMLv2IdPInitiated": ("issuer", "keyId"),
-    "Steam": ("client_id", "webAPIKey"),
-    "Twitter": ("consumerKey", "consumerSecret"),
-    **dict.fromkeys(("EpicGames", "LinkedIn", "Nintendo", "SonyPSN", "Twitch", "Xbox"), ("client_id", "client_secret")),
-    "Google": ("client_id",),
-}
+REQUIRED: Final[Mapping[str, list[str]]] = _TYPES["required"]
 """The required members of types that are only stored."""
 
 _OVERRIDES: Final = frozenset({"createRegistration", "data", "enabled"})

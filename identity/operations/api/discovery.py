@@ -5,16 +5,15 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Final
 
 import orjson
-import yaml
 
 from identity.call import Document
 from identity.domain.authorization import client_authentication, jwt_claims
 from identity.domain.configuration import feature_settings, key_rotation
 from identity.domain.objects import catalogues
+from identity.domain.objects.data_files import load_yaml
 from identity.ids import fingerprint
 from identity.instants import Instant
 from identity.operations import grants
@@ -60,8 +59,8 @@ _PATHS: Final = {
     "userinfo_endpoint": "/oauth2/userinfo",
 }
 _CONSTANT: Final[Document] = {
-    **yaml.safe_load(Path(__file__).with_name("provider_metadata.yaml").read_text("utf-8")),
-    "claims_supported": list(jwt_claims.CLAIMS_SUPPORTED),
+    **load_yaml(__file__, "provider_metadata.yaml"),
+    "claims_supported": jwt_claims.CLAIMS_SUPPORTED,
     "dpop_signing_alg_values_supported": sorted(dpop.ALGORITHMS),
     "request_object_signing_alg_values_supported": _CLIENT_ALGORITHMS,
     "ui_locales_supported": sorted(catalogues.LANGUAGES),

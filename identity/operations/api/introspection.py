@@ -98,9 +98,7 @@ async def _introspect_refresh_token(services: Services, call: Call, client: Clie
     return {"active": True, "exp": numeric_date(presented.record["expiresAt"])}
 
 
-async def _is_refresh_token(
-    services: Services, call: Call, client: Client | EntityClient, token: str
-) -> bool:
+async def _is_refresh_token(services: Services, call: Call, client: Client | EntityClient, token: str) -> bool:
     """Return whether the token is a refresh token of the client; entities have none."""
     # Refresh tokens contain no dot, so that a JWS needs no query.
     if isinstance(client, EntityClient) or "." in token:

@@ -66,5 +66,5 @@ def require_request(
 
 def require_provider(services: Services, provider: Document) -> None:
     """Raise NotLicensed for a login through a type of identity provider whose feature is disabled."""
-    if provider["type"] in feature_settings.ADVANCED_PROVIDERS:
-        require(services, feature_settings.ADVANCED_IDENTITY_PROVIDERS)
+    for setting in feature_settings.newly_used("identityProvider", provider, None):
+        require(services, setting.feature)

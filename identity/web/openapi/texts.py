@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
-import yaml
-
 from identity.call import Document
+from identity.domain.objects.data_files import load_yaml
 
-_TEXTS: Final = yaml.safe_load(Path(__file__).with_name("texts.yaml").read_text("utf-8"))
+_TEXTS: Final = load_yaml(__file__, "texts.yaml")
 
 SECURITY_SCHEMES: Final[Document] = _TEXTS["security_schemes"]
 HEADERS: Final[Document] = _TEXTS["headers"]
