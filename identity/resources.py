@@ -11,11 +11,8 @@ from identity.operations.webhooks import webhooks
 
 IP_ACCESS_CONTROL_LIST = Resource(
     "ipAccessControlList",
-    "/api/ip-acl",
-    "api/ip-access-control-list.json",
-    "ip_access_control_lists",
-    "ipAccessControlLists",
-    "IP access control list",
+    path="/api/ip-acl",
+    label="IP access control list",
     tenant_scoped=False,
     unique=(Unique("name", ("name",), "ipAccessControlList.name"),),
     search_rules=SearchRules(
@@ -28,11 +25,6 @@ IP_ACCESS_CONTROL_LIST = Resource(
 
 USER_ACTION_REASON = Resource(
     "userActionReason",
-    "/api/user-action-reason",
-    "api/user-action-reason.json",
-    "user_action_reasons",
-    "userActionReasons",
-    "User Action Reason",
     tenant_scoped=False,
     verbs=CREATE_TO_SEARCH - {"search"},
     unique=(
@@ -43,11 +35,6 @@ USER_ACTION_REASON = Resource(
 
 WEBHOOK = Resource(
     "webhook",
-    "/api/webhook",
-    "api/webhook.json",
-    "webhooks",
-    "webhooks",
-    "Webhook",
     tenant_scoped=False,
     sealed=("headers.*", "httpAuthenticationPassword", "private.secret", "private.previousSecrets.*.secret"),
     credentials=(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -79,20 +80,23 @@ class Resource:
     """One kind of object.
 
     `name` is its wrapper in JSON, `path` its API path, `schema` the file of its schema, `collection` its MongoDB
-    collection. `sealed` are the dotted members that are encrypted at rest, `credentials` those that are bound to an
-    address or account and masked for keys without write access. `feature` is the feature of `license.features` that
-    enables the API.
+    collection, `label` its name in messages. Their defaults and that of `plural` are derived from the name: those of
+    `userAction` are `/api/user-action`, `api/user-action.json`, `user_actions`, `User Action` and `userActions`.
+
+    `sealed` are the dotted members that are encrypted at rest, `credentials` those that are bound to an address or
+    account and masked for keys without write access. `feature` is the feature of `license.features` that enables the
+    API.
 
     `prepare` and `commit` take part in the generic operations. `create` to `to_response` replace those of
     operations/objects/crud.py that do not fit.
     """
 
     name: str
-    path: str
-    schema: str
-    collection: str
-    plural: str
-    label: str
+    path: str = ""
+    schema: str = ""
+    collection: str = ""
+    plural: str = ""
+    label: str = ""
     tenant_scoped: bool = True
     verbs: frozenset[str] = CREATE_TO_SEARCH
     unique: tuple[Unique, ...] = ()
@@ -110,6 +114,18 @@ class Resource:
     search: Search | None = None
     to_response: ToResponse | None = None
     feature: str | None = None
+
+    def __post_init__(self) -> None:
+        words = re.sub("([A-Z])", r" \1", self.name).lower().split()
+        defaults = {
+            "path": f"/api/{'-'.join(words)}",
+            "schema": f"api/{'-'.join(words)}.json",
+            "collection": f"{'_'.join(words)}s",
+            "plural": f"{self.name}s",
+            "label": " ".join(words).title(),
+        }
+        for name, value in defaults.items():
+            object.__setattr__(self, name, getattr(self, name) or value)
 
     @property
     def id_name(self) -> str:

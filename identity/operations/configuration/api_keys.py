@@ -101,11 +101,7 @@ async def delete(services: Services, call: Call, key_id: str) -> None:
 
 RESOURCE = Resource(
     "apiKey",
-    "/api/api-key",
-    "api/api-key.json",
-    "api_keys",
-    "apiKeys",
-    "API key",
+    label="API key",
     tenant_scoped=False,
     verbs=CREATE_TO_SEARCH - {"search"},
     unique=UNIQUE,

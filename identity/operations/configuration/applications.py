@@ -91,11 +91,6 @@ async def create(services: Services, call: Call, body: Document, application_id:
 
 RESOURCE = Resource(
     "application",
-    "/api/application",
-    "api/application.json",
-    "applications",
-    "applications",
-    "Application",
     unique=UNIQUE,
     sealed=SEALED,
     credentials=tuple(map(Credential, SEALED)),

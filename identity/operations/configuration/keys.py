@@ -41,11 +41,6 @@ async def _commit(
 
 RESOURCE = Resource(
     "key",
-    "/api/key",
-    "api/key.json",
-    "keys",
-    "keys",
-    "Key",
     tenant_scoped=False,
     verbs=frozenset({"retrieve", "retrieve_all", "update", "delete", "search"}),
     unique=UNIQUE,

@@ -30,11 +30,8 @@ async def prepare(_services: Services, _call: Call, requested: Document, _stored
 
 RESOURCE = Resource(
     "systemConfiguration",
-    "/api/system-configuration",
-    "api/system-configuration.json",
-    "system_configuration",
-    "systemConfigurations",
-    "System configuration",
+    collection="system_configuration",
+    label="System configuration",
     tenant_scoped=False,
     verbs=frozenset({"retrieve", "update", "patch"}),
     prepare=prepare,

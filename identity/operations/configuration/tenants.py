@@ -156,11 +156,6 @@ async def patch(services: Services, call: Call, kind: str, body: Any, tenant_id:
 
 RESOURCE = Resource(
     "tenant",
-    "/api/tenant",
-    "api/tenant.json",
-    "tenants",
-    "tenants",
-    "Tenant",
     tenant_scoped=False,
     unique=UNIQUE,
     sealed=SEALED,

@@ -42,11 +42,6 @@ async def create(services: Services, call: Call, body: Document, theme_id: str |
 
 RESOURCE = Resource(
     "theme",
-    "/api/theme",
-    "api/theme.json",
-    "themes",
-    "themes",
-    "Theme",
     tenant_scoped=False,
     unique=(Unique("name", ("name",), "theme.name"),),
     search_rules=SearchRules(

@@ -80,11 +80,8 @@ async def with_full_type(services: Services, entity: Document) -> Document:
 
 RESOURCE = Resource(
     "entity",
-    "/api/entity",
-    "api/entity.json",
-    "entities",
-    "entities",
-    "Entity",
+    collection="entities",
+    plural="entities",
     verbs=frozenset({"create", "retrieve", "update", "patch", "delete"}),
     # A token request identifies the tenant by the client id alone.
     unique=(Unique("clientId", ("clientId",), "entity.clientId"),),

@@ -70,11 +70,9 @@ async def to_response(services: Services, _caller: Caller, grant: Document) -> D
 
 RESOURCE = Resource(
     "grant",
-    "/api/entity/grant",
-    "api/entity-grant.json",
-    "entity_grants",
-    "grants",
-    "Grant",
+    path="/api/entity/grant",
+    schema="api/entity-grant.json",
+    collection="entity_grants",
     verbs=frozenset({"search"}),
     unique=(
         Unique("recipientEntity", ("entityId", "recipientEntityId"), "grant.recipientEntityId", sparse=True),

@@ -53,11 +53,8 @@ async def create(services: Services, call: Call, body: Document, type_id: str | 
 
 RESOURCE = Resource(
     "entityType",
-    "/api/entity/type",
-    "api/entity-type.json",
-    "entity_types",
-    "entityTypes",
-    "Entity type",
+    path="/api/entity/type",
+    label="Entity type",
     tenant_scoped=False,
     unique=(Unique("name", ("name",), "entityType.name"),),
     search_rules=SearchRules(

@@ -29,11 +29,10 @@ REMOVAL = "api/group-members-removal.json"
 
 RESOURCE = Resource(
     "member",
-    "/api/group/member",
-    "api/group-member.json",
-    "group_members",
-    "members",
-    "Group Member",
+    path="/api/group/member",
+    schema="api/group-member.json",
+    collection="group_members",
+    label="Group Member",
     verbs=frozenset({"search"}),
     unique=(Unique(USER_INDEX, ("tenantId", "groupId", "userId"), "member.userId"),),
     search_rules=SearchRules(

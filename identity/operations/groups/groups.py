@@ -127,11 +127,6 @@ async def _to_response(services: Services, _caller: Caller, group: Document) -> 
 
 RESOURCE = Resource(
     "group",
-    "/api/group",
-    "api/group.json",
-    "groups",
-    "groups",
-    "Group",
     unique=(Unique("name", ("tenantId", "name"), "group.name"),),
     search_rules=SearchRules(
         {"name": "text", "tenantId": "exact"},

@@ -32,11 +32,6 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
 
 RESOURCE = Resource(
     "lambda",
-    "/api/lambda",
-    "api/lambda.json",
-    "lambdas",
-    "lambdas",
-    "Lambda",
     tenant_scoped=False,
     search_rules=SearchRules(
         {"body": "text", "name": "text", "type": "exact"},

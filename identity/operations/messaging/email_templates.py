@@ -23,11 +23,8 @@ async def prepare(_services: Services, _call: Call, document: Document, _stored:
 
 RESOURCE = Resource(
     "emailTemplate",
-    "/api/email/template",
-    "api/email-template.json",
-    "email_templates",
-    "emailTemplates",
-    "Email template",
+    path="/api/email/template",
+    label="Email template",
     tenant_scoped=False,
     unique=(Unique("name", ("name",), "emailTemplate.name"),),
     search_rules=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),

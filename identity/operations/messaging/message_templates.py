@@ -22,11 +22,8 @@ async def prepare(_services: Services, _call: Call, document: Document, _stored:
 
 RESOURCE = Resource(
     "messageTemplate",
-    "/api/message/template",
-    "api/message-template.json",
-    "message_templates",
-    "messageTemplates",
-    "Message template",
+    path="/api/message/template",
+    label="Message template",
     tenant_scoped=False,
     verbs=CREATE_TO_SEARCH - {"search"},
     unique=(Unique("name", ("name",), "messageTemplate.name"),),

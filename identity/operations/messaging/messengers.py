@@ -30,11 +30,6 @@ async def prepare(services: Services, _call: Call, document: Document, _stored: 
 
 RESOURCE = Resource(
     "messenger",
-    "/api/messenger",
-    "api/messenger.json",
-    "messengers",
-    "messengers",
-    "Messenger",
     tenant_scoped=False,
     verbs=CREATE_TO_SEARCH - {"search"},
     unique=(Unique("name", ("name",), "messenger.name"),),

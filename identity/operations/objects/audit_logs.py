@@ -71,11 +71,8 @@ async def search(services: Services, call: Call, request: Mapping[str, Any], pre
 
 RESOURCE = Resource(
     "auditLog",
-    "/api/system/audit-log",
-    "api/audit-log.json",
-    "audit_logs",
-    "auditLogs",
-    "Audit log",
+    path="/api/system/audit-log",
+    label="Audit log",
     verbs=frozenset({"create", "retrieve", "search"}),
     search_rules=SearchRules(
         {

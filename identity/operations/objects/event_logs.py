@@ -71,11 +71,8 @@ async def search(
 
 RESOURCE = Resource(
     "eventLog",
-    "/api/system/event-log",
-    "api/event-log.json",
-    "event_logs",
-    "eventLogs",
-    "Event log",
+    path="/api/system/event-log",
+    label="Event log",
     tenant_scoped=False,
     verbs=frozenset({"retrieve", "search"}),
     search_rules=SearchRules(

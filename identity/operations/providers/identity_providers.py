@@ -142,11 +142,6 @@ async def to_response(services: Services, caller: Caller, provider: Document) ->
 
 RESOURCE = Resource(
     "identityProvider",
-    "/api/identity-provider",
-    "api/identity-provider.json",
-    "identity_providers",
-    "identityProviders",
-    "Identity Provider",
     tenant_scoped=False,
     unique=(
         Unique("name", ("tenantId", "name"), "identityProvider.name"),

@@ -28,11 +28,6 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
 
 RESOURCE = Resource(
     "userAction",
-    "/api/user-action",
-    "api/user-action.json",
-    "user_actions",
-    "userActions",
-    "User Action",
     tenant_scoped=False,
     verbs=CREATE_TO_SEARCH - {"search"},
     unique=(Unique("name", ("name",), "userAction.name"),),

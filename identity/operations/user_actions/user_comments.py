@@ -15,11 +15,8 @@ from identity.store.mongo import Session
 
 RESOURCE = Resource(
     "userComment",
-    "/api/user/comment",
-    "api/user-comment.json",
-    "user_comments",
-    "userComments",
-    "User comment",
+    path="/api/user/comment",
+    label="User comment",
     verbs=frozenset({"search"}),
     search_rules=SearchRules(
         {"comment": "text", "commenterId": "exact", "userId": "exact", "tenantId": "exact"},

@@ -32,11 +32,6 @@ async def _commit(
 
 RESOURCE = Resource(
     "consent",
-    "/api/consent",
-    "api/consent.json",
-    "consents",
-    "consents",
-    "Consent",
     tenant_scoped=False,
     unique=(Unique("name", ("name",), "consent.name"),),
     search_rules=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),

@@ -26,11 +26,10 @@ _MAXIMUM_CHILDREN = 100
 
 RESOURCE = Resource(
     "family",
-    "/api/user/family",
-    MEMBER,
-    "families",
-    "families",
-    "Family",
+    path="/api/user/family",
+    schema=MEMBER,
+    collection="families",
+    plural="families",
     verbs=frozenset(),
 )
 

@@ -130,11 +130,7 @@ async def _to_response(services: Services, _caller: Caller, document: Document) 
 
 RESOURCE = Resource(
     "userConsent",
-    "/api/user/consent",
-    "api/user-consent.json",
-    "user_consents",
-    "userConsents",
-    "User Consent",
+    path="/api/user/consent",
     verbs=frozenset({"create", "retrieve", "update", "patch", "delete"}),
     unique=(Unique("active", ("tenantId", "userId", "private.activeConsentId"), "userConsent.consentId", sparse=True),),
     prepare=prepare,
