@@ -52,7 +52,7 @@ from identity.web.api import (
     webhook_event_logs,
     webhooks,
 )
-from identity.web.base_handlers import BaseHandler, Route, UnknownPathHandler
+from identity.web.base_handlers import BaseHandler, Route
 from identity.web.client_address import ClientAddresses
 from identity.web.console import home as console_home
 from identity.web.console import resources as console_resources
@@ -200,7 +200,7 @@ def application(
     missing = {**common, "template": "none"}
     return tornado.web.Application(
         rules,
-        default_handler_class=UnknownPathHandler,
+        default_handler_class=landing_page.UnknownPathHandler,
         default_handler_args=missing,
         log_function=_RequestLog(registry),
     )

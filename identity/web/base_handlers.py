@@ -17,7 +17,7 @@ import tornado.web
 
 from identity.call import AnonymousCaller, ApiKeyCaller, Call, Caller, Document, Origin
 from identity.domain.objects import request_members
-from identity.errors import Invalid, LoopDetected, MethodNotAllowed, NotFound, ServiceError, Unavailable
+from identity.errors import Invalid, LoopDetected, MethodNotAllowed, ServiceError, Unavailable
 from identity.operations.api.discovery import JsonDocument
 from identity.operations.objects import audited_writes, features
 from identity.permissions import endpoint_of
@@ -326,13 +326,3 @@ class ApiHandler(BaseHandler):
             self.refuse(self.unsupported(self.content_type()))
         else:
             self.refuse(Invalid.whole("[invalid]", "The path of the request cannot be read."))
-
-
-class UnknownPathHandler(BaseHandler):
-    """Handles requests that no route matches."""
-
-    SUPPORTED_METHODS = ("GET", "HEAD", "POST", "DELETE", "PATCH", "PUT", "OPTIONS")
-
-    async def prepare(self) -> None:
-        """Respond with 404 and an empty body, for every method."""
-        self.send(Reply(status=NotFound.status, reason="no route has this path"))

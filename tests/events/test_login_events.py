@@ -266,7 +266,20 @@ async def test_templates_of_the_application_win_and_without_one_no_mail_goes(key
     change = {"emailConfiguration": {"loginNewDeviceEmailTemplateId": EMAIL_TEMPLATE}}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": change})
     assert (await log_in(key, rp, newDevice=True)).status_code == 200
+    assert await mails.count_documents({"tenantId": rp.tenant["id"]}) == 0, "there is no mail server yet"
+    await rp.configure_tenant(emailConfiguration={"defaultFromEmail": "service@example.com"})
+    assert (await log_in(key, rp, newDevice=True)).status_code == 200
     assert await mails.count_documents({"tenantId": rp.tenant["id"]}) == 1
+
+
+async def test_first_login_of_a_user_mails_nothing_about_a_new_device(key, rp, service) -> None:
+    emails = {"loginNewDeviceEmailTemplateId": EMAIL_TEMPLATE, "defaultFromEmail": "service@example.com"}
+    await rp.configure_tenant(emailConfiguration=emails)
+    mails = service.services.runtime.database.motor["mails"]
+    for sent in (0, 1):
+        answer = await log_in(key, rp, newDevice=True)
+        assert answer.status_code == 200
+        assert await mails.count_documents({"tenantId": rp.tenant["id"]}) == sent
 
 
 # Vetoes of a login without a password

@@ -68,7 +68,27 @@ async def test_login_of_the_account_pages_gives_no_code_and_ends_nowhere_else(rp
     for changed in (f"{query['redirect_uri']}&x=1", query["redirect_uri"].replace("/account", "/admin")):
         assert (await browser.get("/oauth2/authorize", params={**query, "redirect_uri": changed})).status_code == 400
     assert (await browser.get("/account", params={"client_id": new_id()})).status_code == 400
-    assert (await browser.get("/account")).status_code == 400
+
+
+async def test_account_pages_need_no_client_id(rp, browser):
+    tenant = {"tenantId": rp.tenant["id"]}
+    for path in ("/account", "/account/password"):
+        chosen = await browser.get(path, params={**tenant, "locale": "de"})
+        assert chosen.status_code == 302
+        url = urllib.parse.urlsplit(chosen.headers["Location"])
+        assert (url.path, dict(urllib.parse.parse_qsl(url.query))) == (path, {**place(rp), "locale": "de"})
+    assert (await browser.get("/account", params={"tenantId": new_id()})).status_code == 400
+
+
+async def test_account_without_client_id_uses_an_application_of_the_session(rp, browser):
+    await rp.patch(
+        f"/api/application/{rp.client_id}", {"application": {"oauthConfiguration": {"requireRegistration": True}}}
+    )
+    other = await relying_party.make(rp.api, tenant=rp.tenant)
+    tenant = {"tenantId": rp.tenant["id"]}
+    assert other.client_id in (await browser.get("/account", params=tenant)).headers["Location"]
+    await enter(rp, browser)
+    assert rp.client_id in (await browser.get("/account", params=tenant)).headers["Location"]
 
 
 @pytest.mark.requirement("self-service-16")

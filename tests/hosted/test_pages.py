@@ -203,3 +203,43 @@ async def test_error_is_bare_json_for_who_prefers_it(rp, browser):
     assert answer.headers["Content-Type"] == "application/json"
     assert answer.json()["error_reason"] == "invalid_client_id"
     assert REDIRECT_URI not in answer.text
+
+
+HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "text"),
+    [
+        ("GET", "/nowhere", 404, "Page not found"),
+        ("POST", "/nowhere", 404, "Page not found"),
+        ("PUT", "/oauth2/authorize", 405, "This page cannot be opened this way"),
+    ],
+)
+async def test_browsers_get_a_page_for_a_wrong_address_and_programs_an_empty_body(browser, method, path, status, text):
+    shown = await browser.request(method, path, headers=HTML)
+    assert (shown.status_code, shown.headers["Content-Type"]) == (status, "text/html; charset=utf-8")
+    assert text in page(shown).text
+    assert directives(shown)["default-src"] == "'none'"
+    german = await browser.request(method, path, headers={**HTML, "Accept-Language": "de"})
+    assert '<html lang="de"' in german.text
+    bare = await browser.request(method, path, headers={"Accept": "*/*"})
+    assert (bare.status_code, bare.content) == (status, b"")
+    assert shown.headers.get("Allow") == bare.headers.get("Allow")
+
+
+async def test_api_has_no_page_for_an_unknown_path(browser):
+    answer = await browser.get("/api/nothing", headers=HTML)
+    assert (answer.status_code, answer.content) == (404, b"")
+
+
+@pytest.mark.parametrize("path", ["/", "/nowhere", "/favicon.ico"])
+async def test_head_of_a_page_is_its_get_without_the_body(browser, path):
+    got, head = await browser.get(path, headers=HTML), await browser.head(path, headers=HTML)
+    assert (head.status_code, head.content) == (got.status_code, b"")
+    assert head.headers["Content-Type"] == got.headers["Content-Type"]
+
+
+async def test_password_managers_find_the_page_that_changes_the_password(browser):
+    answer = await browser.get("/.well-known/change-password")
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/account/password")

@@ -27,6 +27,7 @@ ROUTES = application.routes(prometheus_client.CollectorRegistry())
 
 # What anybody may call, each for a reason: a new line here is a decision.
 PUBLIC = {
+    ("/.well-known/change-password", "GET"),
     ("/.well-known/jwks.json", "GET"),
     ("/.well-known/oauth-authorization-server", "GET"),
     ("/.well-known/oauth-authorization-server/{tenant_id}", "GET"),
@@ -180,7 +181,8 @@ def test_pages_judge_requests_of_other_sites_themselves_and_nothing_else_does() 
     scripts = {route.template for route in ROUTES if route.handler.cross_origin is CrossOriginAccess.BY_APPLICATION}
     assert scripts == {"/app/me", "/app/refresh", "/app/refresh/{client_id}"}
     found = {route.template for route in ROUTES if route.handler.cross_origin is CrossOriginAccess.OPEN}
-    assert found == {path for path, _ in PUBLIC if ".well-known" in path} | {"/api/openapi.json"}
+    pages = {"/.well-known/change-password"}
+    assert found == {path for path, _ in PUBLIC if ".well-known" in path} - pages | {"/api/openapi.json"}
 
 
 def test_forms_are_declared_where_the_family_reads_them_and_every_family_has_a_shape_for_refusals() -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from identity.call import Document
 from identity.errors import FieldError
@@ -30,6 +31,16 @@ _OWN_HEADERS = frozenset(
         "to",
     }
 )
+
+
+_UNSET_SERVER: Final = {"host": "localhost", "port": 25, "defaultFromEmail": "change-me@example.com"}
+"""The defaults of an emailConfiguration: no mail server was configured yet."""
+
+
+def has_mail_server(tenant: Document) -> bool:
+    """Whether the mail server or the sender of a tenant was configured; until then no mail is sent."""
+    configuration = tenant["emailConfiguration"]
+    return any(configuration.get(name, default) != default for name, default in _UNSET_SERVER.items())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -192,8 +192,8 @@ async def complete_login(
     inside = call.within(TenantId(user["tenantId"]))
     if authentication_type != "PING":
         await run_validation_lambda(services, inside, user, application, authentication_type)
-    user = with_login(user, application, call)
     assessment = assess_threats(services, call, user, authentication_type, is_new_device=is_new_device)
+    user = with_login(user, application, call)
     events = login_events(assessment, user, application, authentication_type, **side_effects.event_members)
     write = functools.partial(
         _write_login, services, call, user, application, identity_type, assessment.place, side_effects

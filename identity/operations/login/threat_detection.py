@@ -15,11 +15,15 @@ from identity.services import Services
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ThreatAssessment:
-    """Whether the device is new, the threats found, and the geographic position, stored as `private.place`."""
+    """Whether the device is new, the threats found, and the geographic position, stored as `private.place`.
+
+    On the first login of a user every device is new, which is no news to the user.
+    """
 
     is_new_device: bool
     threats: tuple[str, ...]
     place: Document | None
+    is_first_login: bool = False
 
     @property
     def event_types(self) -> list[str]:
@@ -39,7 +43,8 @@ def assess(services: Services, call: Call, user: Document, *, is_new_device: boo
     """
     place = _find_place(services, call)
     is_new = is_new_device or known_devices.is_new_device(services, call, user)
-    return ThreatAssessment(is_new, impossible_travel.find_threats(user["private"].get("place"), place), place)
+    threats = impossible_travel.find_threats(user["private"].get("place"), place)
+    return ThreatAssessment(is_new, threats, place, is_first_login="lastLoginInstant" not in user)
 
 
 async def notify_user(
@@ -49,7 +54,7 @@ async def notify_user(
     if not assessment.is_new_device and not assessment.threats:
         return
     tenant = await services.configuration.tenants.get(None, TenantId(user["tenantId"]))
-    if assessment.is_new_device:
+    if assessment.is_new_device and not assessment.is_first_login:
         await user_notifications.notify(
             services, call, tenant, user, "loginNewDeviceEmailTemplateId", application=application
         )

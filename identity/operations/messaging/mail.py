@@ -88,6 +88,9 @@ async def render(
             services, call, template_id, {"parseErrors": {"template": "There is no such template."}}
         )
     tenant = await services.configuration.tenants.get(None, tenant_id)
+    if not mail_messages.has_mail_server(tenant):
+        message = "The tenant has no mail server: set the host and the defaultFromEmail of its emailConfiguration."
+        return await _log_errors(services, call, template_id, {"renderErrors": {"host": message}})
     template_values = {**await values(services, tenant, application, to), **data}
     locales = options.locales or (to.get("preferredLanguages", []) if isinstance(to, dict) else [])
     rendered = await asyncio.to_thread(mail_templates.render, template, template_values, locales)

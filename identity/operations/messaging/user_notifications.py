@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from identity.call import Call, Document
+from identity.domain.messaging import mail_messages
 from identity.domain.objects import event_info
 from identity.domain.users import users
 from identity.ids import TenantId
@@ -48,7 +49,12 @@ _DUPLICATE_NOTICES_SECONDS: Final = 3600
 
 
 def template_of(tenant: Document, application: Document | None, name: str) -> str | None:
-    """The id of the template that `emailConfiguration` names: the application's, else the tenant's."""
+    """Return the id of the template that `emailConfiguration` names: the application's, else the tenant's.
+
+    None also for a tenant without a mail server, whose pages and logins hence offer and send no mails.
+    """
+    if not mail_messages.has_mail_server(tenant):
+        return None
     of_application = None if application is None else application["emailConfiguration"].get(name)
     found: str | None = of_application or tenant["emailConfiguration"].get(name)
     return found

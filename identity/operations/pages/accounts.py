@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal
 
 from identity.call import Call, Document
+from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.passwords import password_hashing
 from identity.domain.two_factor import two_factor
 from identity.domain.users import self_registration
 from identity.domain.users.self_registration import RegistrationField
 from identity.errors import FieldError, Invalid, WrongCode
-from identity.ids import UserId
+from identity.ids import TenantId, UserId
 from identity.instants import later
 from identity.operations.authorization import account_logins, authorization, current_logins
 from identity.operations.clients.clients import Client
@@ -23,6 +24,7 @@ from identity.operations.pages import page_messages
 from identity.operations.password_changes import password_changes
 from identity.operations.password_changes.password_changes import PasswordChange
 from identity.operations.passwords import user_passwords
+from identity.operations.sessions import sso_sessions
 from identity.operations.two_factor import two_factor_methods
 from identity.operations.two_factor.two_factor_codes import CodeAddress
 from identity.operations.users import users
@@ -71,6 +73,26 @@ async def find(services: Services, call: Call, client: Client, browser: Browser)
     if current is None or authorization.unmet_requirement(call, client_of_page, current) is not None:
         return None
     return Account(client, current.user, current)
+
+
+async def find_application(services: Services, tenant: Document, sso_secret: str) -> str | None:
+    """Return the id of the application whose login the account pages use if a request names none.
+
+    It is an application of the browser's session, else the tenant's first one that requires no registration.
+    """
+    applications = await services.configuration.applications.list_cached(
+        TenantId(tenant["id"]), "active applications", {"active": True}
+    )
+    session = await sso_sessions.find(services, tenant, sso_secret)
+    joined = frozenset[str]() if session is None else session.client_ids
+    ordered = sorted(applications, key=lambda application: _login_order(application, joined))
+    return str(ordered[0]["id"]) if ordered else None
+
+
+def _login_order(application: Document, joined: Collection[str]) -> tuple[bool, bool, bool, int]:
+    is_console = application["id"] == ADMINISTRATOR_APPLICATION_ID
+    requires_registration = bool(application["oauthConfiguration"].get("requireRegistration"))
+    return application["id"] not in joined, is_console, requires_registration, application["insertInstant"]
 
 
 def has_recent_login(call: Call, account: Account) -> bool:

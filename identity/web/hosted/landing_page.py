@@ -16,6 +16,7 @@ SIGNED_OUT_COOKIE = "fusionauth.flash-message"
 SIGNED_OUT_SECONDS = 30
 
 _FOR_EVER = "public, max-age=31536000, immutable"
+_API = ("/api/", "/.well-known/")
 _ONE_DAY = "public, max-age=86400"
 
 
@@ -68,7 +69,30 @@ class ThemeStylesheetHandler(PageHandler):
         return Reply(theme["stylesheet"].encode(), headers=headers)
 
 
+class ChangePasswordHandler(PageHandler):
+    """`/.well-known/change-password`, which password managers open (W3C, A Well-Known URL for Changing Passwords)."""
+
+    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION, answer={302: None})
+    async def get(self, call: Call) -> Reply:
+        """Redirect to the page that changes the password."""
+        return Reply(status=302, headers={"Location": "/account/password"})
+
+
+class UnknownPathHandler(PageHandler):
+    """Handles requests that no route matches: a page for browsers, an empty body for the API."""
+
+    SUPPORTED_METHODS = ("GET", "HEAD", "POST", "DELETE", "PATCH", "PUT", "OPTIONS")
+
+    async def prepare(self) -> None:
+        """Respond with 404 for every method."""
+        if self.prefers_html() and not self.request.path.startswith(_API):
+            self.send(render.status_page(NotFound.status, page_theme.of_request(self)))
+        else:
+            self.send(Reply(status=NotFound.status, reason="no route has this path"))
+
+
 ROUTES = [
+    Route("/.well-known/change-password", ChangePasswordHandler),
     Route("/", IndexHandler),
     Route("/static/{name}", StaticHandler),
     Route("/favicon.ico", FaviconHandler),

@@ -10,7 +10,7 @@ import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from http.cookies import Morsel
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jinja2
 from markupsafe import Markup
@@ -29,6 +29,9 @@ _DESCRIBED = Markup(' aria-describedby="login-error"')
 _INVALID = Markup(' aria-invalid="true"')
 _TRANSIENT = frozenset({"form_post.html", "logout.html"})
 """Pages that continue without the user, and need no language switch."""
+FAULT_ADVICE: Final = "error.fault"
+_FAULT: Final = 500
+_STATUS_TEXTS: Final = {404: "notFound", 405: "methodNotAllowed"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -154,8 +157,21 @@ def error(body: Mapping[str, Any], status: int, advice: str, theme: PageTheme) -
 
     `advice` is the key of a page text.
     """
-    values = {"description": body["error_description"], "oauth_json": json.dumps(body, indent=2), "advice": advice}
+    values = {
+        "description": body["error_description"],
+        "oauth_json": json.dumps(body, indent=2),
+        "advice": FAULT_ADVICE if status >= _FAULT else advice,
+        "is_unchanged": status < _FAULT,
+    }
     return dataclasses.replace(_page("error.html", _policy(), values, theme), status=status)
+
+
+def status_page(status: int, theme: PageTheme) -> Reply:
+    """Return the page for a status without further information, such as 404 for an unknown path."""
+    key = _STATUS_TEXTS.get(status, "serverError")
+    values = {name: theme[f"{key}.{name}"] for name in ("title", "heading", "text")}
+    page = _page("notice.html", _policy(), {**values, "links": [(theme["status.start"], "/")]}, theme)
+    return dataclasses.replace(page, status=status)
 
 
 def form_post(

@@ -16,6 +16,7 @@ from identity.errors import (
     InvalidRequest,
     InvalidToken,
     LambdaFailed,
+    MethodNotAllowed,
     NotLicensed,
     OAuth2Error,
     ServerError,
@@ -196,6 +197,19 @@ class PageHandler(OAuth2Handler):
         challenge = self.challenge(failure) if isinstance(failure, InvalidToken) else None
         headers = reply.headers if challenge is None else {**reply.headers, "WWW-Authenticate": challenge}
         self.send(dataclasses.replace(reply, headers=headers))
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Send a page to a browser for a method that the path does not have."""
+        is_known = self.request.method in self.SUPPORTED_METHODS
+        if status_code == MethodNotAllowed.status and is_known and self.prefers_html():
+            page = render.status_page(status_code, page_theme.of_request(self))
+            self.send(dataclasses.replace(page, headers={**page.headers, "Allow": self.allow()}))
+        else:
+            super().write_error(status_code, **kwargs)
+
+    def prefers_html(self) -> bool:
+        """Return whether the request names HTML, as browsers do for pages."""
+        return "text/html" in self.request.headers.get("Accept", "")
 
     def prefers_json(self) -> bool:
         """Return whether the request accepts application/json but not HTML."""

@@ -98,10 +98,9 @@ class AccountHandler(SelfServiceHandler):
 
     async def load_account(self, call: Call, given: Document) -> tuple[PageContext, Account] | Reply:
         """Return the signed-in user's account, or the redirect to the login."""
-        if "client_id" not in given:
-            raise InvalidRequest("missing_client_id", "The request is missing a required parameter: client_id.")
         context = await self.load_context(call, given)
-        assert context.client is not None
+        if context.client is None:
+            return await self.redirect_to_client(context, given)
         if context.tenant["httpSessionMaxInactiveInterval"] <= 0:
             return self.notice(context, "accountOff")
         browser = Browser(self.cookie(sso_sessions.COOKIE), trust_id=self.cookie(two_factor_trust.COOKIE))
@@ -113,6 +112,18 @@ class AccountHandler(SelfServiceHandler):
         if "locale" in given:
             query["locale"] = given["locale"]
         return self.redirect_to(f"/oauth2/authorize?{urllib.parse.urlencode(query)}")
+
+    async def redirect_to_client(self, context: PageContext, given: Document) -> Reply:
+        """Return the redirect to the page of the application whose login the account pages use.
+
+        Raises InvalidRequest for a tenant without an application.
+        """
+        sso_secret = self.cookie(sso_sessions.COOKIE)
+        application_id = await accounts.find_application(self.services, context.tenant, sso_secret)
+        if application_id is None:
+            raise InvalidRequest("missing_client_id", "The tenant has no application for a login.")
+        query = {**given, "client_id": application_id, "tenantId": context.tenant_id}
+        return self.redirect_to(f"{self.request.path}?{urllib.parse.urlencode(query)}")
 
     def account_form(self, context: PageContext, account: Account, form: Form, feedback: FormFeedback) -> Reply:
         """Return a page with a form about an account, with the feedback on the submitted one."""
