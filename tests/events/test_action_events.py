@@ -74,7 +74,7 @@ async def stage(service, tenant_api, tenant, receiver) -> AsyncIterator[Stage]:
 
 
 @pytest.mark.requirement("event-user.action", "users-11-16")
-async def test_the_start_of_an_action_is_told_whole(stage: Stage) -> None:
+async def test_start_event_of_an_action_is_complete(stage: Stage) -> None:
     options = [{"name": "soft", "localizedNames": {"de": "sanft"}}]
     members = {"localizedNames": {"de": "Stumm"}, "options": options, "userNotificationsEnabled": True}
     definition = await stage.definition(temporal=True, **members)
@@ -120,7 +120,7 @@ async def test_the_start_of_an_action_is_told_whole(stage: Stage) -> None:
 
 
 @pytest.mark.requirement("event-user.action", "users-11-16")
-async def test_an_action_that_lasts_for_no_time_has_a_start_and_nothing_else(stage: Stage) -> None:
+async def test_instant_action_raises_only_the_start_event(stage: Stage) -> None:
     _, event = await stage.told(await stage.definition(), expiry=1, notifyUser=True)
     assert event["phase"] == "start"
     assert event["notifyUser"] is False, "the user action does not notify"
@@ -128,7 +128,7 @@ async def test_an_action_that_lasts_for_no_time_has_a_start_and_nothing_else(sta
 
 
 @pytest.mark.requirement("event-user.action", "users-11-16")
-async def test_without_broadcast_nobody_is_told(stage: Stage) -> None:
+async def test_without_broadcast_no_event_is_raised(stage: Stage) -> None:
     action = await stage.take(await stage.definition(temporal=True), expiry=INDEFINITE)
     assert (await stage.change("PUT", action, broadcast=False, comment="x")).status_code == 200
     assert (await stage.change("DELETE", action, broadcast=False)).status_code == 200
@@ -138,7 +138,7 @@ async def test_without_broadcast_nobody_is_told(stage: Stage) -> None:
 
 
 @pytest.mark.requirement("core-18-templates-20", "event-user.action-2", "users-11-17", "users-11-6")
-async def test_changes_are_told_and_mailed_by_their_own_templates(stage: Stage) -> None:
+async def test_phases_of_an_action_raise_events_and_send_mails(stage: Stage) -> None:
     definition = await stage.mailing(includeEmailInEventJSON=True, localizedNames={"de": "Stumm"})
     action, start = await stage.told(definition, expiry=stage.now + HOUR, emailUser=True, comment="Mind your words")
     assert action["emailUserOnEnd"] is True
@@ -163,7 +163,7 @@ async def test_changes_are_told_and_mailed_by_their_own_templates(stage: Stage) 
 
 
 @pytest.mark.requirement("users-11-6")
-async def test_no_mail_goes_to_who_shall_get_none_or_can_get_none(stage: Stage) -> None:
+async def test_no_mail_without_notification_or_address(stage: Stage) -> None:
     definition = await stage.mailing(includeEmailInEventJSON=True)
     _, event = await stage.told(definition, expiry=INDEFINITE)
     assert event["emailedUser"] is False
@@ -180,7 +180,7 @@ async def test_no_mail_goes_to_who_shall_get_none_or_can_get_none(stage: Stage) 
 
 
 @pytest.mark.requirement("event-user.action-3", "users-11-18", "users-11-7")
-async def test_the_end_is_brought_about_once_by_however_many_processes(stage: Stage, clock) -> None:
+async def test_action_is_ended_once_by_several_processes(stage: Stage, clock) -> None:
     definition = await stage.mailing(preventLogin=True)
     action = await stage.take(definition, expiry=stage.now + 60_000, emailUser=True, notifyUser=True, comment="c")
     user = await stage.service.services.directory.users.get(stage.tenant["id"], stage.user["id"])
@@ -203,7 +203,7 @@ async def test_the_end_is_brought_about_once_by_however_many_processes(stage: St
 
 
 @pytest.mark.requirement("event-user.action-3", "users-11-18")
-async def test_an_end_without_an_event_is_an_end_all_the_same(stage: Stage, clock) -> None:
+async def test_action_without_end_event_ends(stage: Stage, clock) -> None:
     action = await stage.take(await stage.definition(temporal=True, sendEndEvent=False), expiry=stage.now + 1000)
     told = await stage.take(await stage.definition(temporal=True), expiry=stage.now + 1000)
     clock.advance(seconds=2)
@@ -215,7 +215,7 @@ async def test_an_end_without_an_event_is_an_end_all_the_same(stage: Stage, cloc
     assert await stage.service.services.logs.action_logs.find_due_across_tenants(stage.now, 1000) == []
 
 
-async def test_as_many_end_as_are_over(stage: Stage, clock, monkeypatch) -> None:
+async def test_all_expired_actions_end(stage: Stage, clock, monkeypatch) -> None:
     monkeypatch.setattr(action_expiry, "_BATCH", 2)
     definition = await stage.definition(temporal=True)
     taken = [await stage.take(definition, expiry=stage.now + 1000) for _ in range(5)]
@@ -235,7 +235,7 @@ async def test_an_action_that_was_cancelled_does_not_end_once_more(stage: Stage,
 
 
 @pytest.mark.requirement("users-11-7")
-async def test_the_end_of_an_action_whose_user_action_is_gone_is_written_and_not_told(stage: Stage, clock) -> None:
+async def test_end_of_an_action_with_deleted_user_action_raises_no_event(stage: Stage, clock) -> None:
     definition = await stage.definition(temporal=True)
     action = await stage.take(definition, expiry=stage.now + 1000)
     assert (await stage.api.delete(f"/api/user-action/{definition['id']}?hardDelete=true")).status_code == 200
@@ -247,7 +247,7 @@ async def test_the_end_of_an_action_whose_user_action_is_gone_is_written_and_not
 
 
 @pytest.mark.requirement("users-11-7")
-async def test_who_dies_in_the_middle_of_an_end_leaves_it_to_the_others(stage: Stage, clock, monkeypatch) -> None:
+async def test_interrupted_end_of_an_action_is_completed_by_others(stage: Stage, clock, monkeypatch) -> None:
     action = await stage.take(await stage.mailing(), expiry=stage.now + 1000, emailUser=True)
     await stage.mailbox.wait_for(1)
     clock.advance(seconds=2)
@@ -299,7 +299,7 @@ async def test_a_veto_of_a_phase_leaves_everything_as_it_was(service, tenant_api
 
 
 @pytest.mark.requirement("webhooks-8-13")
-async def test_agreement_is_asked_for_by_the_stricter_of_tenant_and_user_action(service, tenant_api, tenant) -> None:
+async def test_stricter_transaction_type_of_tenant_and_user_action_applies(service, tenant_api, tenant) -> None:
     async with receiving() as agreeing, receiving(answers(500)) as refusing, receiving_mail() as mailbox:
         stage = Stage(service, tenant_api, tenant, agreeing, mailbox)
         await stage.begin("Any")

@@ -40,7 +40,7 @@ def things(engine: Any) -> Things:
 
 
 @pytest.mark.requirement("design-state-21", "webhooks-10-12")
-async def test_change_that_nobody_hears_of_needs_no_transaction(engine: Any, things: Things) -> None:
+async def test_change_without_subscribers_needs_no_transaction(engine: Any, things: Things) -> None:
     results = await engine.bus.commit(engine.call(), Change([things.write], [CREATE], [COMPLETE]))
     assert results == ["result"]
     assert things.sessions == [None]
@@ -48,7 +48,7 @@ async def test_change_that_nobody_hears_of_needs_no_transaction(engine: Any, thi
 
 
 @pytest.mark.requirement("design-state-21")
-async def test_event_of_a_tenant_that_switched_it_off_needs_no_transaction(engine: Any, things: Things) -> None:
+async def test_disabled_event_needs_no_transaction(engine: Any, things: Things) -> None:
     engine.add_webhook("http://127.0.0.1:9/", "user.create", "user.create.complete")
     engine.events["user.create"] = {"enabled": False, "transactionType": "Any"}
     await engine.bus.commit(engine.call(), Change([things.write], [CREATE], lambda _results: [COMPLETE]))
@@ -122,7 +122,7 @@ async def test_veto_leaves_no_trace_but_in_the_log(engine: Any, things: Things) 
 
 
 @pytest.mark.requirement("webhooks-15.2-15")
-async def test_question_about_a_change_that_failed_for_another_reason_is_in_the_log(engine: Any) -> None:
+async def test_approval_request_of_a_failed_change_is_logged(engine: Any) -> None:
     """It was sent, and the receiver may have acted upon it: who looks for why must find it."""
     engine.enable("user.create", transaction="AbsoluteMajority")
     engine.enable("user.registration.create", "user.create.complete")
@@ -139,7 +139,7 @@ async def test_question_about_a_change_that_failed_for_another_reason_is_in_the_
 
 
 @pytest.mark.requirement("webhooks-8-8")
-async def test_satisfied_transaction_writes_and_retries_who_failed(engine: Any, things: Things) -> None:
+async def test_approved_change_is_written_and_failed_webhooks_are_retried(engine: Any, things: Things) -> None:
     engine.enable("user.create", transaction="Any")
     async with receiving() as good, receiving(answers(500)) as bad:
         well, ill = (engine.add_webhook(receiver.url, "user.create") for receiver in (good, bad))
@@ -155,7 +155,7 @@ async def test_satisfied_transaction_writes_and_retries_who_failed(engine: Any, 
     assert 3900 <= failed["nextAttempt"] - failed["attempts"][0]["endInstant"] <= 6100
 
 
-async def test_synchronous_attempt_was_the_only_one_where_nothing_is_tried_twice(engine: Any, things: Things) -> None:
+async def test_without_retries_the_approval_request_is_the_only_attempt(engine: Any, things: Things) -> None:
     engine.schedule = ()
     engine.enable("user.create", transaction="Any")
     async with receiving() as good, receiving(answers(500)) as bad:
@@ -198,7 +198,7 @@ async def test_transaction_type_decides(
 
 
 @pytest.mark.requirement("webhooks-8-7")
-async def test_transactional_webhooks_are_asked_at_the_same_time(engine: Any, things: Things) -> None:
+async def test_approval_requests_are_sent_concurrently(engine: Any, things: Things) -> None:
     engine.enable("user.create", transaction="AbsoluteMajority")
     arrived = 0
     everybody = asyncio.Event()
@@ -250,7 +250,7 @@ async def test_veto_of_the_first_event_keeps_the_second_from_being_sent(engine: 
 
 
 @pytest.mark.requirement("webhooks-8-6")
-async def test_object_is_invisible_to_the_receiver_that_is_asked(engine: Any, things: Things) -> None:
+async def test_object_is_invisible_during_its_approval_request(engine: Any, things: Things) -> None:
     engine.enable("user.create", transaction="AbsoluteMajority")
     seen: list[bool] = []
 
@@ -295,7 +295,7 @@ async def test_call_of_another_tenant_reaches_nobody(engine: Any, things: Things
 
 
 @pytest.mark.requirement("webhooks-7-5")
-async def test_changed_webhook_is_heard_at_once(engine: Any, things: Things) -> None:
+async def test_changed_webhook_takes_effect_at_once(engine: Any, things: Things) -> None:
     bus = engine.bus
     engine.enable("user.create")
     await bus.announce(engine.call(), [CREATE])
@@ -324,7 +324,7 @@ async def test_racing_changes_each_keep_their_events(engine: Any) -> None:
 
 
 @pytest.mark.requirement("webhooks-15.2-11")
-async def test_a_receiver_that_hangs_keeps_no_question_to_another_waiting(
+async def test_hanging_receiver_does_not_delay_other_approval_requests(
     engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("identity.events.bus.MAX_APPROVAL_REQUESTS", 4)

@@ -34,7 +34,7 @@ def change(engine: Any, webhook: dict[str, Any], **members: Any) -> None:
     engine.webhooks = [{**each, **(members if each["id"] == webhook["id"] else {})} for each in engine.webhooks]
 
 
-async def test_a_paused_webhook_gets_nothing_and_everything_once_it_goes_on(engine: Any) -> None:
+async def test_paused_webhook_gets_all_events_after_it_is_resumed(engine: Any) -> None:
     async with receiving() as receiver, receiving() as other:
         webhook = await webhook_for(engine, receiver.url, status="Active")
         await webhook_for(engine, other.url)
@@ -51,7 +51,7 @@ async def test_a_paused_webhook_gets_nothing_and_everything_once_it_goes_on(engi
 
 
 @pytest.mark.requirement("webhooks-own-4")
-async def test_a_delivery_under_way_when_the_webhook_is_paused_costs_no_attempt(engine: Any) -> None:
+async def test_pausing_a_webhook_costs_no_attempt(engine: Any) -> None:
     async with receiving() as receiver:
         webhook = await webhook_for(engine, receiver.url)
         await announce(engine)
@@ -69,7 +69,7 @@ async def test_a_delivery_under_way_when_the_webhook_is_paused_costs_no_attempt(
     assert event["result"] == "Running"
 
 
-async def test_a_disabled_webhook_is_no_target_and_what_waits_for_it_is_given_up(engine: Any) -> None:
+async def test_disabled_webhook_gets_no_events_and_its_deliveries_are_given_up(engine: Any) -> None:
     async with receiving() as receiver:
         webhook = await webhook_for(engine, receiver.url)
         await announce(engine)
@@ -91,7 +91,7 @@ async def _pause() -> None:
     await asyncio.sleep(0.02)
 
 
-async def test_a_receiver_that_says_410_gets_nothing_more(engine: Any) -> None:
+async def test_response_410_disables_the_webhook(engine: Any) -> None:
     async with receiving(answers(410)) as receiver:
         await webhook_for(engine, receiver.url)
         await announce(engine)
@@ -103,7 +103,7 @@ async def test_a_receiver_that_says_410_gets_nothing_more(engine: Any) -> None:
 
 
 @pytest.mark.requirement("webhooks-15.2-5")
-async def test_an_open_circuit_holds_back_and_a_probe_closes_it(engine: Any, monkeypatch: Any) -> None:
+async def test_open_circuit_suspends_deliveries_and_a_probe_closes_it(engine: Any, monkeypatch: Any) -> None:
     seconds = [0.0]
     for module in ("delivery_leases", "circuit_breakers"):
         monkeypatch.setattr(f"identity.workers.{module}.monotonic", lambda: seconds[0])
@@ -123,7 +123,7 @@ async def test_an_open_circuit_holds_back_and_a_probe_closes_it(engine: Any, mon
     assert len(succeeded) == 20 - held_back
 
 
-async def test_what_waits_for_a_disabled_webhook_is_given_up_also_while_its_circuit_is_open(engine: Any) -> None:
+async def test_deliveries_to_a_disabled_webhook_are_given_up_despite_an_open_circuit(engine: Any) -> None:
     webhook = await webhook_for(engine, "http://127.0.0.1:9/")
     worker = engine.worker(breaker_minimum_attempts=2)
     for _ in range(2):
@@ -135,7 +135,7 @@ async def test_what_waits_for_a_disabled_webhook_is_given_up_also_while_its_circ
     assert worker._leases.room_for(webhook["id"]) > 1
 
 
-async def test_a_rate_limit_puts_off_and_loses_nothing(engine: Any) -> None:
+async def test_rate_limit_postpones_deliveries_without_loss(engine: Any) -> None:
     async with receiving() as receiver:
         webhook = await webhook_for(engine, receiver.url)
         engine.waits[webhook["id"]] = 60
@@ -194,7 +194,7 @@ async def test_an_ordered_delivery_waits_for_the_one_before_it_about_the_same_ob
     assert last.event_id == second
 
 
-async def test_a_chain_goes_as_fast_as_its_deliveries_and_not_as_their_leases(engine: Any) -> None:
+async def test_ordered_deliveries_follow_each_other_without_waiting_for_leases(engine: Any) -> None:
     expected = [await record(engine, "one") for _ in range(5)]
     found = []
     for _ in expected:
@@ -206,7 +206,7 @@ async def test_a_chain_goes_as_fast_as_its_deliveries_and_not_as_their_leases(en
     assert await take(engine) == []
 
 
-async def test_long_chains_hide_neither_each_other_s_beginning_nor_other_objects(engine: Any) -> None:
+async def test_long_ordered_queues_do_not_hide_other_objects(engine: Any) -> None:
     """More wait about one object than are looked at together, and its first is not the one that is due first."""
     blocked = [await record(engine, "one") for _ in range(30)]
     (lease,) = await take(engine, 1)
@@ -220,7 +220,7 @@ async def test_long_chains_hide_neither_each_other_s_beginning_nor_other_objects
     assert await take(engine, 4) == []
 
 
-async def test_one_that_is_given_up_lets_the_next_go(engine: Any) -> None:
+async def test_given_up_delivery_unblocks_the_next(engine: Any) -> None:
     first, second = await record(engine, "one"), await record(engine, "one")
     (lease,) = await take(engine)
     assert lease.event_id == first
@@ -230,7 +230,7 @@ async def test_one_that_is_given_up_lets_the_next_go(engine: Any) -> None:
 
 
 @pytest.mark.requirement("webhooks-15.2-9")
-async def test_a_blocked_object_does_not_starve_the_others(engine: Any) -> None:
+async def test_blocked_object_does_not_starve_the_others(engine: Any) -> None:
     await record(engine, "one")
     (blocker,) = await take(engine, 1)
     await engine.outbox.record_outcomes([ended(engine, blocker, 500, later(engine.clock.now(), seconds=3600))])
@@ -243,9 +243,7 @@ async def test_a_blocked_object_does_not_starve_the_others(engine: Any) -> None:
     assert found == [other]
 
 
-async def test_the_next_goes_as_soon_as_the_one_before_it_has_ended_and_not_at_the_next_look(
-    engine: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_next_ordered_delivery_follows_at_once(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook_delivery, "_POLL_SECONDS", 3600.0)
     async with receiving() as receiver:
         webhook = await webhook_for(engine, receiver.url, ordered=True)
@@ -255,7 +253,7 @@ async def test_the_next_goes_as_soon_as_the_one_before_it_has_ended_and_not_at_t
     assert [request.headers["webhook-id"] for request in receiver.requests] == expected
 
 
-async def test_how_many_wait_for_one_before_them_is_measured(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_ordered_deliveries_are_measured(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook_delivery, "_BACKLOG_METRICS_SECONDS", 0.02)
     async with receiving(hangs) as receiver, engine.working(stop_seconds=0.0):
         webhook = await webhook_for(engine, receiver.url, ordered=True, readTimeout=60_000)
@@ -267,13 +265,13 @@ async def test_how_many_wait_for_one_before_them_is_measured(engine: Any, monkey
     assert len(receiver.requests) == 1
 
 
-async def test_without_order_nothing_waits(engine: Any) -> None:
+async def test_unordered_deliveries_do_not_wait(engine: Any) -> None:
     await record(engine, "one", ordered=False)
     await record(engine, "one", ordered=False)
     assert len(await take(engine)) == 2
 
 
-async def test_a_webhook_that_asks_for_order_gets_ordered_deliveries(engine: Any) -> None:
+async def test_ordered_webhook_gets_ordered_deliveries(engine: Any) -> None:
     await webhook_for(engine, "http://127.0.0.1:9/", ordered=True)
     await webhook_for(engine, "http://127.0.0.1:9/")
     await announce(engine)
@@ -282,7 +280,7 @@ async def test_a_webhook_that_asks_for_order_gets_ordered_deliveries(engine: Any
     assert {each["linkedObjectId"] for each in rows} == {CREATED.payload["user"]["id"]}
 
 
-async def test_what_came_of_a_lease_that_ran_out_is_told_only_once(engine: Any) -> None:
+async def test_outcome_of_an_expired_lease_is_recorded_once(engine: Any) -> None:
     """The event's own row hears of an attempt as often as it likes."""
     event_id = await record(engine, "one", ordered=False)
     (lease,) = await take(engine)
@@ -293,7 +291,7 @@ async def test_what_came_of_a_lease_that_ran_out_is_told_only_once(engine: Any) 
 
 
 @pytest.mark.requirement("webhooks-15.2-10")
-async def test_what_waits_for_a_paused_webhook_does_not_expire_meanwhile(engine: Any) -> None:
+async def test_deliveries_to_a_paused_webhook_do_not_expire(engine: Any) -> None:
     async with receiving() as receiver:
         webhook = await webhook_for(engine, receiver.url)
         await announce(engine)

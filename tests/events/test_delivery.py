@@ -252,7 +252,7 @@ async def test_no_proper_answer_is_failure_with_a_reason(engine: Any, behaviour:
         (200, ["Retry-After: 90"], 0),
     ],
 )
-async def test_receiver_may_say_when_to_come_back(
+async def test_retry_after_of_a_receiver_is_respected(
     engine: Any, status: int, headers: list[str], expected: float
 ) -> None:
     async with receiving(answers(status, headers=headers)) as receiver:
@@ -260,14 +260,14 @@ async def test_receiver_may_say_when_to_come_back(
     assert result.wait_seconds == expected
 
 
-async def test_endless_answer_with_a_good_status_is_success(engine: Any) -> None:
+async def test_endless_response_with_status_2xx_is_success(engine: Any) -> None:
     async with receiving(drips(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65_536, 0)) as receiver:
         result, _ = await deliver(engine, receiver)
     assert result.attempt.succeeded
 
 
 @pytest.mark.requirement("webhooks-15.3-24")
-async def test_of_the_header_of_an_answer_as_much_is_kept_as_is_good_for_a_log(engine: Any) -> None:
+async def test_logged_response_headers_are_bounded(engine: Any) -> None:
     many = [f"X-{number}: {'v' * 90}" for number in range(100)]
     cookies = ["Set-Cookie: session=secret"]
     for lines, kept in (

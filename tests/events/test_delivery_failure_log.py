@@ -28,7 +28,7 @@ def move(engine: Any, *, seconds: float) -> None:
 
 
 @pytest.mark.requirement("core-15-21")
-async def test_failed_delivery_is_told_with_webhook_event_and_reason(engine: Any) -> None:
+async def test_failed_delivery_is_logged_with_webhook_event_and_reason(engine: Any) -> None:
     engine.enable("user.create")
     async with receiving(answers(500)) as receiver, engine.working():
         webhook = engine.add_webhook(f"{receiver.url}?token=secret", "user.create")
@@ -43,7 +43,7 @@ async def test_failed_delivery_is_told_with_webhook_event_and_reason(engine: Any
 
 
 @pytest.mark.requirement("core-15-21")
-async def test_delivery_that_is_given_up_is_told(engine: Any) -> None:
+async def test_given_up_delivery_is_logged(engine: Any) -> None:
     engine.enable("user.create")
     engine.schedule = ()
     engine.add_webhook("http://127.0.0.1:9/", "user.create")
@@ -53,7 +53,7 @@ async def test_delivery_that_is_given_up_is_told(engine: Any) -> None:
     assert "was not delivered and was given up: blocked: " in engine.told[0]
 
 
-async def test_success_is_not_told(engine: Any) -> None:
+async def test_success_is_not_logged(engine: Any) -> None:
     engine.enable("user.create")
     async with receiving() as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create")
@@ -63,7 +63,7 @@ async def test_success_is_not_told(engine: Any) -> None:
 
 
 @pytest.mark.requirement("core-15-21")
-async def test_dead_webhook_does_not_flood_the_log_and_what_was_kept_back_is_counted(engine: Any) -> None:
+async def test_failures_of_a_webhook_are_throttled_in_the_log_and_counted(engine: Any) -> None:
     engine.enable("user.create")
     async with receiving(answers(500)) as receiver, engine.working(schedule=(3600, 3600)):
         engine.add_webhook(receiver.url, "user.create")
@@ -81,7 +81,7 @@ async def _settled(engine: Any, count: int) -> bool:
     return await engine.states() == [("due", 1)] * count
 
 
-async def test_each_webhook_has_its_own_bound(engine: Any) -> None:
+async def test_concurrency_is_limited_per_webhook(engine: Any) -> None:
     engine.enable("user.create")
     async with receiving(answers(500)) as receiver, engine.working():
         webhooks = [engine.add_webhook(receiver.url, "user.create") for _ in range(2)]
@@ -92,7 +92,7 @@ async def test_each_webhook_has_its_own_bound(engine: Any) -> None:
 
 @pytest.mark.requirement("attack-63", "core-15-20", "event-event-log.create")
 @pytest.mark.parametrize("name", ["event-log.create", "audit-log.create"])
-async def test_attack_63_failure_to_tell_of_a_log_row_is_no_row_itself(engine: Any, name: str) -> None:
+async def test_attack_63_failed_delivery_of_a_log_event_is_not_logged(engine: Any, name: str) -> None:
     async with receiving(answers(500)) as receiver, engine.working():
         engine.add_webhook(receiver.url, name, "user.create")
         engine.enable("user.create")
@@ -107,7 +107,7 @@ async def test_attack_63_failure_to_tell_of_a_log_row_is_no_row_itself(engine: A
 
 
 @pytest.mark.requirement("core-15-21", "webhooks-8-19")
-async def test_veto_is_told(engine: Any) -> None:
+async def test_veto_is_logged(engine: Any) -> None:
     engine.enable("user.create", transaction="AbsoluteMajority")
     async with receiving(answers(403)) as receiver:
         webhook = engine.add_webhook(receiver.url, "user.create")
@@ -118,7 +118,7 @@ async def test_veto_is_told(engine: Any) -> None:
     assert told.endswith("was not delivered and stopped a change: the receiver answered 403.")
 
 
-async def test_webhook_that_failed_where_enough_others_agreed_is_told(engine: Any) -> None:
+async def test_failed_approval_request_of_an_approved_change_is_logged(engine: Any) -> None:
     engine.enable("user.create", transaction="Any")
     async with receiving() as good, receiving(answers(500)) as bad:
         engine.add_webhook(good.url, "user.create")
@@ -130,7 +130,7 @@ async def test_webhook_that_failed_where_enough_others_agreed_is_told(engine: An
 
 
 @pytest.mark.requirement("core-15-21", "webhooks-2-7")
-async def test_headers_that_cannot_be_sent_are_told_once(engine: Any) -> None:
+async def test_unsendable_headers_are_logged_once(engine: Any) -> None:
     async with receiving() as receiver:
         webhook = engine.add_webhook(receiver.url, headers={"Header 1": "value"})
         deliverer = engine.deliverer
@@ -143,7 +143,7 @@ async def test_headers_that_cannot_be_sent_are_told_once(engine: Any) -> None:
     )
 
 
-async def test_what_is_remembered_is_bounded(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_replay_memory_is_bounded(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("identity.domain.objects.log_throttling._MAX_SUBJECTS", 2)
     for _ in range(5):
         await engine.failures.headers_omitted({"id": new_id(), "url": "https://example.com"}, ["a b"])

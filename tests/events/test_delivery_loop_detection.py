@@ -88,7 +88,7 @@ async def loops_of(api: httpx.AsyncClient) -> float:
 
 
 @pytest.mark.requirement("attack-63", "webhooks-15.2-25")
-async def test_attack_63_webhook_at_the_service_itself_is_refused_and_told_of_once(first):
+async def test_attack_63_webhook_to_the_service_itself_is_rejected_and_logged_once(first):
     """At its own test endpoint, which sends the event that it gets to the webhook: for ever, but for the guard."""
     async with client_of(first) as api:
         webhook_id = new_id()
@@ -113,7 +113,7 @@ async def test_attack_63_webhook_at_the_service_itself_is_refused_and_told_of_on
     ]  # fmt: skip
 
 
-async def test_refusal_says_what_it_is_at_every_kind_of_endpoint_and_changes_nothing(first):
+async def test_loop_rejection_has_the_error_format_of_each_endpoint(first):
     headers = {"webhook-via": f"0123456789abcdef, {first.services.outbound.service_id}"}
     username = new_id()
     async with httpx.AsyncClient(base_url=first.base_url, trust_env=False) as plain:
@@ -131,7 +131,7 @@ async def test_refusal_says_what_it_is_at_every_kind_of_endpoint_and_changes_not
 
 
 @pytest.mark.requirement("attack-63", "webhooks-15.2-25")
-async def test_attack_63_two_services_that_point_at_each_other_come_to_an_end(first, second):
+async def test_attack_63_delivery_loop_of_two_services_ends(first, second):
     async with client_of(first) as here, client_of(second) as there:
         mine, theirs = new_id(), new_id()
         webhook = await listen(
@@ -151,7 +151,7 @@ async def test_attack_63_two_services_that_point_at_each_other_come_to_an_end(fi
     assert (after[0] - before[0], after[1] - before[1]) == (1, 0)
 
 
-async def test_events_carry_on_what_their_request_has_come_through(first):
+async def test_events_carry_the_via_marks_of_their_request(first):
     others = ", ".join(
         delivery_loop_detection.service_id_of(str(number)) for number in range(delivery_loop_detection.MAX_SERVICES - 1)
     )
@@ -179,7 +179,7 @@ async def test_chain_over_very_many_services_is_cut_off(first):
 
 @pytest.mark.requirement("webhooks-15.2-25")
 @pytest.mark.parametrize("log_type", ["event-log.create", "audit-log.create"])
-async def test_webhook_that_fails_to_hear_of_the_logs_makes_no_rows_of_its_own(first, log_type):
+async def test_failed_delivery_of_log_events_is_not_logged(first, log_type):
     """One row tells of the failure to deliver a user; the failures to deliver that row are told nowhere."""
     async with client_of(first) as api, receiving(answers(500)) as receiver:
         webhook = await listen(api, receiver.url, "user.create.complete", log_type)
@@ -204,7 +204,7 @@ async def has_given_up(api: httpx.AsyncClient, receiver: Receiver, log_type: str
 
 
 @pytest.mark.requirement("webhooks-15.2-25")
-async def test_list_is_believed_of_callers_with_a_key_alone(engine):
+async def test_via_header_is_accepted_only_with_an_api_key(engine):
     """Anybody else could keep the next service from hearing of what they did, by a list that has that service in it."""
     engine.enable("user.create")
     other = delivery_loop_detection.service_id_of("another service")
@@ -219,7 +219,7 @@ async def test_list_is_believed_of_callers_with_a_key_alone(engine):
     assert sorted(sent, key=len) == ["0123456789abcdef", f"{other}, 0123456789abcdef"]
 
 
-def test_who_sends_such_requests_does_not_fill_the_log(engine):
+def test_repeated_loop_requests_are_throttled_in_the_log(engine):
     deliverer = engine.deliverer
     with structlog.testing.capture_logs() as logs:
         for route in ("/api/user", "/api/user", "/api/login"):

@@ -69,7 +69,7 @@ async def instance(build: Any) -> AsyncIterator[Instance]:
 
 
 @pytest.mark.requirement("webhooks-15.3-19", "webhooks-15.3-2")
-async def test_repeated_failures_disable_a_success_in_between_clears_and_rare_ones_are_forgotten(
+async def test_repeated_failures_disable_a_webhook_unless_it_succeeds_in_between(
     instance: Instance,
 ) -> None:
     failing, working = answers(500), answers(200)

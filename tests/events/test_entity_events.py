@@ -41,7 +41,7 @@ def public(entity: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("core-10-30", "event-entity.create")
-async def test_life_of_an_entity_is_told(stage: Stage) -> None:
+async def test_entity_changes_raise_events(stage: Stage) -> None:
     await stage.listen(TYPES)
     made = await stage.make(data={"a": 1})
     for event in await stage.heard("entity.create", "entity.create.complete"):
@@ -82,7 +82,7 @@ async def test_vetoed_change_leaves_no_trace(stage: Stage, service: app.Service)
 
 
 @pytest.mark.requirement("event-entity.create")
-async def test_no_webhook_is_asked_about_an_entity_that_there_is_already(stage: Stage) -> None:
+async def test_duplicate_entity_sends_no_approval_request(stage: Stage) -> None:
     one, other = await stage.make(), await stage.make()
     await stage.listen(TYPES, "AbsoluteMajority")
     kind = {"type": {"id": stage.kind["id"]}, "name": "Two"}

@@ -123,7 +123,7 @@ async def test_a_shared_secret_is_asked_for_and_verified(service, api):
 
 
 @pytest.mark.requirement("webhooks-own-10")
-async def test_a_captured_delivery_is_good_for_minutes(service, api, clock):
+async def test_replayed_delivery_is_rejected_after_minutes(service, api, clock):
     clock.advance(seconds=-400)
     body, headers = await captured(api)
     async with running(service.base_url, "--secret", headers.pop("secret")) as (_, url), plain() as client:
@@ -169,7 +169,7 @@ async def test_an_event_without_a_signature_is_refused_where_one_is_asked_for(se
         assert (await client.post(url, json=event, headers={"webhook-signature": "v1,eA=="})).status_code == 401
 
 
-async def test_without_the_key_set_the_service_is_asked_to_come_back(receiver, api):
+async def test_without_the_key_set_the_receiver_requests_a_retry(receiver, api):
     made = await api.post("/api/key/generate", json={"key": {"name": new_id(), "algorithm": "ES256"}})
     signing = {"enabled": True, "signingKeyId": made.json()["key"]["id"]}
     body, headers = await captured(api, signatureConfiguration=signing)
@@ -178,14 +178,14 @@ async def test_without_the_key_set_the_service_is_asked_to_come_back(receiver, a
         assert (await client.post(url, content=body, headers=headers)).status_code == 503
 
 
-async def test_what_is_no_event_is_refused(receiver):
+async def test_invalid_event_is_rejected(receiver):
     async with plain() as client:
         for body in (b"", b"{", b"[]", b'{"event": {"id": "x"}}', b'{"event": 5}'):
             assert (await client.post(receiver[1], content=body)).status_code == 400, body
 
 
 @pytest.mark.requirement("webhooks-own-10")
-async def test_a_repetition_is_told_as_such(receiver):
+async def test_repeated_event_is_recognized(receiver):
     process, url = receiver
     event = {"event": {"id": new_id(), "type": "user.create"}}
     async with plain() as client:

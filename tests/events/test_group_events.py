@@ -48,7 +48,7 @@ async def stage(service: app.Service, tenant_api: httpx.AsyncClient) -> AsyncIte
 
 
 @pytest.mark.requirement("core-18-groups-17", "event-group.create")
-async def test_groups_are_told_of_before_and_after_each_change(stage: Stage) -> None:
+async def test_group_changes_raise_both_events(stage: Stage) -> None:
     body = {"application": {"name": "App", "roles": [{"name": "admin"}]}}
     application = (await stage.api.post("/api/application", json=body)).json()["application"]
     await stage.listen(TYPES)
@@ -70,7 +70,7 @@ async def test_groups_are_told_of_before_and_after_each_change(stage: Stage) -> 
 
 
 @pytest.mark.requirement("core-18-groups-18", "event-group.member.add")
-async def test_members_are_told_of_by_group(stage: Stage) -> None:
+async def test_member_events_are_raised_per_group(stage: Stage) -> None:
     one, two = await stage.add_group(), await stage.add_group()
     ada, bob = await stage.add_user(), await stage.add_user()
     await stage.listen(TYPES)
@@ -96,7 +96,7 @@ async def test_members_are_told_of_by_group(stage: Stage) -> None:
 
 
 @pytest.mark.requirement("core-18-groups-18")
-async def test_deleting_a_user_or_a_group_with_members_tells_of_no_members(stage: Stage) -> None:
+async def test_deleting_a_user_or_group_raises_no_member_events(stage: Stage) -> None:
     group, ada = await stage.add_group(), await stage.add_user()
     await stage.send("POST", "/api/group/member", members={group["id"]: [{"userId": ada}]})
     await stage.listen(TYPES)
@@ -129,7 +129,7 @@ async def test_a_veto_leaves_no_trace(stage: Stage) -> None:
 
 
 @pytest.mark.requirement("core-18-groups-19")
-async def test_with_agreement_the_change_and_its_events_go_through(stage: Stage) -> None:
+async def test_approved_change_writes_its_events(stage: Stage) -> None:
     await stage.listen(TYPES, "AbsoluteMajority")
     group = await stage.add_group()
     ada = await stage.add_user()
@@ -143,7 +143,7 @@ async def test_with_agreement_the_change_and_its_events_go_through(stage: Stage)
 
 
 @pytest.mark.requirement("event-group.create")
-async def test_no_webhook_is_asked_about_a_group_or_member_that_there_is_already(stage: Stage) -> None:
+async def test_duplicate_group_or_member_sends_no_approval_request(stage: Stage) -> None:
     one, other, user = await stage.add_group(), await stage.add_group(), await stage.add_user()
     await stage.send("POST", "/api/group/member", members={one["id"]: [{"userId": user}]})
     await stage.listen(TYPES, "AbsoluteMajority")

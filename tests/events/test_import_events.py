@@ -40,7 +40,7 @@ async def listen(api: httpx.AsyncClient, receiver: Receiver, transaction_type: s
 
 
 @pytest.mark.requirement("event-user.bulk.create")
-async def test_one_event_tells_of_all_users_and_of_no_secret(tenant_api, receiver) -> None:
+async def test_import_event_contains_all_users_and_no_secrets(tenant_api, receiver) -> None:
     await listen(tenant_api, receiver)
     application = await tenant_api.post("/api/application", json={"application": {"name": new_id()}})
     registration = {"applicationId": application.json()["application"]["id"], "authenticationToken": "a-token"}
@@ -109,7 +109,7 @@ async def test_veto_leaves_nothing_of_an_import(service: app.Service, tenant_api
 
 
 @pytest.mark.requirement("users-2.1-5")
-async def test_each_tenant_hears_of_its_own_users(service: app.Service, api, tenant_api, receiver) -> None:
+async def test_webhooks_of_a_tenant_get_only_its_events(service: app.Service, api, tenant_api, receiver) -> None:
     await listen(tenant_api, receiver)
     own, other = tenant_api.headers["X-FusionAuth-TenantId"], api.headers["X-FusionAuth-TenantId"]
     hmac = {"encryptionScheme": "salted-hmac-sha256"}

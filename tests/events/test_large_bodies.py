@@ -52,7 +52,7 @@ async def holding(room: Bulkhead, *wanted: tuple[str, int]) -> list[Holder]:
     return holders
 
 
-async def test_no_more_is_held_than_there_is_room_for() -> None:
+async def test_held_leases_are_bounded() -> None:
     holders = await holding(Bulkhead(100, 60), (ONE, 40), (OTHER, 50), (OTHER, 10), (ONE, 10))
     assert [each.has_it for each in holders] == [True, True, True, False]
     await holders[1].let_go()
@@ -60,21 +60,21 @@ async def test_no_more_is_held_than_there_is_room_for() -> None:
 
 
 @pytest.mark.requirement("webhooks-15.2-11")
-async def test_one_owner_has_not_all_of_the_room_and_keeps_nobody_else_waiting() -> None:
+async def test_one_owner_cannot_use_the_whole_bulkhead() -> None:
     holders = await holding(Bulkhead(100, 60), (ONE, 40), (ONE, 30), (OTHER, 50))
     assert [each.has_it for each in holders] == [True, False, True]
     await holders[0].let_go()
     assert holders[1].has_it
 
 
-async def test_who_is_first_is_not_passed_by_smaller_ones() -> None:
+async def test_large_first_request_is_not_overtaken() -> None:
     holders = await holding(Bulkhead(100, 100), (ONE, 60), (OTHER, 70), ("third", 10))
     assert [each.has_it for each in holders] == [True, False, False]
     await holders[0].let_go()
     assert [each.has_it for each in holders[1:]] == [True, True]
 
 
-async def test_the_last_of_the_room_is_for_those_who_have_little() -> None:
+async def test_last_units_are_reserved_for_owners_with_few() -> None:
     room = Bulkhead(10, 10, reserved=4, reserved_per_owner=2)
     holders = await holding(room, (ONE, 5), (ONE, 2), (OTHER, 1), (OTHER, 1), (OTHER, 1), ("third", 1), ("fourth", 1))
     assert [each.has_it for each in holders] == [True, False, True, True, False, True, True]
@@ -84,7 +84,7 @@ async def test_the_last_of_the_room_is_for_those_who_have_little() -> None:
     assert holders[4].has_it
 
 
-async def test_owners_that_hang_leave_room_for_another_in_whatever_order_they_come() -> None:
+async def test_hanging_owners_leave_reserved_units_for_another() -> None:
     owners = [f"hanging-{number}" for number in range(5)]
     for wanted in ([each for each in owners for _ in range(4)], owners * 4, owners[::-1] * 4):
         room = Bulkhead(16, 16, reserved=4, reserved_per_owner=2)
@@ -98,7 +98,7 @@ async def test_owners_that_hang_leave_room_for_another_in_whatever_order_they_co
             each.task.cancel()
 
 
-async def test_what_is_larger_than_the_room_has_it_alone() -> None:
+async def test_oversized_request_holds_the_bulkhead_alone() -> None:
     room = Bulkhead(100, 60)
     holders = await holding(room, (ONE, 500), (OTHER, 1))
     assert [each.has_it for each in holders] == [True, False]
@@ -106,7 +106,7 @@ async def test_what_is_larger_than_the_room_has_it_alone() -> None:
     assert holders[1].has_it
 
 
-async def test_who_gives_up_takes_no_room_along() -> None:
+async def test_cancelled_request_frees_its_units() -> None:
     room = Bulkhead(100, 100)
     holders = await holding(room, (ONE, 100), (OTHER, 100), (OTHER, 100))
     for each in (holders[1], holders[0]):
@@ -121,7 +121,7 @@ async def test_who_gives_up_takes_no_room_along() -> None:
 
 
 @pytest.mark.requirement("webhooks-15.2-11")
-async def test_a_large_event_arrives_whole_at_every_attempt(engine: Any) -> None:
+async def test_large_event_is_complete_at_every_attempt(engine: Any) -> None:
     payload = PAYLOADS["user.create"]
     large = {**payload, "user": {**payload["user"], "data": {"text": "é" * MAX_LEASED_BODY_BYTES}}}
     engine.enable("user.create")

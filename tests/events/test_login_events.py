@@ -64,7 +64,7 @@ async def log_in(client: httpx.AsyncClient, rp: RelyingParty, **members: Any) ->
 
 
 @pytest.mark.requirement("event-user.login.success-3")
-async def test_each_way_tells_its_authentication_type(hearing, key, http, rp, service) -> None:
+async def test_login_event_has_the_authentication_type(hearing, key, http, rp, service) -> None:
     async def heard_as(kind: str) -> Document:
         (event,) = await hearing.heard("user.login.success")
         assert (event["authenticationType"], event["applicationId"]) == (kind, rp.client_id)
@@ -90,7 +90,7 @@ async def test_each_way_tells_its_authentication_type(hearing, key, http, rp, se
 
 
 @pytest.mark.requirement("event-user.login.success-4")
-async def test_registration_refresh_and_unfinished_logins_tell_of_no_login(hearing, key, rp) -> None:
+async def test_registration_refresh_and_incomplete_logins_raise_no_login_event(hearing, key, rp) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, passwordChangeRequired=True)
     assert (await log_in(key, rp, loginId=user["email"])).status_code == 203
     refresh_token = (await log_in(key, rp, noJWT=False)).json()["refreshToken"]
@@ -100,7 +100,7 @@ async def test_registration_refresh_and_unfinished_logins_tell_of_no_login(heari
 
 
 @pytest.mark.requirement("event-user.login.failed")
-async def test_a_wrong_password_is_told_wherever_it_is_shown(hearing, key, http, rp, service) -> None:
+async def test_incorrect_password_raises_an_event_everywhere(hearing, key, http, rp, service) -> None:
     async def heard_failure() -> None:
         (event,) = await hearing.heard("user.login.failed")
         assert (event["authenticationType"], event["reason"]) == ("PASSWORD", {"code": "credentials"})
@@ -159,7 +159,7 @@ async def test_events_come_in_their_order(hearing, key, rp) -> None:
 
 
 @pytest.mark.requirement("oauth-1.8-9", "users-10-18")
-async def test_a_browser_is_new_once_for_each_user_and_again_when_its_time_is_over(hearing, rp, service, clock) -> None:
+async def test_browser_is_new_once_per_user_and_after_expiry(hearing, rp, service, clock) -> None:
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     await rp.configure_tenant(ssoConfiguration={"deviceTrustTimeToLiveInSeconds": 1000})
     new = ("user.login.new-device", "user.login.success")
@@ -186,7 +186,7 @@ async def test_a_browser_is_new_once_for_each_user_and_again_when_its_time_is_ov
 
 
 @pytest.mark.requirement("users-10-18")
-async def test_a_cookie_of_another_user_or_a_made_up_one_makes_no_browser_known(hearing, rp, service) -> None:
+async def test_forged_or_foreign_cookie_does_not_identify_a_device(hearing, rp, service) -> None:
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     async with checking_client(service.base_url) as browser:
         for login_id in (rp.login_id, other["email"]):
@@ -206,7 +206,7 @@ async def test_a_cookie_of_another_user_or_a_made_up_one_makes_no_browser_known(
 
 
 @pytest.mark.requirement("event-user.login.suspicious", "users-10-19", "users-10-20", "users-10-22")
-async def test_a_login_from_a_place_nobody_can_have_got_to_is_told(hearing, key, rp, mailbox, clock) -> None:
+async def test_impossible_travel_raises_an_event(hearing, key, rp, mailbox, clock) -> None:
     assert "threatsDetected" not in (await log_in(key, rp, eventInfo=IN_BERLIN)).json()
     await hearing.heard("user.login.success")
     clock.advance(seconds=3600)
@@ -222,7 +222,7 @@ async def test_a_login_from_a_place_nobody_can_have_got_to_is_told(hearing, key,
 
 
 @pytest.mark.requirement("users-10-19")
-async def test_pings_and_logins_from_unknown_places_are_no_journeys(hearing, key, rp) -> None:
+async def test_logins_without_location_are_not_suspicious(hearing, key, rp) -> None:
     await log_in(key, rp, eventInfo=IN_BERLIN)
     body = {"userId": rp.user["id"], "applicationId": rp.client_id, "eventInfo": IN_SYDNEY}
     assert "threatsDetected" not in (await key.put("/api/login", json=body)).json()
@@ -231,7 +231,7 @@ async def test_pings_and_logins_from_unknown_places_are_no_journeys(hearing, key
     await hearing.heard(*["user.login.success"] * 4)
 
 
-async def test_a_place_is_not_told_to_anybody_who_asks_for_the_user(key, rp) -> None:
+async def test_location_is_not_part_of_the_user_in_the_api(key, rp) -> None:
     await log_in(key, rp, eventInfo=IN_BERLIN)
     assert "52.52" not in (await key.get(f"/api/user/{rp.user['id']}")).text
 

@@ -37,7 +37,7 @@ async def hearing(place: Resetting, *types: str, status: int = 200, kind: str = 
 @pytest.mark.requirement(
     "event-user.password.reset.start", "event-user.password.reset.success", "event-user.password.update", "users-7-31"
 )
-async def test_a_reset_is_told_from_its_start_to_its_success(place: Resetting) -> None:
+async def test_password_reset_raises_events_from_start_to_success(place: Resetting) -> None:
     async with hearing(place, *RESET) as webhooks:
         place.nobody.headers["X-Forwarded-For"] = "192.0.2.7"
         body = {"loginId": place.rp.login_id, "eventInfo": {"ipAddress": "198.51.100.1"}}
@@ -59,7 +59,7 @@ async def test_a_reset_is_told_from_its_start_to_its_success(place: Resetting) -
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke-5", "event-user.email.verified-4", "users-7-31")
-async def test_what_a_change_of_password_ends_and_verifies_is_told(place: Resetting) -> None:
+async def test_password_change_raises_events_of_its_consequences(place: Resetting) -> None:
     mails = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
     user = await place.key.post("/api/user", json={"user": {"email": f"{new_id()}@example.com", "password": PASSWORD}})
     registration = {"registration": {"applicationId": place.rp.client_id}}
@@ -114,7 +114,7 @@ async def detect(place: Resetting, on_login: str, **members: object) -> None:
 
 
 @pytest.mark.requirement("event-user.password.breach", "users-7-28")
-async def test_a_breached_password_is_told_at_each_login_and_mailed_at_the_first(place: Resetting, api) -> None:
+async def test_breached_password_raises_an_event_at_each_login_and_one_mail(place: Resetting, api) -> None:
     template_id = await make_template(api, "${user.email} ${user.breachedPasswordStatus}")
     await detect(place, "NotifyUser", notifyUserEmailTemplateId=template_id)
     async with hearing(place, "user.password.breach") as webhooks:
@@ -151,7 +151,7 @@ async def test_a_breached_password_has_to_be_changed_where_the_tenant_has_it(pla
 
 
 @pytest.mark.requirement("event-user.password.breach")
-async def test_a_breached_password_is_told_where_a_second_factor_is_still_missing(place: Resetting) -> None:
+async def test_breached_password_raises_an_event_before_the_second_factor(place: Resetting) -> None:
     await detect(place, "RecordOnly")
     await place.rp.configure_tenant(
         multiFactorConfiguration={"loginPolicy": "Required", "authenticator": {"enabled": True}}
@@ -164,7 +164,7 @@ async def test_a_breached_password_is_told_where_a_second_factor_is_still_missin
 
 @pytest.mark.requirement("event-user.password.breach")
 @pytest.mark.parametrize("vetoed", ["user.password.breach", "user.login.success"])
-async def test_a_veto_of_a_login_leaves_nothing_noted_of_its_password_either(place: Resetting, vetoed: str) -> None:
+async def test_vetoed_login_does_not_store_the_password_status(place: Resetting, vetoed: str) -> None:
     await detect(place, "RecordOnly")
     ours = {"modifyEncryptionSchemeOnLogin": True, "encryptionScheme": "salted-sha256", "encryptionSchemeFactor": 1}
     await place.rp.configure_tenant(passwordEncryptionConfiguration=ours)

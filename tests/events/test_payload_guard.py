@@ -56,7 +56,7 @@ async def only_event(engine: Any) -> dict[str, Any]:
     return found
 
 
-async def test_ordinary_event_is_no_word_worth(engine):
+async def test_ordinary_event_is_not_logged(engine):
     async with receiving() as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create.complete")
         await announce(engine, event(100))
@@ -84,7 +84,7 @@ async def test_large_event_is_delivered_and_told_of_once_in_a_while(engine):
 
 
 @pytest.mark.requirement("webhooks-15.2-24")
-async def test_event_that_is_too_large_is_refused_while_its_change_goes_on(engine):
+async def test_oversized_event_is_not_delivered_but_its_change_is_made(engine):
     async with receiving() as receiver, engine.working():
         webhook = engine.add_webhook(receiver.url, "user.create.complete")
         with structlog.testing.capture_logs() as logs:
@@ -117,7 +117,7 @@ async def has_state(engine: Any, state: str) -> bool:
     return state in [found for found, _ in await engine.states()]
 
 
-async def test_event_whose_body_has_begun_to_go_is_gone(engine):
+async def test_event_with_a_missing_part_is_not_found(engine):
     """Rows and parts are cleared away by instants, and not in one step: nobody gets half a body."""
     engine.limits = PayloadLimits()
     engine.add_webhook("http://127.0.0.1:9/hook", "user.create.complete")
@@ -129,7 +129,7 @@ async def test_event_whose_body_has_begun_to_go_is_gone(engine):
     assert await engine.log.find_all(None, {}) == []
 
 
-async def test_bound_is_the_last_size_that_goes_out(engine):
+async def test_event_of_the_maximum_size_is_delivered(engine):
     engine.add_webhook("http://127.0.0.1:9/hook", "user.create.complete")
     await announce(engine, event(1000))
     size = len(orjson.dumps(orjson.loads((await only_event(engine))["body"])))
@@ -144,7 +144,7 @@ async def test_bound_is_the_last_size_that_goes_out(engine):
 
 @pytest.mark.requirement("webhooks-15.2-24")
 @pytest.mark.parametrize("transaction", ["Any", "SimpleMajority", "SuperMajority", "AbsoluteMajority"])
-async def test_nobody_agrees_to_what_they_cannot_be_asked(engine, transaction):
+async def test_oversized_event_cannot_be_approved(engine, transaction):
     """Somebody who is to be kept from a change would otherwise only have to make it large."""
     engine.enable("user.create", transaction=transaction)
     things = engine.database.collection("things")
@@ -165,7 +165,7 @@ async def test_nobody_agrees_to_what_they_cannot_be_asked(engine, transaction):
     assert "webhooks.payload_max_bytes" in engine.told[0]
 
 
-async def test_offered_event_that_nobody_may_veto_is_refused_like_any_other(engine):
+async def test_oversized_non_transactional_event_is_refused(engine):
     async with receiving() as receiver:
         engine.add_webhook(receiver.url, "user.create")
         await engine.bus.request_approval(engine.call(), [event(30_000, "user.create")])
@@ -226,7 +226,7 @@ def client_of(service: Any) -> httpx.AsyncClient:
 
 
 @pytest.mark.requirement("webhooks-15.2-24")
-async def test_update_of_a_large_user_is_told_whole_and_of_a_larger_one_is_not(roomy):
+async def test_update_event_of_a_large_user_is_complete_up_to_the_limit(roomy):
     async with client_of(roomy) as api, receiving() as receiver:
         webhook = {"url": receiver.url, "global": True, "connectTimeout": 9000, "readTimeout": 60_000,
                    "eventsEnabled": {"user.update.complete": True}}  # fmt: skip
@@ -251,7 +251,7 @@ async def test_update_of_a_large_user_is_told_whole_and_of_a_larger_one_is_not(r
     assert "payload: " in log["attempts"][0]["webhookCallResponse"]["exception"]
 
 
-async def test_what_no_document_holds_is_an_error_of_the_caller_and_no_event(roomy):
+async def test_change_beyond_the_document_size_is_rejected_without_event(roomy):
     async with client_of(roomy) as api:
         large = {"username": new_id(), "password": "password", "data": {"large": "x" * 17 * MEGABYTE}}
         answer = await api.post("/api/user", json={"user": large})

@@ -34,7 +34,7 @@ def test_every_type_has_a_schema_and_a_sample() -> None:
 
 
 @pytest.mark.requirement("contract-events-1")
-def test_webhooks_and_tenants_know_the_same_types_as_the_catalogue() -> None:
+def test_schemas_of_webhooks_and_tenants_list_the_types_of_the_catalogue() -> None:
     webhook = SCHEMAS["api/webhook.json"].schema["properties"]["webhook"]["properties"]["eventsEnabled"]
     assert set(EVENTS) <= set(webhook["propertyNames"]["enum"])
     tenant = SCHEMAS["api/tenant.json"].schema["properties"]["tenant"]["properties"]["eventConfiguration"]
@@ -114,7 +114,7 @@ async def test_keys_are_sorted_and_nulls_left_out_at_every_level(engine: Any) ->
     assert event["user"]["memberships"] == []
 
 
-async def test_caller_tells_where_the_request_came_from(engine: Any) -> None:
+async def test_caller_states_the_origin_of_the_request(engine: Any) -> None:
     body = await body_of(engine, "user.login.success", None, ipAddress="198.51.100.9", deviceName="Phone")
     event = orjson.loads(body)["event"]
     assert event["info"] == {"deviceName": "Phone", "ipAddress": "198.51.100.9", "userAgent": "Browser/1"}
@@ -161,7 +161,7 @@ def leaf_values(shape: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.requirement("webhooks-15.3-42")
 @pytest.mark.parametrize("name", sorted({*PAYLOADS, "definitions"}))
-def test_no_event_has_a_place_for_a_secret(name: str) -> None:
+def test_event_schemas_contain_no_secrets(name: str) -> None:
     """Events are judged by their schemas wherever the suite hears one; so what has no place there is in none."""
     schema = orjson.loads(Path(FOLDER, "events", f"{name}.json").read_bytes())
     found = []

@@ -113,7 +113,7 @@ def _continuation(fault: Fault, row: dict[str, Any], attempt: dict[str, Any]) ->
     "webhooks-faults-8",
     "webhooks-faults-9",
 )
-async def test_every_fault_is_logged_and_tried_again_and_holds_up_nobody(encrypting: Any) -> None:
+async def test_every_fault_is_logged_and_retried_and_blocks_no_other(encrypting: Any) -> None:
     engine = encrypting
     engine.enable("user.create")
     async with receiving() as good, facing(engine) as met:
@@ -145,7 +145,7 @@ async def _all_tried(engine: Any) -> bool:
     "webhooks-faults-8",
     "webhooks-faults-9",
 )
-async def test_every_fault_of_those_who_are_asked_is_attempt_one_and_tried_again_when_others_agree(
+async def test_failed_approval_request_counts_as_the_first_attempt(
     encrypting: Any,
 ) -> None:
     engine = encrypting
@@ -175,7 +175,7 @@ async def test_every_fault_of_those_who_are_asked_is_attempt_one_and_tried_again
     "webhooks-faults-8",
     "webhooks-faults-9",
 )
-async def test_every_fault_of_a_receiver_that_must_agree_is_a_veto_and_only_that(encrypting: Any) -> None:
+async def test_every_fault_of_a_transactional_receiver_is_a_veto(encrypting: Any) -> None:
     engine = encrypting
     engine.enable("user.create", transaction="AbsoluteMajority")
     async with facing(engine) as met:

@@ -39,7 +39,7 @@ class Unsettling(Outbox):
 
 
 @pytest.mark.requirement("webhooks-15.3-38")
-async def test_a_worker_that_dies_with_a_request_under_way_is_followed_after_its_lease_and_not_before(
+async def test_deliveries_of_a_dead_worker_continue_after_its_lease(
     engine: Any,
 ) -> None:
     engine.enable("user.create", "user.delete")
@@ -69,7 +69,7 @@ def _ids(receiver: Any) -> set[str]:
 
 
 @pytest.mark.requirement("webhooks-15.3-38")
-async def test_a_worker_that_starts_between_two_attempts_goes_on_with_the_schedule(engine: Any) -> None:
+async def test_new_worker_continues_the_schedule(engine: Any) -> None:
     engine.enable("user.create")
     async with receiving(answers(500)) as receiver:
         engine.add_webhook(receiver.url, "user.create")
@@ -90,7 +90,7 @@ async def test_a_worker_that_starts_between_two_attempts_goes_on_with_the_schedu
 
 
 @pytest.mark.requirement("webhooks-15.3-28")
-async def test_what_was_sent_and_could_not_be_noted_is_sent_again_under_the_same_id(engine: Any) -> None:
+async def test_unrecorded_delivery_is_repeated_with_the_same_id(engine: Any) -> None:
     engine.enable("user.create")
     whole = engine.outbox
     async with receiving() as receiver:
@@ -112,7 +112,7 @@ async def test_what_was_sent_and_could_not_be_noted_is_sent_again_under_the_same
 
 
 @pytest.mark.requirement("webhooks-15.3-28")
-async def test_a_worker_that_wakes_up_after_its_lease_does_not_undo_what_the_other_one_noted(engine: Any) -> None:
+async def test_suspended_worker_does_not_overwrite_the_outcome_of_another(engine: Any) -> None:
     """It was stopped, as a machine under load stops a process, and then gets a failure for what has long arrived."""
     engine.enable("user.create")
     go_on = asyncio.Event()

@@ -38,7 +38,7 @@ async def attempt(engine: Any, event_type: str, **webhook: Any) -> dict[str, Any
 
 
 @pytest.mark.requirement("webhooks-15.2-18")
-async def test_basic_credentials_that_come_back_are_not_kept(engine: Any) -> None:
+async def test_echoed_basic_credentials_are_redacted(engine: Any) -> None:
     kept = await attempt(
         engine, "user.create", httpAuthenticationUsername="anna", httpAuthenticationPassword="correct horse"
     )
@@ -49,7 +49,7 @@ async def test_basic_credentials_that_come_back_are_not_kept(engine: Any) -> Non
 
 
 @pytest.mark.requirement("webhooks-15.2-18")
-async def test_values_of_headers_that_come_back_are_not_kept(engine: Any) -> None:
+async def test_echoed_header_values_are_redacted(engine: Any) -> None:
     headers = {"Authorization": "Bearer 0123456789abcdef", "X-Key": "sesame-sesame", "Accept": "text/plain", "X-N": "7"}
     kept = await attempt(engine, "user.create", headers=headers)
     assert "0123456789abcdef" not in str(kept)
@@ -60,7 +60,7 @@ async def test_values_of_headers_that_come_back_are_not_kept(engine: Any) -> Non
 
 
 @pytest.mark.requirement("webhooks-15.2-18")
-async def test_tokens_of_an_event_that_come_back_are_not_kept(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_echoed_tokens_of_an_event_are_redacted(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = {"original": "an-old-access-token", "refreshToken": "a-refresh-token", "token": "head.claims.signature"}
     monkeypatch.setitem(PAYLOADS, "jwt.refresh", {**PAYLOADS["jwt.refresh"], **tokens})
     kept = await attempt(engine, "jwt.refresh")

@@ -98,7 +98,7 @@ async def test_both_keys_sign_while_one_replaces_the_other(api):
     assert json.loads(base64.urlsafe_b64decode(header + "=="))["kid"] == keys[0]["kid"]
 
 
-async def test_the_previous_key_is_silent_after_its_end(api):
+async def test_previous_key_does_not_sign_after_its_expiry(api):
     keys = [await import_hmac(api, f"a secret of the test suite, long enough {number}") for number in "12"]
     request = await delivered(
         api, signingKeyId=keys[0]["id"], previousSigningKeyId=keys[1]["id"], previousSigningKeyEndInstant=1
@@ -116,7 +116,7 @@ async def test_timed_claims_say_when_and_for_which_event(api):
     assert said["exp"] == said["iat"] + 300
 
 
-async def test_the_previous_key_gets_an_end_and_must_be_able_to_sign(api):
+async def test_previous_key_gets_an_expiry_and_must_be_able_to_sign(api):
     key = await make_key(api, "ES256")
     wanted = {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1}
     signature = {"enabled": True, "signingKeyId": key["id"], "previousSigningKeyId": key["id"]}

@@ -57,7 +57,7 @@ def test_instance_event_ignores_tenants_but_not_an_inert_webhook(
 
 
 @pytest.mark.requirement("webhooks-2-2")
-def test_webhook_that_names_a_tenant_twice_hears_once() -> None:
+def test_webhook_with_a_repeated_tenant_gets_an_event_once() -> None:
     index = SubscriptionIndex([webhook(False, ["one", "one"], True)])
     assert len(index.webhooks_for(CREATE, ONE, tenant(enabled=True))) == 1
 
@@ -68,7 +68,7 @@ def test_tenant_event_without_a_tenant_reaches_nobody() -> None:
 
 
 @pytest.mark.requirement("webhooks-2-2")
-def test_webhook_of_another_tenant_does_not_hear() -> None:
+def test_webhook_of_another_tenant_gets_no_event() -> None:
     index = SubscriptionIndex([webhook(False, ["one"], True)])
     assert index.webhooks_for(CREATE, OTHER, tenant(enabled=True)) == ()
 

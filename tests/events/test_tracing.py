@@ -135,7 +135,7 @@ async def test_request_without_a_trace_begins_one(traced, collector):
 
 
 @pytest.mark.requirement("webhooks-15.2-21")
-async def test_what_its_sender_does_not_want_kept_is_passed_on_and_not_kept(traced, collector):
+async def test_unsampled_trace_is_forwarded_but_not_exported(traced, collector):
     trace_id = new_id().replace("-", "")
     async with client_of(traced) as api, receiving() as receiver:
         webhook = await listen(api, receiver, "user.create.complete")
@@ -150,7 +150,7 @@ async def test_what_its_sender_does_not_want_kept_is_passed_on_and_not_kept(trac
 
 
 @pytest.mark.requirement("webhooks-15.2-21")
-async def test_an_event_sent_once_more_stays_in_the_trace_of_its_request(traced, collector):
+async def test_redelivered_event_keeps_the_trace_of_its_request(traced, collector):
     trace_id = new_id().replace("-", "")
     async with client_of(traced) as api, receiving() as receiver:
         webhook = await listen(api, receiver, "user.create.complete")
@@ -220,7 +220,7 @@ async def has_state(engine: Any, *expected: tuple[str, int]) -> bool:
     return await engine.states() == list(expected)
 
 
-async def test_attempt_without_an_answer_says_what_there_was_instead(engine):
+async def test_attempt_without_a_response_has_a_reason(engine):
     engine.enable("user.create")
     async with collecting() as collector, receiving(hangs) as receiver:
         engine.tracer = exporting(collector.url, engine.registry)
@@ -235,7 +235,7 @@ async def test_attempt_without_an_answer_says_what_there_was_instead(engine):
     assert "http.response.status_code" not in span.attributes
 
 
-async def test_attempt_that_is_cut_off_has_a_span_too(engine):
+async def test_interrupted_attempt_has_a_span(engine):
     engine.enable("user.create")
     async with collecting() as collector, receiving(hangs) as receiver:
         engine.tracer = exporting(collector.url, engine.registry)
@@ -249,7 +249,7 @@ async def test_attempt_that_is_cut_off_has_a_span_too(engine):
     assert span.attributes["error.type"] == "interrupted"
 
 
-async def test_sample_ratio_decides_about_traces_that_begin_here(engine):
+async def test_sample_ratio_applies_to_new_traces(engine):
     engine.enable("user.create")
     async with collecting() as collector, receiving() as receiver:
         engine.tracer = exporting(collector.url, engine.registry, sample_ratio=0.0)
@@ -265,7 +265,7 @@ async def test_sample_ratio_decides_about_traces_that_begin_here(engine):
 
 @pytest.mark.requirement("webhooks-15.2-22")
 @pytest.mark.parametrize("behaviour", [None, hangs, answers(500)], ids=["down", "hangs", "fails"])
-async def test_collector_that_takes_nothing_costs_spans_and_nothing_else(engine, behaviour):
+async def test_unavailable_collector_loses_only_spans(engine, behaviour):
     engine.enable("user.create", transaction="AbsoluteMajority")
     async with receiving(behaviour) as away, receiving() as receiver:
         if behaviour is None:
@@ -283,7 +283,7 @@ async def test_collector_that_takes_nothing_costs_spans_and_nothing_else(engine,
 
 
 @pytest.mark.requirement("webhooks-15.2-22")
-async def test_what_finds_no_place_is_lost_and_counted(monkeypatch):
+async def test_spans_beyond_the_queue_size_are_counted_as_lost(monkeypatch):
     monkeypatch.setattr(open_telemetry, "_QUEUE_SIZE", 3)
     registry = prometheus_client.CollectorRegistry()
     async with collecting() as collector:
@@ -296,7 +296,7 @@ async def test_what_finds_no_place_is_lost_and_counted(monkeypatch):
     assert (spans_total(registry, "lost"), spans_total(registry, "exported")) == (2, 3)
 
 
-async def test_collector_that_is_back_gets_what_comes_from_then_on():
+async def test_recovered_collector_gets_later_spans():
     registry = prometheus_client.CollectorRegistry()
     async with receiving(in_turn(answers(400), answers(200))) as receiver:
         collector = Collector(receiver)
@@ -347,7 +347,7 @@ def test_collector_without_the_packages_is_a_fault_that_says_what_to_do(monkeypa
 
 
 @pytest.mark.requirement("webhooks-15.2-22")
-async def test_without_a_collector_the_trace_of_the_request_goes_on_as_it_is(api, tenant, service):
+async def test_without_a_collector_the_trace_is_forwarded_unchanged(api, tenant, service):
     await tell_of(api, tenant["id"], ["user.create.complete"])
     headers = {"X-FusionAuth-TenantId": tenant["id"]}
     async with receiving() as receiver:

@@ -31,7 +31,7 @@ async def use(api: httpx.AsyncClient, transaction_type: str) -> None:
 
 @pytest.mark.requirement("webhooks-15.2-20", "webhooks-15.3-36")
 @pytest.mark.parametrize("webhooks", range(7))
-async def test_as_many_must_agree_as_the_table_says(
+async def test_transaction_type_determines_the_required_approvals(
     webhooks: int, tenant_api: httpx.AsyncClient, receivers: list[Receiver]
 ) -> None:
     for receiver in receivers[:webhooks]:

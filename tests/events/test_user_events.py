@@ -95,7 +95,7 @@ def assert_secured(event: dict[str, Any]) -> None:
 
 
 @pytest.mark.requirement("event-user.create", "event-user.two-factor.method.add-2", "service-20")
-async def test_a_created_user_is_told_before_and_after_with_the_callers_information(stage: Stage) -> None:
+async def test_user_creation_raises_events_with_the_callers_information(stage: Stage) -> None:
     await stage.listen(TYPES)
     method = {"method": "authenticator", "secret": SECRET}
     body = {
@@ -119,7 +119,7 @@ async def test_a_created_user_is_told_before_and_after_with_the_callers_informat
 
 
 @pytest.mark.requirement("event-user.create-2")
-async def test_user_and_registration_made_together_are_both_told(stage: Stage, application_id: str) -> None:
+async def test_user_and_registration_created_together_raise_both_events(stage: Stage, application_id: str) -> None:
     await stage.listen(TYPES)
     body = {
         "user": {"email": "a@example.com", "password": PASSWORD},
@@ -138,7 +138,7 @@ async def test_user_and_registration_made_together_are_both_told(stage: Stage, a
 
 
 @pytest.mark.requirement("event-user.password.update", "event-user.update")
-async def test_an_update_is_told_with_what_was_and_what_changed(stage: Stage) -> None:
+async def test_update_event_contains_the_original_and_the_change(stage: Stage) -> None:
     user = await stage.add_user(email="old@example.com", username="ann")
     await stage.listen(TYPES)
     change = {"email": "new@example.com", "username": "bob", "password": "another password"}
@@ -164,7 +164,7 @@ async def test_an_update_is_told_with_what_was_and_what_changed(stage: Stage) ->
 
 
 @pytest.mark.requirement("event-user.two-factor.method.remove-2")
-async def test_removed_two_factor_methods_are_told(stage: Stage) -> None:
+async def test_removed_two_factor_methods_raise_events(stage: Stage) -> None:
     methods = [{"method": "email", "email": "a@example.com"}]
     user = await stage.add_user(email="a@example.com", twoFactor={"methods": methods})
     await stage.listen(TYPES)
@@ -174,7 +174,7 @@ async def test_removed_two_factor_methods_are_told(stage: Stage) -> None:
 
 
 @pytest.mark.requirement("event-user.loginId.duplicate.create", "event-user.loginId.duplicate.update")
-async def test_a_login_id_in_use_is_told_and_the_request_fails(stage: Stage, application_id: str) -> None:
+async def test_duplicate_login_id_raises_an_event_and_fails(stage: Stage, application_id: str) -> None:
     existing = await stage.add_user(email="a@example.com", username="Ann")
     other = await stage.add_user(email="b@example.com")
     await stage.listen(TYPES)
@@ -199,7 +199,7 @@ async def test_a_login_id_in_use_is_told_and_the_request_fails(stage: Stage, app
 
 
 @pytest.mark.requirement("event-user.loginId.duplicate.create", "event-user.loginId.duplicate.update")
-async def test_everybody_who_comes_too_late_for_a_login_id_is_told_of(stage: Stage) -> None:
+async def test_racing_registrations_raise_duplicate_events(stage: Stage) -> None:
     others = [await stage.add_user(email=f"{number}@example.com") for number in range(4)]
     await stage.listen(["user.loginId.duplicate.create", "user.loginId.duplicate.update"])
     wanted = {"user": {"email": "a@example.com", "password": PASSWORD}}
@@ -217,7 +217,7 @@ async def test_everybody_who_comes_too_late_for_a_login_id_is_told_of(stage: Sta
 @pytest.mark.requirement(
     "event-jwt.refresh-token.revoke-8", "event-user.deactivate-2", "event-user.reactivate", "oauth-2.2-23"
 )
-async def test_deactivation_ends_what_the_user_is_signed_in_with(stage: Stage, application_id: str) -> None:
+async def test_deactivation_revokes_the_tokens_of_the_user(stage: Stage, application_id: str) -> None:
     user = await stage.add_user()
     record_id = await stage.add_token(user["id"], application_id)
     await stage.listen(TYPES)
@@ -236,7 +236,7 @@ async def test_deactivation_ends_what_the_user_is_signed_in_with(stage: Stage, a
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke-8", "event-user.delete-2")
-async def test_a_deleted_user_is_told_before_and_after(stage: Stage, application_id: str) -> None:
+async def test_user_deletion_raises_both_events(stage: Stage, application_id: str) -> None:
     user = await stage.add_user()
     await stage.add_token(user["id"], application_id)
     await stage.listen(TYPES)
@@ -262,7 +262,7 @@ async def test_a_new_password_revokes_tokens_where_the_tenant_says_so(stage: Sta
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke-8", "event-user.registration.create")
-async def test_registrations_are_told_when_made_changed_and_removed(stage: Stage, application_id: str) -> None:
+async def test_registration_changes_raise_events(stage: Stage, application_id: str) -> None:
     user = await stage.add_user()
     await stage.listen(TYPES)
     path = f"/api/user/registration/{user['id']}"
@@ -314,7 +314,7 @@ async def test_a_veto_leaves_everything_as_it_was(stage: Stage, application_id: 
     }
 
 
-async def test_a_user_is_not_to_be_seen_before_the_webhooks_agreed(stage: Stage) -> None:
+async def test_user_is_invisible_before_the_webhooks_approved(stage: Stage) -> None:
     seen: list[int] = []
 
     async def look(request: Any, writer: Any) -> None:

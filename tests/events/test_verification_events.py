@@ -40,7 +40,7 @@ async def make(api: httpx.AsyncClient, **members: Any) -> Document:
 
 
 @pytest.mark.requirement("event-user.email.verified", "event-user.identity.verified")
-async def test_verified_address_is_told_in_both_words_once(hearing: Hearing, http) -> None:
+async def test_verified_email_raises_both_events_once(hearing: Hearing, http) -> None:
     made = await make(hearing.api)
     http.headers["X-Forwarded-For"] = "192.0.2.7"
     body = {"verificationId": made["emailVerificationId"], "eventInfo": {"ipAddress": "198.51.100.1"}}
@@ -65,7 +65,7 @@ async def test_verified_address_is_told_in_both_words_once(hearing: Hearing, htt
         assert event["user"]["identities"][0]["verifiedReason"] == "Administrative"
 
 
-async def test_user_who_is_made_verified_is_not_told_to_become_so(hearing: Hearing) -> None:
+async def test_user_created_as_verified_gets_no_verification_mail(hearing: Hearing) -> None:
     await make(hearing.api, skipVerification=True)
     made = await make(hearing.api)
     assert (await hearing.api.post(f"/api/user/verify-email/{made['emailVerificationId']}")).status_code == 200
@@ -73,7 +73,7 @@ async def test_user_who_is_made_verified_is_not_told_to_become_so(hearing: Heari
 
 
 @pytest.mark.requirement("event-user.identity.update")
-async def test_changed_address_is_told_with_the_one_before_and_verified_anew(hearing: Hearing) -> None:
+async def test_changed_email_raises_an_event_with_the_previous_one(hearing: Hearing) -> None:
     made = await make(hearing.api, skipVerification=True)
     email = f"{new_id()}@example.com"
     path = f"/api/user/{made['user']['id']}"
@@ -89,7 +89,7 @@ async def test_changed_address_is_told_with_the_one_before_and_verified_anew(hea
 
 
 @pytest.mark.requirement("event-user.registration.verified")
-async def test_verified_registration_is_told_with_itself_beside_its_user(hearing: Hearing) -> None:
+async def test_verified_registration_event_contains_registration_and_user(hearing: Hearing) -> None:
     body = {"application": {
         "name": f"App {new_id()}", "verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE,
     }}  # fmt: skip

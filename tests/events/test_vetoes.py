@@ -328,7 +328,7 @@ async def test_veto_leaves_everything_as_it_was(kind: str, scene: Scene) -> None
 
 @pytest.mark.requirement("event-veto", "webhooks-8-3")
 @pytest.mark.parametrize("kind", sorted(ROWS))
-async def test_agreement_lets_the_same_request_through(kind: str, scene: Scene) -> None:
+async def test_approved_request_succeeds(kind: str, scene: Scene) -> None:
     """Otherwise a request that is refused for another reason would look like a veto."""
     row = ROWS[kind]
     request = await row.prepare(scene)
@@ -340,14 +340,14 @@ async def test_agreement_lets_the_same_request_through(kind: str, scene: Scene) 
         assert await hearing.heard(kind)
 
 
-async def test_comparison_sees_what_changed(service, tenant_api, tenant):
+async def test_snapshot_detects_changes(service, tenant_api, tenant):
     body = {"user": {"email": "reader@example.com", "password": PASSWORD}}
     with pytest.raises(AssertionError, match="users"):
         async with unchanged(service, tenant["id"]):
             await tenant_api.post("/api/user", json=body)
 
 
-async def test_comparison_sees_what_redis_keeps(service, tenant):
+async def test_snapshot_detects_changes_in_redis(service, tenant):
     with pytest.raises(AssertionError, match="redis"):
         async with unchanged(service, tenant["id"]):
             await service.services.tokens.one_time_tokens.issue(tenant["id"], "verify-email", new_id(), {}, 60)

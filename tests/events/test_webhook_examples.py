@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.requirement("webhooks-own-9")
-async def test_the_documented_webhook_is_received_looked_at_and_sent_once_more(build, tmp_path):
+async def test_documented_webhook_example_works(build, tmp_path):
     """A first start with the kickstart that everybody has, the example receiver, and the commands in their order."""
     readme = (ROOT / "README.md").read_text().partition("## Receive a webhook\n")[2].partition("\n## ")[0]
     (walk,) = shell.blocks_of(readme)

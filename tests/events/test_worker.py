@@ -50,7 +50,7 @@ async def test_every_webhook_gets_the_same_bytes(engine: Any) -> None:
 
 
 @pytest.mark.requirement("webhooks-7-5")
-async def test_who_is_told_is_decided_when_the_event_happens(engine: Any) -> None:
+async def test_subscribers_are_resolved_when_the_event_is_raised(engine: Any) -> None:
     """Not when it is delivered: a webhook that was made meanwhile hears of what comes after it."""
     async with receiving() as early, receiving() as late:
         engine.add_webhook(early.url, "user.create")
@@ -134,7 +134,7 @@ async def test_retries_carry_the_same_event_and_end_with_the_schedule(engine: An
 
 
 @pytest.mark.requirement("webhooks-10-2")
-async def test_as_published_an_event_that_nobody_waited_for_is_tried_once(engine: Any) -> None:
+async def test_as_published_an_event_without_approval_is_attempted_once(engine: Any) -> None:
     engine.retries = "published"
     async with receiving(answers(500)) as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create")
@@ -144,7 +144,7 @@ async def test_as_published_an_event_that_nobody_waited_for_is_tried_once(engine
 
 
 @pytest.mark.requirement("webhooks-10-2")
-async def test_as_published_who_failed_an_agreed_transaction_is_told_three_times_more_at_once(engine: Any) -> None:
+async def test_as_published_a_failed_webhook_of_an_approved_change_gets_three_immediate_retries(engine: Any) -> None:
     engine.retries = "published"
     async with receiving(answers(500)) as failing, receiving(answers(200)) as agreeing, engine.working():
         engine.add_webhook(failing.url, "user.create")
@@ -176,7 +176,7 @@ async def test_retry_after_is_waited_for(engine: Any) -> None:
 
 
 @pytest.mark.requirement("attack-64", "webhooks-15.3-41")
-async def test_attack_64_webhook_that_hangs_holds_up_nobody_else(engine: Any) -> None:
+async def test_attack_64_hanging_webhook_blocks_no_other(engine: Any) -> None:
     async with (
         receiving(hangs) as dead,
         receiving() as alive,
@@ -190,7 +190,7 @@ async def test_attack_64_webhook_that_hangs_holds_up_nobody_else(engine: Any) ->
 
 
 @pytest.mark.parametrize("due_at_once", [True, False])
-async def test_many_webhooks_that_hang_hold_up_nobody_else(engine: Any, due_at_once: bool) -> None:
+async def test_many_hanging_webhooks_block_no_other(engine: Any, due_at_once: bool) -> None:
     """More than would fill every place, and everything that a process has at hand, whether leased together or not."""
     settings = {"concurrency_per_webhook": 4, "max_concurrency": 16, "stop_seconds": 0.0}
     async with receiving(hangs) as dead, receiving() as alive:
@@ -211,9 +211,7 @@ async def test_many_webhooks_that_hang_hold_up_nobody_else(engine: Any, due_at_o
 
 @pytest.mark.requirement("design-state-16")
 @pytest.mark.parametrize(("per_second", "most"), [(4, 1), (0, 40)])
-async def test_what_piled_up_goes_as_fast_as_it_may_and_what_happens_now_passes_it(
-    engine: Any, per_second: int, most: int
-) -> None:
+async def test_live_events_overtake_the_backlog(engine: Any, per_second: int, most: int) -> None:
     async with receiving() as receiver:
         engine.add_webhook(receiver.url, "user.create")
         await raise_events(engine, 40)
@@ -228,9 +226,7 @@ async def test_what_piled_up_goes_as_fast_as_it_may_and_what_happens_now_passes_
     assert len({request.event["id"] for request in receiver.requests}) == len(receiver.requests)
 
 
-async def test_of_what_piled_up_no_more_is_taken_than_may_be_in_a_second(
-    engine: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_backlog_is_drained_at_a_bounded_rate(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = [0.0]
     monkeypatch.setattr("identity.workers.delivery_backlog.monotonic", lambda: seconds[0])
     engine.add_webhook("http://127.0.0.1:9/", "user.create")
@@ -245,7 +241,7 @@ async def test_of_what_piled_up_no_more_is_taken_than_may_be_in_a_second(
 
 
 @pytest.mark.requirement("webhooks-15.2-12")
-async def test_half_of_the_room_of_a_webhook_is_left_to_what_happens_now(engine: Any) -> None:
+async def test_half_of_the_capacity_of_a_webhook_is_reserved_for_live_events(engine: Any) -> None:
     webhook = engine.add_webhook("http://127.0.0.1:9/", "user.create")
     await raise_events(engine, 20)
     engine.clock.advance(seconds=BACKLOG_AGE_SECONDS + 1)
@@ -259,7 +255,7 @@ async def test_half_of_the_room_of_a_webhook_is_left_to_what_happens_now(engine:
 
 
 @pytest.mark.requirement("webhooks-15.2-12")
-async def test_a_fourth_of_what_is_at_hand_is_left_to_webhooks_with_little(engine: Any) -> None:
+async def test_quarter_of_the_leases_is_reserved(engine: Any) -> None:
     busy, quiet = (engine.add_webhook("http://127.0.0.1:9/", "user.create")["id"] for _ in range(2))
     worker = engine.worker(max_concurrency=4, concurrency_per_webhook=2)
     lease = DeliveryLease("", EventId(""), busy, 0, "", b"", engine.clock.now(), "")
@@ -271,7 +267,7 @@ async def test_a_fourth_of_what_is_at_hand_is_left_to_webhooks_with_little(engin
     assert worker._leases.room_for(quiet) == 2
 
 
-async def test_what_was_leased_anew_while_its_outcome_was_written_is_made_and_not_held_for_ever(engine: Any) -> None:
+async def test_delivery_leased_again_during_the_write_is_attempted(engine: Any) -> None:
     class Slow(Outbox):
         """Somebody asks once more, and this process leases that, before it has heard of its own writing."""
 
@@ -320,7 +316,7 @@ async def test_no_more_requests_at_a_time_than_a_webhook_may_have(engine: Any) -
 
 
 @pytest.mark.requirement("design-state-15")
-async def test_a_receiver_that_hangs_holds_two_rounds_at_the_most_beside_a_fast_one(engine: Any) -> None:
+async def test_hanging_receiver_holds_few_leases(engine: Any) -> None:
     counts: dict[str, int] = {}
     async with receiving() as fast, receiving(hangs) as dead:
         webhooks = [engine.add_webhook(each.url, "user.create", readTimeout=60_000) for each in (fast, dead)]
@@ -335,7 +331,7 @@ async def test_a_receiver_that_hangs_holds_two_rounds_at_the_most_beside_a_fast_
 
 
 @pytest.mark.requirement("webhooks-15.3-8")
-async def test_several_workers_share_the_work_without_doing_any_twice(engine: Any) -> None:
+async def test_several_workers_deliver_each_event_once(engine: Any) -> None:
     async with receiving() as receiver:
         for _ in range(4):
             engine.add_webhook(receiver.url, "user.create")
@@ -348,7 +344,7 @@ async def test_several_workers_share_the_work_without_doing_any_twice(engine: An
 
 
 @pytest.mark.requirement("project-11")
-async def test_stopping_worker_finishes_what_is_under_way_and_hands_back_the_rest(engine: Any) -> None:
+async def test_stopping_worker_finishes_attempts_and_releases_leases(engine: Any) -> None:
     arrived, go = asyncio.Event(), asyncio.Event()
 
     async def behave(request: Any, writer: asyncio.StreamWriter) -> None:
@@ -372,7 +368,7 @@ async def test_stopping_worker_finishes_what_is_under_way_and_hands_back_the_res
 
 @pytest.mark.requirement("webhooks-15.2-13")
 @pytest.mark.parametrize("seconds_ago", [0, BACKLOG_AGE_SECONDS + 1])
-async def test_what_a_stopping_worker_is_just_leasing_is_handed_back(engine: Any, seconds_ago: int) -> None:
+async def test_stopping_worker_releases_pending_leases(engine: Any, seconds_ago: int) -> None:
     """Else each restart would leave deliveries lying for a whole lease."""
     leased, go = asyncio.Event(), asyncio.Event()
 
@@ -444,7 +440,7 @@ async def test_delivery_to_a_webhook_that_was_removed_is_dropped(engine: Any) ->
     assert receiver.requests == []
 
 
-async def test_fresh_event_that_is_not_found_is_looked_for_again_before_its_delivery_is_given_up(engine: Any) -> None:
+async def test_missing_recent_event_is_retried_before_its_delivery_is_dropped(engine: Any) -> None:
     """As for a moment while MongoDB elects another server."""
     events = engine.database.collection("events")
     async with receiving() as receiver:
@@ -473,7 +469,7 @@ async def is_over(engine: Any, states: dict[str, str]) -> bool:
     return {row["eventId"]: row["state"] for row in rows} == states
 
 
-async def test_nothing_is_kept_of_a_webhook_to_which_nothing_is_on_its_way(engine: Any) -> None:
+async def test_idle_webhook_uses_no_memory(engine: Any) -> None:
     async with receiving() as receiver, engine.working() as worker:
         engine.add_webhook(receiver.url, "user.create")
         await raise_events(engine, 3)
@@ -483,7 +479,7 @@ async def test_nothing_is_kept_of_a_webhook_to_which_nothing_is_on_its_way(engin
         assert (worker._requests._waiting, worker._requests._held, dict(worker._requests._of)) == ([], 0, {})
 
 
-async def test_changed_webhook_is_used_for_what_is_still_due(engine: Any) -> None:
+async def test_changed_webhook_applies_to_due_deliveries(engine: Any) -> None:
     async with receiving() as receiver:
         webhook = engine.add_webhook("http://127.0.0.1:9/", "user.create")
         await raise_events(engine)
@@ -539,7 +535,7 @@ async def test_outage_of_mongodb_is_survived(
         await receiver.wait_for(2)
 
 
-async def test_fault_of_ours_fails_one_delivery_and_stops_nothing(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_internal_error_fails_only_one_delivery(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     send = Deliverer.attempt
 
     async def attempt(self: Any, webhook: dict[str, Any], *arguments: Any) -> Any:
@@ -560,7 +556,7 @@ async def test_fault_of_ours_fails_one_delivery_and_stops_nothing(engine: Any, m
         await receiver.wait_for(1)
 
 
-async def test_metrics_tell_of_attempts(engine: Any) -> None:
+async def test_metrics_count_attempts(engine: Any) -> None:
     async with receiving(in_turn(answers(500), answers(200))) as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create")
         await raise_events(engine, 2)
@@ -574,7 +570,7 @@ async def test_metrics_tell_of_attempts(engine: Any) -> None:
 
 
 @pytest.mark.requirement("webhooks-15.2-10")
-async def test_a_webhook_that_a_process_has_not_heard_of_yet_is_looked_up_before_anything_is_dropped(
+async def test_uncached_webhook_is_read_before_a_delivery_is_dropped(
     engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process made it, or enabled it: its events are known through Redis before the change stream tells."""
@@ -593,7 +589,7 @@ async def test_a_webhook_that_a_process_has_not_heard_of_yet_is_looked_up_before
     assert await engine.states() == [("succeeded", 1)] * 2
 
 
-async def test_a_process_that_stood_still_beyond_its_lease_sends_nothing_twice_itself(engine: Any) -> None:
+async def test_suspended_process_repeats_no_delivery_itself(engine: Any) -> None:
     go = asyncio.Event()
 
     async def behave(request: Any, writer: asyncio.StreamWriter) -> None:
@@ -618,7 +614,7 @@ async def _later(value: bool) -> bool:
     return value
 
 
-async def test_a_failure_that_cannot_be_told_of_is_counted_once(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unloggable_failure_is_counted_once(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(*_arguments: Any) -> None:
         raise RuntimeError("no room to write")
 

@@ -30,7 +30,7 @@ def checked(data_dir, *arguments, **settings) -> str:
 
 
 @pytest.mark.requirement("oauth-12-30", "project-8")
-async def test_each_application_is_told_with_settings_and_rules(api, service, tmp_path):
+async def test_check_config_lists_each_application_with_settings_and_rules(api, service, tmp_path):
     weak, strict = (
         await relying_party.make(api, **WEAK),
         await relying_party.make(api, tokens=await relying_party.strict_tokens(api), **STRICT),
@@ -106,7 +106,7 @@ async def test_tenants_that_share_an_issuer_are_reported(api, service, tmp_path)
     ],
     ids=["mongodb", "redis", "data_dir", "data_dir is a file", "address"],
 )
-def test_what_prevents_a_start_is_a_fault(tmp_path, settings, fault):
+def test_startup_problems_are_reported_as_faults(tmp_path, settings, fault):
     given = {name: value.format(port=free_port()) for name, value in settings.items()}
     folder = Path(given.pop("data_dir", tmp_path))
     text = run(folder, "check-config", **given)

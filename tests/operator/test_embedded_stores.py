@@ -122,7 +122,7 @@ async def test_servers_left_behind_by_a_killed_process_are_replaced_and_their_da
 
 
 @pytest.mark.requirement("design-stores-5")
-async def test_a_stale_process_id_of_somebody_else_is_left_alone(tmp_path):
+async def test_reused_process_id_is_not_killed(tmp_path):
     bystander = subprocess.Popen(["sleep", "600"])
     try:
         (tmp_path / "redis.pid").write_text(f"{bystander.pid}\n")
@@ -133,7 +133,7 @@ async def test_a_stale_process_id_of_somebody_else_is_left_alone(tmp_path):
         bystander.wait()
 
 
-async def test_two_processes_on_one_folder_are_told_how_to_share(tmp_path):
+async def test_second_process_on_a_folder_gets_instructions(tmp_path):
     async with running(tmp_path, mongodb=False):
         with pytest.raises(StartupError, match=rf"Process {os.getpid()} already runs .*embedded\.json"):
             await EmbeddedStores.start(tmp_path, mongodb=False, redis=True)
@@ -148,7 +148,7 @@ async def test_the_addresses_are_in_a_private_file_while_the_servers_run(tmp_pat
 
 
 @pytest.mark.requirement("design-stores-2")
-async def test_everything_secret_is_closed_to_other_users(tmp_path):
+async def test_secret_files_are_private(tmp_path):
     async with running(tmp_path / "var") as stores:
         for name in ("", "mongodb", "mongodb/data", "redis", "redis/data", "logs"):
             assert stat.S_IMODE((tmp_path / "var" / name).stat().st_mode) == 0o700, name
@@ -158,7 +158,7 @@ async def test_everything_secret_is_closed_to_other_users(tmp_path):
 
 
 @pytest.mark.requirement("design-stores-2")
-async def test_nobody_gets_into_mongodb_without_the_password(tmp_path):
+async def test_mongodb_requires_the_password(tmp_path):
     async with running(tmp_path, redis=False) as stores:
         bare = "mongodb://" + stores.mongodb_uri.partition("@")[2].replace("&authSource=admin", "")
         with pymongo.MongoClient(bare) as client, pytest.raises(OperationFailure, match="requires authentication"):
@@ -175,7 +175,7 @@ async def test_mongodb_is_a_replica_set_with_transactions(tmp_path):
             assert client["test"].get_collection("kept").count_documents({}) == 1
 
 
-async def test_a_taken_port_is_given_up_and_the_data_kept(tmp_path):
+async def test_occupied_port_is_replaced_and_data_is_retained(tmp_path):
     async with running(tmp_path) as stores:
         await write(stores, "one")
         old = stores.mongodb_uri
@@ -191,7 +191,7 @@ async def test_a_taken_port_is_given_up_and_the_data_kept(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["password", "keyfile", "port"])
-async def test_what_is_lost_of_the_embedded_mongod_but_its_data_is_made_anew(tmp_path, name):
+async def test_lost_files_of_the_embedded_mongod_are_recreated(tmp_path, name):
     async with running(tmp_path) as stores:
         await write(stores, "one")
     (tmp_path / "mongodb" / name).unlink()
@@ -239,7 +239,7 @@ async def test_a_folder_with_blanks_and_percent_signs_works(tmp_path):
         assert await is_kept(stores, "one")
 
 
-async def test_a_log_beyond_its_bound_is_put_aside_and_writing_goes_on(tmp_path, monkeypatch):
+async def test_oversized_log_is_rotated(tmp_path, monkeypatch):
     monkeypatch.setattr(supervisor, "LOG_BYTES", 100)
     async with running(tmp_path) as stores:
         logs = tmp_path / "logs"
@@ -265,13 +265,13 @@ async def test_a_disk_without_room_is_named_before_anything_is_started(tmp_path,
 
 @pytest.mark.requirement("design-stores-7")
 @pytest.mark.parametrize("program", [mongod.program, redis_server.program])
-def test_a_platform_without_a_wheel_is_told_what_to_set(program, monkeypatch):
+def test_platform_without_a_wheel_gets_a_remedy(program, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(StartupError, match=r"(mongodb\.uri|redis\.url) is `embedded`, but no .* is installed here"):
         program()
 
 
-def test_a_program_without_the_run_bit_gets_it(tmp_path, monkeypatch):
+def test_program_is_made_executable(tmp_path, monkeypatch):
     (tmp_path / "wheel").mkdir()
     (tmp_path / "wheel" / "__init__.py").touch()
     (tmp_path / "wheel" / "server").touch(0o644)

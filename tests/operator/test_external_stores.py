@@ -156,7 +156,7 @@ async def test_a_certificate_of_somebody_else_is_refused(stores, tmp_path, store
 
 
 @pytest.mark.requirement("demo-12", "design-stores-8")
-async def test_a_standalone_mongodb_is_told_how_to_become_a_replica_set(stores, tmp_path):
+async def test_standalone_mongodb_gets_instructions_for_a_replica_set(stores, tmp_path):
     (tmp_path / "db").mkdir()
     port = free_port()
     server = subprocess.Popen(
@@ -208,21 +208,21 @@ async def silence():
         silent.close()
 
 
-async def test_nothing_waits_forever_for_a_store_that_swallows_everything(stores, tmp_path):
+async def test_startup_check_of_a_silent_store_times_out(stores, tmp_path):
     async with silence() as port:
         settings = stores.settings() | {"redis__url": f"redis://127.0.0.1:{port}/0"}
         message = failure(await asyncio.to_thread(run, tmp_path / "var", **settings))
     assert message.startswith("Redis does not answer (redis.url)")
 
 
-async def test_a_failure_of_one_store_is_all_that_is_said_while_the_other_is_still_asked(stores, tmp_path):
+async def test_failure_of_one_store_is_reported_at_once(stores, tmp_path):
     async with silence() as port:
         settings = stores.settings(password="wrong") | {"redis__url": f"rediss://127.0.0.1:{port}/0"}
         message = failure(await asyncio.to_thread(run, tmp_path / "var", **settings))
     assert message.startswith("MongoDB refused the connection (mongodb.uri)")
 
 
-async def test_a_check_that_fails_waits_for_the_end_of_the_others_and_hides_what_they_say_then():
+async def test_failed_check_waits_for_the_others_and_ignores_their_errors():
     ended = []
 
     async def fails() -> None:

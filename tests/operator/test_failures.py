@@ -102,7 +102,7 @@ def test_a_disk_that_fills_up_while_mongodb_starts_is_named(tmp_path):
 
 
 @pytest.mark.requirement("project-3")
-def test_a_library_that_debian_must_give_is_named(tmp_path):
+def test_missing_system_library_is_reported(tmp_path):
     (tmp_path / "libraries").mkdir()
     (tmp_path / "libraries" / "libcurl.so.4").touch()
     finished = subprocess.run(
@@ -150,6 +150,6 @@ def test_unknown_arguments_are_usage_errors(tmp_path, arguments):
     assert finished.stderr.startswith("Usage: run.py")
 
 
-def test_nothing_of_the_embedded_stores_is_left_running_after_a_failure(tmp_path):
+def test_failed_start_stops_the_embedded_stores(tmp_path):
     failure(tmp_path / "var", redis__url="redis://127.0.0.1:9/0")
     assert not (tmp_path / "var" / "mongodb" / "mongod.pid").exists()

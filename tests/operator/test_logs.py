@@ -85,7 +85,7 @@ def test_a_traceback_is_part_of_its_entry(log):
     ],
 )
 @pytest.mark.parametrize("style", ["json", "console"])
-def test_no_secret_gets_into_the_log(value, style):
+def test_secrets_are_not_logged(value, style):
     stream = io.StringIO()
     logs.configure("debug", style, stream)
     structlog.get_logger("identity").info("message", value=value)
@@ -139,6 +139,6 @@ def test_the_level_can_be_changed_while_running(log):
     assert [entry["event"] for entry in entries(log)] == ["seen"]
 
 
-def test_what_json_cannot_hold_is_written_as_text(log):
+def test_values_that_json_cannot_represent_are_logged_as_text(log):
     structlog.get_logger().info("odd", value=object, bytes=b"\xff")
     assert entries(log)[0]["value"] == "<class 'object'>"

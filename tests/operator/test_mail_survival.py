@@ -79,7 +79,7 @@ async def test_killed_in_the_middle_loses_no_mail_and_repeats_only_under_the_sam
 
 
 @pytest.mark.requirement("core-18-templates-17")
-async def test_mail_server_that_was_down_gets_everything_when_it_is_back(tmp_path: Path) -> None:
+async def test_recovered_mail_server_gets_all_mails(tmp_path: Path) -> None:
     async with receiving() as gone:
         port = gone.port
     process = await start(tmp_path, port)

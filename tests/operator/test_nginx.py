@@ -226,7 +226,7 @@ async def test_an_import_of_several_megabytes_reaches_the_service(site, path, me
 
 
 @pytest.mark.requirement("project-14")
-async def test_connections_between_nginx_and_the_service_are_kept(site):
+async def test_nginx_reuses_connections_to_the_service(site):
     for _ in range(60):
         async with site.client() as client:
             assert (await client.get("/.well-known/jwks.json")).status_code == 200

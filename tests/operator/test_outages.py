@@ -72,7 +72,7 @@ def frozen(stores: EmbeddedStores, name: str) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-async def test_while_mongodb_hangs_everything_is_answered_and_afterwards_works(
+async def test_requests_fail_fast_while_mongodb_hangs_and_recover(
     own_stores: EmbeddedStores, client: RelyingParty, frail_api: httpx.AsyncClient, browser: httpx.AsyncClient
 ) -> None:
     tokens = await client.tokens(browser, browser)
@@ -99,7 +99,7 @@ async def test_while_mongodb_hangs_everything_is_answered_and_afterwards_works(
     assert (await frail_api.post("/api/user", json=user)).status_code in {200, 400}, "400: it was made after all"
 
 
-async def test_while_redis_hangs_what_needs_it_is_answered_and_the_rest_works(
+async def test_requests_that_need_redis_fail_fast_while_it_hangs(
     own_stores: EmbeddedStores, client: RelyingParty, frail_api: httpx.AsyncClient, browser: httpx.AsyncClient
 ) -> None:
     tokens = await client.tokens(browser, browser)

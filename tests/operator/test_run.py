@@ -196,7 +196,7 @@ def refuses(port: int) -> bool:
 
 
 @pytest.mark.requirement("design-config-8")
-def test_a_reload_changes_the_log_level_and_names_what_waits_for_a_restart(used, tmp_path):
+def test_reload_changes_the_log_level_and_lists_settings_that_need_a_restart(used, tmp_path):
     data_dir, _ = used
     folder = tmp_path / "config"
     folder.mkdir()
@@ -217,7 +217,7 @@ def test_a_reload_changes_the_log_level_and_names_what_waits_for_a_restart(used,
 
 
 @pytest.mark.requirement("project-15")
-def test_systemd_is_told_when_it_is_ready_and_when_it_stops(used, monkeypatch, tmp_path):
+def test_systemd_is_notified_of_readiness_and_stop(used, monkeypatch, tmp_path):
     data_dir, _ = used
     address = f"\0identity-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
@@ -276,7 +276,7 @@ def test_the_master_key_rotates_while_the_service_runs(tmp_path):
 
 
 @pytest.mark.requirement("design-config-10", "design-core-1")
-def test_two_starts_at_once_make_one_instance(tmp_path):
+def test_concurrent_starts_create_one_instance(tmp_path):
     results: list[int] = []
     with serving(tmp_path):
         rival = threading.Thread(target=lambda: results.append(run(tmp_path).returncode))
@@ -285,7 +285,7 @@ def test_two_starts_at_once_make_one_instance(tmp_path):
     assert results == [1]
 
 
-def test_the_last_words_of_a_closed_tls_connection_are_no_error():
+def test_tls_data_after_close_is_not_logged_as_error():
     """What uvloop reports when data arrives after the end of a connection; everything else stays an error."""
 
     class Loop:

@@ -97,7 +97,7 @@ async def test_a_server_that_never_answers_is_stopped_and_reported(tmp_path, mon
 
 
 @pytest.mark.requirement("design-stores-3")
-async def test_a_server_that_keeps_failing_is_tried_again_until_it_is_back(tmp_path, monkeypatch):
+async def test_failing_server_is_restarted_until_it_recovers(tmp_path, monkeypatch):
     monkeypatch.setattr(supervisor, "_FIRST_DELAY_SECONDS", 0.01)
     monkeypatch.setattr(supervisor, "_MAX_DELAY_SECONDS", 0.05)
     server = FakeServer(tmp_path)

@@ -166,7 +166,7 @@ async def test_attack_16_one_request_uri(pair):
 
 
 @pytest.mark.requirement("processes-7")
-async def test_session_that_all_of_them_end_is_told(pair):
+async def test_session_ended_by_several_processes_sends_one_logout(pair):
     rp = await relying_party.make(pair.api)
     async with receiving() as receiver:
         await rp.configure(backChannelLogoutURL=receiver.url)

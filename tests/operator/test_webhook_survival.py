@@ -89,7 +89,7 @@ async def test_killed_during_deliveries_loses_no_event_and_repeats_only_under_th
         await stop(process, signal.SIGTERM)
 
 
-async def test_receiver_that_was_down_gets_everything_when_it_is_back(tmp_path: Path) -> None:
+async def test_recovered_receiver_gets_all_events(tmp_path: Path) -> None:
     async with receiving() as receiver:
         port, url = receiver.port, receiver.url
         await receiver.stop()

@@ -173,7 +173,7 @@ def test_wide_allowed_network_does_not_open_cloud_metadata(address: str) -> None
     assert forbidden_reason(address, everything) is not None
 
 
-def test_allowed_network_of_the_other_family_does_not_help() -> None:
+def test_allowed_network_of_the_other_family_does_not_match() -> None:
     assert forbidden_reason("127.0.0.1", [ipaddress.ip_network("::/0")]) is not None
 
 
@@ -188,5 +188,5 @@ def test_allowed_network_does_not_open_dangerous_ports() -> None:
     assert forbidden_port(8443) is None
 
 
-def test_text_that_is_no_address_is_refused_at_connect() -> None:
+def test_invalid_address_is_rejected_at_connect() -> None:
     assert forbidden_reason("/run/some.sock", []) is not None

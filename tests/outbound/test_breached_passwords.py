@@ -39,7 +39,7 @@ async def test_every_line_of_a_file_is_found_and_nothing_else(tmp_path, end: str
     assert [one for one in absent if await source.contains(one) is not False] == []
 
 
-async def test_the_last_line_needs_no_end_and_a_file_that_is_gone_says_nothing(tmp_path) -> None:
+async def test_last_line_needs_no_newline_and_missing_file_is_unknown(tmp_path) -> None:
     file = tmp_path / "hashes.txt"
     lines = sorted(digest(text) for text in ("a", "b"))
     file.write_text("\n".join(lines))
@@ -50,7 +50,7 @@ async def test_the_last_line_needs_no_end_and_a_file_that_is_gone_says_nothing(t
 
 
 @pytest.mark.requirement("users-7-29")
-async def test_a_service_is_told_five_digits_and_padding_does_not_count() -> None:
+async def test_range_service_receives_five_digits_and_padding_is_ignored() -> None:
     wanted, padding = digest("letmein"), digest("padding")
     body = f"{'0' * 35}:7\r\n{wanted[5:]}:3\r\n{padding[5:]}:0\r\n".encode()
     async with receiving(answers(200, body)) as server:
@@ -70,7 +70,7 @@ async def test_a_service_is_told_five_digits_and_padding_does_not_count() -> Non
 @pytest.mark.parametrize(
     "behaviour", [answers(500), answers(200, b"x" * 300_000), hangs], ids=["500", "flood", "hangs"]
 )
-async def test_a_service_that_fails_is_left_alone_for_a_while(behaviour) -> None:
+async def test_failing_range_service_is_paused(behaviour) -> None:
     async with receiving(behaviour) as server:
         chosen = settings(source="range", url=f"http://127.0.0.1:{server.port}/", connect_timeout=50, read_timeout=50)
         source = create_source(chosen, "test")
@@ -79,7 +79,7 @@ async def test_a_service_that_fails_is_left_alone_for_a_while(behaviour) -> None
         await source.close()
 
 
-async def test_the_operator_chooses_the_source(tmp_path) -> None:
+async def test_configuration_selects_the_source(tmp_path) -> None:
     assert isinstance(create_source(settings(), "test"), NoBreachedPasswords)
     assert isinstance(create_source(settings(source="file", file=tmp_path / "x"), "test"), HashFile)
     ranges = create_source(settings(source="range"), "test")

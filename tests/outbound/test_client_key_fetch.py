@@ -53,7 +53,7 @@ def after(seconds: int) -> Instant:
     return later(NOW, seconds=seconds)
 
 
-async def test_key_set_is_kept_for_an_hour_and_is_the_same_document(web, published):
+async def test_key_set_is_cached_for_an_hour_as_the_same_object(web, published):
     first = await published.get(ONE, URL, NOW)
     assert first == {"keys": [KEY]}
     assert await published.get(ONE, URL, after(3599)) is first
@@ -61,7 +61,7 @@ async def test_key_set_is_kept_for_an_hour_and_is_the_same_document(web, publish
     assert len(web.asked) == 2
 
 
-async def test_missing_key_is_looked_for_again_once_a_minute(web, published):
+async def test_missing_key_is_refetched_once_a_minute(web, published):
     await published.get(ONE, URL, NOW)
     for seconds, asked in ((0, 1), (59, 1), (60, 2), (119, 2), (120, 3)):
         await published.get(ONE, URL, after(seconds), refetch=True)
@@ -69,7 +69,7 @@ async def test_missing_key_is_looked_for_again_once_a_minute(web, published):
 
 
 @pytest.mark.requirement("oauth-12-5")
-async def test_failed_look_leaves_what_is_there_and_counts_as_one(web, published):
+async def test_failed_refetch_keeps_the_cached_set_and_is_throttled(web, published):
     first = await published.get(ONE, URL, NOW)
     web.status = 500
     assert await published.get(ONE, URL, after(61), refetch=True) is first
@@ -80,7 +80,7 @@ async def test_failed_look_leaves_what_is_there_and_counts_as_one(web, published
 
 
 @pytest.mark.requirement("oauth-12-5")
-async def test_failure_is_kept_for_a_moment(web, published):
+async def test_failure_is_cached_briefly(web, published):
     web.status = 404
     for seconds, asked in ((0, 1), (9, 1), (10, 2)):
         with pytest.raises(ClientKeysError, match="404"):
@@ -91,14 +91,14 @@ async def test_failure_is_kept_for_a_moment(web, published):
 
 
 @pytest.mark.parametrize("body", [b"", b"x", b"[]", b"{}", b'{"keys": {}}', b"[" * 100_000])
-async def test_what_is_no_key_set_is_refused(web, published, body):
+async def test_invalid_key_set_is_rejected(web, published, body):
     web.body = body
     with pytest.raises(ClientKeysError):
         await published.get(ONE, URL, NOW)
 
 
 @pytest.mark.requirement("oauth-12-5")
-async def test_only_as_much_is_kept_as_keys_need(web, published):
+async def test_only_required_members_of_keys_are_cached(web, published):
     web.body = json.dumps({"keys": [{**KEY, "x5c": ["MII"], "n": "x" * 3000, "e": 7}, 1, *[KEY] * 60]}).encode()
     found = await published.get(ONE, URL, NOW)
     assert found["keys"][0] == KEY
@@ -108,7 +108,7 @@ async def test_only_as_much_is_kept_as_keys_need(web, published):
         await published.get(ONE, URL + "2", NOW)
 
 
-async def test_who_waits_for_one_set_waits_for_one_fetch_and_outlives_who_gave_up(web, published):
+async def test_fetch_is_shared_and_survives_a_cancelled_caller(web, published):
     web.hanging = asyncio.Event()
     waiting = [asyncio.create_task(published.get(ONE, URL, NOW)) for _ in range(8)]
     await asyncio.sleep(0)
@@ -120,7 +120,7 @@ async def test_who_waits_for_one_set_waits_for_one_fetch_and_outlives_who_gave_u
 
 
 @pytest.mark.requirement("oauth-12-5")
-async def test_tenant_whose_sets_hang_is_refused_more_and_others_are_not(web, published):
+async def test_hanging_key_sets_block_only_their_tenant(web, published):
     web.hanging = asyncio.Event()
     waiting = [
         asyncio.create_task(published.get(ONE, f"{URL}{n}", NOW)) for n in range(client_key_fetch.FETCHES_PER_TENANT)
@@ -137,7 +137,7 @@ async def test_tenant_whose_sets_hang_is_refused_more_and_others_are_not(web, pu
 
 
 @pytest.mark.requirement("oauth-12-5")
-async def test_tenant_with_many_sets_takes_no_place_of_another(web, published, monkeypatch):
+async def test_tenant_with_many_key_sets_evicts_only_its_own(web, published, monkeypatch):
     monkeypatch.setattr(client_key_fetch, "_MAX_ENTRIES", 4)
     await published.get(OTHER, URL, NOW)
     for n in range(6):
@@ -150,7 +150,7 @@ async def test_tenant_with_many_sets_takes_no_place_of_another(web, published, m
     assert len(web.asked) == asked + 1
 
 
-async def test_set_of_one_tenant_is_fetched_anew_for_another(web, published):
+async def test_key_sets_are_cached_per_tenant(web, published):
     await published.get(ONE, URL, NOW)
     await published.get(OTHER, URL, NOW)
     assert len(web.asked) == 2

@@ -37,13 +37,13 @@ def later(seconds: float) -> Instant:
     return Instant(NOW + round(seconds * 1000))
 
 
-async def test_of_many_who_ask_at_once_one_fetches(client, receiver):
+async def test_concurrent_callers_share_one_fetch(client, receiver):
     found = await asyncio.gather(*(client.keys(receiver.url, Instant(NOW)) for _ in range(64)))
     assert found == [{"keys": []}] * 64
     assert len(receiver.requests) == 1
 
 
-async def test_of_many_who_ask_a_provider_that_is_down_one_waits_for_it(client, receiver):
+async def test_failing_fetch_is_shared_and_its_failure_cached(client, receiver):
     receiver.behaviour = hangs
 
     async def ask() -> str:
@@ -56,7 +56,7 @@ async def test_of_many_who_ask_a_provider_that_is_down_one_waits_for_it(client, 
     assert all("no answer" in reason for reason in reasons)
 
 
-async def test_asking_again_has_its_own_pace(client, receiver):
+async def test_refetches_are_throttled_separately(client, receiver):
     await client.keys(receiver.url, Instant(NOW))
     for seconds, again, expected in ((5, True, 1), (11, True, 2), (12, True, 2), (3600, False, 2), (3612, False, 3)):
         await client.keys(receiver.url, later(seconds), refetch=again)
@@ -81,14 +81,14 @@ async def test_cache_is_bounded(small_cache, client, receiver):
     assert not published._locks
 
 
-async def test_a_redirect_is_no_answer(client, receiver):
+async def test_redirect_is_not_followed(client, receiver):
     receiver.behaviour = answers(302, b"{}", [f"Location: {receiver.url}/elsewhere"])
     with pytest.raises(FederationError, match="answered 302"):
         await client.keys(receiver.url, Instant(NOW))
     assert len(receiver.requests) == 1
 
 
-async def test_a_refusal_tells_its_word_and_nothing_that_was_sent(client, receiver):
+async def test_error_contains_the_code_of_the_provider_but_no_parameters(client, receiver):
     receiver.behaviour = answers(400, b'{"error": "invalid_grant", "error_description": "code the-code is spent"}')
     with pytest.raises(FederationError) as caught:
         await client.exchange(f"{receiver.url}?secret=1", {"code": "the-code"}, ("me", Secret("s")))
@@ -97,7 +97,7 @@ async def test_a_refusal_tells_its_word_and_nothing_that_was_sent(client, receiv
     assert "secret" not in str(caught.value)
 
 
-async def test_an_issuer_with_a_slash_at_its_end_is_asked_at_the_right_place(client, receiver):
+async def test_issuer_with_trailing_slash_has_the_correct_configuration_url(client, receiver):
     receiver.behaviour = answers(200, b'{"issuer": "%s/"}' % receiver.url.encode())
     assert await client.configuration(f"{receiver.url}/", Instant(NOW))
     assert receiver.requests[0].path == "/hook/.well-known/openid-configuration"
@@ -105,7 +105,7 @@ async def test_an_issuer_with_a_slash_at_its_end_is_asked_at_the_right_place(cli
         await client.configuration(receiver.url, later(10))
 
 
-async def test_an_address_that_was_not_opened_is_not_called(receiver):
+async def test_address_without_allowed_network_is_not_called(receiver):
     closed = FederationClient(HttpClient(user_agent="identity/test"), connect_timeout_ms=2000, read_timeout_ms=2000)
     with pytest.raises(FederationError, match="may not be called"):
         await closed.keys(receiver.url, Instant(NOW))
@@ -114,7 +114,7 @@ async def test_an_address_that_was_not_opened_is_not_called(receiver):
 
 
 @pytest.mark.requirement("core-11-17")
-async def test_a_provider_that_hangs_holds_up_no_other(receiver):
+async def test_hanging_provider_blocks_no_other(receiver):
     http = HttpClient(allowed_networks=LOOPBACK, user_agent="identity/test", max_connections=3, max_waiting=3)
     client = FederationClient(http, connect_timeout_ms=2000, read_timeout_ms=60_000, max_per_host=2)
     async with receiving(hangs) as stuck:

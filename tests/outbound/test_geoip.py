@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.requirement("users-10-21")
-async def test_a_place_is_told_in_the_words_of_the_api(file: Path) -> None:
+async def test_location_has_the_member_names_of_the_api(file: Path) -> None:
     geoip = GeoIpDatabase(file)
     assert geoip.find("203.0.113.77") == {
         "city": "Berlin", "country": "DE", "latitude": 52.52, "longitude": 13.405, "region": "BE", "zipcode": "10117",
@@ -31,7 +31,7 @@ async def test_a_place_is_told_in_the_words_of_the_api(file: Path) -> None:
 
 
 @pytest.mark.requirement("users-10-21")
-async def test_what_is_not_known_is_left_out(file: Path) -> None:
+async def test_unknown_members_of_a_location_are_omitted(file: Path) -> None:
     geoip = GeoIpDatabase(file)
     assert geoip.find("198.51.100.1") == {"latitude": 1.5}
     for address in ("192.0.2.1", "8.8.8.8", "2001:db8::1", "no address", ""):
@@ -39,13 +39,13 @@ async def test_what_is_not_known_is_left_out(file: Path) -> None:
     await geoip.close()
 
 
-async def test_without_a_file_no_place_is_known() -> None:
+async def test_without_a_file_no_location_is_known() -> None:
     geoip = GeoIpDatabase()
     assert geoip.find("203.0.113.77") is None
     await geoip.close()
 
 
-def test_a_file_that_is_none_is_told_at_the_start(tmp_path: Path) -> None:
+def test_invalid_file_prevents_the_start(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.mmdb"
     wrong.write_text("not a database")
     for file in (wrong, tmp_path / "missing.mmdb"):
@@ -53,7 +53,7 @@ def test_a_file_that_is_none_is_told_at_the_start(tmp_path: Path) -> None:
             GeoIpDatabase(file)
 
 
-def test_a_missing_package_is_told_at_the_start(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_prevents_the_start(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> Any:
         raise ImportError(name)
 

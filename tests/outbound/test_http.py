@@ -245,7 +245,7 @@ async def test_connect_timeout() -> None:
 
 
 @pytest.mark.requirement("webhooks-15.3-13", "webhooks-9-6")
-async def test_proxy_that_the_operator_names_is_asked_for_every_call_and_its_password_sent_to_it_alone() -> None:
+async def test_configured_proxy_gets_every_request_and_only_it_gets_its_password() -> None:
     async with receiving(answers(202, b"from the proxy")) as proxy:
         url = Secret(f"http://us%40er:pass@127.0.0.1:{proxy.port}")
         client = HttpClient(proxy=url)
@@ -259,7 +259,7 @@ async def test_proxy_that_the_operator_names_is_asked_for_every_call_and_its_pas
 
 
 @pytest.mark.requirement("webhooks-9-6")
-async def test_proxy_is_asked_for_a_tunnel_where_tls_is_spoken_and_may_refuse() -> None:
+async def test_https_uses_a_tunnel_of_the_proxy_which_may_be_refused() -> None:
     async with receiving(answers(403)) as proxy:
         client = HttpClient(proxy=Secret(f"http://user:the-password@127.0.0.1:{proxy.port}"))
         error = await failure(client, post("https://receiver.example.com/hook"))
@@ -270,7 +270,7 @@ async def test_proxy_is_asked_for_a_tunnel_where_tls_is_spoken_and_may_refuse() 
 
 @pytest.mark.requirement("webhooks-9-6")
 @pytest.mark.parametrize("url", ["http://169.254.169.254/", "http://127.0.0.1/", "http://[::1]/", "http://localhost/"])
-async def test_with_a_proxy_addresses_that_are_written_out_are_judged_all_the_same(url: str) -> None:
+async def test_ip_addresses_are_checked_even_with_a_proxy(url: str) -> None:
     async with receiving() as proxy:
         client = HttpClient(proxy=Secret(f"http://127.0.0.1:{proxy.port}"))
         assert (await failure(client, post(url))).kind == "blocked"
@@ -426,7 +426,7 @@ async def test_plain_text_behind_an_https_url_is_a_tls_failure(client: HttpClien
         assert (await failure(client, request)).kind in {"tls", "timeout"}
 
 
-async def test_own_trust_anchor_replaces_the_usual_ones(trusted: Path) -> None:
+async def test_configured_trust_anchor_replaces_the_default_ones(trusted: Path) -> None:
     client = HttpClient(allowed_networks=LOOPBACK, ca_file=trusted)
     alone = certificates.make("alone")
     usual = certificates.make("server", certificates.authority())
@@ -465,7 +465,7 @@ def _common_name(peer: dict[str, Any] | None) -> str:
     return dict(pair for group in peer["subject"] for pair in group)["commonName"]
 
 
-async def test_certificate_that_is_none_is_a_tls_failure(client: HttpClient) -> None:
+async def test_invalid_certificate_is_a_tls_failure(client: HttpClient) -> None:
     context = certificates.server_context(certificates.make("server", certificates.authority()))
     async with receiving(tls=context) as receiver:
         request = post(receiver.url, client_certificate=("nonsense", Secret("nonsense")))

@@ -31,7 +31,7 @@ async def client() -> AsyncIterator[HttpClient]:
 
 
 @pytest.mark.requirement("webhooks-faults-13")
-async def test_answer_that_was_not_asked_for_is_nobody_s_answer(client: HttpClient) -> None:
+async def test_unsolicited_response_is_discarded(client: HttpClient) -> None:
     """Two answers to one request: the second would turn the failure of the next delivery into a success."""
     async with receiving(in_turn(sends(OK + OK, then_close=False), sends(BROKEN, then_close=False))) as receiver:
         first = await client.request(post(receiver.url))
@@ -59,7 +59,7 @@ async def test_answer_that_comes_before_the_body_was_read_is_the_answer(client: 
 
 
 @pytest.mark.requirement("webhooks-faults-13")
-async def test_connection_that_was_closed_while_it_was_idle_costs_no_attempt(client: HttpClient) -> None:
+async def test_closed_idle_connection_is_replaced_without_a_failed_attempt(client: HttpClient) -> None:
     """A keep-alive that the receiver ended: the request goes out once more, on a new one."""
     async with receiving(sends(OK)) as receiver:
         for _ in range(3):
@@ -88,7 +88,7 @@ async def test_headers_of_early_answers_are_not_those_of_the_answer(client: Http
     ],
     ids=["long", "many", "together"],
 )
-async def test_headers_beyond_every_bound_are_told_in_words(client: HttpClient, headers: bytes, words: str) -> None:
+async def test_oversized_headers_have_a_readable_error(client: HttpClient, headers: bytes, words: str) -> None:
     async with receiving(sends(b"HTTP/1.1 200 OK\r\n" + headers + b"\r\n\r\n")) as receiver:
         with pytest.raises(OutboundError) as caught:
             await client.request(post(receiver.url))

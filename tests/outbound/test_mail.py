@@ -72,7 +72,7 @@ async def test_encrypted_from_the_start_or_from_STARTTLS_on(smtp, security) -> N
 
 @pytest.mark.requirement("core-18-templates-12")
 @pytest.mark.parametrize("security", ["SSL", "TLS"])
-async def test_certificate_that_nobody_vouches_for_is_refused(smtp, security) -> None:
+async def test_untrusted_certificate_is_rejected(smtp, security) -> None:
     settings = {"tls": tls(trusted=False)} if security == "SSL" else {"starttls": tls(trusted=False)}
     async with receiving(**settings) as mailbox:
         result = await smtp.send(server(mailbox, security), "a@example.com", READERS, MESSAGE)
@@ -86,7 +86,7 @@ async def test_certificate_that_nobody_vouches_for_is_refused(smtp, security) ->
 
 
 @pytest.mark.requirement("core-18-templates-12")
-async def test_encryption_that_was_wanted_is_never_done_without(smtp) -> None:
+async def test_required_encryption_is_never_omitted(smtp) -> None:
     async with receiving() as mailbox:
         result = await smtp.send(server(mailbox, "TLS"), "a@example.com", READERS, MESSAGE)
     assert result.deferred == READERS
@@ -114,7 +114,7 @@ async def test_name_and_password(smtp) -> None:
 
 @pytest.mark.requirement("audit-a3-smtp")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254", "::ffff:127.0.0.1"])
-async def test_server_that_is_not_public_is_not_connected_to(authorities, host) -> None:
+async def test_non_public_server_is_not_connected_to(authorities, host) -> None:
     guarded = SmtpClient(
         timeout_seconds=10, authorities_file=authorities, allowed_networks=AllowedNetworks((), "email.allowed_networks")
     )
@@ -148,7 +148,7 @@ async def test_credentials_are_not_sent_without_tls_unless_the_host_is_allowed(a
 
 
 @pytest.mark.requirement("core-18-templates-15")
-async def test_password_that_a_server_says_again_is_not_told(smtp) -> None:
+async def test_password_repeated_by_a_server_is_not_logged(smtp) -> None:
     async def echo(reader, writer) -> None:
         writer.write(f"554 your password is {PASSWORD}\r\n".encode())
         await writer.drain()
@@ -178,7 +178,7 @@ async def test_password_that_a_server_says_again_is_not_told(smtp) -> None:
         ({"DATA": "451 later"}, {}, READERS),
     ],
 )
-async def test_what_is_refused_for_good_and_what_for_now(smtp, refusals, refused, deferred) -> None:
+async def test_permanent_and_temporary_rejections(smtp, refusals, refused, deferred) -> None:
     async with receiving() as mailbox:
         mailbox.refusals = refusals
         result = await smtp.send(server(mailbox), "a@example.com", READERS, MESSAGE)
@@ -188,7 +188,7 @@ async def test_what_is_refused_for_good_and_what_for_now(smtp, refusals, refused
         assert sorted([*taken, *refused, *deferred]) == sorted(READERS)
 
 
-async def test_nobody_listens_or_has_that_name(smtp) -> None:
+async def test_refused_connection_and_unknown_host_are_deferred(smtp) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -198,7 +198,7 @@ async def test_nobody_listens_or_has_that_name(smtp) -> None:
         assert result.reply
 
 
-async def test_server_that_never_answers_is_left(authorities) -> None:
+async def test_silent_server_is_abandoned(authorities) -> None:
     async with receiving() as mailbox:
         mailbox.hangs = True
         hasty = SmtpClient(timeout_seconds=0.2, authorities_file=authorities, allowed_networks=LOOPBACK)
@@ -207,7 +207,7 @@ async def test_server_that_never_answers_is_left(authorities) -> None:
 
 
 @pytest.mark.requirement("core-18-templates-16")
-async def test_nothing_begins_a_command_that_is_not_ours(smtp) -> None:
+async def test_smtp_commands_cannot_be_injected(smtp) -> None:
     async with receiving() as mailbox:
         named = server(mailbox, properties="mail.smtp.localhost=a\\r\\nMAIL FROM:<x@y.z>")
         assert named.own_name == "a\r\nMAIL FROM:<x@y.z>"
@@ -292,7 +292,7 @@ def test_addresses_no_mail_can_be_sent_to(address) -> None:
         mail_messages.ascii_address(address)
 
 
-def test_everybody_gets_a_mail_once() -> None:
+def test_every_recipient_gets_a_mail_once() -> None:
     one, other = Address("a@example.com"), Address("b@example.com")
     letter = MailContent(one, one, "s", cc=[other, one], bcc=[other])
     assert letter.recipients == ("a@example.com", "b@example.com")

@@ -59,7 +59,7 @@ def post(url: str, connect_timeout_ms: int) -> Request:
 
 
 @pytest.mark.requirement("attack-64")
-async def test_attack_64_receivers_whose_name_server_is_silent_hold_up_nobody_else(servers: NameServers) -> None:
+async def test_attack_64_silent_name_server_blocks_no_other_receiver(servers: NameServers) -> None:
     """More calls than libcurl has threads to look names up, to one such receiver, and more such receivers."""
     servers.known["good.example.com"] = ("127.0.0.1",)
     client = HttpClient(allowed_networks=LOOPBACK)
@@ -98,7 +98,7 @@ async def test_the_name_is_what_tls_asks_for_and_verifies(servers: NameServers, 
     await client.close()
 
 
-async def test_a_silent_name_server_is_told_as_a_timeout_and_a_name_that_is_none_as_such(servers: NameServers) -> None:
+async def test_silent_name_server_is_a_timeout_and_unknown_name_is_an_error(servers: NameServers) -> None:
     client = HttpClient(allowed_networks=LOOPBACK)
     for host, kind, words in (
         ("silent.example.com", "timeout", "Resolving timed out after 50 milliseconds"),
@@ -110,7 +110,7 @@ async def test_a_silent_name_server_is_told_as_a_timeout_and_a_name_that_is_none
     await client.close()
 
 
-async def test_an_answer_is_good_for_a_minute_and_then_asked_for_again(servers: NameServers) -> None:
+async def test_answer_is_cached_for_a_minute(servers: NameServers) -> None:
     seconds = Seconds()
     known = NameResolver(seconds)
     servers.known["a.example.com"] = ("192.0.2.1", "2001:db8::1")
@@ -123,7 +123,7 @@ async def test_an_answer_is_good_for_a_minute_and_then_asked_for_again(servers: 
     assert await known.resolve("a.example.com", LONG) == ("192.0.2.2",)
 
 
-async def test_the_last_answer_stands_in_for_a_name_server_that_fails_and_not_for_ever(servers: NameServers) -> None:
+async def test_stale_answer_is_served_for_a_limited_time_while_the_name_server_fails(servers: NameServers) -> None:
     seconds = Seconds()
     known = NameResolver(seconds)
     servers.known["a.example.com"] = ("192.0.2.1",)
@@ -137,7 +137,7 @@ async def test_the_last_answer_stands_in_for_a_name_server_that_fails_and_not_fo
         await known.resolve("a.example.com", LONG)
 
 
-async def test_the_last_answer_stands_in_for_a_name_server_that_falls_silent(servers: NameServers) -> None:
+async def test_stale_answer_is_served_while_the_name_server_is_silent(servers: NameServers) -> None:
     seconds = Seconds()
     known = NameResolver(seconds)
     servers.released.set()
@@ -151,7 +151,7 @@ async def test_the_last_answer_stands_in_for_a_name_server_that_falls_silent(ser
     await known.close()
 
 
-async def test_what_was_not_found_is_looked_for_again(servers: NameServers) -> None:
+async def test_missing_value_is_loaded_again(servers: NameServers) -> None:
     known = NameResolver()
     with pytest.raises(UnknownNameError):
         await known.resolve("late.example.com", LONG)
@@ -159,9 +159,7 @@ async def test_what_was_not_found_is_looked_for_again(servers: NameServers) -> N
     assert await known.resolve("late.example.com", LONG) == ("192.0.2.1",)
 
 
-async def test_as_much_is_remembered_and_looked_for_as_there_are_places(
-    servers: NameServers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_cache_and_concurrent_queries_are_bounded(servers: NameServers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(name_resolution, "_MAX_CACHED_NAMES", 2)
     monkeypatch.setattr(name_resolution, "MAX_CONCURRENT_QUERIES", 1)
     servers.known |= {f"{letter}.example.com": ("192.0.2.1",) for letter in "abc"}
@@ -177,7 +175,7 @@ async def test_as_much_is_remembered_and_looked_for_as_there_are_places(
     assert await known.resolve("b.example.com", LONG) == ("192.0.2.1",)
 
 
-async def test_a_search_that_cannot_begin_finds_nothing_and_the_next_one_does(
+async def test_query_that_cannot_start_fails_and_the_next_one_succeeds(
     servers: NameServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = NameResolver()
@@ -206,7 +204,7 @@ async def test_a_search_that_cannot_begin_finds_nothing_and_the_next_one_does(
         ("http://a.localhost/", None),
     ],
 )
-def test_names_are_told_apart_from_addresses(url: str, expected: str | None) -> None:
+def test_names_are_distinguished_from_addresses(url: str, expected: str | None) -> None:
     found = name_resolution.unresolved_host(url)
     assert (None if found is None else found.curl_resolve_entry(("192.0.2.1", "2001:db8::1"))) == expected
 
@@ -220,7 +218,7 @@ async def test_the_system_is_queried_and_unknown_names_have_no_address() -> None
     await known.close()
 
 
-async def test_a_query_that_is_pending_ends_with_the_resolver() -> None:
+async def test_pending_query_is_cancelled_when_the_resolver_is_closed() -> None:
     known = NameResolver()
     pending = asyncio.create_task(known.resolve("silent.example.com", LONG))
     await asyncio.sleep(0)

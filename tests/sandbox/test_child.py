@@ -46,13 +46,13 @@ def served(*requests: dict[str, Any]) -> list[dict[str, Any]]:
     return answers
 
 
-def test_each_request_has_an_engine_of_its_own():
+def test_each_request_has_its_own_engine():
     source = "var seen = typeof seen === 'undefined' ? 0 : 1; function f(it) { it.seen = seen; console.log('hi') }"
     request = {"source": source, "function": "f", "arguments": "[{}]"}
     assert served(request, request) == 2 * [{"result": '[{"seen":0}]', "printed": "hi\n"}]
 
 
-def test_checking_runs_the_source_and_not_the_function():
+def test_check_evaluates_the_source_without_calling_the_function():
     source = "console.log('top'); function f() { console.log('never') }"
     assert served({"source": source, "function": "f"}) == [{"printed": "top\n"}]
     missing = {"problem": "there is no function named g", "printed": "top\n"}
@@ -70,14 +70,14 @@ def test_checking_runs_the_source_and_not_the_function():
         ("function f(", "SyntaxError", 1),
     ],
 )
-def test_problems_are_told_without_our_own_lines(source, problem, line):
+def test_problems_contain_no_lines_of_the_prelude(source, problem, line):
     (answer,) = served({"source": source, "function": "f", "arguments": "[{}]"})
     assert problem in answer["problem"]
     assert "_ (" not in answer["problem"]
     assert answer.get("line") in {line, None} if line is None else answer["line"] == line
 
 
-def test_what_the_engine_itself_ends_is_told_and_what_was_printed_too():
+def test_interrupted_invocation_reports_the_problem_and_its_output():
     limits = {**LIMITS, "time_limit_ms": 20}
     engine = child._Engine(limits)
     answer = engine.execute(
@@ -87,7 +87,7 @@ def test_what_the_engine_itself_ends_is_told_and_what_was_printed_too():
     assert answer["printed"] == "x\n"
 
 
-def test_console_that_was_broken_prints_nothing(monkeypatch):
+def test_broken_console_prints_nothing(monkeypatch):
     engine = child._Engine(LIMITS)
 
     def breaks(*given: Any) -> str:
@@ -97,14 +97,14 @@ def test_console_that_was_broken_prints_nothing(monkeypatch):
     assert engine.execute({"source": "", "function": "f"}) == {"problem": "broken", "printed": ""}
 
 
-def test_the_clock_of_the_kernel_runs_only_while_a_request_is_answered(monkeypatch):
+def test_kernel_timer_runs_only_during_a_request(monkeypatch):
     seen = []
     monkeypatch.setattr(signal, "setitimer", lambda *given: seen.append(given))
     served({"source": "", "function": "f"})
     assert seen == [(signal.ITIMER_PROF, 4.1), (signal.ITIMER_PROF, 0)]
 
 
-def test_a_system_that_lets_nobody_set_limits_is_no_hindrance(monkeypatch):
+def test_system_without_resource_limits_is_supported(monkeypatch):
     def refuse(*given: Any) -> None:
         raise ValueError("not allowed to raise maximum limit")
 
@@ -114,7 +114,7 @@ def test_a_system_that_lets_nobody_set_limits_is_no_hindrance(monkeypatch):
     assert json.loads(sink.getvalue()[4:]) == {"printed": ""}
 
 
-def test_everything_that_javascript_never_needs_is_given_up(monkeypatch):
+def test_resource_limits_are_set(monkeypatch):
     given = {}
     monkeypatch.setattr(resource, "setrlimit", lambda kind, bounds: given.update({kind: bounds}))
     sink = io.BytesIO()

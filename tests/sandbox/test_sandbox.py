@@ -72,7 +72,7 @@ async def test_modern_javascript_defines_the_function_in_any_way(sandbox, source
     assert await sandbox.check(source, "f") == InvocationResult()
 
 
-async def test_console_is_kept_line_by_line(sandbox):
+async def test_console_output_is_returned_line_by_line(sandbox):
     outcome = await call(
         sandbox,
         "console.log('one', 2, {a: [null]}); console.info(undefined); console.warn(() => 1);"
@@ -236,14 +236,14 @@ async def test_values_that_are_no_json_do_not_come_back(sandbox):
         ("it.toJSON = () => { throw new Error('no') }", "Error: no"),
     ],
 )
-async def test_what_cannot_be_json_is_a_failure(sandbox, statements, problem):
+async def test_unserializable_result_is_a_failure(sandbox, statements, problem):
     outcome = await call(sandbox, statements)
     assert outcome.result is None
     assert problem in outcome.problem
 
 
 @pytest.mark.requirement("core-18-lambdas-26")
-async def test_attack_changed_built_ins_change_nothing_of_ours(sandbox):
+async def test_attack_changed_built_ins_do_not_affect_the_prelude(sandbox):
     source = (
         "JSON.stringify = () => '[{\"forged\":1}]'; JSON.parse = null; Reflect.apply = null; console = null;"
         "Array.prototype.join = () => '=[5]'; String.prototype.toWellFormed = null;"
@@ -256,7 +256,7 @@ async def test_attack_changed_built_ins_change_nothing_of_ours(sandbox):
 
 
 @pytest.mark.requirement("core-18-lambdas-25")
-async def test_nothing_is_left_of_an_invocation(sandbox):
+async def test_invocations_share_no_state(sandbox):
     for _ in range(2 * LIMITS.processes + 1):
         outcome = await call(
             sandbox,
@@ -271,7 +271,7 @@ async def test_nothing_is_left_of_an_invocation(sandbox):
     "name",
     ["require", "process", "std", "os", "fetch", "XMLHttpRequest", "setTimeout", "Java", "Deno", "load", "print"],
 )
-async def test_there_is_no_way_out(sandbox, name):
+async def test_sandbox_has_no_host_apis(sandbox, name):
     assert left(await call(sandbox, f"it.type = typeof {name}"))["type"] == "undefined"
 
 
@@ -283,7 +283,7 @@ async def test_modules_cannot_be_imported_and_promises_do_not_run_on(sandbox):
 
 
 @pytest.mark.requirement("core-18-lambdas-25")
-async def test_child_has_nothing_of_the_environment_and_opens_nothing(sandbox):
+async def test_child_has_no_environment_and_no_open_files(sandbox):
     await call(sandbox, "")
     (child,) = sandbox._free[-1:]
     pid = child._process.pid
@@ -305,7 +305,7 @@ async def test_64_invocations_at_once_each_get_their_own_answer(sandbox):
 
 
 @pytest.mark.requirement("core-18-lambdas-27")
-async def test_the_event_loop_goes_on_while_a_lambda_takes_its_time(sandbox):
+async def test_event_loop_is_not_blocked_by_a_slow_lambda(sandbox):
     """Told by the order of ends, not by the clock: thousands of turns of the loop go by meanwhile."""
     ended: list[str] = []
 
@@ -323,7 +323,7 @@ async def test_the_event_loop_goes_on_while_a_lambda_takes_its_time(sandbox):
 
 
 @pytest.mark.requirement("core-18-lambdas-27")
-async def test_more_than_may_wait_are_refused():
+async def test_full_queue_is_rejected():
     sandbox = Sandbox(limits(processes=1, max_waiting=1))
     try:
         running = [asyncio.ensure_future(call(sandbox, "it.b = 1")) for _ in range(2)]
@@ -336,7 +336,7 @@ async def test_more_than_may_wait_are_refused():
         await sandbox.close()
 
 
-async def test_who_waits_too_long_for_a_turn_is_refused(monkeypatch):
+async def test_long_queueing_is_rejected(monkeypatch):
     monkeypatch.setattr(pool, "_QUEUE_SECONDS", 0.01)
     sandbox = Sandbox(limits(processes=1, time_limit_ms=60_000))
     running = asyncio.ensure_future(call(sandbox, "for (;;);"))
@@ -350,7 +350,7 @@ async def test_who_waits_too_long_for_a_turn_is_refused(monkeypatch):
     await sandbox.close()
 
 
-async def test_a_system_without_room_for_a_process_is_told_of_as_being_busy(monkeypatch):
+async def test_unavailable_when_no_process_can_be_started(monkeypatch):
     async def refuse(*given: Any, **named: Any) -> Any:
         raise BlockingIOError("Resource temporarily unavailable")
 
@@ -389,7 +389,7 @@ async def test_a_process_that_dies_at_work_fails_one_invocation():
         await sandbox.close()
 
 
-async def test_a_process_that_stands_still_is_ended():
+async def test_suspended_process_is_killed():
     sandbox = Sandbox(limits(processes=1, time_limit_ms=100))
     try:
         await call(sandbox, "")
@@ -399,7 +399,7 @@ async def test_a_process_that_stands_still_is_ended():
         await sandbox.close()
 
 
-async def test_who_gives_up_waiting_takes_the_process_along():
+async def test_cancelled_call_kills_its_process():
     """What it would have answered must not be taken for the answer to somebody else."""
     sandbox = Sandbox(limits(processes=1))
     try:
@@ -426,7 +426,7 @@ async def test_closing_ends_every_process():
     assert [await process.wait() for process in processes].count(0) == len(processes) - 1
 
 
-async def test_a_process_that_does_not_go_is_ended():
+async def test_process_that_does_not_exit_is_killed():
     sandbox = Sandbox(limits(processes=1))
     await call(sandbox, "")
     process = sandbox._free[0]._process

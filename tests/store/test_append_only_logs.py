@@ -37,7 +37,7 @@ async def numbers(logbook: AppendOnlyLog, tenant_id: TenantId | None = None) -> 
 
 
 @pytest.mark.requirement("core-15-17")
-async def test_numbers_never_repeat_however_many_ask(logbook: AppendOnlyLog) -> None:
+async def test_numbers_are_unique_under_concurrency(logbook: AppendOnlyLog) -> None:
     found = await asyncio.gather(*(logbook.next_id() for _ in range(64)))
     assert sorted(found) == list(range(1, 65))
 
@@ -48,7 +48,7 @@ async def test_each_logbook_counts_by_itself(logbook: AppendOnlyLog, database: D
 
 
 @pytest.mark.requirement("design-state-4")
-async def test_tenant_sees_its_own_rows_alone(logbook: AppendOnlyLog) -> None:
+async def test_tenant_sees_only_its_own_rows(logbook: AppendOnlyLog) -> None:
     one, other = TenantId(new_id()), TenantId(new_id())
     await logbook.insert(one, row(1))
     await logbook.insert(other, row(2))
@@ -75,7 +75,7 @@ async def test_search_matches_sorts_and_pages(logbook: AppendOnlyLog) -> None:
 
 
 @pytest.mark.requirement("core-15-24")
-async def test_the_newest_are_kept(logbook: AppendOnlyLog) -> None:
+async def test_newest_rows_are_retained(logbook: AppendOnlyLog) -> None:
     for number in range(1, 6):
         await logbook.insert(None, row(number))
     assert await logbook.keep_newest(5) == 0
@@ -84,7 +84,7 @@ async def test_the_newest_are_kept(logbook: AppendOnlyLog) -> None:
 
 
 @pytest.mark.requirement("core-15-14")
-async def test_what_is_older_goes(logbook: AppendOnlyLog) -> None:
+async def test_older_rows_are_deleted(logbook: AppendOnlyLog) -> None:
     for number in range(1, 4):
         await logbook.insert(None, row(number))
     assert await logbook.delete_before(Instant(30)) == 2

@@ -23,7 +23,7 @@ async def issued(codes: AuthorizationCodes, ttl_seconds: int = 30) -> tuple[Tena
     return tenant_id, code
 
 
-async def test_code_gives_its_grant_once(codes):
+async def test_code_is_consumed_once(codes):
     tenant_id, code = await issued(codes)
     first = await codes.consume(tenant_id, code)
     assert (first.outcome, first.grant) == ("fresh", GRANT)
@@ -31,21 +31,21 @@ async def test_code_gives_its_grant_once(codes):
     assert (second.outcome, second.grant, second.issued) == ("replayed", None, None)
 
 
-async def test_unknown_code_is_unknown_and_stays_so(codes):
+async def test_unknown_code_remains_unknown(codes):
     tenant_id = TenantId(new_id())
     for _ in range(2):
         assert (await codes.consume(tenant_id, "nobody-made-this")).outcome == "unknown"
 
 
 @pytest.mark.requirement("oauth-1.8-3")
-async def test_replay_learns_what_the_code_gave(codes):
+async def test_replay_returns_the_issued_tokens(codes):
     tenant_id, code = await issued(codes)
     await codes.consume(tenant_id, code)
     assert await codes.record_redemption(tenant_id, code, {"tokenIds": ["a"]})
     assert (await codes.consume(tenant_id, code)).issued == {"tokenIds": ["a"]}
 
 
-async def test_redemption_learns_of_a_replay_that_came_first(codes):
+async def test_redemption_reports_an_earlier_replay(codes):
     tenant_id, code = await issued(codes)
     await codes.consume(tenant_id, code)
     assert (await codes.consume(tenant_id, code)).outcome == "replayed"
@@ -60,13 +60,13 @@ async def test_of_64_racing_callers_one_finds_the_code_fresh(codes):
 
 
 @pytest.mark.requirement("design-state-27")
-async def test_code_of_one_tenant_is_nothing_in_another(codes):
+async def test_code_is_unknown_in_another_tenant(codes):
     tenant_id, code = await issued(codes)
     assert (await codes.consume(TenantId(new_id()), code)).outcome == "unknown"
     assert (await codes.consume(tenant_id, code)).outcome == "fresh"
 
 
-async def test_redemption_in_another_tenant_leaves_the_code_alone(codes):
+async def test_redemption_in_another_tenant_does_not_change_the_code(codes):
     tenant_id, code = await issued(codes)
     await codes.record_redemption(TenantId(new_id()), code, {"tokenIds": ["a"]})
     assert (await codes.consume(tenant_id, code)).outcome == "fresh"

@@ -34,7 +34,7 @@ def stream_status() -> ChangeStreamStatus:
 
 
 @pytest.mark.requirement("design-state-12")
-async def test_an_entry_lasts_while_changes_are_told_and_a_second_while_they_are_not(stream_status, monkeypatch):
+async def test_entry_lives_for_a_second_while_the_change_stream_is_down(stream_status, monkeypatch):
     now = 1000.0
     monkeypatch.setattr(cache.time, "monotonic", lambda: now)
     source, remembered = Source(), Cache[str](10, stream_status)
@@ -54,7 +54,7 @@ async def test_an_entry_lasts_while_changes_are_told_and_a_second_while_they_are
 
 
 @pytest.mark.requirement("design-state-12")
-async def test_what_changes_while_it_is_read_is_handed_out_and_forgotten(stream_status):
+async def test_value_invalidated_during_its_load_is_returned_but_not_cached(stream_status):
     remembered, begun, go_on = Cache[str](10, stream_status), asyncio.Event(), asyncio.Event()
 
     async def slow() -> str:
@@ -70,7 +70,7 @@ async def test_what_changes_while_it_is_read_is_handed_out_and_forgotten(stream_
     assert remembered.peek("a") is None
 
 
-async def test_those_who_miss_the_same_value_read_it_once(stream_status):
+async def test_concurrent_misses_share_one_load(stream_status):
     source, remembered, go_on = Source(), Cache[str](10, stream_status), asyncio.Event()
 
     async def slow() -> str | None:
@@ -89,7 +89,7 @@ async def test_those_who_miss_the_same_value_read_it_once(stream_status):
 
 
 @pytest.mark.parametrize("forget", [lambda cached: cached.drop("a"), lambda cached: cached.clear()])
-async def test_whoever_comes_after_a_change_does_not_get_what_was_read_before(stream_status, forget):
+async def test_caller_after_an_invalidation_starts_a_new_load(stream_status, forget):
     source, remembered, go_on = Source(), Cache[str](10, stream_status), asyncio.Event()
 
     async def slow() -> str | None:
@@ -108,7 +108,7 @@ async def test_whoever_comes_after_a_change_does_not_get_what_was_read_before(st
     assert remembered.peek("a") == "second"
 
 
-async def test_a_reading_that_fails_fails_for_those_who_wait_and_is_begun_again(stream_status):
+async def test_failed_load_fails_all_its_callers_and_is_repeated(stream_status):
     source, remembered = Source(), Cache[str](10, stream_status)
 
     async def broken() -> str:
@@ -120,7 +120,7 @@ async def test_a_reading_that_fails_fails_for_those_who_wait_and_is_begun_again(
     assert await remembered.get("a", source.load) == "first"
 
 
-async def test_absence_is_looked_up_again(stream_status):
+async def test_missing_value_is_not_cached(stream_status):
     source, remembered = Source(), Cache[str](10, stream_status)
     source.value = None
     assert await remembered.get("a", source.load) is None
@@ -128,7 +128,7 @@ async def test_absence_is_looked_up_again(stream_status):
     assert await remembered.get("a", source.load) == "there now"
 
 
-async def test_the_least_used_goes_when_there_are_too_many(stream_status):
+async def test_least_recently_used_entry_is_evicted(stream_status):
     source, remembered = Source(), Cache[str](2, stream_status)
     for key in ("a", "b"):
         await remembered.get(key, source.load)
@@ -154,9 +154,7 @@ async def hangs() -> str:
 @pytest.mark.requirement("audit-d5")
 @pytest.mark.parametrize("load", [away, hangs])
 @pytest.mark.parametrize("loss", ["drop", "clear"])
-async def test_stale_value_is_served_inside_the_block_alone_while_the_store_is_away(
-    stream_status, monkeypatch, load, loss
-):
+async def test_stale_value_is_served_only_within_the_block_during_an_outage(stream_status, monkeypatch, load, loss):
     monkeypatch.setattr(cache, "STALE_WAIT_SECONDS", 0.01)
     stream_status.is_streaming = True
     kept, plain = Cache[str](10, stream_status, keeps_stale=True), Cache[str](10, stream_status)
@@ -195,7 +193,7 @@ async def test_slow_read_is_waited_for_while_the_store_answers_others(monkeypatc
 
 
 @pytest.mark.requirement("audit-d5")
-async def test_a_store_that_answers_is_believed_and_what_it_deleted_is_not_served_again(stream_status):
+async def test_deleted_value_is_not_served_as_stale(stream_status):
     stream_status.is_streaming = True
     kept, source = Cache[str](10, stream_status, keeps_stale=True), Source()
     await kept.get("a", source.load)
@@ -210,7 +208,7 @@ async def test_a_store_that_answers_is_believed_and_what_it_deleted_is_not_serve
             await kept.get("a", away)
 
 
-async def test_expired_values_are_stale_and_no_more_are_kept_than_there_is_room_for(stream_status, monkeypatch):
+async def test_stale_values_are_bounded(stream_status, monkeypatch):
     now = 1000.0
     monkeypatch.setattr(cache.time, "monotonic", lambda: now)
     kept, source = Cache[str](2, stream_status, keeps_stale=True), Source()

@@ -27,7 +27,7 @@ async def test_active_applications_come_with_their_own_tenants_and_without_secre
         assert "private" not in application
 
 
-async def test_what_may_not_be_read_is_told_as_a_message(service, monkeypatch):
+async def test_refused_query_is_a_startup_error(service, monkeypatch):
     def refused(*_arguments: object) -> None:
         raise OperationFailure(f"not authorized on {new_id()} to execute command, full error: {{}}", 13)
 

@@ -24,7 +24,7 @@ async def test_session_is_found_touched_and_ended_by_its_secret_alone(redis: Any
     assert await sessions.find(TENANT, secret) is None
 
 
-async def test_other_tenant_has_no_part_in_a_session(redis: Any) -> None:
+async def test_session_is_unknown_in_another_tenant(redis: Any) -> None:
     sessions, secret = ConsoleSessions(redis), new_secret()
     await sessions.create(TENANT, secret, SESSION, 60)
     assert await sessions.find(OTHER, secret) is None

@@ -56,7 +56,7 @@ async def scene(redis) -> Scene:
     return made
 
 
-async def test_user_code_leads_to_its_grant(scene):
+async def test_grant_is_found_by_its_user_code(scene):
     found = await scene.grants.find(scene.tenant_id, "BCDFGH", NOW)
     assert found is not None
     assert (found.grant_id, found.client_id, found.status) == (scene.new.grant_id, scene.new.client_id, "Pending")
@@ -65,7 +65,7 @@ async def test_user_code_leads_to_its_grant(scene):
 
 
 @pytest.mark.requirement("contract-states-1")
-async def test_approved_grant_is_given_once(scene):
+async def test_approved_grant_is_consumed_once(scene):
     assert (await scene.poll()).outcome == "Pending"
     assert await scene.decide() == "Approved"
     poll = await scene.poll(1)
@@ -75,7 +75,7 @@ async def test_approved_grant_is_given_once(scene):
     assert await scene.status() == "Consumed"
 
 
-async def test_second_use_learns_what_the_first_one_gave(scene):
+async def test_second_use_returns_the_issued_tokens(scene):
     await scene.decide()
     await scene.poll()
     assert await scene.grants.record_redemption(
@@ -84,7 +84,7 @@ async def test_second_use_learns_what_the_first_one_gave(scene):
     assert (await scene.poll(6)).issued == {"tokenIds": ["a"]}
 
 
-async def test_redemption_learns_of_a_second_use_that_came_first(scene):
+async def test_redemption_reports_an_earlier_second_use(scene):
     await scene.decide()
     await scene.poll()
     await scene.poll()
@@ -101,12 +101,12 @@ async def test_first_poll_is_never_too_fast_and_each_one_that_is_makes_the_inter
 
 
 @pytest.mark.requirement("contract-errors-8")
-async def test_device_that_keeps_to_the_interval_is_never_told_to_slow_down(scene):
+async def test_device_that_respects_the_interval_is_not_slowed_down(scene):
     for number in range(20):
         assert (await scene.poll(number * 5 - (number % 2) * 0.9)).outcome == "Pending"
 
 
-async def test_slow_down_holds_back_neither_tokens_nor_a_refusal(scene):
+async def test_slow_down_delays_neither_tokens_nor_denials(scene):
     await scene.poll(0)
     assert (await scene.poll(1)).outcome == "TooFast"
     await scene.decide()
@@ -134,12 +134,12 @@ async def test_grant_expires_whether_it_was_approved_or_not(scene, is_approved):
 
 
 @pytest.mark.requirement("oauth-3-5")
-async def test_nobody_is_approved_under_the_code_of_another_grant(scene):
+async def test_decision_does_not_apply_to_another_grant_with_the_same_code(scene):
     assert await scene.decide(grant_id=new_id()) == "Unknown"
     assert await scene.status() == "Pending"
 
 
-async def test_other_client_learns_and_changes_nothing(scene):
+async def test_poll_of_another_client_reveals_and_changes_nothing(scene):
     await scene.poll(0)
     await scene.decide()
     assert (await scene.poll(1, client_id=new_id())).outcome == "Unknown"
@@ -158,7 +158,7 @@ async def test_grant_of_one_tenant_is_nothing_in_another(scene):
 
 
 @pytest.mark.requirement("oauth-3-3")
-async def test_user_code_that_is_alive_is_not_given_to_another_device(scene):
+async def test_active_user_code_is_not_issued_again(scene):
     issue = scene.grants.issue
     assert not await issue(scene.tenant_id, new_secret(), scene.user_code, scene.new, later(NOW, seconds=299))
     await scene.decide()
@@ -169,7 +169,7 @@ async def test_user_code_that_is_alive_is_not_given_to_another_device(scene):
     assert (await scene.grants.find(scene.tenant_id, scene.user_code, NOW)).grant_id == fresh.grant_id
 
 
-async def test_user_code_that_has_expired_may_be_given_again(scene):
+async def test_expired_user_code_can_be_issued_again(scene):
     at = later(NOW, seconds=300)
     fresh = dataclasses.replace(scene.new, grant_id=new_id(), expires=later(at, seconds=300))
     assert await scene.grants.issue(scene.tenant_id, new_secret(), scene.user_code, fresh, at)

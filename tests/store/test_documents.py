@@ -27,7 +27,7 @@ async def test_document_read_during_a_transaction_is_forgotten_when_it_commits(s
     assert (await tenants.find_cached(None, tenant["id"]))["name"] == name
 
 
-async def test_document_that_grows_too_large_is_the_caller_s_fault_and_stays_as_it_was(service, tenant) -> None:
+async def test_document_that_would_exceed_the_size_limit_is_rejected_and_unchanged(service, tenant) -> None:
     """By replacement, by an update and by a bulk write, each outside of a transaction and inside of one."""
     services, tenant_id = service.services, TenantId(tenant["id"])
     group = {"id": new_id(), "tenantId": tenant_id, "name": "x", "insertInstant": 1, "lastUpdateInstant": 1}
@@ -59,7 +59,7 @@ async def test_document_that_grows_too_large_is_the_caller_s_fault_and_stays_as_
     await services.directory.users.delete(tenant_id, user["id"])
 
 
-async def test_names_of_an_earlier_version_can_be_found_after_the_next_start(service, api) -> None:
+async def test_names_of_an_earlier_version_are_indexed_at_startup(service, api) -> None:
     """What was stored before names had their endings beside them gets them with the indexes."""
     name = f"Earlier {new_id()}"
     made = (await api.post("/api/entity/type", json={"entityType": {"name": name}})).json()["entityType"]
@@ -88,7 +88,7 @@ async def test_name_is_found_by_its_new_value_alone_after_a_change(api) -> None:
 
 
 @pytest.mark.requirement("design-state-18")
-async def test_reading_very_many_lets_others_go_on_in_between(service, monkeypatch) -> None:
+async def test_reading_many_documents_yields_to_other_tasks(service, monkeypatch) -> None:
     """Every step counts as long: so many turns as there are documents are given to whoever waits."""
     monkeypatch.setattr(background_tasks, "_STEP_SECONDS", -1.0)
     services, tenant_id = service.services, TenantId(new_id())

@@ -14,7 +14,7 @@ NOW = Instant(1_700_000_100_000)
 
 
 @pytest.mark.requirement("oauth-12-20")
-def test_nonce_is_good_for_its_time_and_as_long_again():
+def test_nonce_is_accepted_for_two_periods():
     nonces, tenant_id = DpopNonces(Vault(KEYS, b"f" * 32)), TenantId(new_id())
     nonce = nonces.current(tenant_id, NOW)
     assert nonces.is_fresh(tenant_id, nonce, NOW)
@@ -24,7 +24,7 @@ def test_nonce_is_good_for_its_time_and_as_long_again():
     assert nonces.current(tenant_id, later(NOW, seconds=PERIOD_SECONDS)) != nonce
 
 
-def test_nonce_of_another_tenant_or_instance_is_none():
+def test_nonce_of_another_tenant_or_instance_is_rejected():
     nonces, tenant_id = DpopNonces(Vault(KEYS, b"f" * 32)), TenantId(new_id())
     nonce = nonces.current(tenant_id, NOW)
     assert not nonces.is_fresh(TenantId(new_id()), nonce, NOW)
@@ -32,7 +32,7 @@ def test_nonce_of_another_tenant_or_instance_is_none():
     assert DpopNonces(Vault({"two": b"l" * 32}, b"f" * 32)).is_fresh(tenant_id, nonce, NOW)
 
 
-def test_what_is_no_nonce_is_not_fresh():
+def test_invalid_nonce_is_not_fresh():
     nonces, tenant_id = DpopNonces(Vault(KEYS, b"f" * 32)), TenantId(new_id())
     for text in ("", "x", "é", nonces.current(tenant_id, NOW) + "x"):
         assert not nonces.is_fresh(tenant_id, text, NOW)

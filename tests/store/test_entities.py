@@ -141,7 +141,7 @@ async def _must_not_load(*_: object) -> None:
     raise AssertionError("the document is in the cache")
 
 
-async def test_document_is_remembered_by_the_members_that_tell_it_from_others(both, monkeypatch) -> None:
+async def test_document_is_cached_by_its_unique_members(both, monkeypatch) -> None:
     entities, grants = both
     entities._cache._stream_status.is_streaming = grants._cache._stream_status.is_streaming = True
     one, other = entity(ONE, clientId="one"), entity(OTHER, clientId="other")

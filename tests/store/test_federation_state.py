@@ -29,7 +29,7 @@ async def detour_id(detours, tenant_id) -> str:
     return made
 
 
-async def test_id_is_good_once_and_says_whose_it_is(detours, tenant_id, detour_id):
+async def test_federation_state_is_consumed_once_and_returns_its_tenant(detours, tenant_id, detour_id):
     assert await detours.find_across_tenants(detour_id, "this browser") == (tenant_id, DETOUR)
     assert await detours.consume_across_tenants(detour_id, "this browser") == (tenant_id, DETOUR)
     assert await detours.consume_across_tenants(detour_id, "this browser") is None
@@ -41,14 +41,14 @@ async def test_of_64_racing_callers_one_comes_back(detours, tenant_id, detour_id
     assert [each for each in found if each is not None] == [(tenant_id, DETOUR)]
 
 
-async def test_another_browser_neither_sees_nor_spends_it(detours, detour_id):
+async def test_another_browser_can_neither_find_nor_consume_it(detours, detour_id):
     for other in ("", "another browser"):
         assert await detours.find_across_tenants(detour_id, other) is None
         assert await detours.consume_across_tenants(detour_id, other) is None
     assert await detours.consume_across_tenants(detour_id, "this browser") is not None
 
 
-async def test_an_id_of_one_kind_is_nothing_to_another(detours, detour_id, redis, vault):
+async def test_ids_of_different_kinds_are_not_interchangeable(detours, detour_id, redis, vault):
     assert await FederationStates(redis, vault, "link").consume_across_tenants(detour_id, "this browser") is None
     assert await detours.find_across_tenants(detour_id, "this browser") is not None
 
@@ -60,12 +60,12 @@ async def test_two_tenants_keep_their_own(detours, tenant_id, detour_id):
     assert await detours.find_across_tenants(detour_id, "this browser") == (tenant_id, DETOUR)
 
 
-async def test_unknown_id_is_nothing(detours):
+async def test_unknown_id_is_not_found(detours):
     assert await detours.find_across_tenants("nobody made this", "") is None
     assert await detours.consume_across_tenants("nobody made this", "") is None
 
 
-async def test_store_holds_neither_id_nor_content_and_forgets(detours, detour_id, redis):
+async def test_neither_id_nor_content_is_stored_in_plaintext_and_the_value_expires(detours, detour_id, redis):
     key = redis.key("detour", "provider", fingerprint(detour_id))
     stored = await redis.client.hgetall(key)
     assert set(stored) == {"tenant", "browser", "detour"}

@@ -70,7 +70,7 @@ async def test_members_are_those_of_the_tenant_the_oldest_first(database: Databa
     assert await members.delete_all(OTHER, {"_id": early["id"]}) == 0
 
 
-async def test_the_index_that_refuses_is_named(database: Database, members: GroupMembers) -> None:
+async def test_duplicate_reports_the_violated_index(database: Database, members: GroupMembers) -> None:
     first = member(new_id())
     await database.in_transaction(lambda session: members.insert_members(ONE, [first], session))
     for again, index in ((member(first["userId"]), USER_INDEX), (member(new_id(), id=first["id"]), ID_INDEX)):

@@ -33,7 +33,7 @@ def link(tenant_id: TenantId, account: str = "42", slot: int = 0, user_id: str |
     return {**made, "private": {"slot": slot}}
 
 
-async def test_every_method_sees_its_own_tenant_alone(links, tenant_id):
+async def test_every_method_is_limited_to_its_tenant(links, tenant_id):
     stored = link(tenant_id, token="secret")
     await links.insert(tenant_id, stored)
     other = TenantId(new_id())
@@ -63,7 +63,7 @@ async def test_an_account_is_linked_once(links, tenant_id):
     await links.insert(elsewhere, link(elsewhere))
 
 
-async def test_a_number_is_given_once(links, tenant_id):
+async def test_slot_number_is_unique(links, tenant_id):
     user_id = new_id()
     await links.insert(tenant_id, link(tenant_id, "a", 0, user_id))
     with pytest.raises(Duplicate) as caught:
@@ -73,7 +73,7 @@ async def test_a_number_is_given_once(links, tenant_id):
     await links.insert(tenant_id, link(tenant_id, "c", 0))
 
 
-async def test_of_64_who_remove_a_link_one_is_told_what_it_was(links, tenant_id):
+async def test_of_64_racing_removals_of_a_link_one_returns_it(links, tenant_id):
     stored = link(tenant_id)
     await links.insert(tenant_id, stored)
     removals = (links.remove(tenant_id, stored["userId"], PROVIDER["id"], "42") for _ in range(64))
@@ -94,5 +94,5 @@ async def test_links_of_a_provider_go_in_all_tenants(links, tenant_id):
 
 
 @pytest.mark.parametrize(("taken", "free"), [([], 0), ([0, 1], 2), ([1, 2], 0), ([0, 2], 1)])
-def test_the_lowest_free_number_is_taken(taken, free):
+def test_lowest_free_slot_is_used(taken, free):
     assert rules.first_free_slot([{"private": {"slot": slot}} for slot in taken]) == free

@@ -22,7 +22,7 @@ def provider(application_id: str, **members):
     return {"id": new_id(), "name": new_id(), "enabled": True, "lastUpdateInstant": 1, "private": private, **members}
 
 
-async def test_enabled_providers_of_an_application_are_found_whoever_they_belong_to(providers):
+async def test_enabled_providers_of_an_application_are_found_across_tenants(providers):
     application_id = new_id()
     own, shared = provider(application_id, tenantId=new_id()), provider(application_id)
     for one in (own, shared, provider(application_id, enabled=False), provider(new_id())):
@@ -31,7 +31,7 @@ async def test_enabled_providers_of_an_application_are_found_whoever_they_belong
     assert {one["id"] for one in found} == {own["id"], shared["id"]}
 
 
-async def test_answer_is_remembered_until_a_provider_changes(providers):
+async def test_providers_are_cached_until_one_changes(providers):
     application_id = new_id()
     assert await providers.of_application_across_tenants(application_id) == []
     one = provider(application_id)

@@ -9,7 +9,7 @@ from identity.store.keyed_locks import KeyedLocks
 LONG = 20.0
 
 
-async def test_turns_at_the_same_are_one_after_the_other_and_at_others_are_not() -> None:
+async def test_locks_serialise_owners_of_the_same_key_only() -> None:
     locks, order = KeyedLocks(), []
     await locks.acquire(1, ["a", "b"], LONG)
 
@@ -26,7 +26,7 @@ async def test_turns_at_the_same_are_one_after_the_other_and_at_others_are_not()
     assert order == ["first", "second"]
 
 
-async def test_holder_may_take_the_same_again_and_gives_everything_back_at_once() -> None:
+async def test_owner_can_reacquire_keys_and_releases_all_at_once() -> None:
     locks = KeyedLocks()
     await locks.acquire(1, ["a"], LONG)
     await locks.acquire(1, ["a", "b"], LONG)
@@ -36,7 +36,7 @@ async def test_holder_may_take_the_same_again_and_gives_everything_back_at_once(
     assert locks._held[2].keys() == {"a", "b"}
 
 
-async def test_who_waited_too_long_goes_on_without() -> None:
+async def test_owner_continues_without_the_lock_after_the_timeout() -> None:
     locks = KeyedLocks()
     await locks.acquire(1, ["a"], LONG)
     await locks.acquire(2, ["a"], 0)

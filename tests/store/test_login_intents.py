@@ -22,7 +22,7 @@ def tenant_id() -> TenantId:
     return TenantId(new_id())
 
 
-async def test_intent_is_found_often_and_used_up_once(intents, tenant_id):
+async def test_intent_is_found_repeatedly_and_consumed_once(intents, tenant_id):
     secret = await intents.issue(tenant_id, INTENT, 30)
     assert await intents.find(tenant_id, secret) == INTENT
     assert await intents.find(tenant_id, secret) == INTENT
@@ -38,14 +38,14 @@ async def test_of_64_racing_callers_one_gets_the_intent(intents, tenant_id):
     assert [intent for intent in found if intent is not None] == [INTENT]
 
 
-async def test_another_tenant_neither_sees_nor_spends_it(intents, tenant_id):
+async def test_another_tenant_can_neither_find_nor_consume_it(intents, tenant_id):
     secret = await intents.issue(tenant_id, INTENT, 30)
     assert await intents.find(TenantId(new_id()), secret) is None
     assert await intents.consume(TenantId(new_id()), secret) is None
     assert await intents.consume(tenant_id, secret) == INTENT
 
 
-async def test_intent_stands_for_something_else_as_long_as_it_is_there(intents, tenant_id, redis):
+async def test_intent_can_be_replaced_while_it_exists(intents, tenant_id, redis):
     changed = {**INTENT, "details": {"methodId": "another"}}
     secret = await intents.issue(tenant_id, INTENT, 30)
     assert await intents.replace(tenant_id, secret, changed)
@@ -56,7 +56,7 @@ async def test_intent_stands_for_something_else_as_long_as_it_is_there(intents, 
     assert await intents.find(tenant_id, secret) is None
 
 
-async def test_store_holds_no_secret_and_forgets(intents, tenant_id, redis):
+async def test_no_secret_is_stored_and_the_value_expires(intents, tenant_id, redis):
     secret = await intents.issue(tenant_id, INTENT, 30)
     key = redis.key("login-intent", tenant_id, fingerprint(secret))
     assert secret not in key + str(await redis.client.get(key))

@@ -49,7 +49,7 @@ async def test_newest_come_first_and_the_total_is_counted_on_request(records, te
     assert (await records.search(tenant_id, query(number_of_results=0), with_total=False)) == (None, [])
 
 
-async def test_criteria_narrow_and_both_limits_are_inside(records, tenant_id) -> None:
+async def test_criteria_filter_and_both_bounds_are_inclusive(records, tenant_id) -> None:
     mine = row(10, applicationId=new_id())
     for one in (mine, row(20), row(30)):
         await records.add(tenant_id, one)
@@ -60,7 +60,7 @@ async def test_criteria_narrow_and_both_limits_are_inside(records, tenant_id) ->
         assert await instants(records, tenant_id, Criterion(name, "exact", mine[name])) == [10]
 
 
-async def test_a_tenant_sees_its_own_rows_and_nobody_else_is_asked_about_all(records, tenant_id) -> None:
+async def test_tenant_sees_only_its_own_records(records, tenant_id) -> None:
     other = TenantId(new_id())
     await records.add(tenant_id, row(10))
     await records.add(other, row(20))
@@ -69,7 +69,7 @@ async def test_a_tenant_sees_its_own_rows_and_nobody_else_is_asked_about_all(rec
     assert {one["tenantId"] async for one in records.iterate(None, query())} >= {tenant_id, other}
 
 
-async def test_rows_that_come_together_go_together_and_are_there_when_told(records, tenant_id, monkeypatch) -> None:
+async def test_concurrent_records_are_inserted_together_before_the_answer(records, tenant_id, monkeypatch) -> None:
     """Every one is stored when its own call returns, however many shared its way."""
     batches = []
     inserting = records._rows.insert_many
@@ -89,7 +89,7 @@ async def test_rows_that_come_together_go_together_and_are_there_when_told(recor
     assert sum(batches) == 200 and len(batches) < 100
 
 
-async def test_a_batch_that_fails_is_told_to_all_and_the_next_one_goes_on(records, tenant_id, monkeypatch) -> None:
+async def test_failed_batch_fails_all_its_callers_and_not_the_next_batch(records, tenant_id, monkeypatch) -> None:
     async def broken(_rows: list[Any], **_options: Any) -> None:
         raise ConnectionError("away")
 
@@ -101,7 +101,7 @@ async def test_a_batch_that_fails_is_told_to_all_and_the_next_one_goes_on(record
     assert await instants(records, tenant_id) == [2]
 
 
-async def test_who_goes_away_takes_nobody_along(records, tenant_id) -> None:
+async def test_cancelled_caller_does_not_cancel_the_batch(records, tenant_id) -> None:
     first = asyncio.create_task(records.add(tenant_id, row(1)))
     await asyncio.sleep(0)
     second = asyncio.create_task(records.add(tenant_id, row(2)))
@@ -111,7 +111,7 @@ async def test_who_goes_away_takes_nobody_along(records, tenant_id) -> None:
     assert 2 in await instants(records, tenant_id)
 
 
-async def test_a_row_of_a_transaction_goes_with_it(records, tenant_id, database) -> None:
+async def test_row_of_an_aborted_transaction_is_not_stored(records, tenant_id, database) -> None:
     async def write(session: Any) -> None:
         await records.add(tenant_id, row(1), session)
         raise ValueError("no")
@@ -122,7 +122,9 @@ async def test_a_row_of_a_transaction_goes_with_it(records, tenant_id, database)
 
 
 @pytest.mark.requirement("users-10-13")
-async def test_rows_of_a_user_go_now_or_when_somebody_looks_again(records, tenant_id, database, monkeypatch) -> None:
+async def test_records_of_a_user_are_deleted_now_or_after_an_interruption(
+    records, tenant_id, database, monkeypatch
+) -> None:
     monkeypatch.setattr(mongo, "CHUNK", 2)
     user_id, other = UserId(new_id()), UserId(new_id())
     for instant in range(5):
@@ -137,7 +139,7 @@ async def test_rows_of_a_user_go_now_or_when_somebody_looks_again(records, tenan
     assert await database.motor["login_record_erasures"].count_documents({}) == 0
 
 
-async def test_rows_of_an_application_and_of_a_tenant_go(records, tenant_id) -> None:
+async def test_records_of_an_application_and_of_a_tenant_are_deleted(records, tenant_id) -> None:
     application_id = ApplicationId(new_id())
     await records.add(tenant_id, row(1, applicationId=application_id))
     await records.add(tenant_id, row(2))
@@ -149,7 +151,7 @@ async def test_rows_of_an_application_and_of_a_tenant_go(records, tenant_id) -> 
     assert await instants(records, tenant_id) == []
 
 
-async def test_what_is_older_goes(stores, tenant_id) -> None:
+async def test_older_rows_are_deleted(stores, tenant_id) -> None:
     """In a database of its own: age knows no tenant."""
     database = Database(str(stores.mongodb_uri), f"test_{new_id()[:13].replace('-', '')}")
     records = LoginRecords(database)

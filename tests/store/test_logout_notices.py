@@ -36,7 +36,7 @@ def notice(tenant_id: str | None = None, application_id: str | None = None) -> L
     return LogoutNotice(tenant, application, UserId(new_id()), new_id())
 
 
-async def test_a_notice_comes_out_as_it_went_in_and_lies_sealed(notices, database) -> None:
+async def test_notice_is_unchanged_after_the_queue_and_sealed_in_it(notices, database) -> None:
     one = notice()
     await notices.add([one], NOW)
     stored = await database.collection("logout_notices").find_one({})
@@ -46,7 +46,7 @@ async def test_a_notice_comes_out_as_it_went_in_and_lies_sealed(notices, databas
     assert (lease.job, lease.attempts) == (one, 0)
 
 
-async def test_a_notice_keeps_where_its_end_comes_from(notices) -> None:
+async def test_notice_stores_the_trace_of_its_request(notices) -> None:
     trace = trace_context.read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b")
     one = dataclasses.replace(notice(), trace=trace, via=("0123456789abcdef",))
     await notices.add([one], NOW)
@@ -54,7 +54,7 @@ async def test_a_notice_keeps_where_its_end_comes_from(notices) -> None:
     assert (lease.job.trace, lease.job.via) == (trace, ("0123456789abcdef",))
 
 
-async def test_the_same_end_is_told_once_and_another_session_s_apart(notices) -> None:
+async def test_one_notice_per_session_and_application(notices) -> None:
     one = notice()
     other = dataclasses.replace(one, session_id=new_id())
     await asyncio.gather(*(notices.add([one, other], NOW) for _ in range(64)))
@@ -63,7 +63,7 @@ async def test_the_same_end_is_told_once_and_another_session_s_apart(notices) ->
     assert len(leases) == 2
 
 
-async def test_no_application_takes_more_than_its_share(notices) -> None:
+async def test_application_leases_are_bounded(notices) -> None:
     greedy = notice()
     await notices.add([dataclasses.replace(greedy, session_id=new_id()) for _ in range(6)], NOW)
     modest = notice(greedy.tenant_id)
@@ -72,7 +72,7 @@ async def test_no_application_takes_more_than_its_share(notices) -> None:
     assert sorted(lease.job.lane for lease in leases) == sorted([greedy.lane] * 2 + [modest.lane])
 
 
-async def test_a_transaction_that_fails_takes_its_notices_along(notices, database) -> None:
+async def test_aborted_transaction_queues_no_notice(notices, database) -> None:
     one = notice()
 
     async def write(session) -> None:
@@ -84,7 +84,7 @@ async def test_a_transaction_that_fails_takes_its_notices_along(notices, databas
     assert await notices.count(one.tenant_id) == 0
 
 
-async def test_a_notice_that_cannot_be_read_holds_up_no_other_and_goes_once_it_can(notices, database) -> None:
+async def test_unreadable_notice_blocks_no_other_and_is_leased_once_readable(notices, database) -> None:
     sealed, plain = notice(), notice()
     await notices.add([sealed], NOW)
     other = LogoutNotices(database, Vault({"other": b"o" * 32}))
@@ -96,7 +96,7 @@ async def test_a_notice_that_cannot_be_read_holds_up_no_other_and_goes_once_it_c
     assert (lease.job, lease.attempts) == (sealed, 0)
 
 
-async def test_whose_lease_ran_out_does_not_undo_that_of_the_next_one(notices, database) -> None:
+async def test_expired_lease_does_not_affect_the_next_one(notices, database) -> None:
     await notices.add([notice()], NOW)
     (late,) = await notices.lease(NOW, 30, {}, 5, 10)
     (current,) = await notices.lease(Instant(NOW + 30_000), 30, {}, 5, 10)
@@ -106,7 +106,7 @@ async def test_whose_lease_ran_out_does_not_undo_that_of_the_next_one(notices, d
     assert (row["lease"], row["attempts"], row["nextAttempt"]) == (current.token, 0, NOW + 60_000)
 
 
-async def test_what_is_leased_when_the_store_goes_away_is_not_left_to_run_out(notices, monkeypatch) -> None:
+async def test_leases_before_an_outage_are_returned(notices, monkeypatch) -> None:
     await notices.add([notice(), notice()], NOW)
     update, taken = notices._collection.find_one_and_update, []
 
@@ -123,7 +123,7 @@ async def test_what_is_leased_when_the_store_goes_away_is_not_left_to_run_out(no
         await notices.lease(NOW, 30, {}, 5, 10)
 
 
-async def test_notices_of_one_tenant_are_nothing_to_another(notices) -> None:
+async def test_notices_of_tenants_are_separate(notices) -> None:
     one, other = notice(), notice()
     await notices.add([one, other], NOW)
     assert (await notices.count(one.tenant_id), await notices.count(TenantId(new_id()))) == (1, 0)

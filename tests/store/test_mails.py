@@ -43,7 +43,7 @@ def tenant() -> TenantId:
 
 
 @pytest.mark.requirement("core-18-templates-18")
-async def test_a_mail_comes_out_as_it_went_in_and_lies_sealed(mails, database) -> None:
+async def test_mail_is_unchanged_after_the_queue_and_sealed_in_it(mails, database) -> None:
     one, woken = mail(tenant(), "a@example.com", "b@example.com"), []
     mails.on_enqueue(lambda: woken.append(1))
     await mails.add([one], NOW)
@@ -67,7 +67,7 @@ async def test_each_mail_is_leased_by_one_of_64(mails) -> None:
 
 
 @pytest.mark.requirement("core-18-templates-17")
-async def test_lease_runs_out_and_the_late_one_changes_nothing(mails) -> None:
+async def test_outcome_after_an_expired_lease_changes_nothing(mails) -> None:
     await mails.add([mail(tenant())], NOW)
     (late,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
     assert await mails.lease(Instant(NOW + 29_000), 30, NOBODY, 5, 10) == []
@@ -80,7 +80,7 @@ async def test_lease_runs_out_and_the_late_one_changes_nothing(mails) -> None:
     assert (again.job.recipients, again.attempts) == (("to@example.com",), 0)
 
 
-async def test_retry_waits_and_counts_and_keeps_those_who_have_not_got_it(mails) -> None:
+async def test_retry_is_scheduled_counted_and_limited_to_the_remaining_recipients(mails) -> None:
     await mails.add([mail(tenant(), "a@example.com", "b@example.com")], NOW)
     (lease,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
     await mails.retry(lease, dataclasses.replace(lease.job, recipients=("b@example.com",)), Instant(NOW + 5_000))
@@ -89,7 +89,7 @@ async def test_retry_waits_and_counts_and_keeps_those_who_have_not_got_it(mails)
     assert (again.job.recipients, again.attempts) == (("b@example.com",), 1)
 
 
-async def test_handing_back_counts_nothing(mails) -> None:
+async def test_released_job_counts_no_attempt(mails) -> None:
     await mails.add([mail(tenant())], NOW)
     (lease,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
     await mails.release(lease, NOW)
@@ -97,7 +97,7 @@ async def test_handing_back_counts_nothing(mails) -> None:
     assert again.attempts == 0
 
 
-async def test_settled_mail_is_forgotten(mails) -> None:
+async def test_completed_mail_is_deleted(mails) -> None:
     own = tenant()
     await mails.add([mail(own)], NOW)
     (lease,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
@@ -106,7 +106,7 @@ async def test_settled_mail_is_forgotten(mails) -> None:
 
 
 @pytest.mark.requirement("core-18-templates-18")
-async def test_no_tenant_takes_more_than_its_share(mails) -> None:
+async def test_tenant_leases_are_bounded(mails) -> None:
     greedy, modest = tenant(), tenant()
     for _ in range(6):
         await mails.add([mail(greedy)], NOW)

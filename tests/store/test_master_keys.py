@@ -27,7 +27,7 @@ def test_processes_that_start_at_once_agree_on_the_key_that_one_of_them_makes(tm
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
-def test_new_key_stands_before_the_old_ones(tmp_path: Path) -> None:
+def test_new_master_key_is_the_first(tmp_path: Path) -> None:
     file = tmp_path / "master.key"
     before = ensure_master_keys(file)
     file.chmod(0o400)
@@ -36,13 +36,13 @@ def test_new_key_stands_before_the_old_ones(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_key_file_in_a_place_that_takes_none_is_told(tmp_path: Path) -> None:
+def test_unwritable_key_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StartupError, match="cannot be written"):
         ensure_master_keys(tmp_path / "file" / "master.key")
 
 
-def test_process_that_was_not_restarted_yet_reads_what_the_new_key_sealed(tmp_path: Path) -> None:
+def test_running_process_reads_values_sealed_with_a_new_key(tmp_path: Path) -> None:
     file = tmp_path / "master.key"
     early = Vault.of_file(file)
     add_master_key(file)
@@ -53,7 +53,7 @@ def test_process_that_was_not_restarted_yet_reads_what_the_new_key_sealed(tmp_pa
     assert not early.is_current(sealed)
 
 
-def test_key_that_is_nowhere_is_told_by_its_id(tmp_path: Path) -> None:
+def test_missing_master_key_is_reported_by_its_id(tmp_path: Path) -> None:
     lost = Vault({"lost": secrets.token_bytes(32)}).seal("secret", "place")
     with pytest.raises(StartupError, match=r"\[lost\]"):
         Vault.of_file(tmp_path / "master.key").unseal(lost, "place")

@@ -13,7 +13,7 @@ from identity.store.name_reservations import NameReservations
 
 
 @pytest.mark.requirement("core-10-12")
-async def test_of_two_processes_that_claim_a_name_one_finds_it_taken(database, stores) -> None:
+async def test_of_two_transactions_that_reserve_a_name_one_retries(database, stores) -> None:
     other = Database(str(stores.mongodb_uri), database.motor.name)
     sides = [(database, "one", "other"), (other, "other", "one")]
     for name in ("one", "other"):
@@ -40,7 +40,7 @@ async def test_of_two_processes_that_claim_a_name_one_finds_it_taken(database, s
         other.close()
 
 
-async def test_claims_are_forgotten_after_a_while(database) -> None:
+async def test_name_reservations_expire(database) -> None:
     claims = NameReservations(database)
     await claims.ensure_indexes()
 

@@ -11,14 +11,14 @@ from identity.store.one_time_ids import OneTimeIds
 
 
 @pytest.mark.requirement("attack-40")
-async def test_of_64_who_use_an_id_at_once_one_is_first(redis):
+async def test_of_64_racing_uses_of_an_id_one_succeeds(redis):
     ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
     answers = await asyncio.gather(*(ids.mark_used(tenant_id, "assertion", "owner", "jti", 60) for _ in range(64)))
     assert sorted(answers) == [False] * 63 + [True]
 
 
 @pytest.mark.requirement("attack-40")
-async def test_id_of_one_tenant_purpose_or_owner_is_another_elsewhere(redis):
+async def test_ids_are_separate_by_tenant_purpose_and_owner(redis):
     ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
     assert await ids.mark_used(tenant_id, "assertion", "owner", "jti", 60)
     assert await ids.mark_used(TenantId(new_id()), "assertion", "owner", "jti", 60)
@@ -28,7 +28,7 @@ async def test_id_of_one_tenant_purpose_or_owner_is_another_elsewhere(redis):
     assert not await ids.mark_used(tenant_id, "assertion", "owner", "jti", 60)
 
 
-async def test_looking_at_an_id_leaves_it_good_and_tells_nothing_of_another_tenants(redis):
+async def test_finding_an_id_does_not_consume_it_and_respects_the_tenant(redis):
     ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
     assert not await ids.is_used(tenant_id, "assertion", "owner", "jti")
     assert await ids.mark_used(tenant_id, "assertion", "owner", "jti", 60)
@@ -36,7 +36,7 @@ async def test_looking_at_an_id_leaves_it_good_and_tells_nothing_of_another_tena
     assert not await ids.is_used(TenantId(new_id()), "assertion", "owner", "jti")
 
 
-async def test_id_is_kept_as_a_fingerprint_for_as_long_as_it_could_be_used(redis):
+async def test_used_id_is_stored_as_a_fingerprint_until_it_expires(redis):
     ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
     assert await ids.mark_used(tenant_id, "assertion", "owner", "jti", 60)
     key = redis.key("used", "assertion", tenant_id, fingerprint("owner"), fingerprint("jti"))

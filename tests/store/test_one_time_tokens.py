@@ -24,7 +24,7 @@ def tenant_id() -> TenantId:
     return TenantId(new_id())
 
 
-async def test_ticket_is_found_often_and_used_up_once(one_time_tokens, tenant_id):
+async def test_token_is_found_repeatedly_and_consumed_once(one_time_tokens, tenant_id):
     secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
     found = await one_time_tokens.find(tenant_id, KIND, secret)
     assert (found.tenant_id, found.owner, found.document) == (tenant_id, "a user", DOCUMENT)
@@ -40,7 +40,7 @@ async def test_of_64_racing_callers_one_gets_the_ticket(one_time_tokens, tenant_
     assert [ticket.document for ticket in found if ticket is not None] == [DOCUMENT]
 
 
-async def test_another_tenant_neither_sees_changes_nor_spends_it(one_time_tokens, tenant_id):
+async def test_another_tenant_can_neither_find_change_nor_consume_it(one_time_tokens, tenant_id):
     secret, other = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30), TenantId(new_id())
     assert await one_time_tokens.find(other, KIND, secret) is None
     assert await one_time_tokens.find_counting_attempt(other, KIND, secret, 1) is None
@@ -50,12 +50,12 @@ async def test_another_tenant_neither_sees_changes_nor_spends_it(one_time_tokens
     assert (await one_time_tokens.consume(tenant_id, KIND, secret)).document == DOCUMENT
 
 
-async def test_ticket_of_another_kind_is_none(one_time_tokens, tenant_id):
+async def test_token_of_another_kind_is_not_found(one_time_tokens, tenant_id):
     secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
     assert await one_time_tokens.find(tenant_id, "verify-email", secret) is None
 
 
-async def test_tickets_of_an_owner_are_taken_back_together(one_time_tokens, tenant_id):
+async def test_tokens_of_an_owner_are_revoked_together(one_time_tokens, tenant_id):
     mine = [await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30) for _ in range(2)]
     kept = await one_time_tokens.issue(tenant_id, KIND, "another user", DOCUMENT, 30)
     await one_time_tokens.revoke_all(tenant_id, KIND, "a user")
@@ -66,14 +66,14 @@ async def test_tickets_of_an_owner_are_taken_back_together(one_time_tokens, tena
     assert await one_time_tokens.consume(tenant_id, KIND, mine[0]) is None
 
 
-async def test_new_ticket_may_take_the_place_of_earlier_ones(one_time_tokens, tenant_id):
+async def test_new_token_can_replace_earlier_ones(one_time_tokens, tenant_id):
     first = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
     second = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30, replaces=True)
     assert await one_time_tokens.find(tenant_id, KIND, first) is None
     assert await one_time_tokens.find(tenant_id, KIND, second) is not None
 
 
-async def test_a_ticket_can_be_given_more_time_and_no_more_tries(one_time_tokens, tenant_id, redis):
+async def test_extending_a_token_does_not_reset_its_attempts(one_time_tokens, tenant_id, redis):
     secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
     for _ in range(3):
         assert await one_time_tokens.find_counting_attempt(tenant_id, KIND, secret, 3) is not None
@@ -89,7 +89,7 @@ async def test_a_ticket_can_be_given_more_time_and_no_more_tries(one_time_tokens
     assert not await one_time_tokens.extend(tenant_id, KIND, secret, 3000)
 
 
-async def test_short_ids_are_never_given_twice(one_time_tokens, tenant_id):
+async def test_short_ids_are_unique(one_time_tokens, tenant_id):
     same = f"{new_id()}-1"
     made = itertools.chain([same, same], itertools.repeat(f"{same}-2"))
     assert await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30, make=lambda: next(made)) == same
@@ -97,7 +97,7 @@ async def test_short_ids_are_never_given_twice(one_time_tokens, tenant_id):
     assert await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30, make=lambda: same) is None
 
 
-async def test_after_some_tries_the_ticket_is_gone(one_time_tokens, tenant_id):
+async def test_token_is_not_found_after_the_maximum_of_attempts(one_time_tokens, tenant_id):
     secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
     found = await asyncio.gather(
         *(one_time_tokens.find_counting_attempt(tenant_id, KIND, secret, 3) for _ in range(64))
@@ -106,7 +106,7 @@ async def test_after_some_tries_the_ticket_is_gone(one_time_tokens, tenant_id):
     assert await one_time_tokens.find(tenant_id, KIND, secret) is None
 
 
-async def test_of_64_who_try_the_first_ones_may_still_use_the_ticket_up_and_one_does(one_time_tokens, tenant_id):
+async def test_of_64_racing_attempts_one_consumes_the_token(one_time_tokens, tenant_id):
     secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
 
     async def racer() -> bool:
@@ -118,7 +118,7 @@ async def test_of_64_who_try_the_first_ones_may_still_use_the_ticket_up_and_one_
     assert await one_time_tokens.consume(tenant_id, KIND, secret) is None
 
 
-async def test_a_ticket_that_was_tried_too_often_is_for_no_other_tenant(one_time_tokens, tenant_id):
+async def test_exhausted_token_remains_bound_to_its_tenant(one_time_tokens, tenant_id):
     secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
     for _ in range(4):
         await one_time_tokens.find_counting_attempt(tenant_id, KIND, secret, 3)
@@ -135,7 +135,7 @@ async def test_document_may_change_while_the_id_stays(one_time_tokens, tenant_id
     assert not await one_time_tokens.replace(tenant_id, KIND, secret, DOCUMENT)
 
 
-async def test_store_holds_no_secret_and_forgets(one_time_tokens, tenant_id, redis):
+async def test_no_secret_is_stored_and_the_value_expires(one_time_tokens, tenant_id, redis):
     secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
     await one_time_tokens.find_counting_attempt(tenant_id, KIND, secret, 3)
     key = redis.key("ticket", KIND, f"{{{fingerprint(secret)}}}")

@@ -21,7 +21,7 @@ def tenant_id() -> TenantId:
     return TenantId(new_id())
 
 
-async def test_the_last_is_told_and_can_be_forgotten(verifications, tenant_id):
+async def test_latest_verification_is_found_and_can_be_deleted(verifications, tenant_id):
     assert await verifications.find(tenant_id, KIND, "a user") is None
     await verifications.save(tenant_id, KIND, "a user", {"id": "an older id", "code": None}, 30)
     await verifications.save(tenant_id, KIND, "a user", GIVEN, 30)
@@ -31,7 +31,7 @@ async def test_the_last_is_told_and_can_be_forgotten(verifications, tenant_id):
     assert await verifications.find(tenant_id, KIND, "a user") is None
 
 
-async def test_another_tenant_neither_sees_nor_forgets_it(verifications, tenant_id):
+async def test_another_tenant_can_neither_find_nor_delete_it(verifications, tenant_id):
     other = TenantId(new_id())
     await verifications.save(tenant_id, KIND, "a user", GIVEN, 30)
     assert await verifications.find(other, KIND, "a user") is None
@@ -40,7 +40,7 @@ async def test_another_tenant_neither_sees_nor_forgets_it(verifications, tenant_
     assert await verifications.find(tenant_id, KIND, "a user") == GIVEN
 
 
-async def test_it_lies_sealed_and_has_an_end(verifications, tenant_id, redis):
+async def test_value_is_sealed_and_expires(verifications, tenant_id, redis):
     await verifications.save(tenant_id, KIND, "a user", GIVEN, 30)
     (key,) = [key async for key in redis.client.scan_iter(redis.key("open-verification", KIND, tenant_id, "*"))]
     assert 0 < await redis.client.ttl(key) <= 30

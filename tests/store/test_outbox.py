@@ -83,7 +83,7 @@ async def test_body_comes_back_byte_for_byte(outbox: Outbox) -> None:
     assert (lease.body, lease.event_id, lease.attempts, lease.insert_instant) == (body, row.event_id, 0, NOW)
 
 
-async def test_leased_delivery_is_nobody_elses_until_the_lease_runs_out(outbox: Outbox) -> None:
+async def test_leased_delivery_is_exclusive_until_the_lease_expires(outbox: Outbox) -> None:
     await record(outbox, 1, ["w"])
     (first,) = await take(outbox)
     assert await take(outbox, later(NOW, seconds=LEASE_SECONDS - 1)) == []
@@ -110,13 +110,13 @@ async def test_sixty_four_racing_lessees_never_get_the_same_row(outbox: Outbox) 
 
 
 @pytest.mark.requirement("webhooks-15.3-9")
-async def test_delivery_that_is_not_due_yet_is_left(outbox: Outbox) -> None:
+async def test_delivery_that_is_not_due_is_not_leased(outbox: Outbox) -> None:
     await record(outbox, 1, ["w"], later(NOW, seconds=1))
     assert await take(outbox) == []
     assert len(await take(outbox, later(NOW, seconds=1))) == 1
 
 
-async def test_webhook_gets_no_more_than_its_room(outbox: Outbox) -> None:
+async def test_webhook_leases_are_limited_by_its_capacity(outbox: Outbox) -> None:
     await record(outbox, 20, ["busy", "idle"])
     leases = await take(outbox, per_webhook=5, busy=3)
     assert collections.Counter(lease.webhook_id for lease in leases) == {"busy": 2, "idle": 5}
@@ -133,7 +133,7 @@ async def test_attack_64_long_backlog_of_one_webhook_leaves_room_for_the_others(
 
 
 @pytest.mark.requirement("webhooks-15.2-6")
-async def test_long_backlog_of_one_tenant_leaves_room_for_the_others_of_the_same_webhook(outbox: Outbox) -> None:
+async def test_long_backlog_of_one_tenant_does_not_block_others_of_the_webhook(outbox: Outbox) -> None:
     for tenant_id, events, due in (("busy", 300, later(NOW, seconds=-1000)), ("quiet", 2, NOW)):
         rows = [make_event(tenant_id=tenant_id) for _ in range(events)]
         first = await outbox.reserve_sequence(events)
@@ -145,7 +145,7 @@ async def test_long_backlog_of_one_tenant_leaves_room_for_the_others_of_the_same
 
 
 @pytest.mark.requirement("design-state-16")
-async def test_what_is_late_and_what_is_not_are_taken_apart(outbox: Outbox) -> None:
+async def test_backlog_and_live_deliveries_are_leased_separately(outbox: Outbox) -> None:
     late = await record(outbox, 3, ["w"], later(NOW, seconds=-10))
     fresh = await record(outbox, 2, ["w"], later(NOW, seconds=-9))
     bound = later(NOW, seconds=-9)
@@ -160,14 +160,14 @@ async def test_what_is_late_and_what_is_not_are_taken_apart(outbox: Outbox) -> N
     assert first | await taken(before=bound) == {row.event_id for row in late}
 
 
-async def test_a_row_that_an_older_process_writes_meanwhile_stops_nothing(outbox: Outbox, database: Database) -> None:
+async def test_delivery_without_lane_from_an_older_process_is_leased(outbox: Outbox, database: Database) -> None:
     old, new = await record(outbox, 2, ["w"])
     await database.collection("deliveries").update_one({"eventId": old.event_id}, {"$unset": {"lane": ""}})
     leases = [*await take(outbox), *await take(outbox)]
     assert {lease.event_id for lease in leases} == {old.event_id, new.event_id}
 
 
-async def test_rows_of_an_older_version_find_their_lane(outbox: Outbox, database: Database) -> None:
+async def test_deliveries_of_an_older_version_get_a_lane(outbox: Outbox, database: Database) -> None:
     (row,) = await record(outbox, 1, ["w"])
     deliveries = database.collection("deliveries")
     await deliveries.update_many({}, {"$unset": {"lane": ""}})
@@ -185,7 +185,7 @@ async def test_oldest_deliveries_of_a_webhook_come_first(outbox: Outbox) -> None
     assert lease.event_id == old.event_id
 
 
-async def test_no_room_takes_nothing(outbox: Outbox) -> None:
+async def test_limit_zero_leases_nothing(outbox: Outbox) -> None:
     await record(outbox, 1, ["w"])
     assert await take(outbox, limit=0) == []
 
@@ -232,7 +232,7 @@ async def test_late_failure_does_not_touch_the_lease_of_the_next_one(outbox: Out
     assert (delivery["lease"], delivery["attempts"]) == (current.token, [])
 
 
-async def test_late_success_counts_all_the_same(outbox: Outbox) -> None:
+async def test_success_after_the_lease_expired_counts(outbox: Outbox) -> None:
     (row,) = await record(outbox, 1, ["w"])
     (late,) = await take(outbox)
     (current,) = await take(outbox, later(NOW, seconds=LEASE_SECONDS))
@@ -242,7 +242,7 @@ async def test_late_success_counts_all_the_same(outbox: Outbox) -> None:
 
 
 @pytest.mark.requirement("webhooks-15.2-14")
-async def test_late_success_is_none_of_what_was_asked_for_since(outbox: Outbox, log: WebhookEventLog) -> None:
+async def test_late_success_does_not_count_for_a_later_request(outbox: Outbox, log: WebhookEventLog) -> None:
     """Somebody presses "once more" for a receiver that has lost the event: that it once had it is no answer."""
     (row,) = await record(outbox, 1, ["w"])
     (late,) = await take(outbox)
@@ -257,7 +257,7 @@ async def test_late_success_is_none_of_what_was_asked_for_since(outbox: Outbox, 
 
 
 @pytest.mark.requirement("webhooks-15.2-14")
-async def test_what_is_under_way_is_left_alone_by_who_asks_for_it_again(outbox: Outbox, log: WebhookEventLog) -> None:
+async def test_redelivery_does_not_change_a_leased_delivery(outbox: Outbox, log: WebhookEventLog) -> None:
     (row,) = await record(outbox, 1, ["w"])
     (lease,) = await take(outbox)
     assert await log.redeliver(None, row.event_id, WebhookId("w"), NOW) == "running"
@@ -267,7 +267,7 @@ async def test_what_is_under_way_is_left_alone_by_who_asks_for_it_again(outbox: 
     assert len(await take(outbox)) == 1
 
 
-async def test_settling_twice_changes_nothing(outbox: Outbox) -> None:
+async def test_recording_an_outcome_twice_changes_nothing(outbox: Outbox) -> None:
     (row,) = await record(outbox, 1, ["w"])
     (lease,) = await take(outbox)
     outcome = DeliveryOutcome(lease, tried(500), later(NOW, seconds=5))
@@ -329,7 +329,7 @@ async def test_aborted_transaction_leaves_no_row(outbox: Outbox, database: Datab
         assert await database.collection(name).count_documents({}) == 0
 
 
-async def test_success_is_looked_for_by_webhook_and_instant(outbox: Outbox, log: WebhookEventLog) -> None:
+async def test_has_succeeded_filters_by_webhook_and_instant(outbox: Outbox, log: WebhookEventLog) -> None:
     await record(outbox, 1, ["good", "bad"])
     for lease in await take(outbox):
         status = 200 if lease.webhook_id == "good" else 500
@@ -343,9 +343,7 @@ async def test_success_is_looked_for_by_webhook_and_instant(outbox: Outbox, log:
 
 
 @pytest.mark.requirement("webhooks-15.3-24")
-async def test_delivery_that_is_asked_for_again_and_again_keeps_its_last_attempts(
-    outbox: Outbox, log: WebhookEventLog
-) -> None:
+async def test_delivery_requested_repeatedly_retains_its_last_attempts(outbox: Outbox, log: WebhookEventLog) -> None:
     """With all of them, and all that a receiver said, its row would outgrow what MongoDB holds and stop every other."""
     (row,) = await record(outbox, 1, ["w"])
     for number in range(MAX_STORED_ATTEMPTS + 3):
@@ -360,7 +358,7 @@ async def test_delivery_that_is_asked_for_again_and_again_keeps_its_last_attempt
     assert kept == [str(number) for number in range(3, MAX_STORED_ATTEMPTS + 3)]
 
 
-async def test_sequence_numbers_are_never_given_twice(outbox: Outbox) -> None:
+async def test_sequence_numbers_are_unique(outbox: Outbox) -> None:
     firsts = await asyncio.gather(*(outbox.reserve_sequence(3) for _ in range(50)))
     assert sorted(firsts) == list(range(1, 151, 3))
 
@@ -395,7 +393,7 @@ async def test_backlog_counts_what_is_due(outbox: Outbox) -> None:
 
 
 @pytest.mark.requirement("design-state-17")
-async def test_backlog_ends_to_count_and_still_tells_how_old_the_oldest_is(
+async def test_backlog_count_is_limited_and_the_age_of_the_oldest_is_exact(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox_module, "_MAX_COUNTED", 5)
@@ -406,14 +404,14 @@ async def test_backlog_ends_to_count_and_still_tells_how_old_the_oldest_is(
     assert (backlog.due, backlog.oldest_seconds) == (5, 60.0)
 
 
-async def test_what_is_leased_by_others_is_no_backlog(outbox: Outbox) -> None:
+async def test_leased_deliveries_do_not_count_as_backlog(outbox: Outbox) -> None:
     await record(outbox, 3, ["a"])
     await take(outbox)
     backlog = await outbox.backlog(NOW)
     assert (backlog.due, backlog.oldest_seconds) == (0, 0.0)
 
 
-async def test_looking_for_work_reads_the_index_and_no_rows_that_are_done(outbox: Outbox, database: Database) -> None:
+async def test_lease_query_reads_only_the_index(outbox: Outbox, database: Database) -> None:
     await record(outbox, 300, ["a", "b"])
     leases = await take(outbox)
     await outbox.record_outcomes([DeliveryOutcome(lease, tried(200), None) for lease in leases])
@@ -427,9 +425,7 @@ async def test_looking_for_work_reads_the_index_and_no_rows_that_are_done(outbox
 
 
 @pytest.mark.requirement("webhooks-15.2-12")
-async def test_lanes_of_which_there_are_very_many_are_gone_through_in_parts(
-    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_very_many_lanes_are_read_in_pages(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all at once MongoDB does not even answer the names: they are more than the 16 MB of an answer."""
     monkeypatch.setattr(delivery_lanes, "_LANES_PER_PAGE", 3)
     expected: set[str] = set()
@@ -444,7 +440,7 @@ async def test_lanes_of_which_there_are_very_many_are_gone_through_in_parts(
 
 
 @pytest.mark.requirement("webhooks-15.2-12")
-async def test_very_many_lanes_of_a_webhook_without_room_hide_no_other(
+async def test_very_many_lanes_of_a_webhook_at_capacity_hide_no_other(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery_lanes, "_LANES_PER_PAGE", 3)
@@ -460,7 +456,7 @@ async def test_very_many_lanes_of_a_webhook_without_room_hide_no_other(
     assert lease.event_id == earlier.event_id, "behind the last one it begins anew"
 
 
-async def test_a_body_that_holds_a_token_is_sealed_at_rest_and_goes_out_as_it_was(
+async def test_body_with_a_token_is_sealed_at_rest_and_sent_unchanged(
     outbox: Outbox, log: WebhookEventLog, database: Database
 ) -> None:
     row = dataclasses.replace(make_event(b'{"event":{"token":"the-token"}}'), holds_secrets=True)
@@ -496,7 +492,7 @@ async def test_a_sealed_body_moves_to_the_new_master_key(outbox: Outbox, databas
         (SentEvents(False), 0, 3),
     ],
 )
-async def test_events_stay_as_long_as_they_are_to_be_kept(database, vault, kept, schedule_days, days) -> None:
+async def test_events_are_retained_as_configured(database, vault, kept, schedule_days, days) -> None:
     """At the least as long as they may still be sent, and not in the log when none is wanted."""
 
     async def sent_events() -> SentEvents:
@@ -516,7 +512,7 @@ async def test_events_stay_as_long_as_they_are_to_be_kept(database, vault, kept,
         await database.collection(name).delete_many({})
 
 
-async def test_a_veto_that_is_not_to_be_logged_is_not_written(database, vault) -> None:
+async def test_veto_is_not_stored_when_logging_is_disabled(database, vault) -> None:
     async def sent_events() -> SentEvents:
         return SentEvents(are_logged=False)
 
@@ -526,7 +522,7 @@ async def test_a_veto_that_is_not_to_be_logged_is_not_written(database, vault) -
 
 
 @pytest.mark.requirement("webhooks-15.2-10")
-async def test_an_answer_that_cannot_be_written_down_stops_neither_its_own_outcome_nor_the_others(
+async def test_unstorable_response_blocks_neither_its_own_outcome_nor_others(
     outbox: Outbox, log: WebhookEventLog
 ) -> None:
     await record(outbox, 3, ["w"])
@@ -548,7 +544,7 @@ async def test_an_answer_that_cannot_be_written_down_stops_neither_its_own_outco
 
 
 @pytest.mark.requirement("webhooks-15.2-10")
-async def test_an_event_that_cannot_be_unsealed_holds_up_no_other_and_goes_once_it_can(
+async def test_unreadable_event_blocks_no_other_and_is_delivered_once_readable(
     outbox: Outbox, database: Database
 ) -> None:
     sealed = dataclasses.replace(make_event(), holds_secrets=True)
@@ -561,7 +557,7 @@ async def test_an_event_that_cannot_be_unsealed_holds_up_no_other_and_goes_once_
     assert (len(leases), leases[sealed.event_id].body, leases[sealed.event_id].attempts) == (3, sealed.body, 0)
 
 
-async def test_a_large_body_is_fetched_when_its_turn_comes(outbox: Outbox, database: Database) -> None:
+async def test_large_body_is_read_separately(outbox: Outbox, database: Database) -> None:
     small, large = make_event(b"x" * MAX_LEASED_BODY_BYTES), make_event(b"y" * (MAX_LEASED_BODY_BYTES + 1))
     huge = make_event(b"z" * (event_bodies.PART_BYTES + 1))
     await outbox.record(None, [(row, [NewDelivery(WebhookId("w"), NOW)]) for row in (small, large, huge)], 1)
@@ -576,7 +572,7 @@ async def test_a_large_body_is_fetched_when_its_turn_comes(outbox: Outbox, datab
 
 
 @pytest.mark.requirement("webhooks-15.2-10")
-async def test_what_is_due_does_not_expire_and_what_is_over_does(outbox: Outbox, database: Database) -> None:
+async def test_retention_of_due_deliveries_is_extended(outbox: Outbox, database: Database) -> None:
     parts = database.collection("event_parts")
     huge = make_event(b"z" * (event_bodies.PART_BYTES + 1))
     await outbox.record(None, [(huge, [NewDelivery(WebhookId("w"), NOW)])], 1)
@@ -599,7 +595,7 @@ async def test_what_is_due_does_not_expire_and_what_is_over_does(outbox: Outbox,
     assert await outbox.extend_retention_of_due(weeks) == 0, "once is enough for a while"
 
 
-async def test_of_very_many_that_are_due_some_at_a_time_are_kept(
+async def test_retention_of_due_deliveries_is_extended_in_chunks(
     outbox: Outbox, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox_module, "CHUNK", 2)
@@ -620,7 +616,7 @@ async def test_of_very_many_that_are_due_some_at_a_time_are_kept(
 
 
 @pytest.mark.requirement("webhooks-15.2-16")
-async def test_backlog_counts_those_that_wait_for_an_earlier_one_about_the_same_object(
+async def test_backlog_counts_deliveries_waiting_for_their_predecessor(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await record_ordered(outbox, 5)
@@ -652,9 +648,7 @@ async def dues(database: Database, ids: list[str]) -> list[int]:
     return [rows[one].get("nextAttempt") for one in ids]
 
 
-async def test_of_many_that_wait_for_their_turn_only_the_next_is_looked_at_again_with_each_lease(
-    outbox: Outbox, database: Database
-) -> None:
+async def test_only_the_second_ordered_delivery_is_examined_with_each_lease(outbox: Outbox, database: Database) -> None:
     ids = await record_ordered(outbox, 6)
     end = later(NOW, seconds=LEASE_SECONDS)
     (lease,) = await take(outbox)
@@ -670,9 +664,7 @@ async def test_of_many_that_wait_for_their_turn_only_the_next_is_looked_at_again
         assert await dues(database, ids[turn:]) == [end, end, *[far] * (len(ids) - turn - 2)]
 
 
-async def test_the_next_goes_when_a_lease_runs_out_where_a_process_died_before_it_let_it_go(
-    outbox: Outbox, database: Database
-) -> None:
+async def test_next_delivery_follows_after_the_lease_of_a_process_that_died(outbox: Outbox, database: Database) -> None:
     ids = await record_ordered(outbox, 3)
     now = NOW
     for turn, current in enumerate(ids):
@@ -685,9 +677,7 @@ async def test_the_next_goes_when_a_lease_runs_out_where_a_process_died_before_i
         now = later(now, seconds=LEASE_SECONDS + turn)
 
 
-async def test_what_waits_for_one_that_is_tried_again_is_looked_at_after_that(
-    outbox: Outbox, database: Database
-) -> None:
+async def test_ordered_delivery_waits_for_the_retry_of_its_predecessor(outbox: Outbox, database: Database) -> None:
     ids = await record_ordered(outbox, 3)
     (lease,) = await take(outbox)
     again = later(NOW, seconds=300)
@@ -699,7 +689,7 @@ async def test_what_waits_for_one_that_is_tried_again_is_looked_at_after_that(
     assert lease.delivery_id == ids[0]
 
 
-async def test_one_that_is_on_its_way_keeps_its_lease_when_an_earlier_one_is_asked_for_once_more(
+async def test_leased_delivery_keeps_its_lease_when_an_earlier_one_is_requested_again(
     outbox: Outbox, database: Database
 ) -> None:
     ids = await record_ordered(outbox, 3)
@@ -719,7 +709,7 @@ async def test_one_that_is_on_its_way_keeps_its_lease_when_an_earlier_one_is_ask
     assert (held["lease"], held["nextAttempt"]) == (on_its_way.token, later(ahead, seconds=LEASE_SECONDS))
 
 
-async def test_those_far_behind_that_are_on_their_way_keep_their_leases_when_earlier_ones_are_asked_for_once_more(
+async def test_later_leased_deliveries_keep_their_leases_when_earlier_ones_are_requested_again(
     outbox: Outbox, database: Database
 ) -> None:
     ids = await record_ordered(outbox, 4)
@@ -739,7 +729,7 @@ async def test_those_far_behind_that_are_on_their_way_keep_their_leases_when_ear
     assert "waits" not in held
 
 
-async def test_one_that_began_to_go_while_it_was_looked_at_is_not_put_off(
+async def test_delivery_leased_meanwhile_is_not_postponed(
     outbox: Outbox, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await record_ordered(outbox, 2)
@@ -758,7 +748,7 @@ async def test_one_that_began_to_go_while_it_was_looked_at_is_not_put_off(
     assert "waits" not in second
 
 
-async def test_one_that_has_begun_to_go_does_not_wait_any_more(outbox: Outbox, database: Database) -> None:
+async def test_leased_delivery_is_no_longer_waiting(outbox: Outbox, database: Database) -> None:
     """Else its own next attempt would be made too early, when an earlier one has ended that was asked for again."""
     ids = await record_ordered(outbox, 2)
     await take(outbox)

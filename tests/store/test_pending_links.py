@@ -22,7 +22,7 @@ def tenant_id() -> TenantId:
     return TenantId(new_id())
 
 
-async def test_id_gives_its_link_once(links, tenant_id):
+async def test_pending_link_is_consumed_once(links, tenant_id):
     pending_id = await links.issue(tenant_id, LINK, 30)
     assert await links.find(tenant_id, pending_id) == LINK
     assert await links.find_across_tenants(pending_id) == (tenant_id, LINK)
@@ -39,19 +39,19 @@ async def test_of_64_racing_callers_one_gets_the_link(links, tenant_id):
     assert [link for link in found if link is not None] == [LINK]
 
 
-async def test_another_tenant_neither_sees_nor_spends_it(links, tenant_id):
+async def test_another_tenant_can_neither_find_nor_consume_it(links, tenant_id):
     pending_id = await links.issue(tenant_id, LINK, 30)
     assert await links.find(TenantId(new_id()), pending_id) is None
     assert await links.consume(TenantId(new_id()), pending_id) is None
     assert await links.consume(tenant_id, pending_id) == LINK
 
 
-async def test_unknown_id_is_nothing(links, tenant_id):
+async def test_unknown_id_is_not_found(links, tenant_id):
     assert await links.find(tenant_id, "nobody made this") is None
     assert await links.consume(tenant_id, "nobody made this") is None
 
 
-async def test_store_holds_neither_id_nor_link_and_forgets(links, tenant_id, redis):
+async def test_neither_id_nor_link_is_stored_in_plaintext_and_the_value_expires(links, tenant_id, redis):
     pending_id = await links.issue(tenant_id, LINK, 30)
     key = redis.key("pending-link", fingerprint(pending_id))
     stored = await redis.client.hgetall(key)

@@ -22,7 +22,7 @@ def owner() -> tuple[TenantId, ApplicationId]:
     return TenantId(new_id()), ApplicationId(new_id())
 
 
-async def test_request_is_found_again_and_used_up_once(requests, owner):
+async def test_request_is_found_repeatedly_and_consumed_once(requests, owner):
     await requests.save(*owner, "secret", REQUEST, 30)
     assert await requests.find(*owner, "secret") == REQUEST
     assert await requests.find(*owner, "secret") == REQUEST
@@ -39,7 +39,7 @@ async def test_of_64_racing_callers_one_gets_the_request(requests, owner):
 
 
 @pytest.mark.requirement("oauth-12-11")
-async def test_another_tenant_or_client_neither_sees_nor_spends_it(requests, owner):
+async def test_another_tenant_or_client_can_neither_find_nor_consume_it(requests, owner):
     tenant_id, client_id = owner
     await requests.save(*owner, "secret", REQUEST, 30)
     for other in ((TenantId(new_id()), client_id), (tenant_id, ApplicationId(new_id()))):
@@ -48,7 +48,7 @@ async def test_another_tenant_or_client_neither_sees_nor_spends_it(requests, own
     assert await requests.consume(*owner, "secret") == REQUEST
 
 
-async def test_store_does_not_hold_the_secret_and_forgets(requests, owner, redis):
+async def test_secret_is_not_stored_and_the_value_expires(requests, owner, redis):
     await requests.save(*owner, "secret", REQUEST, 30)
     key = redis.key("pushed-request", *owner, fingerprint("secret"))
     assert "secret" not in await redis.client.get(key)

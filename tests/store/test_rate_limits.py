@@ -28,7 +28,7 @@ def limits(redis: Redis) -> RateLimits:
     return RateLimits(redis)
 
 
-async def test_the_attempt_after_the_last_is_refused_with_the_time_to_wait(limits: RateLimits) -> None:
+async def test_attempt_beyond_the_limit_is_rejected_with_the_time_to_wait(limits: RateLimits) -> None:
     wanted = [Limit("login", "ann", 2, 60)]
     assert [await limits.consume(ONE, wanted) for _ in range(2)] == [None, None]
     wait = await limits.consume(ONE, wanted)
@@ -38,7 +38,7 @@ async def test_the_attempt_after_the_last_is_refused_with_the_time_to_wait(limit
     assert await limits.consume(ONE, [Limit("reset", "ann", 2, 60)]) is None
 
 
-async def test_refused_attempts_do_not_prolong_the_wait(limits: RateLimits, redis: Redis) -> None:
+async def test_rejected_attempts_do_not_extend_the_wait(limits: RateLimits, redis: Redis) -> None:
     wanted = [Limit("login", "ann", 1, 60)]
     for _ in range(5):
         await limits.consume(ONE, wanted)
@@ -49,7 +49,7 @@ async def test_refused_attempts_do_not_prolong_the_wait(limits: RateLimits, redi
     assert await limits.consume(ONE, wanted) is None
 
 
-async def test_what_one_limit_refuses_is_not_taken_from_the_other(limits: RateLimits) -> None:
+async def test_attempt_rejected_by_one_limit_does_not_count_for_another(limits: RateLimits) -> None:
     account, address = Limit("account", "ann", 2, 60), Limit("address", "192.0.2.1", 1, 60)
     assert await limits.consume(ONE, [account, address]) is None
     assert await limits.consume(ONE, [account, address]) is not None
@@ -57,7 +57,7 @@ async def test_what_one_limit_refuses_is_not_taken_from_the_other(limits: RateLi
     assert await limits.consume(ONE, [account]) is not None
 
 
-async def test_an_attempt_given_back_may_be_taken_again(limits: RateLimits, redis: Redis) -> None:
+async def test_refunded_attempt_can_be_used_again(limits: RateLimits, redis: Redis) -> None:
     wanted = [Limit("login", "ann", 1, 60)]
     await limits.refund(ONE, wanted)
     assert await redis.client.keys(redis.key("limit", "*")) == []
@@ -68,7 +68,7 @@ async def test_an_attempt_given_back_may_be_taken_again(limits: RateLimits, redi
     assert await limits.consume(ONE, wanted) is None
 
 
-async def test_a_block_that_succeeds_is_no_attempt_and_one_that_fails_is(limits: RateLimits) -> None:
+async def test_only_failed_blocks_count_as_attempts(limits: RateLimits) -> None:
     wanted = [Limit("login", "ann", 1, 60)]
     for _ in range(3):
         async with limits.attempt(ONE, wanted, "Too many codes."):
@@ -83,7 +83,7 @@ async def test_a_block_that_succeeds_is_no_attempt_and_one_that_fails_is(limits:
         pass
 
 
-async def test_what_is_counted_stays_counted_in_its_tenant(limits: RateLimits) -> None:
+async def test_counters_are_separate_by_tenant(limits: RateLimits) -> None:
     wanted = [Limit("mail", "ann", 1, 60)]
     await limits.count(ONE, wanted, "Too many messages.")
     await limits.count(OTHER, wanted, "Too many messages.")

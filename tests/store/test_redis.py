@@ -19,13 +19,13 @@ async def calls_of(redis, command: str) -> int:
     return int((await redis.client.info("commandstats")).get(f"cmdstat_{command}", {"calls": 0})["calls"])
 
 
-async def test_each_of_many_commands_in_one_turn_has_its_own_answer(redis):
+async def test_each_command_of_a_batch_gets_its_own_reply(redis):
     keys = [redis.key("together", new_id()) for _ in range(100)]
     await asyncio.gather(*(redis.client.set(key, key, ex=60) for key in keys))
     assert await asyncio.gather(*(redis.client.get(key) for key in keys)) == keys
 
 
-async def test_commands_of_one_turn_are_one_batch_and_those_of_the_next_another(redis, monkeypatch):
+async def test_commands_of_one_loop_iteration_are_one_batch(redis, monkeypatch):
     batches = []
     execute_batch = redis.client._execute_batch
 
@@ -49,7 +49,7 @@ async def test_a_command_that_fails_fails_alone(redis):
 
 
 @pytest.mark.parametrize("unencodable", ["half of a pair \ud800", None])
-async def test_what_cannot_be_encoded_is_nothing_to_those_it_would_have_travelled_with(redis, unencodable):
+async def test_unencodable_argument_fails_only_its_command(redis, unencodable):
     key = redis.key("beside", new_id())
     refused, fine = await asyncio.gather(
         redis.client.set(key, unencodable), redis.client.exists(key), return_exceptions=True
@@ -57,7 +57,7 @@ async def test_what_cannot_be_encoded_is_nothing_to_those_it_would_have_travelle
     assert isinstance(refused, UnicodeEncodeError | exceptions.DataError) and fine == 0
 
 
-async def test_one_who_no_longer_waits_keeps_nobody_from_an_answer(redis):
+async def test_cancelled_caller_does_not_affect_the_others(redis):
     key = redis.key("gone", new_id())
     leaving, staying = asyncio.ensure_future(redis.client.get(key)), asyncio.ensure_future(redis.client.exists(key))
     await asyncio.sleep(0)
@@ -67,7 +67,7 @@ async def test_one_who_no_longer_waits_keeps_nobody_from_an_answer(redis):
         await leaving
 
 
-async def test_a_client_that_is_closed_leaves_no_connection_to_those_who_gave_up(stores):
+async def test_closed_client_leaves_no_connection_of_cancelled_callers(stores):
     closing = Redis(str(stores.redis_url), f"test_{new_id()}")
     leaving = [asyncio.ensure_future(closing.client.get(closing.key(name))) for name in ("one", "other")]
     await asyncio.sleep(0)
@@ -78,7 +78,7 @@ async def test_a_client_that_is_closed_leaves_no_connection_to_those_who_gave_up
     assert not closing.client.connection_pool._in_use_connections
 
 
-async def test_an_outage_is_told_to_all_who_asked(redis, monkeypatch):
+async def test_outage_fails_all_commands_of_the_batch(redis, monkeypatch):
     async def away(_asked):
         raise exceptions.ConnectionError("away")
 

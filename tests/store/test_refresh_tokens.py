@@ -81,7 +81,7 @@ async def test_expired_token_is_unknown_before_the_database_removes_it(tokens):
 
 
 @pytest.mark.requirement("design-state-27")
-async def test_token_of_one_tenant_is_nothing_in_another(tokens):
+async def test_token_is_unknown_in_another_tenant(tokens):
     tenant_id, record = await inserted(tokens)
     other = TenantId(new_id())
     assert await tokens.find_by_value(other, record["token"], NOW) is None
@@ -108,7 +108,7 @@ async def test_rotation_changes_the_value_and_keeps_the_record(tokens):
     assert (await presented(tokens, tenant_id, rotation.record["token"])).is_current
 
 
-async def test_value_spent_many_rotations_ago_is_still_known(tokens):
+async def test_value_of_many_rotations_ago_is_recognized(tokens):
     tenant_id, record = await inserted(tokens)
     value = record["token"]
     for _ in range(12):
@@ -127,7 +127,7 @@ async def test_of_64_racing_callers_one_rotates(tokens):
     assert sorted(rotation.outcome for rotation in rotations) == ["replayed"] * 63 + ["rotated"]
 
 
-async def test_caller_who_read_the_clock_before_the_one_that_rotated_has_replayed_the_token(tokens):
+async def test_earlier_clock_reading_does_not_make_a_replay_graced(tokens):
     tenant_id, record = await inserted(tokens)
     found = await presented(tokens, tenant_id, record["token"])
     instants = (later(NOW, seconds=1), NOW)
@@ -191,7 +191,7 @@ async def test_imported_value_works_and_rotates(tokens, value):
     assert (await presented(tokens, tenant_id, rotation.record["token"])).record["id"] == record["id"]
 
 
-async def test_tokens_end_by_user_by_application_and_by_tenant(tokens):
+async def test_tokens_are_revoked_by_user_application_and_tenant(tokens):
     tenant_id, one = await inserted(tokens)
     _, two = await inserted(tokens, tenant_id, userId=one["userId"])
     _, three = await inserted(tokens, tenant_id, applicationId=two["applicationId"])
@@ -207,7 +207,7 @@ async def test_tokens_end_by_user_by_application_and_by_tenant(tokens):
     assert await tokens.find(tenant_id, four["id"]) is None
 
 
-async def test_rotation_inside_a_transaction_that_fails_did_not_happen(tokens, database):
+async def test_rotation_in_an_aborted_transaction_has_no_effect(tokens, database):
     tenant_id, record = await inserted(tokens)
     found = await presented(tokens, tenant_id, record["token"])
 
@@ -221,7 +221,7 @@ async def test_rotation_inside_a_transaction_that_fails_did_not_happen(tokens, d
 
 
 @pytest.mark.requirement("users-6-4")
-async def test_a_value_is_found_without_a_tenant_unless_two_have_it(tokens) -> None:
+async def test_value_is_found_across_tenants_unless_two_have_it(tokens) -> None:
     tenant_id, stored = await inserted(tokens)
     found = await tokens.find_by_value_across_tenants(stored["token"], NOW)
     assert found is not None and found.record["tenantId"] == tenant_id and found.is_current
@@ -232,7 +232,7 @@ async def test_a_value_is_found_without_a_tenant_unless_two_have_it(tokens) -> N
     assert await tokens.find_by_value(other, stored["token"], NOW) is not None
 
 
-async def test_index_of_earlier_releases_goes(database, vault) -> None:
+async def test_obsolete_index_is_dropped(database, vault) -> None:
     collection = database.motor["refresh_tokens"]
     await collection.create_index([("tenantId", 1), ("private.lookup", 1)], name="lookup", unique=True)
     await RefreshTokens(database, vault).ensure_indexes()

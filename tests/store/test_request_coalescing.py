@@ -33,7 +33,7 @@ async def asked(coalescer: RequestCoalescer[int, int], *numbers: int) -> list[as
     return tasks
 
 
-async def test_whoever_asks_while_others_are_answered_is_in_the_next_batch() -> None:
+async def test_requests_during_a_batch_are_in_the_next_one() -> None:
     doubling = Doubling()
     coalescer = RequestCoalescer(doubling.do)
     first = await asked(coalescer, 1)
@@ -44,7 +44,7 @@ async def test_whoever_asks_while_others_are_answered_is_in_the_next_batch() -> 
     assert doubling.batches == [[1], [2, 3]]
 
 
-async def test_a_batch_has_its_bound() -> None:
+async def test_batch_size_is_limited() -> None:
     doubling = Doubling()
     coalescer = RequestCoalescer(doubling.do, max_batch=2)
     tasks = [*await asked(coalescer, 1), *await asked(coalescer, 2, 3, 4)]
@@ -53,7 +53,7 @@ async def test_a_batch_has_its_bound() -> None:
     assert doubling.batches == [[1], [2, 3], [4]]
 
 
-async def test_a_failure_is_told_to_its_batch_alone() -> None:
+async def test_failure_affects_only_its_batch() -> None:
     doubling = Doubling()
     coalescer = RequestCoalescer(doubling.do)
     first = await asked(coalescer, 1)
@@ -65,7 +65,7 @@ async def test_a_failure_is_told_to_its_batch_alone() -> None:
     assert await coalescer.submit(4) == 8
 
 
-async def test_who_gives_up_takes_nothing_from_the_others() -> None:
+async def test_cancelled_caller_does_not_cancel_the_shared_load() -> None:
     doubling = Doubling()
     coalescer = RequestCoalescer(doubling.do)
     leaving, staying = [*await asked(coalescer, 1), *await asked(coalescer, 2)]

@@ -18,7 +18,7 @@ async def test_revoked_token_is_denied_by_any_of_its_ids(redis):
 
 
 @pytest.mark.requirement("design-state-27")
-async def test_revocation_of_one_tenant_is_nothing_in_another(redis):
+async def test_revocation_applies_to_its_tenant_only(redis):
     revocations, tenant_id = Revocations(redis), TenantId(new_id())
     await revocations.revoke(tenant_id, ["one"], 60)
     assert not await revocations.is_revoked(TenantId(new_id()), ["one"])
@@ -30,7 +30,7 @@ async def test_revocation_lives_no_longer_than_the_token(redis):
     assert 0 < await redis.client.ttl(redis.key("revoked", f"{{{tenant_id}}}", "one")) <= 60
 
 
-async def test_very_many_are_denied_in_steps(redis):
+async def test_very_many_ids_are_revoked_in_batches(redis):
     revocations, tenant_id = Revocations(redis), TenantId(new_id())
     await revocations.revoke(tenant_id, (str(number) for number in range(2001)), 60)
     for number in (0, 999, 1000, 2000):

@@ -31,7 +31,7 @@ async def decide(consents, tenant_id, approved=(), declined=(), *, now=NOW, expi
     return await consents.decide(tenant_id, user_id, APPLICATION, approved, declined, now=now, expires=expires)
 
 
-async def test_answers_are_found_until_they_expire(consents, tenant_id):
+async def test_consent_is_found_until_it_expires(consents, tenant_id):
     await decide(consents, tenant_id, ["email"], ["phone"])
     found = await consents.find_live(tenant_id, USER, APPLICATION, NOW)
     assert (found["approved"], found["declined"]) == (["email"], ["phone"])
@@ -42,26 +42,26 @@ async def test_answers_are_found_until_they_expire(consents, tenant_id):
 
 
 @pytest.mark.requirement("oauth-1.9-21")
-async def test_new_answers_merge_scope_by_scope(consents, tenant_id):
+async def test_new_decisions_are_merged_by_scope(consents, tenant_id):
     await decide(consents, tenant_id, ["email", "profile"], ["phone"])
     found = await decide(consents, tenant_id, ["phone", "$odd"], ["email"], now=NOW + 1, expires=MUCH_LATER)
     assert (sorted(found["approved"]), found["declined"]) == (["$odd", "phone", "profile"], ["email"])
     assert (found["insertInstant"], found["lastUpdateInstant"], found["expiresAt"]) == (NOW, NOW + 1, MUCH_LATER)
 
 
-async def test_answers_that_expired_do_not_come_back_with_a_new_one(consents, tenant_id):
+async def test_expired_decisions_are_not_merged(consents, tenant_id):
     await decide(consents, tenant_id, ["email"], ["phone"])
     found = await decide(consents, tenant_id, ["address"], [], now=LATER, expires=MUCH_LATER)
     assert (found["approved"], found["declined"]) == (["address"], [])
 
 
-async def test_of_racing_answers_none_is_lost(consents, tenant_id):
+async def test_racing_decisions_are_all_merged(consents, tenant_id):
     await asyncio.gather(*(decide(consents, tenant_id, [f"scope-{number}"]) for number in range(64)))
     found = await consents.find_live(tenant_id, USER, APPLICATION, NOW)
     assert sorted(found["approved"]) == sorted(f"scope-{number}" for number in range(64))
 
 
-async def test_another_tenant_neither_sees_nor_changes_them(consents, tenant_id):
+async def test_another_tenant_can_neither_find_nor_change_them(consents, tenant_id):
     other = TenantId(new_id())
     await decide(consents, tenant_id, ["email"])
     await decide(consents, other, [], ["email"])
@@ -74,7 +74,7 @@ async def test_another_tenant_neither_sees_nor_changes_them(consents, tenant_id)
     assert len(await consents.find_of_user(tenant_id, USER, NOW)) == 1
 
 
-async def test_scope_that_is_gone_is_forgotten_in_every_answer(consents, tenant_id):
+async def test_deleted_scope_is_removed_from_every_consent(consents, tenant_id):
     others = UserId(new_id())
     await decide(consents, tenant_id, ["email", "calendar"])
     await decide(consents, tenant_id, ["email"], ["calendar"], user_id=others)
@@ -84,6 +84,6 @@ async def test_scope_that_is_gone_is_forgotten_in_every_answer(consents, tenant_
         assert (found["approved"], found["declined"]) == (["email"], [])
 
 
-async def test_mongodb_forgets_what_expired(consents):
+async def test_expired_documents_are_deleted_by_mongodb(consents):
     expiry = [index for index in consents.indexes() if index.document["name"] == "expiry"]
     assert [index.document.get("expireAfterSeconds") for index in expiry] == [0]

@@ -214,7 +214,7 @@ NAMED = [
 
 @pytest.mark.requirement("core-12-9", "management-1")
 @pytest.mark.parametrize(("name", "tenant_id"), NAMED, ids=lambda part: "tenant" if part == ONE else part or "all")
-async def test_a_name_is_found_by_a_piece_of_it_without_looking_at_the_others(filled, name, tenant_id) -> None:
+async def test_search_by_a_part_of_a_name_uses_the_index(filled, name, tenant_id) -> None:
     rules = RESOURCES[name].search_rules
     assert await run(filled[name], tenant_id, {"name": COMMON}) == (COUNT // 2 if tenant_id else COUNT, 25)
     for text, matches in ((RARE, 10), ("E 01", COUNT // 2), ("*00042", 1), ("v*00042", 1), ("value 0012*", 10)):
@@ -341,7 +341,7 @@ async def test_one_term_is_found_in_an_index(searched, name, tenant_id) -> None:
 
 
 @pytest.mark.requirement("core-12-10")
-async def test_total_is_counted_once_and_again_when_something_changed(service, tenant_api, tenant) -> None:
+async def test_total_is_cached_until_a_document_changes(service, tenant_api, tenant) -> None:
     applications = service.services.configuration.applications
     query = search.read(applications.searches, {"numberOfResults": 0}, "")
 

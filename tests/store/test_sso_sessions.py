@@ -32,7 +32,7 @@ async def test_session_is_found_by_its_secret(sessions):
     assert await sessions.touch(tenant_id, new_secret(), 60) is None
 
 
-async def test_session_knows_its_second_factor(sessions):
+async def test_session_stores_its_second_factor(sessions):
     tenant_id, secret = TenantId(new_id()), new_secret()
     session = dataclasses.replace(a_session(), second_factor="authenticator")
     await sessions.create(tenant_id, secret, session, 60)
@@ -40,7 +40,7 @@ async def test_session_knows_its_second_factor(sessions):
 
 
 @pytest.mark.requirement("design-state-27")
-async def test_session_of_one_tenant_is_nothing_in_another(sessions):
+async def test_session_is_unknown_to_another_tenant(sessions):
     tenant_id, secret, session = await begun(sessions)
     other = TenantId(new_id())
     assert await sessions.touch(other, secret, 60) is None
@@ -64,7 +64,7 @@ async def test_session_is_found_and_ended_by_its_name(sessions):
     assert await sessions.find(tenant_id, secret) is None
 
 
-async def test_name_of_a_session_goes_on_with_it_under_another_secret(sessions):
+async def test_session_id_continues_under_a_new_secret(sessions):
     tenant_id, secret, session = await begun(sessions)
     fresh = new_secret()
     await sessions.create(tenant_id, fresh, session, 60)
@@ -74,7 +74,7 @@ async def test_name_of_a_session_goes_on_with_it_under_another_secret(sessions):
     assert await sessions.find_by_id(tenant_id, session.session_id) is None
 
 
-async def test_name_of_a_session_lives_as_long_as_the_session(sessions, redis):
+async def test_session_id_expires_with_the_session(sessions, redis):
     tenant_id, secret, session = await begun(sessions, idle=60)
     name = redis.key("sso-named", f"{{{tenant_id}}}", session.session_id)
     assert 0 < await redis.client.ttl(name) <= 60
@@ -84,14 +84,14 @@ async def test_name_of_a_session_lives_as_long_as_the_session(sessions, redis):
 
 
 @pytest.mark.requirement("oauth-1.8-7")
-async def test_use_begins_the_idle_time_anew(sessions, redis):
+async def test_use_restarts_the_idle_timeout(sessions, redis):
     tenant_id, secret, session = await begun(sessions, idle=60)
     await sessions.touch(tenant_id, secret, 600)
     assert await redis.client.ttl(redis.key("sso", f"{{{tenant_id}}}", fingerprint(secret))) > 60
     assert await redis.client.ttl(redis.key("sso-of-user", f"{{{tenant_id}}}", session.user_id)) > 60
 
 
-async def test_joined_applications_are_remembered(sessions):
+async def test_participating_applications_are_stored(sessions):
     tenant_id, secret, session = await begun(sessions)
     await sessions.add_client(tenant_id, secret, "one")
     await sessions.add_client(tenant_id, secret, "two")
@@ -100,14 +100,14 @@ async def test_joined_applications_are_remembered(sessions):
     assert await sessions.touch(tenant_id, secret, 60) == expected
 
 
-async def test_nobody_joins_a_session_that_ended(sessions):
+async def test_application_cannot_join_an_ended_session(sessions):
     tenant_id, secret, _ = await begun(sessions)
     await sessions.end(tenant_id, secret)
     await sessions.add_client(tenant_id, secret, "one")
     assert await sessions.touch(tenant_id, secret, 60) is None
 
 
-async def test_ended_session_is_gone_and_told_once(sessions):
+async def test_session_is_ended_and_returned_once(sessions):
     tenant_id, secret, session = await begun(sessions)
     assert await sessions.end(tenant_id, secret) == session
     assert await sessions.end(tenant_id, secret) is None
@@ -125,7 +125,7 @@ async def test_all_sessions_of_a_user_end_and_no_others(sessions):
 
 
 @pytest.mark.requirement("design-core-4")
-async def test_no_key_holds_the_secret_and_every_key_ends(sessions, redis):
+async def test_redis_keys_contain_no_secret_and_expire(sessions, redis):
     tenant_id, secret, _ = await begun(sessions)
     keys = [key async for key in redis.client.scan_iter(match=f"*{tenant_id}*")]
     assert len(keys) == 3
@@ -134,7 +134,7 @@ async def test_no_key_holds_the_secret_and_every_key_ends(sessions, redis):
         assert await redis.client.ttl(key) > 0
 
 
-async def test_sessions_that_are_over_are_not_listed_for_ever(sessions, redis):
+async def test_ended_sessions_are_removed_from_the_list(sessions, redis):
     tenant_id, _, session = await begun(sessions)
     users = redis.key("sso-of-user", f"{{{tenant_id}}}", session.user_id)
     await redis.client.zadd(users, {f"over {number}": 1_000_000_000 + number for number in range(5)})

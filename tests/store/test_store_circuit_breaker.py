@@ -32,7 +32,7 @@ class _Server:
         await self.back.wait()
 
 
-async def test_after_one_timeout_nothing_is_asked_until_a_ping_is_answered() -> None:
+async def test_timeout_opens_the_breaker_until_a_ping_succeeds() -> None:
     server = _Server()
     breaker = StoreCircuitBreaker(server.ping)
     things = BreakerProxy(server, breaker)
@@ -55,7 +55,7 @@ async def test_after_one_timeout_nothing_is_asked_until_a_ping_is_answered() -> 
 
 
 @pytest.mark.parametrize("error", [OperationFailure("refused"), AutoReconnect("the connection was closed")])
-async def test_an_error_that_came_at_once_closes_nothing(error: Exception) -> None:
+async def test_immediate_error_does_not_open_the_breaker(error: Exception) -> None:
     server = _Server()
     things = BreakerProxy(server, StoreCircuitBreaker(server.ping))
     with pytest.raises(type(error)):
@@ -64,7 +64,7 @@ async def test_an_error_that_came_at_once_closes_nothing(error: Exception) -> No
     assert things.name == "things"
 
 
-async def test_work_that_may_take_its_time_is_not_cut_off() -> None:
+async def test_longer_time_limit_applies_within_its_block() -> None:
     server = _Server()
     things = BreakerProxy(server, StoreCircuitBreaker(server.ping))
     server.hangs = True

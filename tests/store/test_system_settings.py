@@ -35,14 +35,14 @@ async def away(*_: object) -> None:
     raise AutoReconnect("gone")
 
 
-async def test_nothing_is_known_before_the_first_reading(documents: Documents) -> None:
+async def test_settings_are_unavailable_before_the_first_refresh(documents: Documents) -> None:
     cache = SystemSettingsCache(documents)
     assert not cache.is_fresh
     with pytest.raises(LookupError):
         _ = cache.settings
 
 
-async def test_what_was_read_is_fresh_until_it_changes(documents: Documents) -> None:
+async def test_settings_are_fresh_until_they_change(documents: Documents) -> None:
     cache = SystemSettingsCache(documents)
     await cache.refresh()
     assert cache.is_fresh
@@ -57,7 +57,7 @@ async def test_what_was_read_is_fresh_until_it_changes(documents: Documents) -> 
     assert cache.settings.report_timezone == "Asia/Tokyo"
 
 
-async def test_what_is_known_holds_while_the_store_is_away(
+async def test_last_known_settings_are_used_during_an_outage(
     documents: Documents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = SystemSettingsCache(documents)
@@ -69,13 +69,13 @@ async def test_what_is_known_holds_while_the_store_is_away(
     assert cache.settings.report_timezone == "Europe/Paris"
 
 
-async def test_the_first_reading_tells_of_an_outage(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_first_refresh_raises_an_outage(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "find_cached", away)
     with pytest.raises(AutoReconnect):
         await SystemSettingsCache(documents).refresh()
 
 
-async def test_the_first_reading_of_an_empty_instance_finds_nothing(database: Database, vault: Vault) -> None:
+async def test_first_refresh_of_an_empty_instance_finds_nothing(database: Database, vault: Vault) -> None:
     empty = Documents(database, f"system_{new_id()[:8]}", vault, ChangeStreamStatus(), tenant_scoped=False)
     cache = SystemSettingsCache(empty)
     await cache.refresh()

@@ -51,7 +51,7 @@ async def test_a_device_is_trusted_for_several_applications_and_for_each_once(tr
     assert (len(found["trusts"]), found["expiresAt"]) == (3, MUCH_LATER)
 
 
-async def test_another_user_s_device_stays_theirs(trusts, tenant_id):
+async def test_device_of_another_user_is_not_changed(trusts, tenant_id):
     await trust(trusts, tenant_id)
     other = UserId(new_id())
     assert not await trust(trusts, tenant_id, user_id=other)
@@ -68,7 +68,7 @@ async def test_second_tenant_sees_and_changes_nothing(trusts, tenant_id):
     assert len((await trusts.find_live(tenant_id, USER, "secret", NOW))["trusts"]) == 1
 
 
-async def test_an_application_takes_its_trust_along(trusts, tenant_id):
+async def test_deleting_an_application_removes_its_trust(trusts, tenant_id):
     await trust(trusts, tenant_id)
     await trust(trusts, tenant_id, application_id=None)
     await trusts.remove_application(tenant_id, APPLICATION)
@@ -76,7 +76,7 @@ async def test_an_application_takes_its_trust_along(trusts, tenant_id):
     assert [one.get("applicationId") for one in found["trusts"]] == [None]
 
 
-async def test_the_secret_is_stored_as_a_hash_and_mongodb_forgets_in_time(trusts, tenant_id, database):
+async def test_secret_is_stored_as_a_hash_and_the_document_expires(trusts, tenant_id, database):
     await trust(trusts, tenant_id, "a secret of a device")
     stored = await database.collection("two_factor_trusts").find_one({"tenantId": tenant_id})
     assert stored["_id"] == f"{tenant_id} {fingerprint('a secret of a device')}"

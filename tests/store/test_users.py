@@ -71,14 +71,14 @@ async def test_login_ids_find_their_user_without_regard_to_case(users: Users) ->
     assert await users.find_by_login_id(OTHER, "ann", ("email", "username")) is None
 
 
-async def test_an_email_wins_over_a_username_that_looks_like_it(users: Users) -> None:
+async def test_email_takes_precedence_over_an_equal_username(users: Users) -> None:
     await add(users, username="a@example.com")
     owner = await add(users, email="a@example.com")
     found = await users.find_by_login_id(ONE, "a@example.com", ("username", "email"))
     assert found is not None and found["id"] == owner["id"]
 
 
-async def test_a_moderated_username_is_no_login_id(users: Users) -> None:
+async def test_moderated_username_is_not_a_login_id(users: Users) -> None:
     await add(users, username="rude", usernameStatus="REJECTED")
     assert await users.find_by_login_id(ONE, "rude", ("username",)) is None
     assert await users.find_by_username(ONE, "RUDE") is not None
@@ -104,7 +104,7 @@ async def test_email_and_username_look_ups_stay_in_their_tenant(users: Users) ->
         ("phoneNumber", {"phoneNumber": "+15551234567"}, {"phoneNumber": "+15551234567"}),
     ],
 )
-async def test_the_unique_indexes_judge_login_ids_within_a_tenant(
+async def test_login_ids_are_unique_within_a_tenant(
     users: Users, index: str, one: dict[str, Any], other: dict[str, Any]
 ) -> None:
     await add(users, **one)
@@ -159,7 +159,7 @@ async def test_secrets_in_lists_are_sealed_again_under_a_new_master_key(users: U
     assert await alone.find(ONE, user["id"]) == user
 
 
-async def test_a_login_is_noted_on_user_registration_and_identity(users: Users) -> None:
+async def test_login_is_recorded_in_user_registration_and_identity(users: Users) -> None:
     application_id, second = new_id(), new_id()
     registrations = [{"applicationId": application_id}, {"applicationId": second}]
     user = await add(users, email="a@example.com", username="ann", registrations=registrations)
@@ -177,7 +177,7 @@ async def test_a_login_is_noted_on_user_registration_and_identity(users: Users) 
     }
 
 
-async def test_a_replace_does_not_forget_a_login_in_between(users: Users) -> None:
+async def test_replace_conflicts_with_a_concurrent_login(users: Users) -> None:
     user = await add(users, email="a@example.com")
     read_before = await users.get(ONE, user["id"])
     await users.record_login(ONE, user["id"], None, Instant(NOW + 9))
@@ -189,7 +189,7 @@ async def test_a_replace_does_not_forget_a_login_in_between(users: Users) -> Non
         await users.replace(ONE, {**fresh, "lastUpdateInstant": NOW + 2}, NOW)
 
 
-async def test_a_replace_from_another_tenant_is_refused(users: Users) -> None:
+async def test_replace_from_another_tenant_is_rejected(users: Users) -> None:
     user = await add(users, email="a@example.com")
     with pytest.raises(Conflict):
         await users.replace(OTHER, {**user, "tenantId": OTHER}, NOW)
@@ -197,7 +197,7 @@ async def test_a_replace_from_another_tenant_is_refused(users: Users) -> None:
     assert (await users.get(ONE, user["id"]))["email"] == "a@example.com"
 
 
-async def test_a_rehash_gives_way_to_a_password_that_was_changed(users: Users) -> None:
+async def test_rehash_does_not_overwrite_a_changed_password(users: Users) -> None:
     user = await add(users, email="a@example.com")
     await users.update(ONE, {"_id": user["id"]}, {"$set": {"private.password": {"hash": "second"}}})
     assert not await users.rehash_password(ONE, user["id"], {"hash": "first"}, {"hash": "third"})
@@ -206,7 +206,7 @@ async def test_a_rehash_gives_way_to_a_password_that_was_changed(users: Users) -
     assert (await users.get(ONE, user["id"]))["private"]["password"] == {"hash": "third"}
 
 
-async def test_a_note_about_a_password_gives_way_to_another_password_and_tenant(users: Users) -> None:
+async def test_password_status_is_not_stored_after_a_password_change_or_for_another_tenant(users: Users) -> None:
     user = await add(users, email="a@example.com")
     await users.update(ONE, {"_id": user["id"]}, {"$set": {"private.password": {"hash": "second"}}})
     noted = {"breachedPasswordStatus": "CommonPassword"}
@@ -324,7 +324,7 @@ async def test_pages_and_capped_totals(users: Users) -> None:
     assert (await users.search_index(ONE, asked(numberOfResults=0))) == (5, [])
 
 
-async def test_who_waits_too_long_for_a_verification_is_found_in_order_and_by_an_index(users: Users) -> None:
+async def test_unverified_users_are_found_in_order_by_an_index(users: Users) -> None:
     pending = [rules.with_verified_reason(make_user(email=f"{n}@example.com"), "Pending", NOW) for n in range(3)]
     verified = rules.with_verified_reason(make_user(email="verified@example.com"), "Completed", NOW)
     theirs = rules.with_verified_reason(make_user(OTHER, email="theirs@example.com"), "Pending", NOW)
@@ -337,7 +337,7 @@ async def test_who_waits_too_long_for_a_verification_is_found_in_order_and_by_an
     assert await users.find_for_cleanup(ONE, CleanupFilter.of_users(NOW), "", 2) == []
 
 
-async def test_whose_registration_waits_too_long_is_found(users: Users) -> None:
+async def test_unverified_registrations_are_found(users: Users) -> None:
     application_id = new_id()
     registration = {"applicationId": application_id, "insertInstant": NOW, "verified": False}
     late = await add(users, registrations=[registration])
@@ -358,7 +358,7 @@ async def test_only_the_version_that_was_seen_is_deleted_and_only_in_its_tenant(
     assert await users.find(ONE, user["id"]) is None
 
 
-async def test_a_recovery_code_is_spent_once_by_whoever_is_first(users: Users) -> None:
+async def test_recovery_code_is_consumed_by_one_of_several_callers(users: Users) -> None:
     user = await add(users, email="a@example.com", twoFactor={"methods": [], "recoveryCodes": ["AAAAA-22222", "other"]})
     assert not await users.consume_recovery_code(TenantId(new_id()), user["id"], "AAAAA-22222")
     racers = (users.consume_recovery_code(user["tenantId"], user["id"], "aaaaa22222") for _ in range(64))
@@ -369,7 +369,7 @@ async def test_a_recovery_code_is_spent_once_by_whoever_is_first(users: Users) -
     assert not await users.consume_recovery_code(user["tenantId"], new_id(), "other")
 
 
-async def test_the_method_that_was_used_last_is_noted(users: Users) -> None:
+async def test_last_used_method_is_recorded(users: Users) -> None:
     methods = [
         {"id": name, "method": "email", "email": "a@example.com", "lastUsed": name == "AAAA"}
         for name in ("AAAA", "BBBB")

@@ -65,7 +65,7 @@ async def test_listener_comes_back_after_redis_cut_it_off(pair: tuple[Wakeups, W
     await is_woken(one, other)
 
 
-async def test_who_says_it_is_not_woken_by_its_own_words(
+async def test_notifying_process_ignores_its_own_message(
     pair: tuple[Wakeups, Wakeups], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is at work already; else each look for work would be followed by one in vain."""
@@ -99,9 +99,7 @@ async def test_who_says_it_is_not_woken_by_its_own_words(
 
 
 @pytest.mark.requirement("design-state-20", "design-state-7")
-async def test_lost_redis_delays_and_breaks_nothing(
-    pair: tuple[Wakeups, Wakeups], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_redis_outage_only_delays_wakeups(pair: tuple[Wakeups, Wakeups], monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = pair
     await is_woken(one, other)
     monkeypatch.setattr("identity.store.wakeups._RETRY_SECONDS", 0.01)

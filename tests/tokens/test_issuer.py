@@ -183,7 +183,7 @@ async def test_minimal_id_token_has_no_claims_of_ours_and_is_still_recognized(wo
 
 
 @pytest.mark.requirement("audit-b2")
-async def test_attack_27_logout_token_and_vended_token_are_no_minimal_id_tokens(world):
+async def test_attack_27_logout_token_and_vended_token_are_not_accepted_as_minimal_id_tokens(world):
     world.application["oauthConfiguration"]["idTokenClaims"] = "Minimal"
     claims = world.read((await world.issuer.id_token(world.login(), NOW)).token)
     logout = await world.issuer.logout_token(world.tenant, world.application, world.user["id"], "s", NOW)
@@ -287,7 +287,7 @@ async def test_client_secret_signs_nothing_for_a_client_with_other_keys_or_anoth
 
 
 @pytest.mark.requirement("core-7-rotation-stale")
-async def test_process_that_did_not_hear_of_a_change_looks_again_before_it_refuses(world):
+async def test_unknown_kid_refreshes_stale_settings_before_rejection(world):
     world.application["tenantId"] = world.tenant["id"]
     changed = {
         **world.tenant,
@@ -302,7 +302,7 @@ async def test_process_that_did_not_hear_of_a_change_looks_again_before_it_refus
 
 
 @pytest.mark.requirement("core-7-rotation-stale")
-async def test_rubbish_makes_nobody_look_again_twice_a_second(world, key_documents):
+async def test_invalid_tokens_cause_at_most_one_refresh_per_second(world, key_documents):
     claims = world.read((await world.issuer.access_token(world.login(), NOW)).token)
     token = await world.issuer.sign(key_documents[3]["id"], claims, world.tenant)
     for _ in range(3):
@@ -310,7 +310,7 @@ async def test_rubbish_makes_nobody_look_again_twice_a_second(world, key_documen
     assert len(world.forgotten) == 1
 
 
-async def test_one_kind_of_token_shown_as_another_makes_nobody_look_again(world):
+async def test_token_of_another_kind_causes_no_refresh(world):
     issued = await world.issuer.id_token(world.login(), NOW)
     assert await world.issuer.verify_access_token(issued.token, world.find_client, NOW) is Rejection.INVALID
     assert world.forgotten == []
@@ -331,7 +331,7 @@ async def test_issued_token_comes_back_with_its_client(world):
     assert verified.revocable_ids == (issued.token_id, "r")
 
 
-async def test_access_token_ends_in_the_second_of_its_exp(world):
+async def test_access_token_expires_at_its_exp(world):
     issued = await world.issuer.access_token(world.login(), NOW)
     for seconds, expected in ((3599, VerifiedToken), (3600, Rejection)):
         moment = later(NOW, seconds=seconds)
@@ -356,7 +356,7 @@ async def test_attack_27_one_kind_of_token_is_refused_as_another(world):
     assert await world.issuer.verify_id_token_hint(access, world.find_client) is Rejection.INVALID
 
 
-async def test_attack_27_other_jwts_of_our_keys_are_no_access_tokens(world):
+async def test_attack_27_other_jwts_of_our_keys_are_not_accepted_as_access_tokens(world):
     """A webhook signature or a logout token is signed with our key too, but says nothing of `tty`."""
     claims = world.read((await world.issuer.access_token(world.login(), NOW)).token)
     assert await world.issuer.verify_access_token(
@@ -418,6 +418,6 @@ async def test_every_token_has_an_id_of_its_own(world):
     assert all(one.token not in repr(one) for one in issued)
 
 
-async def test_login_of_a_frozen_moment_cannot_be_changed(world):
+async def test_job_is_immutable(world):
     with pytest.raises(dataclasses.FrozenInstanceError):
         world.login().scopes = ("admin",)

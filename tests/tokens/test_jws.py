@@ -130,7 +130,7 @@ async def test_client_secret_signs_but_is_never_found_by_a_kid(find):
     assert find.kids == []
 
 
-def test_secrets_stand_in_no_repr(documents):
+def test_secrets_are_masked_in_repr(documents):
     for document in documents.values():
         text = repr(parse(document))
         assert document["algorithm"] in text
@@ -172,7 +172,9 @@ async def test_attack_33_alg_none_in_any_spelling_is_refused(name, key_of, find)
 @pytest.mark.parametrize(
     "form", ["pem", "pem and line feed", "der", "raw", "openssh", "certificate", "certificate der", "jwk", "jwk set"]
 )
-async def test_attack_34_a_public_key_in_any_form_is_no_hmac_secret(form, victim, digest, documents, key_of, find):
+async def test_attack_34_public_key_in_any_form_is_not_used_as_hmac_secret(
+    form, victim, digest, documents, key_of, find
+):
     document = documents[victim]
     public = load_pem_public_key(document["publicKey"].encode())
     certificate = document["certificate"].encode()
@@ -399,7 +401,7 @@ async def test_repeated_header_members_are_refused(key_of, find):
 
 
 @pytest.mark.parametrize("token", ["", ".", "..", "...", "a.b", "nonsense", "\0", "é.é.é", "e30.e30", "e30..", "..AA"])
-async def test_what_is_no_token_is_malformed(token, find):
+async def test_invalid_text_is_malformed(token, find):
     assert await jws.verify(token, find) is Rejection.MALFORMED
     assert find.kids == []
 
@@ -414,7 +416,7 @@ async def test_what_is_no_token_is_malformed(token, find):
         ({"exp": 2000, "nbf": 1001}, Rejection.NOT_YET_VALID),
     ],
 )
-def test_times_are_judged_without_leeway(claims, outcome):
+def test_times_are_checked_without_leeway(claims, outcome):
     assert jws.check_times(claims, 1000) is outcome
 
 

@@ -6,7 +6,7 @@ from identity.tokens import key_refresh_throttling
 from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
 
 
-def test_each_client_is_looked_at_again_once_a_second(monkeypatch) -> None:
+def test_each_client_is_refreshed_at_most_once_a_second(monkeypatch) -> None:
     now, forgotten = 100.0, []
     monkeypatch.setattr(key_refresh_throttling.time, "monotonic", lambda: now)
     looks = KeyRefreshThrottle(lambda *ids: forgotten.append(ids))

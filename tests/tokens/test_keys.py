@@ -131,7 +131,7 @@ async def test_generate_refuses(wanted, code):
     assert [error.code for error in caught.value.fields] == [code]
 
 
-async def test_wanted_kid_is_kept():
+async def test_requested_kid_is_used():
     assert (await generate("ES256", kid="my-kid"))["kid"] == "my-kid"
     assert (await generate("HS256", kid="my-kid"))["kid"] == "my-kid"
 
@@ -222,7 +222,7 @@ async def test_import_refuses_encrypted_keys_and_foreign_curves():
 
 
 @pytest.mark.requirement("attack-34")
-async def test_attack_34_public_key_material_is_no_hmac_secret(rsa_key):
+async def test_attack_34_public_key_material_is_rejected_as_hmac_secret(rsa_key):
     public = load_pem_public_key(rsa_key["publicKey"].encode())
     ssh = public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
     jwk_set = json.dumps(jwks.to_jwk_set([rsa_key]))
