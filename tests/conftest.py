@@ -27,7 +27,7 @@ from identity.ids import new_id
 from identity.instants import Instant, SystemClock
 from identity.store.embedded.stores import EmbeddedStores
 from identity.store.outages import OUTAGES
-from tests import openapi, relying_party
+from tests import doors, openapi, relying_party
 from tests.loopback import Loopback
 from tests.receiver import Receiver, receiving
 from tests.relying_party import RelyingParty
@@ -176,7 +176,7 @@ def build(configured: Callable[..., config.Config]) -> Build:
             yield service
         finally:
             if is_own:
-                await service.services.runtime.database.drop()
+                await doors.database(service).drop()
             await service.stop()
             if given_folder is None:
                 shutil.rmtree(data_dir, ignore_errors=True)
@@ -213,7 +213,7 @@ async def unspent_address() -> None:
 
 
 async def _forget_address(running: app.Service) -> None:
-    redis = running.services.runtime.redis
+    redis = doors.redis(running)
     keys = [key async for key in redis.client.scan_iter(match=redis.key("limit", "*address*"), count=10_000)]
     if keys:
         await redis.client.delete(*keys)
@@ -229,12 +229,12 @@ async def unheard() -> AsyncIterator[None]:
 
 
 async def _webhook_ids(running: app.Service) -> set[str]:
-    return {webhook["id"] for webhook in await running.services.configuration.webhooks.find_all(None)}
+    return {webhook["id"] for webhook in await doors.store(running, "webhooks").find_all(None)}
 
 
 async def _forget_webhooks(running: app.Service, but: set[str]) -> None:
     for webhook_id in await _webhook_ids(running) - but:
-        await running.services.configuration.webhooks.delete(None, webhook_id)
+        await doors.store(running, "webhooks").delete(None, webhook_id)
 
 
 async def _patiently(work: Callable[[], Awaitable[T]]) -> T:

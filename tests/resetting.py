@@ -14,7 +14,7 @@ from identity import app
 from identity.ids import fingerprint, new_id
 from identity.operations.passwords import change_password_ids
 from identity.store.redis import Redis
-from tests import relying_party
+from tests import doors, relying_party
 from tests.conftest import SUPER_KEY, checking_client
 from tests.mailbox import Mailbox, receiving
 from tests.relying_party import RelyingParty
@@ -41,7 +41,7 @@ class Resetting:
     @property
     def redis(self) -> Redis:
         """Where ids are kept."""
-        return self.service.services.runtime.redis
+        return doors.redis(self.service)
 
     def key_of(self, change_id: str) -> str:
         """The key in Redis of an id."""

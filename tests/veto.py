@@ -13,6 +13,7 @@ import bson
 
 from identity import app
 from identity.ids import TenantId
+from tests import doors
 
 _ABOUT_THE_VETO = frozenset({"events", "deliveries", "webhook_health", "counters", "event_logs"})
 """Collections that tell of what webhooks were asked."""
@@ -38,7 +39,7 @@ async def unchanged(service: app.Service, tenant_id: str, *, except_for: Sequenc
 
 async def kept(service: app.Service, tenant_id: str) -> dict[str, dict[str, Any]]:
     """Collection -> id -> document for all that mentions the tenant; `redis` -> key -> value."""
-    database = service.services.runtime.database.motor
+    database = doors.database(service).motor
     found: dict[str, dict[str, Any]] = {}
     for name in await database.list_collection_names():
         if name not in _ABOUT_THE_VETO:
@@ -51,7 +52,7 @@ async def kept(service: app.Service, tenant_id: str) -> dict[str, dict[str, Any]
 
 async def _kept_in_redis(service: app.Service, tenant_id: str) -> dict[str, Any]:
     """The keys that name the tenant, or whose value does; a counter that is back at nothing is none."""
-    redis = service.services.runtime.redis
+    redis = doors.redis(service)
     values = {}
     async for key in redis.client.scan_iter(match=redis.key("*"), count=1000):
         value = await _value(service, key)
@@ -62,7 +63,7 @@ async def _kept_in_redis(service: app.Service, tenant_id: str) -> dict[str, Any]
 
 
 async def _value(service: app.Service, key: str) -> Any:
-    client: Any = service.services.runtime.redis.client
+    client: Any = doors.redis(service).client
     match await client.type(key):
         case "string":
             return await client.get(key)
@@ -93,7 +94,7 @@ def _may_differ(key: str, except_for: Sequence[str]) -> bool:
 
 async def _require_honest_cache(service: app.Service, tenant_id: str) -> None:
     """What is read through the cache is what is stored."""
-    users = service.services.directory.users
-    async for document in service.services.runtime.database.motor["users"].find({"tenantId": tenant_id}, {"_id": 1}):
+    users = doors.store(service, "users")
+    async for document in doors.database(service).motor["users"].find({"tenantId": tenant_id}, {"_id": 1}):
         cached = await users.find_cached(TenantId(tenant_id), document["_id"])
         assert cached == await users.get(TenantId(tenant_id), document["_id"])

@@ -10,6 +10,7 @@ import httpx
 
 from identity.events.catalogue import EVENTS
 from identity.ids import new_id
+from tests import doors
 
 Document = dict[str, Any]
 
@@ -113,5 +114,5 @@ def tried(count: int) -> Callable[[list[Document]], bool]:
 
 async def told(service: Any, webhook: Document) -> list[str]:
     """What the event log says of the webhook, the oldest first."""
-    rows = service.services.runtime.database.collection("event_logs").find({"message": {"$regex": webhook["id"]}})
+    rows = doors.database(service).collection("event_logs").find({"message": {"$regex": webhook["id"]}})
     return [row["message"] async for row in rows.sort("_id", 1)]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
+from tests import doors
 from tests.conftest import NOBODY
 
 Document = dict[str, Any]
@@ -32,7 +33,7 @@ class Scene:
 
     @property
     def now(self) -> int:
-        return int(self.service.services.clock.now())
+        return int(doors.now(self.service))
 
     async def make_user(self, **members: Any) -> Document:
         body = {"user": {"username": new_id(), "email": f"{new_id()}@example.com", "password": "password", **members}}

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from identity import app
-from identity.call import AnonymousCaller, Call, Origin
 from identity.ids import new_id
 from identity.operations.configuration import api_keys
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
 
 Document = dict[str, Any]
@@ -44,9 +44,9 @@ def codes(answer: httpx.Response) -> set[str]:
 
 async def manager_key(service: app.Service, **given: Any) -> str:
     """A key manager with less than everything, which only the service itself can make."""
-    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
-    wanted = service.services.schemas["api/api-key.json"].read({"apiKey": given})["apiKey"]
-    made = await api_keys.add(service.services, call, wanted, None, caller=None, manager=True)
+    call = doors.call(service)
+    wanted = doors.schemas(service)["api/api-key.json"].read({"apiKey": given})["apiKey"]
+    made = await doors.run(service, api_keys.add, call, wanted, None, caller=None, manager=True)
     return str(made["key"])
 
 
@@ -105,7 +105,7 @@ async def test_key_manager_cannot_be_made_copied_or_claimed(manager, service) ->
     assert made["keyManager"] is False
     changed = await manager.put(f"/api/api-key/{made['id']}", json={"apiKey": {"keyManager": True}})
     assert changed.json()["apiKey"]["keyManager"] is False
-    own = await service.services.configuration.api_keys.find_by_key(MANAGER_KEY)
+    own = await doors.store(service, "api_keys").find_by_key(MANAGER_KEY)
     assert codes(await manager.post("/api/api-key", json={"sourceKeyId": own["id"]})) == {"[invalid]sourceKeyId"}
 
 
@@ -243,7 +243,7 @@ async def test_key_that_is_not_retrievable_is_shown_once_and_not_kept(manager, a
     shown = (await manager.get(f"/api/api-key/{made['id']}")).json()["apiKey"]
     assert "key" in made
     assert "key" not in shown
-    stored = await service.services.runtime.database.collection("api_keys").find_one({"_id": made["id"]})
+    stored = await doors.database(service).collection("api_keys").find_one({"_id": made["id"]})
     assert "key" not in stored
     assert made["key"] not in str(stored)
     changed = await manager.put(
@@ -257,7 +257,7 @@ async def test_key_that_is_not_retrievable_is_shown_once_and_not_kept(manager, a
 @pytest.mark.requirement("attack-50", "design-state-8", "service-5")
 async def test_value_is_sealed_at_rest(manager, service) -> None:
     made = await create(manager)
-    stored = await service.services.runtime.database.collection("api_keys").find_one({"_id": made["id"]})
+    stored = await doors.database(service).collection("api_keys").find_one({"_id": made["id"]})
     assert made["key"] not in str(stored)
     assert stored["key"].startswith("sealed:")
 
@@ -396,7 +396,7 @@ async def test_blank_value_is_refused_and_spaces_count(manager) -> None:
 
 @pytest.mark.requirement("design-state-11", "service-6")
 async def test_another_process_hears_of_a_change_through_the_change_stream(build, service, manager) -> None:
-    config = service.services.config
+    config = doors.config(service)
     settings = {"database": config.mongodb.database, "kickstart": None, "data_dir": config.data_dir}
     made = await create(manager)
     async with (

@@ -10,6 +10,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id, unbase64url
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.members import NOTHING, at, codes, contains, with_member
 
@@ -211,7 +212,7 @@ async def test_put_goes_back_to_defaults_but_keeps_secret_roles_scopes_and_state
 @pytest.mark.requirement("core-9-oauthConfiguration", "service-8")
 async def test_client_secret_is_sealed_at_rest(service, api) -> None:
     made = await make(api)
-    stored = await service.services.runtime.database.collection("applications").find_one({"_id": made["id"]})
+    stored = await doors.database(service).collection("applications").find_one({"_id": made["id"]})
     assert made["oauthConfiguration"]["clientSecret"] not in str(stored)
 
 

@@ -15,6 +15,7 @@ from identity import app
 from identity.ids import new_id
 from identity.operations import retention
 from identity.operations.objects import csv_exports
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, MANAGER_KEY, NOBODY, SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import receiving, until
@@ -57,7 +58,7 @@ async def search(client: httpx.AsyncClient, **criteria: Any) -> list[str]:
 
 @pytest.mark.requirement("core-15-1", "core-15-5")
 async def test_row_comes_back_as_it_was_sent(service: app.Service, glob: httpx.AsyncClient) -> None:
-    before = service.services.clock.now()
+    before = doors.now(service)
     wanted = {
         "insertUser": " ada@example.com ",
         "message": "Changed a thing",
@@ -68,7 +69,7 @@ async def test_row_comes_back_as_it_was_sent(service: app.Service, glob: httpx.A
     }
     made = await make(glob, **wanted, id=987_654_321, insertInstant=1)
     assert 0 < made["id"] != 987_654_321
-    assert before <= made["insertInstant"] <= service.services.clock.now()
+    assert before <= made["insertInstant"] <= doors.now(service)
     assert made == {**wanted, "insertUser": "ada@example.com", "id": made["id"], "insertInstant": made["insertInstant"]}
     again = await glob.get(f"{PATH}/{made['id']}")
     assert again.json() == {"auditLog": made}
@@ -140,7 +141,7 @@ async def test_secrets_are_masked_before_they_are_stored(service: app.Service, g
     }
     assert (made["oldValue"], made["newValue"]) == (masked, [masked])
     assert made["data"] == {"apiKey": "*****", "note": "shown"}
-    stored = await service.services.runtime.database.collection("audit_logs").find_one({"_id": made["id"]})
+    stored = await doors.database(service).collection("audit_logs").find_one({"_id": made["id"]})
     assert secret not in str(stored)
 
 
@@ -345,11 +346,11 @@ async def test_export_is_not_paged_and_large_ones_are_whole(service: app.Service
         {"_id": -number, "insertInstant": number, "insertUser": mark, "message": "x" * 2000, "data": {}}
         for number in range(1, 1001)
     ]
-    await service.services.runtime.database.collection("audit_logs").insert_many(rows)
+    await doors.database(service).collection("audit_logs").insert_many(rows)
     found = await exported(glob, criteria={"user": mark, "numberOfResults": 5, "orderBy": "insertInstant"})
     assert [row["id"] for row in found] == [f"'{-number}" for number in range(1, 1001)]
     assert all(row["message"] == "x" * 2000 for row in found)
-    await service.services.runtime.database.collection("audit_logs").delete_many({"insertUser": mark})
+    await doors.database(service).collection("audit_logs").delete_many({"insertUser": mark})
 
 
 @pytest.mark.requirement("core-15-9", "core-17-8")
@@ -374,7 +375,7 @@ async def test_instants_are_written_as_asked(
     mark = new_id()
     made = await make(glob, message=mark)
     change = {"$set": {"insertInstant": 1_795_255_385_250}}
-    await service.services.runtime.database.collection("audit_logs").update_one({"_id": made["id"]}, change)
+    await doors.database(service).collection("audit_logs").update_one({"_id": made["id"]}, change)
     (row,) = rows_of(await glob.get(f"{PATH}/export", params={"message": mark, **params}))
     assert row["insertInstant"] == expected
 
@@ -384,7 +385,7 @@ async def test_instants_are_written_as_asked(
 async def test_no_cell_is_a_formula(service: app.Service, glob: httpx.AsyncClient, start: str) -> None:
     mark, formula = new_id(), f"{start}cmd|' /C calc'!A0"
     row = {"insertInstant": 1, "insertUser": formula, "message": mark, "reason": f"x{formula}", "newValue": "-5"}
-    rows = service.services.runtime.database.collection("audit_logs")
+    rows = doors.database(service).collection("audit_logs")
     await rows.insert_one({"_id": -abs(hash(mark)), "data": {}, "oldValue": "'=1", **row})
     (found,) = await exported(glob, criteria={"message": mark})
     assert found["insertUser"] == f"'{formula}"
@@ -437,7 +438,7 @@ async def test_caller_who_goes_away_while_taking_an_export_harms_nobody(
         }
         for number in range(2001, 3001)
     ]
-    await service.services.runtime.database.collection("audit_logs").insert_many(noise)
+    await doors.database(service).collection("audit_logs").insert_many(noise)
     try:
         async with httpx.AsyncClient(base_url=service.base_url, timeout=60, trust_env=False) as client:
             path = f"{PATH}/export?user={mark}"
@@ -445,7 +446,7 @@ async def test_caller_who_goes_away_while_taking_an_export_harms_nobody(
                 assert answer.status_code == 200
         assert (await glob.get("/api/system/version")).status_code == 200
     finally:
-        await service.services.runtime.database.collection("audit_logs").delete_many({"insertUser": mark})
+        await doors.database(service).collection("audit_logs").delete_many({"insertUser": mark})
 
 
 # Event and retention
@@ -517,13 +518,13 @@ async def test_rows_are_removed_by_age_where_that_is_set(
 
     try:
         await configure(enabled=False, numberOfDaysToRetain=1)
-        await retention.sweep(service.services)
+        await doors.run(service, retention.sweep)
         assert (await glob.get(f"{PATH}/{old['id']}")).status_code == 200
         await configure(enabled=True, numberOfDaysToRetain=3)
-        await retention.sweep(service.services)
+        await doors.run(service, retention.sweep)
         assert (await glob.get(f"{PATH}/{old['id']}")).status_code == 200
         await configure(enabled=True, numberOfDaysToRetain=1)
-        await retention.sweep(service.services)
+        await doors.run(service, retention.sweep)
     finally:
         await api.put("/api/system-configuration", json=before)
     assert (await glob.get(f"{PATH}/{old['id']}")).status_code == 404
@@ -618,7 +619,7 @@ async def test_change_that_cannot_be_audited_is_made_all_the_same(build: Any, mo
         raise RuntimeError("no numbers")
 
     async with build(audit__api_writes="true") as audited:
-        monkeypatch.setattr(audited.services.logs.audit_logs, "next_id", broken)
+        monkeypatch.setattr(doors.store(audited, "audit_logs"), "next_id", broken)
         async with checking_client(audited.base_url, headers={"Authorization": SUPER_KEY}) as client:
             answer = await client.post("/api/tenant", json={"tenant": {"name": "made"}})
             assert answer.status_code == 200

@@ -13,6 +13,7 @@ import structlog
 
 from identity import app
 from identity.ids import new_id
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, Build, checking_client
 from tests.receiver import receiving
 
@@ -646,10 +647,10 @@ async def test_secret_that_cannot_be_read_outlives_changes_that_do_not_name_it(s
     await api.patch(path, json={"tenant": {"emailConfiguration": {"password": secret}}})
     await api.patch(path, json={"tenant": {"data": {"a": 1}}})
     await api.put(path, json={"tenant": {"name": tenant["name"]}})
-    stored = await service.services.configuration.tenants.get(None, tenant["id"])
+    stored = await doors.store(service, "tenants").get(None, tenant["id"])
     assert stored["emailConfiguration"]["password"] == secret
     await api.patch(path, json={"tenant": {"emailConfiguration": {"password": ""}}})
-    stored = await service.services.configuration.tenants.get(None, tenant["id"])
+    stored = await doors.store(service, "tenants").get(None, tenant["id"])
     assert stored["emailConfiguration"]["password"] == ""
 
 

@@ -11,7 +11,7 @@ from pymongo.errors import AutoReconnect
 
 from identity import app
 from identity.ids import new_id
-from tests import relying_party
+from tests import doors, relying_party
 from tests.conftest import SUPER_KEY
 from tests.dpop import ClientKey
 
@@ -342,7 +342,7 @@ async def test_without_debug_nothing_is_told(
 @pytest.mark.requirement("core-17-16")
 async def test_change_in_another_process_is_followed(build: Any) -> None:
     async with build() as one:
-        other_settings = {"database": one.services.config.mongodb.database, "data_dir": one.services.config.data_dir}
+        other_settings = {"database": doors.config(one).mongodb.database, "data_dir": doors.config(one).data_dir}
         async with build(**other_settings, kickstart=None) as other:
             headers = {"Authorization": SUPER_KEY}
             async with httpx.AsyncClient(headers=headers, timeout=30, trust_env=False) as client:
@@ -363,7 +363,7 @@ async def test_settings_hold_on_while_their_store_is_away(
 ) -> None:
     await configure()
     assert (await http.get("/api/health", headers={"Origin": SITE})).status_code == 200
-    documents = service.services.runtime.collections["system_configuration"]
+    documents = doors.store(service, "collections")["system_configuration"]
 
     async def away(*_: object) -> None:
         raise AutoReconnect("gone")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
+from tests import doors
 from tests.conftest import SUPER_KEY, checking_client
 from tests.mailbox import Mailbox, receiving
 
@@ -174,7 +175,7 @@ async def test_who_gets_no_mail_is_told_with_the_reason_and_the_others_get_their
     }
     (mail,) = await mailbox.wait_for(1)
     assert mail.recipients == [whole["email"]]
-    rows = service.services.runtime.database.collection("event_logs").find({"message": {"$regex": template_id}})
+    rows = doors.database(service).collection("event_logs").find({"message": {"$regex": template_id}})
     messages = [row["message"] async for row in rows if row["type"] == "Error"]
     assert len(messages) == 4
     assert sum("html: Line 2: 'lastName' is undefined" in message for message in messages) == 1
@@ -217,7 +218,7 @@ async def test_malformed_requests_send_nothing(api, tenant_api, service, tenant,
     answer = await tenant_api.post(f"/api/email/send/{template_id}", json=body)
     assert answer.status_code == 400
     assert {e["code"] for entries in answer.json()["fieldErrors"].values() for e in entries} == {code}
-    assert await service.services.outbound.mails.count(tenant["id"]) == 0
+    assert await doors.store(service, "mails").count(tenant["id"]) == 0
 
 
 @pytest.mark.requirement("core-18-templates-8")

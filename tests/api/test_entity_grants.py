@@ -8,11 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.call import AnonymousCaller, Call, Origin
+from identity.call import AnonymousCaller
 from identity.errors import Invalid, NotFound
 from identity.ids import new_id
 from identity.operations.entities import entity_grants, entity_types
 from identity.operations.objects import subresources
+from tests import doors
 from tests.api.test_entities import make
 from tests.api.test_entity_types import bare, codes
 from tests.api.test_entity_types import make as make_type
@@ -114,7 +115,7 @@ async def test_grant_and_deletion_of_its_recipient_leave_no_grant_behind(stage, 
         granted, deleted = await asyncio.gather(stage.grant(userId=user_id), deletion)
         assert deleted.status_code == 200
         assert granted.status_code == 200 or codes(granted) == {"[invalid]grant.userId"}
-        assert await service.services.directory.entity_grants.count_across_tenants({"userId": user_id}) == 0
+        assert await doors.store(service, "entity_grants").count_across_tenants({"userId": user_id}) == 0
 
 
 async def test_grant_on_what_is_just_being_deleted_is_not_made(stage, service) -> None:
@@ -132,7 +133,7 @@ async def test_grant_on_what_is_just_being_deleted_is_not_made(stage, service) -
 async def test_grant_whose_target_is_gone_shows_without_it(service, tenant) -> None:
     stamps = {"insertInstant": 1, "lastUpdateInstant": 1}
     grant = {"id": new_id(), "tenantId": tenant["id"], "entityId": new_id(), "userId": new_id(), **stamps}
-    shown = await entity_grants.to_response(service.services, AnonymousCaller(), {**grant, "permissions": ["read"]})
+    shown = await doors.run(service, entity_grants.to_response, AnonymousCaller(), {**grant, "permissions": ["read"]})
     assert shown == {"id": grant["id"], "userId": grant["userId"], "permissions": ["read"], **stamps}
 
 
@@ -148,7 +149,7 @@ async def test_deleting_an_entity_removes_the_grants_on_it_and_to_it(stage, serv
     left = (await stage.api.get(other)).json()["grants"]
     assert [grant["recipientEntityId"] for grant in left] == [stage.recipient["id"]]
     tenant_id = stage.target["tenantId"]
-    assert await service.services.directory.entity_grants.count(tenant_id) == 1
+    assert await doors.store(service, "entity_grants").count(tenant_id) == 1
 
 
 @pytest.mark.requirement("core-10-28")
@@ -179,16 +180,16 @@ async def test_permission_whose_removal_ended_early_does_not_come_back(stage, ap
     """What has the name of a removed permission later is another permission, which nobody was granted."""
     assert (await stage.grant(userId=stage.user_id, permissions=["read", "write"])).status_code == 200
     path = f"/api/entity/type/{stage.kind['id']}/permission"
-    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
+    call = doors.call(service)
 
     async def dies(*_arguments: Any) -> None:
         raise ConnectionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(service.services.directory.entity_grants, "rename_permission_across_tenants", dies)
+        patch.setattr(doors.store(service, "entity_grants"), "rename_permission_across_tenants", dies)
         with pytest.raises(ConnectionError):
-            await subresources.delete(
-                service.services, call, entity_types.PERMISSION, stage.kind["id"], "name", "write"
+            await doors.run(
+                service, subresources.delete, call, entity_types.PERMISSION, stage.kind["id"], "name", "write"
             )
     assert (await api.delete(path, params={"name": "write"})).status_code == 200
     assert (await api.post(path, json={"permission": {"name": "write"}})).status_code == 200

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from identity import app
-from identity.call import AnonymousCaller, Call, Origin
 from identity.ids import new_id
 from identity.operations import retention
 from identity.operations.objects import event_logs
+from tests import doors
 from tests.conftest import SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import answers, receiving, until
@@ -20,8 +20,8 @@ PATH = "/api/system/event-log"
 
 
 async def record(service: app.Service, kind: Any, message: str) -> None:
-    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
-    await event_logs.record(service.services, call, kind, message)
+    call = doors.call(service)
+    await doors.run(service, event_logs.record, call, kind, message)
 
 
 def errors(answer: httpx.Response) -> dict[str, list[str]]:
@@ -41,11 +41,11 @@ async def search(api: httpx.AsyncClient, **criteria: Any) -> list[dict[str, Any]
 @pytest.mark.requirement("core-15-15")
 async def test_row_is_shown_by_its_number(service: app.Service, api: httpx.AsyncClient) -> None:
     mark = new_id()
-    before = service.services.clock.now()
+    before = doors.now(service)
     await record(service, "Information", f"{mark} happened")
     (row,) = await search(api, message=mark)
     assert (row["type"], row["message"]) == ("Information", f"{mark} happened")
-    assert before <= row["insertInstant"] <= service.services.clock.now()
+    assert before <= row["insertInstant"] <= doors.now(service)
     assert row.keys() == {"id", "insertInstant", "message", "type"}
     assert (await api.get(f"{PATH}/{row['id']}")).json() == {"eventLog": row}
 
@@ -115,11 +115,11 @@ async def test_the_oldest_rows_make_room(build: Any) -> None:
         assert (await client.patch("/api/system-configuration", json=body)).status_code == 200
         for number in range(3):
             await record(fresh, "Debug", f"row {number}")
-        await retention.sweep(fresh.services)
+        await doors.run(fresh, retention.sweep)
         assert [row["message"] for row in await search(client)] == ["row 2", "row 1", "row 0"]
         for number in range(3, 5):
             await record(fresh, "Debug", f"row {number}")
-        await retention.sweep(fresh.services)
+        await doors.run(fresh, retention.sweep)
         assert [row["message"] for row in await search(client)] == ["row 4", "row 3", "row 2"]
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from identity.call import AnonymousCaller, Call, Origin
+from identity.call import Call
 from identity.errors import Unavailable
 from identity.ids import TenantId, new_id
 from identity.operations.login import failed_login_lockout
 from identity.operations.passwords import user_passwords
 from identity.operations.user_actions import action_expiry
-from tests import relying_party
+from tests import doors, relying_party
 from tests.hearing import Hearing
 from tests.mailbox import receiving as receiving_mail
 from tests.receiver import answers, receiving
@@ -30,7 +30,7 @@ class Door:
 
     def __init__(self, service: Any, api: Any, rp: Any, definition: Document) -> None:
         self.service, self.api, self.rp, self.definition = service, api, rp, definition
-        self.services = service.services
+        self.service = service
 
     @property
     def tenant_id(self) -> TenantId:
@@ -42,7 +42,7 @@ class Door:
 
     @property
     def now(self) -> int:
-        return int(self.services.clock.now())
+        return int(doors.now(self.service))
 
     async def configure(self, **members: Any) -> None:
         usual = {"userActionId": self.definition["id"], "tooManyAttempts": TOO_MANY, "actionDuration": 5}
@@ -71,10 +71,10 @@ class Door:
     async def outlast(self, clock: Any) -> None:
         """Wait until a lock is over; Redis, which forgets the count in the meantime, has a clock of its own."""
         clock.advance(seconds=301)
-        await self.services.limits.lock_outs.clear(self.tenant_id, self.user_id)
+        await doors.store(self.service, "lock_outs").clear(self.tenant_id, self.user_id)
 
     def call(self) -> Call:
-        return Call(self.tenant_id, AnonymousCaller(), self.services.clock.now(), Origin("192.0.2.1", "", "", ""))
+        return doors.call(self.service, self.tenant_id, "192.0.2.1")
 
 
 async def make_definition(api: Any, **members: Any) -> Document:
@@ -169,7 +169,10 @@ async def test_a_right_password_forgets_the_failures(door: Door) -> None:
 @pytest.mark.requirement("users-11-11")
 async def test_failures_are_counted_in_a_window(door: Door) -> None:
     await door.fail(TOO_MANY - 1)
-    client, key = door.services.runtime.redis.client, door.services.limits.lock_outs._key(door.tenant_id, door.user_id)
+    client, key = (
+        doors.redis(door.service).client,
+        doors.store(door.service, "lock_outs")._key(door.tenant_id, door.user_id),
+    )
     assert 0 < await client.ttl(key) <= 60
     await client.delete(key)
     await door.fail(TOO_MANY - 1)
@@ -268,7 +271,7 @@ async def test_webhooks_and_the_user_are_told_of_the_lock_and_of_its_end(door: D
         (first,) = await mailbox.wait_for(1)
         clock.advance(seconds=301)
         log = (await door.actions())[0]
-        await action_expiry.sweep(door.services)
+        await doors.run(door.service, action_expiry.sweep)
         (end,) = await hearing.heard("user.action")
         _, last = await mailbox.wait_for(2)
     assert (start["phase"], start["emailedUser"], start["linkedObjectId"]) == ("start", True, door.user_id)
@@ -305,12 +308,12 @@ async def test_a_veto_of_the_lock_leaves_the_account_open(door: Door) -> None:
 async def test_a_reset_password_opens_the_account_where_the_tenant_wants_that(door: Door, is_wanted) -> None:
     await door.configure(actionCancelPolicy={"onPasswordReset": is_wanted})
     await door.fail()
-    tenant = await door.services.configuration.tenants.get(None, door.tenant_id)
-    user = await door.services.directory.users.get(door.tenant_id, door.user_id)
+    tenant = await doors.store(door.service, "tenants").get(None, door.tenant_id)
+    user = await doors.store(door.service, "users").get(door.tenant_id, door.user_id)
     async with receiving() as receiver:
         hearing = Hearing(door.api, receiver, door.tenant_id)
         await hearing.listen(["user.action"])
-        await failed_login_lockout.cancel_lock_out(door.services, door.call(), tenant, user)
+        await doors.run(door.service, failed_login_lockout.cancel_lock_out, door.call(), tenant, user)
         if is_wanted:
             (event,) = await hearing.heard("user.action")
             assert event["phase"] == "cancel"

@@ -13,7 +13,7 @@ import pytest
 
 from identity.ids import new_id
 from identity.operations.configuration import reactor
-from tests import relying_party
+from tests import doors, relying_party
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, NOBODY, ROOT, SUPER_KEY, Build, checking_client
 from tests.dpop import ClientKey
 from tests.oauth2.devices import GRANTS, URL
@@ -56,9 +56,9 @@ async def world(build: Build) -> AsyncIterator[World]:
         provider = {**EPIC_GAMES, "applicationConfiguration": {plain.client_id: {"enabled": True}}}
         made = await api.post("/api/identity-provider", json={"identityProvider": provider})
         assert made.status_code == 200, made.text
-        switches = service.services.config.license.features
+        switches = doors.config(service).license.features
         assert isinstance(switches, dict)
-        manager = uuid.uuid5(uuid.UUID(service.services.runtime.instance_id), "TENANT_MANAGER_ID")
+        manager = uuid.uuid5(uuid.UUID(doors.store(service, "instance_id")), "TENANT_MANAGER_ID")
         yield World(
             switches, http, plain, third_party, universal, scoped, made.json()["identityProvider"]["id"], str(manager)
         )

@@ -14,6 +14,7 @@ from identity import app
 from identity.domain.groups import groups as rules
 from identity.ids import TenantId, new_id
 from identity.operations.groups import group_members
+from tests import doors
 from tests.conftest import SUPER_KEY, checking_client
 
 Document = dict[str, Any]
@@ -202,9 +203,9 @@ async def test_user_who_joins_a_group_while_it_goes_is_in_no_group(service: app.
     """Whoever did not see the deletion cleans up after it."""
     group_id, user_id = await add_group(tenant_api), await add_user(tenant_api)
     added = (await add(tenant_api, **{group_id: [{"userId": user_id}]}))[group_id]
-    await service.services.directory.groups.delete(TenantId(tenant["id"]), group_id)
+    await doors.store(service, "groups").delete(TenantId(tenant["id"]), group_id)
     assert await memberships_of(tenant_api, user_id) == added
-    await group_members.remove_orphans(service.services, TenantId(tenant["id"]), added)
+    await doors.run(service, group_members.remove_orphans, TenantId(tenant["id"]), added)
     assert await memberships_of(tenant_api, user_id) == await members_of(tenant_api, group_id) == []
 
 

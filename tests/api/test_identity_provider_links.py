@@ -10,10 +10,9 @@ import httpx
 import pytest
 
 from identity import app
-from identity.call import AnonymousCaller, Call, Origin
 from identity.ids import new_id
 from identity.operations.providers import identity_providers
-from tests import relying_party
+from tests import doors, relying_party
 from tests.conftest import SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import receiving
@@ -85,19 +84,19 @@ async def test_provider_whose_deletion_ended_early_leaves_no_link(
     """A provider that is made under the same id later must not let its predecessor's accounts in."""
     await linked(tenant_api, account(provider, user))
     path = f"/api/identity-provider/{provider['id']}"
-    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
+    call = doors.call(service)
 
     async def dies(*_arguments: Any) -> None:
         raise ConnectionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(service.services.directory.identity_provider_links, "delete_provider_across_tenants", dies)
+        patch.setattr(doors.store(service, "identity_provider_links"), "delete_provider_across_tenants", dies)
         with pytest.raises(ConnectionError):
-            await identity_providers.delete(service.services, call, provider["id"])
+            await doors.run(service, identity_providers.delete, call, provider["id"])
     assert (await api.get(path)).status_code == 200
     assert (await api.delete(path)).status_code == 200
     assert (await api.get(path)).status_code == 404
-    assert await service.services.directory.identity_provider_links.find_of_user(user["tenantId"], user["id"]) == []
+    assert await doors.store(service, "identity_provider_links").find_of_user(user["tenantId"], user["id"]) == []
 
 
 @pytest.mark.requirement("core-11-43")
@@ -117,10 +116,10 @@ async def test_the_token_is_sealed_in_the_database(tenant_api, provider, user, s
     wanted = account(provider, user, token="the token of the provider")
     await linked(tenant_api, wanted)
     where = {"identityProviderUserId": wanted["identityProviderUserId"]}
-    raw = await service.services.runtime.database.collection("identity_provider_links").find_one(where)
+    raw = await doors.database(service).collection("identity_provider_links").find_one(where)
     assert "the token" not in str(raw)
     await linked(tenant_api, {**wanted, "token": "the newer token"})
-    raw = await service.services.runtime.database.collection("identity_provider_links").find_one(where)
+    raw = await doors.database(service).collection("identity_provider_links").find_one(where)
     assert "the newer" not in str(raw)
 
 
@@ -137,7 +136,7 @@ async def test_linking_again_while_the_link_is_removed_makes_a_new_one(
     tenant_api, provider, user, service, monkeypatch
 ) -> None:
     link = await linked(tenant_api, account(provider, user))
-    links = service.services.directory.identity_provider_links
+    links = doors.store(service, "identity_provider_links")
     refresh = links.refresh
 
     async def too_late(tenant_id: Any, known: Document, *arguments: Any) -> bool:
@@ -290,7 +289,7 @@ async def test_links_go_with_what_they_link(tenant_api, api, provider, user, ten
     }
     assert (await tenant_api.delete(paths[what])).status_code == 200
     where = {"identityProviderUserId": link["identityProviderUserId"]}
-    assert await service.services.directory.identity_provider_links.count_across_tenants(where) == 0
+    assert await doors.store(service, "identity_provider_links").count_across_tenants(where) == 0
 
 
 async def test_a_locked_user_keeps_links(tenant_api, provider, user) -> None:
@@ -342,7 +341,7 @@ async def pending_id(service: app.Service, tenant: Document, provider: Document)
     """A link that a login left to be completed."""
     link = {"identityProviderId": provider["id"], "identityProviderUserId": new_id()}
     link |= {"displayName": "Ada", "token": "secret"}
-    return str(await service.services.sessions.pending_links.issue(tenant["id"], link, 60))
+    return str(await doors.store(service, "pending_links").issue(tenant["id"], link, 60))
 
 
 @pytest.mark.requirement("core-11-47")
@@ -420,7 +419,7 @@ async def test_the_loser_of_a_race_for_a_pending_link_is_refused_like_a_later_re
     await tenant_api.patch(f"/api/identity-provider/{provider['id']}", json=body)
     other = await relying_party.make_user(tenant_api, tenant["id"], password="12345678")
     bodies = [{"pendingIdPLinkId": pending_id, "userId": one["id"]} for one in (user, user if is_same_user else other)]
-    find, winners = service.services.sessions.pending_links.find, []
+    find, winners = doors.store(service, "pending_links").find, []
 
     async def find_before_another_request_wins(*arguments):
         found = await find(*arguments)
@@ -429,7 +428,7 @@ async def test_the_loser_of_a_race_for_a_pending_link_is_refused_like_a_later_re
             winners[0] = await tenant_api.post(PATH, json=bodies[0])
         return found
 
-    monkeypatch.setattr(service.services.sessions.pending_links, "find", find_before_another_request_wins)
+    monkeypatch.setattr(doors.store(service, "pending_links"), "find", find_before_another_request_wins)
     loser = await tenant_api.post(PATH, json=bodies[1])
     assert winners[0].status_code == 200
     assert await codes(loser) == {"[invalid]pendingIdPLinkId"}

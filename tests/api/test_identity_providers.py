@@ -11,6 +11,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client
 
 Document = dict[str, Any]
@@ -390,10 +391,10 @@ async def test_an_update_replaces_all_but_type_tenant_and_keys(api, service) -> 
     changed = (await api.put(f"{PATH}/{first['id']}", json=body)).json()["identityProvider"]
     assert (changed["name"], changed["debug"], changed["domains"]) == (name, False, [])
     assert "tenantId" not in changed
-    stored = await service.services.configuration.identity_providers.find(None, first["id"])
+    stored = await doors.store(service, "identity_providers").find(None, first["id"])
     assert stored["keys"] == {"one": PEM}
     await api.put(f"{PATH}/{first['id']}", json={"identityProvider": {**body["identityProvider"], "keys": {}}})
-    stored = await service.services.configuration.identity_providers.find(None, first["id"])
+    stored = await doors.store(service, "identity_providers").find(None, first["id"])
     assert stored["keys"] == {}
     body = {"identityProvider": openid()}
     assert await refused(await api.put(f"{PATH}/{first['id']}", json=body)) == {"[invalid]identityProvider.type"}
@@ -427,7 +428,7 @@ async def test_a_patch_leaves_the_rest(api, kind, patch) -> None:
 async def test_secrets_are_sealed_in_the_database(api, service, application) -> None:
     own = {application["id"]: {"oauth2": {"client_secret": "the own secret"}}}
     provider = await made(api, openid(oauth2={"client_secret": "the secret"}, applicationConfiguration=own))
-    raw = await service.services.runtime.database.collection("identity_providers").find_one({"_id": provider["id"]})
+    raw = await doors.database(service).collection("identity_providers").find_one({"_id": provider["id"]})
     assert "the secret" not in str(raw)
     assert "the own secret" not in str(raw)
     assert provider["oauth2"]["client_secret"] == "the secret"

@@ -12,6 +12,7 @@ from joserfc.jwk import KeySet
 
 from identity import app
 from identity.ids import new_id
+from tests import doors
 from tests.conftest import DEFAULT_TENANT
 
 Document = dict[str, Any]
@@ -172,7 +173,7 @@ async def test_everything_missing_of_a_key_to_generate_is_told_at_once(api) -> N
 @pytest.mark.requirement("core-7-update")
 async def test_update_changes_the_name_and_nothing_else(service, api) -> None:
     made = await add(api, "generate", algorithm="ES256")
-    before = await service.services.configuration.keys.get(None, made["id"])
+    before = await doors.store(service, "keys").get(None, made["id"])
     change = {
         "name": f"Renamed {new_id()}",
         "algorithm": "HS256",
@@ -186,7 +187,7 @@ async def test_update_changes_the_name_and_nothing_else(service, api) -> None:
     }
     changed = (await api.put(f"/api/key/{made['id']}", json={"key": change})).json()["key"]
     assert changed == {**made, "name": change["name"], "lastUpdateInstant": changed["lastUpdateInstant"]}
-    after = await service.services.configuration.keys.get(None, made["id"])
+    after = await doors.store(service, "keys").get(None, made["id"])
     assert after["privateKey"] == before["privateKey"]
     assert "secret" not in after
     other = await add(api, "generate", algorithm="HS256")
@@ -201,8 +202,8 @@ async def test_update_changes_the_name_and_nothing_else(service, api) -> None:
 async def test_private_halves_are_sealed_at_rest(service, api) -> None:
     for wanted, member in (({"algorithm": "ES256"}, "privateKey"), ({"algorithm": "HS256"}, "secret")):
         made = await add(api, "generate", **wanted)
-        plain = (await service.services.configuration.keys.get(None, made["id"]))[member]
-        stored = await service.services.runtime.database.collection("keys").find_one({"_id": made["id"]})
+        plain = (await doors.store(service, "keys").get(None, made["id"]))[member]
+        stored = await doors.database(service).collection("keys").find_one({"_id": made["id"]})
         assert plain not in str(stored)
 
 
@@ -258,7 +259,7 @@ async def test_keys_that_stand_for_the_client_secret_are_always_there_and_never_
         )
         assert codes(taken) == {"[duplicate]keyId"}
     assert (await api.get(path)).json()["key"] == shown
-    stored = await service.services.configuration.keys.get(None, key_id)
+    stored = await doors.store(service, "keys").get(None, key_id)
     assert not {"secret", "privateKey", "kid"} & stored.keys()
 
 
@@ -280,8 +281,8 @@ async def test_secret_of_its_own_kind_is_kept_and_signs_nothing(service, api) ->
     made = await add(api, "import", type="Secret", secret="short")
     assert made.keys() == MEMBERS
     assert (made["type"], made["algorithm"]) == ("Secret", "None")
-    assert (await service.services.configuration.keys.get(None, made["id"]))["secret"] == "short"
-    stored = await service.services.runtime.database.collection("keys").find_one({"_id": made["id"]})
+    assert (await doors.store(service, "keys").get(None, made["id"]))["secret"] == "short"
+    stored = await doors.database(service).collection("keys").find_one({"_id": made["id"]})
     assert "short" not in str(stored)
     body = {"application": {"name": new_id(), "jwtConfiguration": {"accessTokenKeyId": made["id"]}}}
     answer = await api.post("/api/application", json=body)
@@ -298,7 +299,7 @@ async def test_no_answer_holds_a_private_half(service, api) -> None:
     ]
     secrets = []
     for key in keys:
-        stored = await service.services.configuration.keys.get(None, key["id"])
+        stored = await doors.store(service, "keys").get(None, key["id"])
         secrets.append(stored.get("privateKey") or stored["secret"])
     paths = ["/api/key", "/api/key/search?numberOfResults=10000", *(f"/api/key/{key['id']}" for key in keys)]
     for path in paths:

@@ -15,6 +15,7 @@ from identity import app
 from identity.errors import StartupError
 from identity.ids import new_id
 from identity.store.vault import ensure_master_keys
+from tests import doors
 from tests.conftest import Build, checking_client
 from tests.hearing import judge
 from tests.receiver import receiving
@@ -110,7 +111,7 @@ announce: {{Secret: "#{{secret}}"}}
         second = await one_application(service, "Second")
         kept = (data_dir / app.SECRETS_FILE).read_text()
         assert (data_dir / app.SECRETS_FILE).stat().st_mode & 0o777 == 0o600
-        signing_keys = await service.services.configuration.keys.find_all(None, {"privateKey": {"$exists": True}})
+        signing_keys = await doors.store(service, "keys").find_all(None, {"privateKey": {"$exists": True}})
     assert data["greeting"] == "hello somebody, somebody"
     assert data["environment"] == "from the environment"
     assert data["same"][0] == data["same"][1] == second["id"]
@@ -183,7 +184,7 @@ requests:
     async with build(kickstart=kickstart) as service, client(service) as api:
         tenants = (await api.get("/api/tenant")).json()["tenants"]
     assert [tenant["issuer"] for tenant in tenants] == ["https://a.example.com"]
-    assert tenants[0]["id"] == service.services.runtime.default_tenant_id
+    assert tenants[0]["id"] == doors.store(service, "default_tenant_id")
 
 
 @pytest.mark.requirement("core-13-4")
@@ -196,7 +197,7 @@ async def test_file_that_is_wrong_has_changed_nothing_and_may_be_mended(build: B
     right = f'apiKeys: [{{key: "{KEY}"}}]'
     async with build(**settings, kickstart=right) as service, client(service) as api:
         assert (await api.get("/api/tenant")).status_code == 200
-        await service.services.runtime.database.drop()
+        await doors.database(service).drop()
 
 
 @pytest.mark.requirement("core-13-15", "service-3")
@@ -224,8 +225,8 @@ requests:
     with structlog.testing.capture_logs() as logs:
         async with build(**settings) as service, client(service) as api:
             names = {one["name"] for one in (await api.get("/api/application")).json()["applications"]}
-            emitted = await service.services.runtime.database.collection("events").count_documents({})
-            await service.services.runtime.database.drop()
+            emitted = await doors.database(service).collection("events").count_documents({})
+            await doors.database(service).drop()
     assert [entry["log_level"] for entry in logs if "earlier kickstart failed" in entry["event"]] == ["warning"]
     assert names == {"FusionAuth"}
     assert emitted == 0
@@ -256,7 +257,7 @@ requests:
 """
         async with build(kickstart=kickstart) as service:
             (request,) = await receiver.wait_for(1)
-            events = [event async for event in service.services.runtime.database.collection("events").find({})]
+            events = [event async for event in doors.database(service).collection("events").find({})]
             async with client(service) as api:
                 webhooks = (await api.get("/api/webhook")).json()["webhooks"]
     assert len(webhooks) == len(events) == 1
@@ -275,7 +276,7 @@ async def test_kickstart_runs_only_on_an_untouched_instance_and_its_file_is_then
     for later in ("neither [ nor", f'apiKeys: [{{key: "{KEY}"}}, {{key: another}}]'):
         async with build(**settings, kickstart=later) as service, client(service) as api:
             assert (await api.get("/api/tenant")).status_code == 200
-            assert await service.services.configuration.api_keys.count(None) == 1
+            assert await doors.store(service, "api_keys").count(None) == 1
 
 
 async def test_several_processes_at_once_run_it_once(build: Build, configured: Any, tmp_path: Path) -> None:
@@ -295,6 +296,6 @@ announce: {{Key: shown}}
             async with client(service) as api:
                 assert len((await api.get("/api/tenant")).json()["tenants"]) == 1
     finally:
-        await services[0].services.runtime.database.drop()
+        await doors.database(services[0]).drop()
         for service in services:
             await service.stop()

@@ -9,12 +9,12 @@ import httpx
 import pytest
 
 from identity import app
-from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.lambdas import lambdas as rules
 from identity.errors import Unavailable
 from identity.ids import new_id
 from identity.operations.configuration import bootstrap
 from identity.operations.lambdas import lambdas
+from tests import doors
 from tests.rules.test_access import add_key
 
 Document = dict[str, Any]
@@ -252,8 +252,8 @@ async def test_tenant_key_reads_lambdas_and_changes_none(
 
 @pytest.mark.requirement("core-13-13", "core-13-19", "core-18-lambdas-11")
 async def test_the_default_lambdas_are_there_and_run(service: app.Service, api: httpx.AsyncClient) -> None:
-    variables = await bootstrap.predefined_variables(service.services, "http://localhost")
-    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    variables = await doors.run(service, bootstrap.predefined_variables, "http://localhost")
+    call = doors.call(service)
     told = {
         "AppleReconcile": {"given_name": "Ada", "family_name": "Lovelace"},
         "FacebookReconcile": {"first_name": "Ada", "last_name": "Lovelace", "picture": {"data": {"url": "p"}}},
@@ -274,8 +274,8 @@ async def test_the_default_lambdas_are_there_and_run(service: app.Service, api: 
         assert made["name"].startswith("Default ")
         again = await api.put(f"/api/lambda/{lambda_id}", json={"lambda": made})
         assert again.json()["lambda"]["body"] == made["body"]
-        user, registration, *_ = await lambdas.invoke(
-            service.services, call, lambda_id, kind, {"email": "a@b.c"}, {}, given, None, {}
+        user, registration, *_ = await doors.run(
+            service, lambdas.invoke, call, lambda_id, kind, {"email": "a@b.c"}, {}, given, None, {}
         )
         assert registration == {}
         assert user.pop("email") == "a@b.c"
@@ -289,7 +289,7 @@ async def test_the_default_lambdas_are_there_and_run(service: app.Service, api: 
         "SAMLv2Reconcile": {"firstName": "Ada"},
         "TwitterReconcile": {"fullName": "Ada Lovelace"},
     }
-    await lambdas.add_defaults(service.services, call, {"OpenIDReconcile": lambda_id})
+    await doors.run(service, lambdas.add_defaults, call, {"OpenIDReconcile": lambda_id})
     assert (await api.get(f"/api/lambda/{lambda_id}")).json()["lambda"]["type"] == kind, "nothing is made twice"
 
 
@@ -299,7 +299,7 @@ async def test_a_full_sandbox_refuses_and_changes_nothing(
     async def full(*_given: Any) -> Any:
         raise Unavailable("Too many lambdas at once. Try again.")
 
-    monkeypatch.setattr(service.services.runtime.sandbox, "check", full)
+    monkeypatch.setattr(doors.store(service, "sandbox"), "check", full)
     lambda_id = new_id()
     answer = await api.post(f"/api/lambda/{lambda_id}", json=wanted())
     assert answer.status_code == 503

@@ -16,7 +16,7 @@ from identity.ids import new_id
 from identity.instants import later
 from identity.operations import retention
 from identity.operations.configuration import applications, tenants
-from tests import relying_party
+from tests import doors, relying_party
 from tests.conftest import NOBODY, SUPER_KEY, checking_client
 from tests.operations.test_deletions import call_of
 from tests.relying_party import PASSWORD, RelyingParty
@@ -280,7 +280,7 @@ async def test_old_records_go_where_the_system_configuration_says_so(key, rp, ap
     async def configure(**delete: Any) -> None:
         body = {"systemConfiguration": {"loginRecordConfiguration": {"delete": delete}}}
         assert (await api.patch("/api/system-configuration", json=body)).status_code == 200
-        await retention.sweep(service.services)
+        await doors.run(service, retention.sweep)
 
     try:
         await configure(enabled=False, numberOfDaysToRetain=9)
@@ -302,11 +302,11 @@ async def test_records_go_with_user_application_and_tenant(key, rp, service) -> 
     assert await recent(key, userId=gone["id"]) == []
     await log_in(key, rp, applicationId=None)
     inside = call_of(service).within(rp.tenant["id"])
-    await applications.delete(service.services, inside, rp.client_id)
+    await doors.run(service, applications.delete, inside, rp.client_id)
     assert [one.get("applicationId") for one in await recent(key, userId=rp.user["id"])] == [None]
-    await tenants.delete(service.services, call_of(service), rp.tenant["id"])
-    await tenants.finish_deletions(service.services)
-    rows = service.services.runtime.database.motor["login_records"]
+    await doors.run(service, tenants.delete, call_of(service), rp.tenant["id"])
+    await doors.run(service, tenants.finish_deletions)
+    rows = doors.database(service).motor["login_records"]
     assert await rows.count_documents({"tenantId": rp.tenant["id"]}) == 0
 
 
@@ -320,7 +320,7 @@ async def test_an_exchange_whose_record_meets_an_outage_gives_its_token(key, rp,
         raise AutoReconnect("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(service.services.logs.login_records, "add", away)
+        patch.setattr(doors.store(service, "login_records"), "add", away)
         answer = await key.post("/api/jwt/refresh", json={"refreshToken": value})
     assert answer.status_code == 200
     key.cookies.clear()

@@ -11,6 +11,7 @@ import structlog
 
 from identity.ids import new_id
 from identity.web import streaming_lists
+from tests import doors
 from tests.conftest import SUPER_KEY
 
 COUNT = 2 * streaming_lists.PIECE + 7
@@ -25,7 +26,7 @@ async def many(service, tenant, tenant_api):
         {**made, "id": new_id(), "name": f"{n}", "active": n % 2 == 0, "insertInstant": 10_000 - n}
         for n in range(2 * COUNT)
     ]
-    await asyncio.gather(*(service.services.configuration.applications.insert(tenant["id"], row) for row in rows))
+    await asyncio.gather(*(doors.store(service, "applications").insert(tenant["id"], row) for row in rows))
     return rows
 
 
@@ -45,7 +46,7 @@ async def test_long_list_is_whole_and_in_order(tenant_api, many, query, first) -
 
 async def test_list_of_exactly_one_piece_is_whole(service, tenant_api, many, tenant) -> None:
     surplus = [row["id"] for row in many if row["active"]][streaming_lists.PIECE :]
-    await service.services.configuration.applications.delete_all(tenant["id"], {"_id": {"$in": surplus}})
+    await doors.store(service, "applications").delete_all(tenant["id"], {"_id": {"$in": surplus}})
     assert len((await tenant_api.get("/api/application")).json()["applications"]) == streaming_lists.PIECE
 
 
@@ -57,7 +58,7 @@ async def test_short_list_is_an_answer_like_any_other(tenant_api) -> None:
 
 @pytest.mark.requirement("core-12-11")
 async def test_list_that_breaks_off_cannot_be_taken_for_a_whole_one(service, tenant, many, monkeypatch) -> None:
-    shown, count = service.services.schemas["api/application.json"], 0
+    shown, count = doors.schemas(service)["api/application.json"], 0
     show = type(shown).show
 
     def fails(self, document):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
+from tests import doors
 from tests.conftest import NOBODY, SUPER_KEY, checking_client
 
 Document = dict[str, Any]
@@ -86,14 +87,14 @@ async def test_headers_stored_in_plaintext_by_an_earlier_version_are_sealed_at_s
     headers = {"Authorization": SUPER_KEY}
 
     async def raw(service: Any) -> Document:
-        return dict(await service.services.runtime.database.collection("messengers").find_one({}))
+        return dict(await doors.database(service).collection("messengers").find_one({}))
 
     async with build(data_dir=tmp_path, database=database) as service:
         async with checking_client(service.base_url, headers=headers) as api:
             messenger = await made(api, "/api/messenger", "messenger", **GENERIC, headers=plain)
         sealed = await raw(service)
         assert all(value.startswith("sealed:1:") for value in sealed["headers"].values())
-        collection = service.services.runtime.database.collection("messengers")
+        collection = doors.database(service).collection("messengers")
         await collection.replace_one({"_id": messenger["id"]}, {**sealed, "headers": plain})
     async with build(data_dir=tmp_path, database=database) as service:
         try:
@@ -101,7 +102,7 @@ async def test_headers_stored_in_plaintext_by_an_earlier_version_are_sealed_at_s
             async with checking_client(service.base_url, headers=headers) as api:
                 answer = await api.get(f"/api/messenger/{messenger['id']}")
         finally:
-            await service.services.runtime.database.drop()
+            await doors.database(service).drop()
     assert all(value.startswith("sealed:1:") for value in migrated["headers"].values())
     assert migrated["lastUpdateInstant"] == sealed["lastUpdateInstant"]
     assert answer.json() == {"messenger": messenger}

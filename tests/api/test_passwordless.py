@@ -12,7 +12,7 @@ import pytest
 
 from identity.ids import fingerprint, new_id
 from identity.operations.limits import code_attempt_limits, message_limits
-from tests import relying_party
+from tests import doors, relying_party
 from tests.conftest import EMAIL_TEMPLATE, NOBODY, checking_client
 from tests.mailbox import Mailbox, Received, receiving
 from tests.relying_party import RelyingParty
@@ -130,7 +130,7 @@ async def test_template_of_the_application_wins(key, http, rp, api, mailbox) -> 
 
 @pytest.mark.requirement("users-10-7")
 async def test_codes_are_as_the_tenant_wants_them_and_end_in_time(key, http, rp, service) -> None:
-    redis = service.services.runtime.redis
+    redis = doors.redis(service)
     generator = {"length": 8, "type": "randomDigits"}
     await rp.configure_tenant(externalIdentifierConfiguration={"passwordlessLoginGenerator": generator})
     code = (await start(key, rp))["code"]

@@ -11,6 +11,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id, unbase64url
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, SUPER_KEY, checking_client
 
 PASSWORD = "correct horse battery staple"
@@ -301,7 +302,7 @@ async def test_an_authentication_token_is_made_on_demand_sealed_and_kept(
     made = (await tenant_api.post(f"/api/user/registration/{user_id}", json=body)).json()["registration"]
     token = made["authenticationToken"]
     assert len(token) == 43
-    raw = await service.services.directory.users._collection.find_one({"_id": user_id})
+    raw = await doors.store(service, "users")._collection.find_one({"_id": user_id})
     assert token not in str(raw)
     path = f"/api/user/registration/{user_id}/{application_id}"
     changed = await tenant_api.put(path, json={"registration": {}})

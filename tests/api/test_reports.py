@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests import relying_party
+from tests import doors, relying_party
 from tests.conftest import NOBODY
 from tests.relying_party import PASSWORD, RelyingParty
 
@@ -28,7 +28,7 @@ async def in_utc(api: httpx.AsyncClient) -> AsyncIterator[None]:
 async def place(service: Any, rp: RelyingParty, instant: int, **members: Any) -> None:
     """A login of the past."""
     row = {"instant": instant, "userId": rp.user["id"], "applicationId": rp.client_id, **members}
-    await service.services.logs.login_records.add(rp.tenant["id"], row)
+    await doors.store(service, "login_records").add(rp.tenant["id"], row)
 
 
 async def report(key: httpx.AsyncClient, name: str, start: int, end: int, **query: Any) -> dict[str, Any]:

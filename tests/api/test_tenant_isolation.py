@@ -14,7 +14,7 @@ from identity.operations.configuration import bootstrap
 from identity.operations.messaging.webhook_keys import WebhookKeys
 from identity.tokens.signing_keys import KeyRing
 from identity.wiring import own_call
-from tests import relying_party
+from tests import doors, relying_party
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.members import codes
 
@@ -116,9 +116,9 @@ async def test_own_key_of_a_tenant_goes_with_it(api) -> None:
 @pytest.mark.requirement("audit-a2-issuer")
 async def test_refused_tenant_leaves_no_key(service, api) -> None:
     made = await make(api)
-    before = await service.services.configuration.keys.count(None)
+    before = await doors.store(service, "keys").count(None)
     assert codes(await api.post("/api/tenant", json={"tenant": {"name": made["name"]}})) == {"[duplicate]tenant.name"}
-    assert await service.services.configuration.keys.count(None) == before
+    assert await doors.store(service, "keys").count(None) == before
 
 
 # Issuers
@@ -158,13 +158,13 @@ async def test_given_up_issuer_is_free_again(api) -> None:
 
 @pytest.mark.requirement("audit-a2-issuer")
 async def test_tenants_that_shared_an_issuer_before_keep_it_and_nobody_joins_them(service, api) -> None:
-    stored = service.services.configuration.tenants
+    stored = doors.store(service, "tenants")
     made = [await relying_party.make_tenant(api) for _ in range(3)]
     issuer = f"https://{new_id()}.example.com"
     for each in made[:2]:
         change = {"$set": {"issuer": issuer}, "$unset": {"private": ""}}
         await stored.update(None, {"_id": each["id"]}, change)
-    await bootstrap.ensure(service.services, own_call(service.services.clock))
+    await doors.run(service, bootstrap.ensure, doors.call(service))
     for each in made[:2]:
         answer = await api.patch(f"/api/tenant/{each['id']}", json={"tenant": {"data": {"a": 1}}})
         assert (answer.status_code, answer.json()["tenant"]["issuer"]) == (200, issuer)
@@ -412,18 +412,18 @@ async def test_every_signature_refuses_a_key_of_others(service, api, http, forei
     """Even where the configuration names it, as after a restored backup."""
     rp = await relying_party.make(api)
     settings = dict.fromkeys((f"jwtConfiguration.{name}" for name in SIGNING), foreign[whose])
-    await service.services.configuration.tenants.update(None, {"_id": rp.tenant["id"]}, {"$set": settings})
+    await doors.store(service, "tenants").update(None, {"_id": rp.tenant["id"]}, {"$set": settings})
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert codes(await api.post("/api/jwt/vend", json={}, headers=headers)) == {"[invalid]keyId"}
-    tenant = await service.services.configuration.tenants.get(None, rp.tenant["id"])
+    tenant = await doors.store(service, "tenants").get(None, rp.tenant["id"])
     with pytest.raises(LookupError):
-        await service.services.tokens.issuer.sign(foreign[whose], {}, tenant)
+        await doors.store(service, "issuer").sign(foreign[whose], {}, tenant)
 
 
 @pytest.mark.requirement("audit-a2-signatures")
 @pytest.mark.parametrize("whose", ["another tenant's own", "another tenant's"])
 async def test_no_delivery_is_signed_with_a_key_for_tokens(service, foreign, whose) -> None:
-    stored = service.services.configuration.keys
+    stored = doors.store(service, "keys")
     keys = WebhookKeys(KeyRing(lambda key_id: stored.find_cached(None, key_id)), stored)
     with pytest.raises(LookupError):
         await keys.sign_jwt(foreign[whose], {})

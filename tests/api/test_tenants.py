@@ -12,6 +12,7 @@ from identity import app
 from identity.errors import Conflict
 from identity.ids import new_id
 from identity.operations.configuration import tenants
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, SUPER_KEY, checking_client
 from tests.members import NOTHING, at, codes, contains, with_member
 
@@ -662,7 +663,7 @@ async def test_copy_takes_everything_but_id_name_issuer_and_keys(service, api) -
     assert {**copy, **fixed} == {**source, **fixed}
     assert copy["jwtConfiguration"]["timeToLiveInSeconds"] == 77
     assert copy["name"] == name
-    stored = await service.services.configuration.tenants.get(None, copy["id"])
+    stored = await doors.store(service, "tenants").get(None, copy["id"])
     assert stored["emailConfiguration"]["password"] == "smtp secret"
     unnamed = await api.post("/api/tenant", json={"sourceTenantId": source["id"]})
     assert codes(unnamed) == {"[blank]tenant.name"}
@@ -699,12 +700,12 @@ async def test_webhook_ids_are_the_whole_set(api) -> None:
 
 async def test_webhook_of_a_moment_ago_can_be_attached(service, api, monkeypatch) -> None:
     """Another process may have made it: what is remembered here does not know it yet."""
-    await service.services.configuration.webhooks.list_cached(None, "all", {})
-    monkeypatch.setattr(service.services.configuration.webhooks, "invalidate", lambda _id: None)
-    monkeypatch.setattr(service.services.configuration.webhooks, "invalidate_all", lambda: None)
+    await doors.store(service, "webhooks").list_cached(None, "all", {})
+    monkeypatch.setattr(doors.store(service, "webhooks"), "invalidate", lambda _id: None)
+    monkeypatch.setattr(doors.store(service, "webhooks"), "invalidate_all", lambda: None)
     one = await hook(api)
     made = await make(api, {"webhookIds": [one]})
-    found = await service.services.configuration.webhooks.find(None, one)
+    found = await doors.store(service, "webhooks").find(None, one)
     assert found["tenantIds"] == [made["id"]]
 
 
@@ -765,7 +766,7 @@ async def test_deletion_may_be_accepted_and_done_later(service, api, manager, ho
     }
     async with checking_client(service.base_url, headers={"Authorization": key["key"]}) as client:
         assert (await client.get("/api/application")).status_code == 401
-    await tenants.finish_deletions(service.services)
+    await doors.run(service, tenants.finish_deletions)
     assert (await api.get(f"/api/tenant/{made['id']}")).status_code == 404
 
 

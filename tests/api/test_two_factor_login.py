@@ -12,7 +12,7 @@ import pytest
 
 from identity.ids import fingerprint, new_id
 from identity.operations.two_factor import two_factor_trust
-from tests import relying_party, two_factor, veto
+from tests import doors, relying_party, two_factor, veto
 from tests.conftest import EMAIL_TEMPLATE, NOBODY, checking_client
 from tests.hearing import Hearing
 from tests.mailbox import receiving as receiving_mail
@@ -303,7 +303,7 @@ async def test_another_tenant_finds_no_challenge(service, http, rp, api, clock) 
 async def test_a_challenge_ends_in_time(http, rp, clock, service) -> None:
     await rp.configure_tenant(externalIdentifierConfiguration={"twoFactorIdTimeToLiveInSeconds": 77})
     two_factor_id = (await challenged(http, rp))["twoFactorId"]
-    redis = service.services.runtime.redis
+    redis = doors.redis(service)
     ttl = await redis.client.ttl(redis.key("ticket", "two-factor", f"{{{fingerprint(two_factor_id)}}}"))
     assert 60 < ttl <= 77
 
@@ -439,7 +439,7 @@ async def test_trust_goes_with_a_method_that_is_removed(key, http, rp, clock, wa
 
 @pytest.mark.requirement("users-9-13")
 async def test_trust_goes_with_its_user_and_its_application(http, rp, clock, service, key) -> None:
-    trusts = service.services.sessions.two_factor_trusts
+    trusts = doors.store(service, "two_factor_trusts")
     await trusted(http, rp, clock)
     (stored,) = await trusts.find_unordered(rp.tenant["id"], {"userId": rp.user["id"]})
     assert [trust["applicationId"] for trust in stored["trusts"]] == [rp.client_id]
@@ -501,7 +501,7 @@ async def challenged_at(http: httpx.AsyncClient, rp: RelyingParty, application_i
 async def test_a_trust_token_belongs_to_its_challenge_and_counts_once(key, http, rp, service) -> None:
     begun = await started(key, rp, trustChallenge="a challenge")
     token = (await complete(http, begun["twoFactorId"], begun["code"])).json()["trustToken"]
-    services, user = service.services, await service.services.directory.users.get(rp.tenant["id"], rp.user["id"])
+    services, user = service.services, await doors.store(service, "users").get(rp.tenant["id"], rp.user["id"])
     assert not await two_factor_trust.is_valid_trust_token(services, user, token)
     assert not await two_factor_trust.is_valid_trust_token(services, user, token, "another challenge")
     assert not await two_factor_trust.is_valid_trust_token(services, {**user, "id": NOBODY}, token, "a challenge")
@@ -558,7 +558,7 @@ async def test_who_was_locked_or_has_expired_meanwhile_does_not_get_in(key, http
 async def test_gates_hold_after_the_second_factor(http, rp, clock, service) -> None:
     gated = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "unverified": {"behavior": "Gated"}}
     await rp.configure_tenant(emailConfiguration=gated)
-    users = service.services.directory.users
+    users = doors.store(service, "users")
     user = await users.find(rp.tenant["id"], rp.user["id"])
     await users.replace(rp.tenant["id"], {**user, "verified": False}, user["lastUpdateInstant"])
     waiting = await challenged(http, rp)
@@ -570,7 +570,7 @@ async def test_gates_hold_after_the_second_factor(http, rp, clock, service) -> N
 async def test_an_unverified_registration_is_told_after_the_second_factor(http, rp, clock, service) -> None:
     gated = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
     await change(rp, **gated, unverified={"behavior": "Gated"})
-    users = service.services.directory.users
+    users = doors.store(service, "users")
     user = await users.find(rp.tenant["id"], rp.user["id"])
     registrations = [{**entry, "verified": False} for entry in user["registrations"]]
     await users.replace(rp.tenant["id"], {**user, "registrations": registrations}, user["lastUpdateInstant"])
@@ -603,11 +603,7 @@ async def test_steps_are_told_in_the_event_log_where_the_tenant_wants_it(http, r
     code = two_factor.code(clock.now())
     await complete(http, waiting["twoFactorId"], two_factor.wrong_code(clock.now()))
     await complete(http, waiting["twoFactorId"], code)
-    logs = (
-        service.services.runtime.database.collection("event_logs")
-        .find({"message": {"$regex": rp.user["id"]}})
-        .sort("_id")
-    )
+    logs = doors.database(service).collection("event_logs").find({"message": {"$regex": rp.user["id"]}}).sort("_id")
     told = [row["message"].partition("]: ")[2] async for row in logs if row["type"] == "Debug"]
     assert (
         told

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests import relying_party, two_factor, veto
+from tests import doors, relying_party, two_factor, veto
 from tests.conftest import NOBODY
 from tests.hearing import Hearing
 from tests.mailbox import Mailbox
@@ -397,7 +397,7 @@ async def test_new_recovery_codes_take_the_place_of_those_before(key, rp, clock)
 @pytest.mark.requirement("users-9-16")
 async def test_recovery_codes_and_secrets_are_sealed_at_rest(key, rp, clock, service) -> None:
     given = (await enabled(key, rp, clock))["recoveryCodes"]
-    stored = await service.services.runtime.database.motor["users"].find_one({"_id": rp.user["id"]})
+    stored = await doors.database(service).motor["users"].find_one({"_id": rp.user["id"]})
     assert given[0] not in str(stored) and two_factor.SECRET not in str(stored)
 
 

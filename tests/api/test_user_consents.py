@@ -11,7 +11,7 @@ import pytest
 from identity import app
 from identity.ids import new_id
 from identity.operations.users import user_consents
-from tests import mailbox
+from tests import doors, mailbox
 from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
 
 Document = dict[str, Any]
@@ -207,12 +207,12 @@ async def test_giver_is_told_at_once_and_again_unless_it_was_revoked_by_then(ser
         ]
         mails = await box.wait_for(2)
         assert {recipient for mail in mails for recipient in mail.recipients} == {parent["email"]}
-        await user_consents.send_second_mails(service.services)
+        await doors.run(service, user_consents.send_second_mails)
         assert (await tenant_api.delete(f"/api/user/consent/{made[0]}")).status_code == 200
         clock.advance(seconds=2 * 3600 + 1)
-        await user_consents.send_second_mails(service.services)
-        await user_consents.send_second_mails(service.services)
+        await doors.run(service, user_consents.send_second_mails)
+        await doors.run(service, user_consents.send_second_mails)
         await box.wait_for(3)
-        due = service.services.directory.user_consents
+        due = doors.store(service, "user_consents")
         assert await due.count_across_tenants({"private.secondMailInstant": {"$exists": True}}) == 0
         assert len(box.mails) == 3, "one of them was revoked, and the other is told once"

@@ -20,6 +20,7 @@ from identity import app
 from identity.domain.passwords import password_hashing
 from identity.ids import new_id
 from identity.operations.users import user_import
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 
 PASSWORD = "pässwörd 🔑"
@@ -276,7 +277,7 @@ async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_remo
     service, tenant_api, monkeypatch
 ) -> None:
     users = [somebody() for _ in range(4)]
-    insert = service.services.directory.users.insert_encoded
+    insert = doors.store(service, "users").insert_encoded
     monkeypatch.setattr("identity.operations.users.user_import._BATCH", 2)
     written = []
 
@@ -286,12 +287,12 @@ async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_remo
         written.append(len(packed))
         await insert(packed)
 
-    monkeypatch.setattr(service.services.directory.users, "insert_encoded", late)
+    monkeypatch.setattr(doors.store(service, "users"), "insert_encoded", late)
     answer = await import_users(tenant_api, *users, validateDbConstraints=True)
     assert codes(answer) == {"users[3].email": "[duplicate]users.email"}
     assert written == [2, 2]
     assert await count(tenant_api) == 1
-    journal = service.services.runtime.database.collection("user_imports")
+    journal = doors.database(service).collection("user_imports")
     assert await journal.count_documents({}) == 0
 
 
@@ -299,7 +300,7 @@ async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_remo
 async def test_import_of_a_process_that_was_killed_is_taken_back_by_another(
     service, tenant_api, clock, monkeypatch
 ) -> None:
-    imports, users = service.services.directory.user_imports, [somebody(), somebody()]
+    imports, users = doors.store(service, "user_imports"), [somebody(), somebody()]
 
     async def killed(*_arguments: Any) -> bool:
         raise asyncio.CancelledError
@@ -311,10 +312,10 @@ async def test_import_of_a_process_that_was_killed_is_taken_back_by_another(
         async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False, timeout=30) as plain:
             await plain.post("/api/user/import", json={"users": users})
     assert await count(tenant_api) == 2, "they are there, and nobody goes on with them"
-    await user_import.undo_abandoned(service.services)
+    await doors.run(service, user_import.undo_abandoned)
     assert await count(tenant_api) == 2, "they may still be going on"
     clock.advance(seconds=121)
-    await user_import.undo_abandoned(service.services)
+    await doors.run(service, user_import.undo_abandoned)
     assert await count(tenant_api) == 0
     assert (await import_users(tenant_api, *users)).status_code == 200
 

@@ -12,6 +12,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id, unbase64url
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client
 
 PASSWORD = "correct horse battery staple"
@@ -385,7 +386,7 @@ async def test_a_new_password_is_judged_and_the_current_one_can_be_asked_for(
     answer = changed.json()["user"]
     assert answer["passwordLastUpdateInstant"] > user["passwordLastUpdateInstant"]
     assert answer["passwordChangeRequired"] is False
-    stored = await service.services.directory.users.get(tenant_api.headers["X-FusionAuth-TenantId"], user["id"])
+    stored = await doors.store(service, "users").get(tenant_api.headers["X-FusionAuth-TenantId"], user["id"])
     assert stored["private"]["password"]["scheme"] == "argon2id"
 
 
@@ -461,7 +462,7 @@ async def test_two_factor_secrets_never_come_back_and_survive_being_sent_back_wi
     for answer in (kept, patched, await tenant_api.get(path), await tenant_api.get("/api/user/search?queryString=ann")):
         assert answer.status_code == 200
         assert SECRET not in answer.text and "one-code" not in answer.text
-    stored = await service.services.directory.users.get(user["tenantId"], user["id"])
+    stored = await doors.store(service, "users").get(user["tenantId"], user["id"])
     assert [method.get("secret") for method in stored["twoFactor"]["methods"]] == [SECRET, None]
     assert stored["twoFactor"]["recoveryCodes"] == ["one-code"]
     removed = await tenant_api.put(path, json={"user": {"email": user["email"]}})

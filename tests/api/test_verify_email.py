@@ -13,6 +13,7 @@ from identity.domain.messaging import mail_templates
 from identity.ids import fingerprint, new_id, new_text
 from identity.operations.limits import code_attempt_limits
 from identity.operations.verification import email_verifications, verification_api
+from tests import doors
 from tests.api.test_notices import make_template
 from tests.conftest import NOBODY
 from tests.mailbox import Mailbox, receiving
@@ -293,14 +294,14 @@ async def test_who_only_knows_the_address_makes_no_mail_worthless(place: Place, 
     await place.configure(verificationStrategy=strategy)
     made = await place.made()
     first, email = await place.mailed(), made["user"]["email"]
-    one_time_tokens = service.services.tokens.one_time_tokens
+    one_time_tokens = doors.store(service, "one_time_tokens")
     await one_time_tokens.extend(place.tenant_id, email_verifications.KIND, first[0], 30)
     headers = {"X-FusionAuth-TenantId": place.tenant_id}
     for _ in range(3):
         assert (await http.put(PATH, params={"email": email}, headers=headers)).status_code == 200
         assert await place.mailed() == first
     # The mail that comes last is good for as long as it says.
-    redis = service.services.runtime.redis
+    redis = doors.redis(service)
     (key,) = [key async for key in redis.client.scan_iter(redis.key("ticket", "emailVerification", "*"))
               if fingerprint(first[0]) in key]  # fmt: skip
     assert await redis.client.ttl(key) > 30
@@ -405,7 +406,7 @@ async def test_id_lives_as_long_as_the_tenant_says_and_looks_as_it_says(links: P
     await links.change({"tenant": {"externalIdentifierConfiguration": settings}})
     verification_id = (await links.made())["emailVerificationId"]
     assert verification_id.isdigit() and len(verification_id) == 12
-    redis = service.services.runtime.redis
+    redis = doors.redis(service)
     key = redis.key("ticket", "emailVerification", f"{{{fingerprint(verification_id)}}}")
     assert 0 < await redis.client.ttl(key) <= 77
 

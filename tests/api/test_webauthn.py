@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from identity.ids import base64url, fingerprint, new_id
-from tests import relying_party, two_factor
+from tests import doors, relying_party, two_factor
 from tests.authenticator import BE, BS, EDDSA, ORIGIN, RELYING_PARTY, RS256, UP, UV, Passkey
 from tests.conftest import NOBODY, SUPER_KEY, checking_client
 from tests.relying_party import RelyingParty
@@ -163,7 +163,7 @@ async def test_challenges_serve_their_own_ceremony_and_tenant(key, http, rp, pas
 async def test_challenges_expire_when_the_tenant_says(key, rp, passkey, service) -> None:
     names = ("webAuthnRegistrationChallengeTimeToLiveInSeconds", "webAuthnAuthenticationChallengeTimeToLiveInSeconds")
     await rp.configure_tenant(externalIdentifierConfiguration=dict.fromkeys(names, 77))
-    redis = service.services.runtime.redis
+    redis = doors.redis(service)
     for kind, options in (
         ("webauthn-registration", await register_start(key, rp)),
         ("webauthn-authentication", await start(key, rp)),
@@ -387,7 +387,7 @@ async def test_passkeys_are_deleted_one_by_one_and_by_user(key, http, rp) -> Non
 async def test_passkeys_go_with_their_user(key, http, rp, service) -> None:
     made = await register(key, http, rp, Passkey())
     await key.delete(f"/api/user/{rp.user['id']}", params={"hardDelete": "true"})
-    assert await service.services.directory.webauthn_credentials.find(rp.tenant["id"], made["id"]) is None
+    assert await doors.store(service, "webauthn_credentials").find(rp.tenant["id"], made["id"]) is None
 
 
 async def test_second_tenant_sees_and_changes_nothing(key, http, rp, tenant_api, passkey) -> None:

@@ -14,6 +14,7 @@ from identity.call import AnonymousCaller, Call, Origin
 from identity.events.changes import Event
 from identity.ids import TenantId, new_id
 from identity.store import webhook_event_log
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client
 from tests.operator.processes import free_port
 from tests.receiver import answers, receiving
@@ -343,7 +344,7 @@ async def test_a_secret_is_told_once_and_signs_along_after_it_was_replaced(servi
     third = (await api.post(f"{path}/secret", json={"overlapInSeconds": 0})).json()["secret"]
     # What has a secret keeps it through a change, shows it never, and stores it sealed.
     changed = await api.patch(path, json={"webhook": {"description": "x"}})
-    stored = await service.services.runtime.database.collection("webhooks").find_one({"_id": webhook["id"]})
+    stored = await doors.database(service).collection("webhooks").find_one({"_id": webhook["id"]})
     for secret in (first, second, third):
         assert secret not in changed.text
         assert secret not in repr(stored)
@@ -369,8 +370,8 @@ async def test_a_webhook_gets_no_more_than_its_rate(api, tenant_api, tenant, eve
     webhook = await make_webhook(api, tenant, receiver.url, rateLimit={"limit": 1, "periodInSeconds": 3600})
     for _ in range(3):
         await make_user(tenant_api)
-    deliveries = service.services.runtime.database.collection("deliveries")
-    later = service.services.clock.now() + 1_800_000
+    deliveries = doors.database(service).collection("deliveries")
+    later = doors.now(service) + 1_800_000
     while await deliveries.count_documents({"webhookId": webhook["id"], "nextAttempt": {"$gt": later}}) < 2:
         await asyncio.sleep(0.05)
     assert len(receiver.requests) == 1
@@ -395,11 +396,9 @@ async def test_tokens_of_a_refresh_are_not_shown_in_the_log(service, api, tenant
     assert changed.status_code == 200
     webhook = await make_webhook(api, tenant, "https://example.com/", eventsEnabled={"jwt.refresh": True})
     await put_status(api, webhook, "Paused")
-    call = Call(
-        TenantId(tenant["id"]), AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", "")
-    )
+    call = doors.call(service, tenant["id"])
     payload = {"applicationId": NOBODY, "original": "old-token", "refreshToken": "the-refresh-token", "token": "new"}
-    await service.services.bus.announce(call, [Event("jwt.refresh", {**payload, "userId": NOBODY})])
+    await doors.announce(service, call, Event("jwt.refresh", {**payload, "userId": NOBODY}))
     found = (await api.get("/api/system/webhook-event-log/search?eventType=jwt.refresh&numberOfResults=1")).json()
     (log,) = found["webhookEventLogs"]
     shown = await api.get(f"/api/system/webhook-event-log/{log['id']}")
@@ -417,16 +416,14 @@ async def test_an_event_that_cannot_be_unsealed_keeps_nobody_from_reading_about_
     await tell_of(tenant_api, tenant["id"], ["jwt.refresh", "user.create.complete"])
     hears_of = {"jwt.refresh": True, "user.create.complete": True}
     await make_webhook(api, tenant, receiver.url, eventsEnabled=hears_of)
-    call = Call(
-        TenantId(tenant["id"]), AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", "")
-    )
+    call = doors.call(service, tenant["id"])
     payload = {"applicationId": NOBODY, "original": "old-token", "refreshToken": "the-refresh-token", "token": "new"}
-    await service.services.bus.announce(call, [Event("jwt.refresh", {**payload, "userId": NOBODY})])
+    await doors.announce(service, call, Event("jwt.refresh", {**payload, "userId": NOBODY}))
     await make_user(tenant_api)
     await receiver.wait_for(2)
     where = {"tenantId": tenant["id"], "isSealed": True}
     gone = {"$set": {"body": "sealed:1:gone:AAAA"}}
-    assert (await service.services.runtime.database.collection("events").update_one(where, gone)).modified_count == 1
+    assert (await doors.database(service).collection("events").update_one(where, gone)).modified_count == 1
     found = (await api.get("/api/system/webhook-event-log/search?numberOfResults=2")).json()["webhookEventLogs"]
     whole, unreadable = found
     assert (whole["eventType"], whole["data"]) == ("user.create.complete", {})
@@ -489,13 +486,13 @@ async def test_the_last_hour_is_searched_where_no_time_is_given_to_the_minute(se
     await put_status(api, webhook, "Paused")
     enabled = {"tenant": {"eventConfiguration": {"events": {"user.update": {"enabled": True}}}}}
     assert (await api.patch(f"/api/tenant/{tenant['id']}", json=enabled)).status_code == 200
-    now = service.services.clock.now()
+    now = doors.now(service)
     clock.advance(seconds=(61_000 - now % 60_000 + 60_000) % 60_000 / 1000)  # a second after a full minute
-    minute = service.services.clock.now() // 60_000 * 60_000
+    minute = doors.now(service) // 60_000 * 60_000
     instants = [minute + 60_000, minute + 59_999, minute, minute - 3_600_000, minute - 3_600_001]
     for instant in instants:
         call = Call(TenantId(tenant["id"]), AnonymousCaller(), instant, Origin("127.0.0.1", "", "", ""))
-        await service.services.bus.announce(call, [Event("user.update", {"user": {"id": NOBODY}})])
+        await doors.announce(service, call, Event("user.update", {"user": {"id": NOBODY}}))
     found = await api.get("/api/system/webhook-event-log/search", params={"event": tenant["id"]})
     assert [log["insertInstant"] for log in found.json()["webhookEventLogs"]] == instants[1:4]
     wider = {"event": tenant["id"], "start": instants[4], "end": instants[0] + 1, "orderBy": "insertInstant ASC"}

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
+from tests import doors
 from tests.conftest import SUPER_KEY, checking_client
 from tests.receiver import receiving, until
 from tests.webhooks import make_user
@@ -44,7 +45,7 @@ async def make_hooks(api: httpx.AsyncClient, url: str, own: str, other: str, eve
 
 async def told(service: Any, **event: Any) -> int:
     """How many deliveries there are of events like this, made or not: what is not written is never sent."""
-    database = service.services.runtime.database
+    database = doors.database(service)
     ids = [row["_id"] async for row in database.collection("events").find(event, {"_id": 1})]
     return int(await database.collection("deliveries").count_documents({"eventId": {"$in": ids}}))
 

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import doors
 from tests.api.test_webhooks import wanted
 from tests.conftest import SUPER_KEY, checking_client
 from tests.outbound.test_http_attacks import listening
@@ -47,8 +48,8 @@ async def test_allowed_networks_open_what_they_name_and_nothing_beside_it(build)
 
 async def move(service: Any, webhook: dict[str, Any], url: str) -> None:
     """Let a webhook have a URL that could be saved before the operator narrowed the networks."""
-    stored = await service.services.configuration.webhooks.get(None, webhook["id"])
-    await service.services.configuration.webhooks.replace(None, {**stored, "url": url}, stored["lastUpdateInstant"])
+    stored = await doors.store(service, "webhooks").get(None, webhook["id"])
+    await doors.store(service, "webhooks").replace(None, {**stored, "url": url}, stored["lastUpdateInstant"])
 
 
 async def enable(api: httpx.AsyncClient, tenant_id: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from identity.ids import new_id
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.receiver import answers, receiving, until
 
@@ -111,4 +112,4 @@ async def test_what_one_process_changes_another_goes_by(build, tmp_path):
         await until(is_free)
         assert (await here.put(f"{path}/status", json={"status": "Active"})).status_code == 200
         await until(is_refused)
-        await one.services.runtime.database.drop()
+        await doors.database(one).drop()

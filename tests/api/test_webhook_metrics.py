@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
+from tests import doors
 from tests.receiver import answers, in_turn, receiving
 from tests.webhooks import make_webhook, tell_of
 
@@ -154,6 +155,6 @@ async def test_receiver_that_nobody_runs_is_seen_with_its_reason(api, tenant, me
 
 async def test_refused_loop_is_seen(service, metrics):
     async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as plain:
-        answer = await plain.post("/api/user", json={}, headers={"webhook-via": service.services.outbound.service_id})
+        answer = await plain.post("/api/user", json={}, headers={"webhook-via": doors.service_id(service)})
     assert answer.status_code == 508
     assert await metrics.moved("identity_webhook_loops_total") == 1

@@ -10,12 +10,13 @@ import orjson
 import pytest
 from standardwebhooks import Webhook
 
-from identity.call import AnonymousCaller, Call, Origin
+from identity.call import Call
 from identity.domain.webhooks.standard_webhooks import MAX_PREVIOUS_SECRETS
 from identity.events.catalogue import EVENTS
 from identity.ids import new_id
 from identity.operations.webhooks import webhook_deliveries
 from identity.store import webhook_event_log
+from tests import doors
 from tests.conftest import SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import Received, answers, receiving
@@ -41,7 +42,7 @@ async def given_up(service: Any, api: httpx.AsyncClient, tenant_api: httpx.Async
     (log,) = await until(api, user_id, tried(1))
     where = {"eventId": log["id"], "webhookId": webhook["id"]}
     change = {"$set": {"state": "given up"}, "$unset": {"nextAttempt": "", "lease": ""}}
-    await service.services.runtime.database.collection("deliveries").update_one(where, change)
+    await doors.database(service).collection("deliveries").update_one(where, change)
     return str(log["id"])
 
 
@@ -114,7 +115,7 @@ async def test_of_racing_recoveries_each_delivery_belongs_to_one(service, api, t
     webhook = await make_webhook(api, tenant, receiver.url)
     lost = {await given_up(service, api, tenant_api, webhook) for _ in range(3)}
     path = f"/api/webhook/{webhook['id']}/recover"
-    start = service.services.clock.now() - 60_000
+    start = doors.now(service) - 60_000
     await put_status(api, webhook, "Paused")
     counts = [answer.json()["deliveries"] for answer in await at_once(api, "POST", path, {"startInstant": start})]
     assert sum(counts) == 3
@@ -134,7 +135,7 @@ async def test_of_racing_recoveries_each_delivery_belongs_to_one(service, api, t
 )
 async def test_a_period_that_is_none_is_refused_at_each_of_its_ends(service, api, tenant, receiver, start, end, fields):
     webhook = await make_webhook(api, tenant, receiver.url)
-    now = service.services.clock.now()
+    now = doors.now(service)
     body = {"startInstant": now + start, "endInstant": now + end}
     refused = await api.post(f"/api/webhook/{webhook['id']}/recover", json=body)
     assert (refused.status_code, refused.json()["fieldErrors"].keys()) == (400, fields)
@@ -150,7 +151,7 @@ async def test_what_a_tenant_told_is_not_recovered_to_a_webhook_that_serves_anot
     await put_status(api, webhook, "Paused")
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
     path, merge = f"/api/webhook/{webhook['id']}", {"Content-Type": "application/merge-patch+json"}
-    since = {"startInstant": service.services.clock.now() - 60_000}
+    since = {"startInstant": doors.now(service) - 60_000}
     for scope, expected in (({"tenantIds": [other["id"]]}, 0), ({"global": True}, 1)):
         changed = await api.patch(path, content=orjson.dumps({"webhook": scope}), headers=merge)
         assert changed.status_code == 200
@@ -203,7 +204,7 @@ async def test_a_status_that_is_set_again_changes_nothing(api, tenant, receiver,
 async def test_when_and_why_a_webhook_was_disabled_stays_when_it_is_disabled_again(service, api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     call = _call(service)
-    await webhook_deliveries.disable(service.services, call, webhook["id"], "It has been failing.")
+    await doors.run(service, webhook_deliveries.disable, call, webhook["id"], "It has been failing.")
     shown = await put_status(api, webhook, "Disabled")
     assert (shown["disabledInstant"], shown["disabledReason"]) == (call.now, "It has been failing.")
 
@@ -211,13 +212,15 @@ async def test_when_and_why_a_webhook_was_disabled_stays_when_it_is_disabled_aga
 @pytest.mark.requirement("webhooks-own-5")
 async def test_of_sixty_four_who_disable_one_does_and_tells_of_it(service, api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
-    disable = (webhook_deliveries.disable(service.services, _call(service), webhook["id"], "Gone.") for _ in range(64))
+    disable = (
+        doors.run(service, webhook_deliveries.disable, _call(service), webhook["id"], "Gone.") for _ in range(64)
+    )
     await asyncio.gather(*disable)
     assert await told(service, webhook) == [f"The webhook [{webhook['id']}] was disabled. Gone."]
 
 
 def _call(service: Any) -> Call:
-    return Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    return doors.call(service)
 
 
 @pytest.mark.requirement("webhooks-own-4")
@@ -301,7 +304,7 @@ async def test_trying_out_twice_sends_twice_and_keeps_nothing(service, api, tena
     for answer in await at_once(api, "POST", f"/api/webhook/{webhook['id']}/test", {"event": event}, 2):
         assert answer.json()["webhookAttemptLog"]["attemptResult"] == "Success"
     assert [request.headers["webhook-id"] for request in receiver.requests] == [event["id"]] * 2
-    deliveries = service.services.runtime.database.collection("deliveries")
+    deliveries = doors.database(service).collection("deliveries")
     assert await deliveries.count_documents({"webhookId": webhook["id"]}) == 0
 
 
@@ -355,7 +358,7 @@ async def test_every_repair_is_in_the_audit_log(build):
             wanted = {"url": receiver.url, "connectTimeout": 1000, "readTimeout": 1000}
             webhook = (await api.post("/api/webhook", json={"webhook": wanted})).json()["webhook"]
             path = f"/api/webhook/{webhook['id']}"
-            now = audited.services.clock.now()
+            now = doors.now(audited)
             calls: list[tuple[str, str, Any]] = [
                 ("PUT", "/status", {"status": "Paused"}),
                 ("PUT", "/status", {"status": "Active"}),

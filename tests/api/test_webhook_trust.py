@@ -12,7 +12,7 @@ from cryptography import x509
 
 from identity.ids import new_id
 from identity.operations.webhooks import webhook_deliveries
-from tests import certificates
+from tests import certificates, doors
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.receiver import Receiver, answers, receiving
 from tests.webhooks import make_webhook, put_status, until
@@ -117,8 +117,8 @@ async def test_attack_57_refused_address_is_told_when_it_is_saved_when_it_is_cal
 
         made = await api.post("/api/webhook", json={"webhook": {**hook, "url": "https://example.com/"}})
         webhook_id = made.json()["webhook"]["id"]
-        stored = await service.services.configuration.webhooks.get(None, webhook_id)
-        await service.services.configuration.webhooks.replace(
+        stored = await doors.store(service, "webhooks").get(None, webhook_id)
+        await doors.store(service, "webhooks").replace(
             None, {**stored, "url": receiver.url}, stored["lastUpdateInstant"]
         )
         enabled = {"tenant": {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True}}}}}
@@ -179,8 +179,8 @@ async def test_a_veto_does_not_bring_a_webhook_nearer_to_being_disabled(service,
         assert await decided(tenant_api, tenant) == 504
         shown = (await api.get(f"/api/webhook/{webhook['id']}")).json()["webhook"]
         assert "status" not in shown
-        rows = service.services.runtime.database.collection("webhook_health")
+        rows = doors.database(service).collection("webhook_health")
         assert await rows.find_one({"_id": webhook["id"]}) is None
         recover = webhook_deliveries.RECOVERY_DAYS * 86_400_000
-        start = {"startInstant": service.services.clock.now() - recover + 60_000}
+        start = {"startInstant": doors.now(service) - recover + 60_000}
         assert (await api.post(f"/api/webhook/{webhook['id']}/recover", json=start)).json() == {"deliveries": 0}

@@ -15,7 +15,7 @@ from joserfc import jws
 from joserfc.jwk import KeySet
 
 from identity.ids import new_id
-from tests import certificates
+from tests import certificates, doors
 from tests.conftest import SUPER_KEY, checking_client
 from tests.outbound.test_addresses import REFUSED_URLS
 from tests.receiver import receiving, until
@@ -439,7 +439,7 @@ async def test_tenant_key_may_not_touch_webhooks(
 async def test_password_is_sealed_at_rest(service: Any, api: httpx.AsyncClient) -> None:
     webhook = await make(api, httpAuthenticationUsername="u", httpAuthenticationPassword="open sesame")
     assert webhook["httpAuthenticationPassword"] == "open sesame"
-    stored = await service.services.runtime.database.collection("webhooks").find_one({"_id": webhook["id"]})
+    stored = await doors.database(service).collection("webhooks").find_one({"_id": webhook["id"]})
     assert "open sesame" not in repr(stored)
 
 

@@ -17,6 +17,7 @@ import pytest
 from identity import app
 from identity.ids import new_id
 from identity.schemas import load
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
 
 Document = dict[str, Any]
@@ -136,7 +137,7 @@ def right(case: Case) -> Document:
 
 def is_refused(service: app.Service, case: Case, body: Document) -> bool:
     """Whether the schema alone refuses a body."""
-    return bool(service.services.schemas[case.schema].examine(copy.deepcopy(body))[1])
+    return bool(doors.schemas(service)[case.schema].examine(copy.deepcopy(body))[1])
 
 
 @pytest.mark.parametrize("case", CASES, ids=repr)

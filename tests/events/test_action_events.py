@@ -10,6 +10,7 @@ import pytest
 
 from identity.ids import TenantId, UserId, new_id
 from identity.operations.user_actions import action_expiry
+from tests import doors
 from tests.api.test_actions import HOUR, INDEFINITE, Scene
 from tests.hearing import Hearing
 from tests.mailbox import Mailbox
@@ -62,7 +63,7 @@ class Stage(Scene):
         return await self.api.request(method, f"/api/user/action/{action['id']}", json=body)
 
     async def sweep(self) -> None:
-        await action_expiry.sweep(self.service.services)
+        await doors.run(self.service, action_expiry.sweep)
 
 
 @pytest.fixture
@@ -183,7 +184,7 @@ async def test_no_mail_without_notification_or_address(stage: Stage) -> None:
 async def test_action_is_ended_once_by_several_processes(stage: Stage, clock) -> None:
     definition = await stage.mailing(preventLogin=True)
     action = await stage.take(definition, expiry=stage.now + 60_000, emailUser=True, notifyUser=True, comment="c")
-    user = await stage.service.services.directory.users.get(stage.tenant["id"], stage.user["id"])
+    user = await doors.store(stage.service, "users").get(stage.tenant["id"], stage.user["id"])
     assert [one["actionId"] for one in user["private"]["preventions"]] == [action["id"]]
     clock.advance(seconds=61)
     await asyncio.gather(*(stage.sweep() for _ in range(16)))
@@ -196,7 +197,7 @@ async def test_action_is_ended_once_by_several_processes(stage: Stage, clock) ->
     shown = (await stage.api.get(f"/api/user/action/{action['id']}")).json()["action"]
     assert shown["endEventSent"] is True
     assert shown["expiry"] == action["expiry"]
-    user = await stage.service.services.directory.users.get(stage.tenant["id"], stage.user["id"])
+    user = await doors.store(stage.service, "users").get(stage.tenant["id"], stage.user["id"])
     assert user["private"]["preventions"] == []
     await stage.sweep()
     assert len(stage.receiver.requests) == 1
@@ -212,7 +213,7 @@ async def test_action_without_end_event_ends(stage: Stage, clock) -> None:
     assert event["actionId"] == told["id"]
     shown = (await stage.api.get(f"/api/user/action/{action['id']}")).json()["action"]
     assert shown["endEventSent"] is False
-    assert await stage.service.services.logs.action_logs.find_due_across_tenants(stage.now, 1000) == []
+    assert await doors.store(stage.service, "action_logs").find_due_across_tenants(stage.now, 1000) == []
 
 
 async def test_all_expired_actions_end(stage: Stage, clock, monkeypatch) -> None:
@@ -251,7 +252,7 @@ async def test_interrupted_end_of_an_action_is_completed_by_others(stage: Stage,
     action = await stage.take(await stage.mailing(), expiry=stage.now + 1000, emailUser=True)
     await stage.mailbox.wait_for(1)
     clock.advance(seconds=2)
-    mails = stage.service.services.outbound.mails
+    mails = doors.store(stage.service, "mails")
 
     async def dies(*_arguments: Any) -> None:
         raise RuntimeError("the process is gone")

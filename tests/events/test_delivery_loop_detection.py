@@ -15,6 +15,7 @@ from identity.call import ApiKeyCaller
 from identity.domain.webhooks import delivery_loop_detection
 from identity.events.changes import Event
 from identity.ids import new_id
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.events.samples import PAYLOADS
 from tests.receiver import Receiver, answers, receiving, until
@@ -114,7 +115,7 @@ async def test_attack_63_webhook_to_the_service_itself_is_rejected_and_logged_on
 
 
 async def test_loop_rejection_has_the_error_format_of_each_endpoint(first):
-    headers = {"webhook-via": f"0123456789abcdef, {first.services.outbound.service_id}"}
+    headers = {"webhook-via": f"0123456789abcdef, {doors.service_id(first)}"}
     username = new_id()
     async with httpx.AsyncClient(base_url=first.base_url, trust_env=False) as plain:
         body = {"user": {"username": username, "password": "password"}}
@@ -161,9 +162,7 @@ async def test_events_carry_the_via_marks_of_their_request(first):
         await make_user(api)
         sent = [request.headers["webhook-via"] for request in await receiver.wait_for(2)]
         await api.delete(f"/api/webhook/{webhook}")
-    assert sorted(sent) == sorted(
-        [f"{others}, {first.services.outbound.service_id}", first.services.outbound.service_id]
-    )
+    assert sorted(sent) == sorted([f"{others}, {doors.service_id(first)}", doors.service_id(first)])
 
 
 @pytest.mark.requirement("webhooks-15.2-25")

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from identity import app
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, ShiftedClock, checking_client
 from tests.receiver import Receiver, answers, in_turn, receiving, until
 from tests.webhooks import find, logs_of, make_user, make_webhook, put_status, told
@@ -33,7 +34,7 @@ class Instance:
 
     async def failures(self, webhook: dict[str, Any]) -> int:
         """How many are counted since the last success."""
-        row = await self.service.services.runtime.database.collection("webhook_health").find_one({"_id": webhook["id"]})
+        row = await doors.database(self.service).collection("webhook_health").find_one({"_id": webhook["id"]})
         return 0 if row is None else int(row["failures"])
 
     async def has_failed(self, webhook: dict[str, Any], times: int) -> bool:
@@ -140,7 +141,7 @@ async def test_recovery_sends_as_many_as_failed_and_none_that_is_older_than_two_
         for count in range(1, 6):
             users.append(await instance.later(0.01))
             await receiver.wait_for(count)
-        deliveries = instance.service.services.runtime.database.collection("deliveries")
+        deliveries = doors.database(instance.service).collection("deliveries")
         given_up = {"webhookId": webhook["id"], "state": "given up"}
         await until(lambda: _counts(deliveries, given_up, 3))
         path = f"/api/webhook/{webhook['id']}/recover"
@@ -150,7 +151,7 @@ async def test_recovery_sends_as_many_as_failed_and_none_that_is_older_than_two_
         assert answer.json() == {"deliveries": 2}
         requests = await receiver.wait_for(7)
         assert {request.event["user"]["id"] for request in requests[5:]} == {users[2], users[3]}
-        now = instance.service.services.clock.now()
+        now = doors.now(instance.service)
         two_weeks = 14 * 86_400_000
         refused = await instance.api.post(path, json={"startInstant": now - two_weeks - 1000})
         assert refused.json()["fieldErrors"]["startInstant"][0]["code"] == "[invalid]startInstant"

@@ -10,6 +10,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
+from tests import doors
 from tests.api.test_entity_types import make as make_type
 from tests.hearing import Hearing
 from tests.receiver import Receiver, answers, receiving
@@ -76,7 +77,7 @@ async def test_vetoed_change_leaves_no_trace(stage: Stage, service: app.Service)
     assert [event["type"] for event in await stage.heard(*DEEDS)] == list(DEEDS)
     assert (await stage.send("GET", path))["entity"] == one
     assert await stage.send("GET", f"{path}/grant") == before
-    assert await service.services.directory.entities.count(one["tenantId"]) == 2
+    assert await doors.store(service, "entities").count(one["tenantId"]) == 2
     stage.receiver.behaviour = answers(200)
     await stage.send("POST", "/api/entity", entity=body)
 

@@ -10,6 +10,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
+from tests import doors
 from tests.hearing import Hearing
 from tests.receiver import Receiver, answers, receiving
 
@@ -24,7 +25,7 @@ class Stage(Hearing):
 
     def __init__(self, api: httpx.AsyncClient, receiver: Receiver, service: app.Service) -> None:
         super().__init__(api, receiver, api.headers["X-FusionAuth-TenantId"])
-        self.services = service.services
+        self.service = service
 
     async def heard(self, *types: str) -> list[dict[str, Any]]:
         """The next events, each of the group that it links to."""
@@ -123,7 +124,7 @@ async def test_a_veto_leaves_no_trace(stage: Stage) -> None:
     assert (await stage.send("GET", "/api/group"))["groups"] == [group]
     assert (await stage.send("GET", "/api/group/member/search"))["members"] == added[group["id"]]
     assert (await stage.send("GET", f"/api/user/{bob}"))["user"]["memberships"] == []
-    stored = await stage.services.directory.groups.find(stage.tenant_id, group["id"])
+    stored = await doors.store(stage.service, "groups").find(stage.tenant_id, group["id"])
     assert stored
     assert "deleting" not in stored["private"]
 

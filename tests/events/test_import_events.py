@@ -12,6 +12,7 @@ from identity import app
 from identity.ids import new_id
 from identity.schemas import Schemas
 from identity.store import event_bodies
+from tests import doors
 from tests.conftest import EMAIL_TEMPLATE, SUPER_KEY, checking_client
 from tests.receiver import Receiver, answers
 from tests.veto import unchanged
@@ -81,9 +82,9 @@ async def test_event_that_is_larger_than_a_document_may_be_loses_nothing(
     assert len(request.body) > 20 * 1400
     assert [user["id"] for user in request.event["users"]] == [user["id"] for user in users]
     event_id = request.event["id"]
-    row = await service.services.runtime.database.collection("events").find_one({"_id": event_id})
+    row = await doors.database(service).collection("events").find_one({"_id": event_id})
     assert row is not None
-    parts = service.services.runtime.database.collection("event_parts")
+    parts = doors.database(service).collection("event_parts")
     found = {part["_id"]: part async for part in parts.find({"_id": {"$regex": f"^{event_id}:"}})}
     assert len(found) == row["parts"] > 4
     assert {part.get("expiresAt") for part in found.values()} == {row.get("expiresAt")}, "they go with their row"
@@ -133,4 +134,4 @@ async def test_no_mail_is_sent(service: app.Service, tenant_api) -> None:
         "/api/user/import", json={"users": [somebody()], "encryptionScheme": "salted-hmac-sha256"}
     )
     assert answer.status_code == 200
-    assert await service.services.runtime.database.collection("mails").count_documents({"tenantId": tenant_id}) == 0
+    assert await doors.database(service).collection("mails").count_documents({"tenantId": tenant_id}) == 0

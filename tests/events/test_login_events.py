@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests import relying_party
+from tests import doors, relying_party
 from tests.conftest import EMAIL_TEMPLATE, SUPER_KEY, checking_client
 from tests.hearing import Hearing
 from tests.mailbox import Mailbox
@@ -261,7 +261,7 @@ async def test_places_come_from_the_operators_file(build, tmp_path) -> None:
 @pytest.mark.requirement("users-10-22")
 async def test_templates_of_the_application_win_and_without_one_no_mail_goes(key, rp, service) -> None:
     assert (await log_in(key, rp, newDevice=True)).status_code == 200
-    mails = service.services.runtime.database.motor["mails"]
+    mails = doors.database(service).motor["mails"]
     assert await mails.count_documents({"tenantId": rp.tenant["id"]}) == 0
     change = {"emailConfiguration": {"loginNewDeviceEmailTemplateId": EMAIL_TEMPLATE}}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": change})
@@ -275,7 +275,7 @@ async def test_templates_of_the_application_win_and_without_one_no_mail_goes(key
 async def test_first_login_of_a_user_mails_nothing_about_a_new_device(key, rp, service) -> None:
     emails = {"loginNewDeviceEmailTemplateId": EMAIL_TEMPLATE, "defaultFromEmail": "service@example.com"}
     await rp.configure_tenant(emailConfiguration=emails)
-    mails = service.services.runtime.database.motor["mails"]
+    mails = doors.database(service).motor["mails"]
     for sent in (0, 1):
         answer = await log_in(key, rp, newDevice=True)
         assert answer.status_code == 200

@@ -9,6 +9,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
+from tests import doors
 from tests.conftest import EMAIL_TEMPLATE
 from tests.hearing import Hearing
 from tests.receiver import answers, receiving
@@ -176,7 +177,7 @@ async def test_vetoed_login_does_not_store_the_password_status(place: Resetting,
     assert (await place.log_in(COMMON)).status_code == 200
     # What was found is noted though the password was hashed anew by the same login.
     assert (await place.stored())["breachedPasswordStatus"] == "CommonPassword"
-    kept = await place.service.services.directory.users.get(place.tenant_id, place.rp.user["id"])
+    kept = await doors.store(place.service, "users").get(place.tenant_id, place.rp.user["id"])
     assert kept["private"]["password"]["scheme"] == "salted-sha256"
 
 

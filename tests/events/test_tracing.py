@@ -19,6 +19,7 @@ from identity.events.changes import Event
 from identity.ids import Secret, new_id
 from identity.outbound import open_telemetry, tracing
 from identity.trace_context import TraceContext
+from tests import doors
 from tests.collector import Collector, Span, collecting
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.events.samples import PAYLOADS
@@ -173,7 +174,7 @@ async def test_failed_request_has_a_span_with_its_status_and_an_unknown_method_n
         await api.get("/api/nothing/here", headers=headers)
     async with httpx.AsyncClient(base_url=traced.base_url, trust_env=False) as plain:
         assert (await plain.request("MADE-UP", "/api/user", headers=headers)).status_code == 501
-        own = {**headers, "webhook-via": traced.services.outbound.service_id}
+        own = {**headers, "webhook-via": doors.service_id(traced)}
         assert (await plain.post("/api/user", json={}, headers=own)).status_code == 508
     found = await collector.wait_for(3, lambda span: span.trace_id == trace_id)
     by_name = {span.name: span for span in found}

@@ -13,6 +13,7 @@ import pytest
 from identity import app
 from identity.ids import TenantId, UserId, new_id
 from identity.instants import later
+from tests import doors
 from tests.hearing import Hearing
 from tests.receiver import Receiver, answers, receiving
 
@@ -52,7 +53,7 @@ class Stage(Hearing):
 
     def __init__(self, api: httpx.AsyncClient, receiver: Receiver, service: app.Service) -> None:
         super().__init__(api, receiver, api.headers["X-FusionAuth-TenantId"])
-        self.services = service.services
+        self.service = service
 
     async def add_user(self, **members: Any) -> dict[str, Any]:
         wanted = {"email": f"{new_id()}@example.com", "password": PASSWORD, **members}
@@ -60,18 +61,22 @@ class Stage(Hearing):
         return dict(made["user"])
 
     async def add_token(self, user_id: str, application_id: str) -> str:
-        now = self.services.clock.now()
+        now = doors.now(self.service)
         record = {"id": new_id(), "userId": user_id, "applicationId": application_id, "insertInstant": now}
-        await self.services.tokens.refresh_tokens.insert(TenantId(self.tenant_id), record, later(now, seconds=600))
+        await doors.store(self.service, "refresh_tokens").insert(
+            TenantId(self.tenant_id), record, later(now, seconds=600)
+        )
         return str(record["id"])
 
     async def is_denied(self, record_id: str) -> bool:
-        return await self.services.tokens.revocations.is_revoked(TenantId(self.tenant_id), [record_id])
+        return await doors.store(self.service, "revocations").is_revoked(TenantId(self.tenant_id), [record_id])
 
     async def tokens(self, user_id: str) -> int:
-        now = self.services.clock.now()
+        now = doors.now(self.service)
         return len(
-            await self.services.tokens.refresh_tokens.find_of_user(TenantId(self.tenant_id), UserId(user_id), now)
+            await doors.store(self.service, "refresh_tokens").find_of_user(
+                TenantId(self.tenant_id), UserId(user_id), now
+            )
         )
 
 
@@ -290,7 +295,7 @@ async def test_a_veto_leaves_everything_as_it_was(stage: Stage, application_id: 
     await stage.add_token(user["id"], application_id)
     stage.receiver.behaviour = answers(500)
     await stage.listen(TYPES, "AbsoluteMajority", vetoable=VETOABLE)
-    before = await stage.services.directory.users.get(stage.tenant_id, user["id"])
+    before = await doors.store(stage.service, "users").get(stage.tenant_id, user["id"])
     path = f"/api/user/{user['id']}"
     body = {"email": "b@example.com", "password": PASSWORD}
     for method, where, wanted in (
@@ -303,8 +308,8 @@ async def test_a_veto_leaves_everything_as_it_was(stage: Stage, application_id: 
     ):
         answer = await stage.send(method, where, 504, **wanted)
         assert answer["generalErrors"][0]["code"] == "[WebhookTransactionException]"
-    assert await stage.services.directory.users.get(stage.tenant_id, user["id"]) == before
-    assert await stage.services.directory.users.count(stage.tenant_id) == 1
+    assert await doors.store(stage.service, "users").get(stage.tenant_id, user["id"]) == before
+    assert await doors.store(stage.service, "users").count(stage.tenant_id) == 1
     assert await stage.tokens(user["id"]) == 1
     assert {request.event["type"] for request in stage.receiver.requests} == {
         "user.create",

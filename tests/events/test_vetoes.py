@@ -15,7 +15,7 @@ import pytest
 from identity import app
 from identity.events.catalogue import TRANSACTIONAL_EVENTS
 from identity.ids import new_id
-from tests import relying_party
+from tests import doors, relying_party
 from tests.api.test_entity_types import make as make_type
 from tests.conftest import EMAIL_TEMPLATE, checking_client
 from tests.hearing import Hearing
@@ -350,4 +350,4 @@ async def test_snapshot_detects_changes(service, tenant_api, tenant):
 async def test_snapshot_detects_changes_in_redis(service, tenant):
     with pytest.raises(AssertionError, match="redis"):
         async with unchanged(service, tenant["id"]):
-            await service.services.tokens.one_time_tokens.issue(tenant["id"], "verify-email", new_id(), {}, 60)
+            await doors.store(service, "one_time_tokens").issue(tenant["id"], "verify-email", new_id(), {}, 60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from identity.ids import new_id
+from tests import doors
 from tests.federation.test_strategies import says
 from tests.hearing import Hearing
 from tests.receiver import answers, receiving
@@ -24,7 +25,7 @@ async def unverified(federated, service):
 
 
 async def unverify(federated, service, user, **private) -> None:
-    users, tenant_id = service.services.directory.users, federated.tenant["id"]
+    users, tenant_id = doors.store(service, "users"), federated.tenant["id"]
     stored = await users.get(tenant_id, user["id"])
     kept = {name: value for name, value in stored.items() if name != "verifiedInstant"}
     changed = {**kept, "verified": False, "lastUpdateInstant": stored["lastUpdateInstant"] + 1}
@@ -105,11 +106,11 @@ async def test_session_of_the_earlier_registrant_ends(hosted, fake, browser, ser
     await hosted.rp.log_in(browser)
     user = hosted.rp.user
     await unverify(hosted.scene, service, user)
-    stored = await service.services.directory.users.get(hosted.scene.tenant["id"], user["id"])
+    stored = await doors.store(service, "users").get(hosted.scene.tenant["id"], user["id"])
     if "email" not in stored:
         await hosted.scene.patch(f"/api/user/{user['id']}", {"user": {"email": f"{new_id()}@example.com"}})
         await unverify(hosted.scene, service, user)
-        stored = await service.services.directory.users.get(hosted.scene.tenant["id"], user["id"])
+        stored = await doors.store(service, "users").get(hosted.scene.tenant["id"], user["id"])
     says(fake, email=stored["email"])
     await hosted.scene.logged_in()
     assert (await hosted.rp.authorize(browser)).status_code == 200

@@ -8,7 +8,7 @@ import pytest
 
 from identity.ids import new_id
 from identity.operations.limits import failed_login_limits
-from tests import relying_party, two_factor
+from tests import doors, relying_party, two_factor
 from tests.conftest import NOBODY
 from tests.hearing import Hearing
 from tests.receiver import answers, receiving
@@ -106,7 +106,7 @@ async def test_a_user_whom_an_action_keeps_out_is_409_and_nothing_changes(federa
 @pytest.mark.requirement("core-11-32")
 async def test_an_expired_user_is_410(federated, fake, service) -> None:
     user = await linked_user(federated, fake)
-    past = service.services.clock.now() - 1000
+    past = doors.now(service) - 1000
     await federated.api.patch(f"/api/user/{user['id']}", json={"user": {"expiry": past}})
     answer = await federated.log_in()
     assert (answer.status_code, answer.content) == (410, b"")
@@ -367,7 +367,7 @@ async def test_debug_writes_what_happened_and_no_secret(federated, fake, service
     fake.broken, fake.status = "/token", 500
     await federated.log_in()
     where = {"message": {"$regex": federated.provider["id"]}}
-    rows = [row async for row in service.services.runtime.database.collection("event_logs").find(where)]
+    rows = [row async for row in doors.database(service).collection("event_logs").find(where)]
     messages = [row["message"] for row in rows]
     assert [row["type"] for row in rows] == ["Debug", "Debug"]
     assert any("status 200" in message and fake.userinfo["email"] in message for message in messages)
@@ -380,7 +380,7 @@ async def test_debug_writes_what_happened_and_no_secret(federated, fake, service
 async def test_without_debug_nothing_is_written(federated, service) -> None:
     await federated.logged_in()
     where = {"message": {"$regex": federated.provider["id"]}}
-    assert [row async for row in service.services.runtime.database.collection("event_logs").find(where)] == []
+    assert [row async for row in doors.database(service).collection("event_logs").find(where)] == []
 
 
 @pytest.mark.requirement("core-11-35")

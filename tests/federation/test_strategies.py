@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
+from tests import doors
 
 STRATEGIES = [
     *("CreatePendingLink", "Disabled", "LinkAnonymously", "LinkByEmail", "LinkByEmailForExistingUser"),
@@ -253,7 +254,7 @@ async def test_a_link_to_a_user_who_is_gone_makes_room(federated, fake, service)
     person = says(fake, email=f"{new_id()}@example.com")
     user = (await federated.logged_in())["user"]
     where = {"_id": user["id"]}
-    await service.services.directory.users.delete_all(federated.tenant["id"], where)
+    await doors.store(service, "users").delete_all(federated.tenant["id"], where)
     again = (await federated.logged_in())["user"]
     assert again["id"] != user["id"]
     (link,) = await federated.links(again["id"])
@@ -311,7 +312,7 @@ async def test_a_pending_link_expires(federated, fake, service) -> None:
     await federated.configure_tenant(externalIdentifierConfiguration={"pendingAccountLinkTimeToLiveInSeconds": 77})
     await federated.change(linkingStrategy="CreatePendingLink")
     await federated.logged_in(232)
-    redis = service.services.runtime.redis
+    redis = doors.redis(service)
     keys = [key async for key in redis.client.scan_iter(match=redis.key("pending-link", "*"))]
     lives = [await redis.client.ttl(key) for key in keys]
     assert any(70 <= life <= 77 for life in lives)

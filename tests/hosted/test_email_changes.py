@@ -10,7 +10,7 @@ import pytest
 
 from identity.ids import new_id
 from identity.store.one_time_tokens import OneTimeTokenUse
-from tests import relying_party
+from tests import doors, relying_party
 from tests.conftest import checking_client
 from tests.hearing import Hearing
 from tests.hosted.signing_up import found, press
@@ -109,10 +109,10 @@ async def test_new_address_requires_the_current_password(party, browser, box, gi
 
 async def drop_password(rp, service, **members) -> None:
     """Store the user without a password."""
-    stored = await service.services.directory.users.get(rp.tenant["id"], rp.user["id"])
+    stored = await doors.store(service, "users").get(rp.tenant["id"], rp.user["id"])
     private = {name: value for name, value in stored["private"].items() if name != "password"}
     user = {**stored, **members, "private": private, "lastUpdateInstant": stored["lastUpdateInstant"] + 1}
-    await service.services.directory.users.replace(rp.tenant["id"], user, stored["lastUpdateInstant"], None)
+    await doors.store(service, "users").replace(rp.tenant["id"], user, stored["lastUpdateInstant"], None)
 
 
 @pytest.mark.requirement("audit-a1")

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from identity.ids import new_id
-from tests import relying_party
+from tests import doors, relying_party
 from tests.conftest import checking_client
 from tests.hearing import Hearing
 from tests.hosted.signing_up import alike, press
@@ -105,7 +105,7 @@ async def test_attack_44_forgot_page_says_the_same_of_everybody(service, place, 
     ]  # fmt: skip
     assert len({str(one) for one in found}) == 1
     assert found[0][0] == 302
-    await service.services.runtime.background_work.finish()
+    await doors.store(service, "background_work").finish()
     mails = await place.mailbox.wait_for(1)
     assert [mail.recipients for mail in mails] == [[place.rp.login_id]]
 

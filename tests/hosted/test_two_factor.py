@@ -12,7 +12,7 @@ import pytest
 
 from identity.domain.two_factor import qr_codes
 from identity.ids import new_id
-from tests import relying_party, two_factor
+from tests import doors, relying_party, two_factor
 from tests.conftest import checking_client
 from tests.hosted.steps import follow, log_in, make_template, path, post, says, send
 from tests.mailbox import receiving
@@ -84,7 +84,7 @@ async def test_attack_46_five_wrong_codes_lead_back_to_the_login(rp, browser, cl
 @pytest.mark.requirement("oauth-1.9-7")
 async def test_challenge_that_is_over_leads_back_to_the_login(rp, browser, service):
     shown = await log_in(rp, browser)
-    await service.services.tokens.one_time_tokens.revoke_all(rp.tenant["id"], "two-factor", rp.user["id"])
+    await doors.store(service, "one_time_tokens").revoke_all(rp.tenant["id"], "two-factor", rp.user["id"])
     over = await browser.get(str(shown.request.url))
     assert says(over, "Two-factor authentication took too long")
     assert page(over).forms[0]["fields"]["state"] == "the-state"
@@ -417,7 +417,7 @@ async def test_a_form_that_is_sent_again_while_it_is_answered_does_not_end_the_l
     """Between the use of the challenge and that of the login intent, the second request finds no challenge."""
     shown = await log_in(rp, browser)
     code = two_factor.code(clock.now())
-    users, repeated = service.services.directory.users, []
+    users, repeated = doors.store(service, "users"), []
     note = users.record_second_factor
 
     async def note_after_a_repetition(*arguments):

@@ -9,7 +9,7 @@ import pytest
 
 from identity.ids import new_id
 from identity.operations.verification import verification_api
-from tests import relying_party
+from tests import doors, relying_party
 from tests.api.test_notices import make_template
 from tests.api.test_verify_email import own_address
 from tests.conftest import checking_client
@@ -199,7 +199,7 @@ async def test_link_that_is_over_offers_another_one_and_says_the_same_of_everybo
             assert await is_verified(gate, found["user"]["id"], kind)
             sent = await browser.get(nobody.headers["Location"])
             assert "we have sent a link" in page(sent).text
-        await service.services.runtime.background_work.finish()
+        await doors.store(service, "background_work").finish()
         assert len(mailbox.mails) == count + 1
 
 

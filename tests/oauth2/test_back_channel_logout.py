@@ -12,12 +12,11 @@ from joserfc import jws as joserfc_jws
 from joserfc import jwt
 from joserfc.jwk import KeySet, OctKey
 
-from identity.call import AnonymousCaller, Call, Origin
 from identity.errors import Unavailable
 from identity.ids import TenantId, UserId, new_id
 from identity.operations.sessions import sso_sessions
 from identity.workers.back_channel_logout import SCHEDULE_SECONDS
-from tests import relying_party
+from tests import doors, relying_party
 from tests.receiver import Receiver, answers, receiving, until
 from tests.relying_party import REDIRECT_URI, claims, response
 
@@ -52,7 +51,7 @@ async def verified(http: httpx.AsyncClient, request) -> dict[str, Any]:
 
 
 async def pending(service, rp) -> int:
-    return await service.services.sessions.logout_notices.count(TenantId(rp.tenant["id"]))
+    return await doors.store(service, "logout_notices").count(TenantId(rp.tenant["id"]))
 
 
 async def all_told(service, rp) -> None:
@@ -63,11 +62,7 @@ async def all_told(service, rp) -> None:
 
 
 async def failures(service, rp) -> list[str]:
-    rows = (
-        service.services.runtime.database.collection("event_logs")
-        .find({"message": {"$regex": rp.client_id}})
-        .sort("_id")
-    )
+    rows = doors.database(service).collection("event_logs").find({"message": {"$regex": rp.client_id}}).sort("_id")
     return [row["message"] async for row in rows]
 
 
@@ -111,7 +106,7 @@ async def test_notice_carries_on_what_the_end_of_the_session_has_come_through(
     ended = await api.delete(f"/api/user/{told['sub']}", headers=headers)
     assert ended.status_code == 200
     (request,) = await receiver.wait_for(1)
-    assert request.headers["webhook-via"] == f"0123456789abcdef, {service.services.outbound.service_id}"
+    assert request.headers["webhook-via"] == f"0123456789abcdef, {doors.service_id(service)}"
     assert request.headers["traceparent"] == trace
 
 
@@ -249,7 +244,7 @@ async def test_receiver_that_is_away_hears_of_it_later(listener, receiver, brows
     await log_out(browser, listener)
 
     async def tried(times: int) -> bool:
-        rows = service.services.runtime.database.collection("logout_notices").find({"tenantId": listener.tenant["id"]})
+        rows = doors.database(service).collection("logout_notices").find({"tenantId": listener.tenant["id"]})
         return [row["attempts"] async for row in rows if "lease" not in row] == [times]
 
     await until(lambda: tried(1))
@@ -280,9 +275,7 @@ async def test_receiver_that_never_takes_it_is_given_up(listener, receiver, brow
         await receiver.wait_for(number)
 
         async def is_free(attempts: int = number) -> bool:
-            rows = service.services.runtime.database.collection("logout_notices").find(
-                {"tenantId": listener.tenant["id"]}
-            )
+            rows = doors.database(service).collection("logout_notices").find({"tenantId": listener.tenant["id"]})
             return [row["attempts"] async for row in rows if "lease" not in row] == [attempts]
 
         await until(is_free)
@@ -296,7 +289,7 @@ async def test_receiver_that_never_takes_it_is_given_up(listener, receiver, brow
 
 @pytest.mark.requirement("certification-logout-5")
 async def test_notice_of_a_process_that_died_is_taken_over(listener, receiver, browser, service, clock, monkeypatch):
-    queue = service.services.sessions.logout_notices
+    queue = doors.store(service, "logout_notices")
     held = []
 
     async def takes_and_dies(*arguments: Any) -> list[Any]:
@@ -328,10 +321,10 @@ async def test_notices_are_there_before_the_session_is_over(listener, receiver, 
     await receiver.stop()
     await listener.log_in(browser)
     secret = browser.cookies["fusionauth.sso"]
-    monkeypatch.setattr(service.services.sessions.sso_sessions, "end", dies)
-    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    monkeypatch.setattr(doors.store(service, "sso_sessions"), "end", dies)
+    call = doors.call(service)
     with pytest.raises(KeyboardInterrupt):
-        await sso_sessions.end(service.services, call, TenantId(listener.tenant["id"]), secret)
+        await doors.run(service, sso_sessions.end, call, TenantId(listener.tenant["id"]), secret)
     assert await pending(service, listener) == 1
 
 
@@ -344,7 +337,7 @@ async def test_logout_that_cannot_be_told_to_anybody_has_not_happened(
     async def away(*_arguments: Any) -> None:
         raise Unavailable
 
-    monkeypatch.setattr(service.services.sessions.logout_notices, "add", away)
+    monkeypatch.setattr(doors.store(service, "logout_notices"), "add", away)
     answer = await browser.get("/oauth2/logout", params={"client_id": listener.client_id})
     assert answer.status_code == 503
     monkeypatch.undo()
@@ -372,7 +365,7 @@ async def test_application_that_joined_at_the_last_moment_is_told(
     async with receiving() as other:
         late = await relying_party.make(listener.api, tenant=listener.tenant, backChannelLogoutURL=other.url)
         await listener.log_in(browser)
-        sessions, secret = service.services.sessions.sso_sessions, browser.cookies["fusionauth.sso"]
+        sessions, secret = doors.store(service, "sso_sessions"), browser.cookies["fusionauth.sso"]
         look = sessions.find
 
         async def joined_after(tenant_id: TenantId, wanted: str):
@@ -412,8 +405,8 @@ async def test_without_receivers_a_logout_asks_for_nothing_more(rp, browser, ser
     def never(*_arguments: Any) -> None:
         raise AssertionError("asked")
 
-    monkeypatch.setattr(service.services.sessions.sso_sessions, "find", never)
-    monkeypatch.setattr(service.services.sessions.logout_notices, "add", _adds_nothing)
+    monkeypatch.setattr(doors.store(service, "sso_sessions"), "find", never)
+    monkeypatch.setattr(doors.store(service, "logout_notices"), "add", _adds_nothing)
     assert (await log_out(browser, rp)).status_code == 302
     assert response(await rp.authorize(browser, prompt="none"))["error"] == "login_required"
 
@@ -465,10 +458,10 @@ async def test_attack_58_59_address_is_checked_when_it_is_called_and_redirects_a
 
 async def test_attack_58_address_that_is_forbidden_by_now_is_not_called(listener, receiver, browser, service):
     await listener.log_in(browser)
-    applications = service.services.runtime.database.collection("applications")
+    applications = doors.database(service).collection("applications")
     change = {"$set": {"oauthConfiguration.backChannelLogoutURL": "http://169.254.169.254/"}}
     await applications.update_one({"_id": listener.client_id}, change)
-    service.services.configuration.applications.invalidate(listener.client_id)
+    doors.store(service, "applications").invalidate(listener.client_id)
     await log_out(browser, listener)
     await until(lambda: _has_failed(service, listener))
     assert "blocked" in (await failures(service, listener))[0]
@@ -516,5 +509,5 @@ async def test_sessions_of_another_tenant_are_not_ended_and_not_told(listener, r
     await listener.log_in(browser)
     other = await relying_party.make(api)
     await log_out(browser, other)
-    await service.services.sessions.sso_sessions.end_of_user(TenantId(other.tenant["id"]), UserId(listener.user["id"]))
+    await doors.store(service, "sso_sessions").end_of_user(TenantId(other.tenant["id"]), UserId(listener.user["id"]))
     assert (await pending(service, listener), receiver.requests) == (0, [])

@@ -14,7 +14,7 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
-from tests import relying_party
+from tests import doors, relying_party
 from tests.oauth2 import consenting
 from tests.relying_party import CHALLENGE, REDIRECT_URI, claims, half_hash, header, page, response
 
@@ -207,8 +207,8 @@ async def test_code_that_is_used_again_later_is_still_refused_and_what_it_gave_i
     tokens = (await rp.exchange(http, code)).json()
     bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
     lives = [
-        await service.services.runtime.redis.client.ttl(key)
-        async for key in service.services.runtime.redis.client.scan_iter(f"*{rp.tenant['id']}*")
+        await doors.redis(service).client.ttl(key)
+        async for key in doors.redis(service).client.scan_iter(f"*{rp.tenant['id']}*")
         if "code" in str(key)
     ]
     assert min(lives) > 30, "what is known of a used code has to outlive the 30 seconds of the certification"

@@ -13,7 +13,7 @@ from joserfc import jws
 
 from identity.domain.clients.client_assertions import JWT_BEARER
 from identity.ids import base64url, new_id
-from tests import relying_party
+from tests import doors, relying_party
 from tests.api.test_entities import make as make_entity
 from tests.api.test_entity_types import make as make_type
 from tests.client_signer import claims, form, new_key, public, signed
@@ -403,7 +403,7 @@ async def test_attack_40_assertion_is_spent_for_as_long_as_it_counts_and_not_by_
     refused(await ask(keyed, http, signed(new_key(kid=KEY.kid), claims(keyed, jti=jti))), word="not signed")
     refused(await ask(keyed, http, signed(KEY, claims(keyed, jti=jti, aud="https://x.example.com"))), word="aud")
     taken(await ask(keyed, http, signed(KEY, claims(keyed, jti=jti, exp=int(time.time()) + 3600))))
-    redis = service.services.runtime.redis.client
+    redis = doors.redis(service).client
     keys = [key async for key in redis.scan_iter(match=f"*used:client-assertion:{keyed.tenant['id']}:*")]
     assert len(keys) == 1
     assert jti not in keys[0]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests import relying_party
+from tests import doors, relying_party
 from tests.oauth2.consenting import agree, ask, choices, required, send
 from tests.relying_party import REDIRECT_URI, claims, page, response
 
@@ -200,7 +200,7 @@ async def test_attack_42_answer_that_was_not_given_here_is_refused_and_nothing_i
 @pytest.mark.requirement("oauth-1.9-25")
 async def test_intent_is_forgotten_when_its_time_is_over(rp, browser, service):
     shown = await ask(rp, browser)
-    redis = service.services.runtime.redis
+    redis = doors.redis(service)
     keys = [key async for key in redis.client.scan_iter(redis.key("login-intent", rp.tenant["id"], "*"))]
     assert len(keys) == 1
     assert 1790 < await redis.client.ttl(keys[0]) <= 1800
@@ -210,7 +210,7 @@ async def test_intent_is_forgotten_when_its_time_is_over(rp, browser, service):
 
 async def test_password_is_not_remembered_with_the_intent(rp, browser, service):
     await ask(rp, browser)
-    redis = service.services.runtime.redis
+    redis = doors.redis(service)
     (key,) = [key async for key in redis.client.scan_iter(redis.key("login-intent", rp.tenant["id"], "*"))]
     stored = await redis.client.get(key)
     assert relying_party.PASSWORD not in stored

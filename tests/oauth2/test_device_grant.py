@@ -10,7 +10,7 @@ import pytest
 
 from identity.ids import new_id
 from identity.operations.authorization import device_authorization, device_grants
-from tests import relying_party
+from tests import doors, relying_party
 from tests.conftest import NOBODY, checking_client
 from tests.oauth2.devices import DEVICE_GRANT, URL, Device, device_client
 from tests.receiver import answers, receiving
@@ -150,7 +150,7 @@ async def test_application_has_to_enable_the_grant(rp, http):
 async def test_application_without_a_page_is_told_what_it_lacks(rp, http, service):
     # The API refuses to enable the grant without a page, so that only the store can hold such an application.
     change = {"$unset": {"oauthConfiguration.deviceVerificationURL": ""}}
-    await service.services.configuration.applications.update(rp.tenant["id"], {"_id": rp.client_id}, change)
+    await doors.store(service, "applications").update(rp.tenant["id"], {"_id": rp.client_id}, change)
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id})
     refused(answer, "invalid_request", "missing_verification_uri")
 
@@ -217,7 +217,7 @@ async def test_approved_device_gets_tokens(rp, http, service):
         assert token["scope"] == tokens["scope"]
         assert token["iat"] - 60 < token["auth_time"] <= token["iat"]
     assert claims(tokens["id_token"])["at_hash"] == half_hash(tokens["access_token"])
-    record = await service.services.tokens.refresh_tokens.find(rp.tenant["id"], tokens["refresh_token_id"])
+    record = await doors.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
     seen = record["metaData"]["device"]
     assert {name: seen[name] for name in ("description", "name", "type")} == {
         "description": "In the kitchen", "name": "TV", "type": "TV",
@@ -601,11 +601,11 @@ async def test_approval_comes_too_late(rp, http, clock):
 
 async def signed(rp, service, token: str, **changes: Any) -> str:
     """The claims of a token with changes, signed by the key of its tenant; None takes one out."""
-    tenant = await service.services.configuration.tenants.get(None, rp.tenant["id"])
+    tenant = await doors.store(service, "tenants").get(None, rp.tenant["id"])
     merged = {**claims(token), **changes}
     wanted = {name: value for name, value in merged.items() if value is not None}
     return str(
-        await service.services.tokens.issuer.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], wanted, tenant)
+        await doors.store(service, "issuer").sign(tenant["jwtConfiguration"]["accessTokenKeyId"], wanted, tenant)
     )
 
 

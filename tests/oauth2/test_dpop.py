@@ -9,6 +9,7 @@ import pytest
 
 from identity.ids import new_id
 from identity.tokens import dpop
+from tests import doors
 from tests.dpop import ClientKey
 from tests.oauth2.devices import DEVICE_GRANT, Device, device_client
 from tests.relying_party import PASSWORD, PKCE, REDIRECT_URI, VERIFIER, claims, header, page, response
@@ -140,7 +141,7 @@ async def test_attack_40_of_64_racing_uses_of_one_proof_one_counts(rp, browser, 
 async def test_used_proof_is_remembered_for_as_long_as_it_would_count(rp, browser, http, key, service):
     proof = key.header(http, "POST", TOKEN, iat=int(time.time()) + 50)
     assert (await ask(rp, http, proof, **exchange(await rp.code(browser)))).status_code == 200
-    redis = service.services.runtime.redis
+    redis = doors.redis(service)
     keys = [name async for name in redis.client.scan_iter(redis.key("used", "dpop", rp.tenant["id"], "*"))]
     assert len(keys) == 1
     assert 110 < await redis.client.ttl(keys[0]) <= 122

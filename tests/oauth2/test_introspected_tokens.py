@@ -7,7 +7,7 @@ import shutil
 import httpx
 import pytest
 
-from tests import relying_party
+from tests import doors, relying_party
 from tests.receiver import until
 from tests.relying_party import claims
 
@@ -82,7 +82,7 @@ async def test_token_that_is_not_for_here_or_now_is_not_active_and_cannot_be_end
 async def test_what_one_process_ends_is_ended_in_every_other(
     rp, browser, http, api, service, build, session_clock, tmp_path
 ):
-    config = service.services.config
+    config = doors.config(service)
     data_dir = shutil.copytree(config.data_dir, tmp_path / "second")
     one, two, third = [await rp.tokens(http, browser) for _ in range(3)]
     async with (

@@ -10,7 +10,7 @@ import pytest
 from identity.ids import new_id, new_secret
 from identity.store.documents import Documents
 from identity.store.refresh_tokens import RefreshTokens
-from tests import relying_party
+from tests import doors, relying_party
 from tests.relying_party import claims
 
 INACTIVE = {"active": False}
@@ -83,7 +83,7 @@ async def test_id_token_is_told_with_all_its_claims(rp, browser, http):
 async def test_refresh_token_is_told_by_its_end_alone_and_only_with_the_hint(rp, browser, http, service):
     tokens = await rp.tokens(http, browser)
     answer = await told(rp, http, tokens["refresh_token"], token_type_hint="refresh_token")
-    record = await service.services.tokens.refresh_tokens.find(rp.tenant["id"], tokens["refresh_token_id"])
+    record = await doors.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
     assert answer == {"active": True, "exp": record["expiresAt"] // 1000}
     assert await told(rp, http, tokens["refresh_token"]) == INACTIVE
 
@@ -169,7 +169,7 @@ async def test_attack_20_revoked_tokens_are_not_active(rp, browser, http):
 
 async def test_one_access_token_may_be_denied_by_its_id(rp, browser, http, service):
     one, other = [(await rp.tokens(http, browser))["access_token"] for _ in range(2)]
-    await service.services.tokens.revocations.revoke(rp.tenant["id"], [claims(one)["jti"]], 60)
+    await doors.store(service, "revocations").revoke(rp.tenant["id"], [claims(one)["jti"]], 60)
     assert await told(rp, http, one) == INACTIVE
     assert (await told(rp, http, other))["active"] is True
 
@@ -326,12 +326,12 @@ async def test_access_token_costs_one_question_to_redis_and_none_to_mongodb(rp, 
     ids = (rp.tenant["id"], rp.client_id, rp.user["id"])
     for store, name in ((Documents, "_load"), (Documents, "find_all"), (RefreshTokens, "find_by_value")):
         monkeypatch.setattr(store, name, _noted(questions, name, getattr(store, name), ids))
-    client = type(service.services.runtime.redis.client)
+    client = type(doors.redis(service).client)
     monkeypatch.setattr(client, "execute_command", _noted(questions, "redis", client.execute_command, ids))
     answers = await asyncio.gather(*(told(rp, http, token) for _ in range(5)))
     assert all(answer["active"] for answer in answers)
     assert questions == ["redis"] * 5
-    service.services.directory.users.invalidate(rp.user["id"])
+    doors.store(service, "users").invalidate(rp.user["id"])
     await told(rp, http, token)
     assert questions[5:] == ["_load", "redis"]
 

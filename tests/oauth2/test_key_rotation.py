@@ -18,7 +18,7 @@ from joserfc.jwk import KeySet, OctKey
 from identity.domain.configuration import key_rotation
 from identity.domain.configuration.key_rotation import LAG_MS, MARGIN_MS
 from identity.ids import new_id
-from tests import relying_party
+from tests import doors, relying_party
 from tests.api.test_entities import make as make_entity
 from tests.api.test_entity_types import make as make_type
 from tests.hearing import judge
@@ -105,7 +105,7 @@ async def until_verified(issued: list[dict[str, Any]], name: str, key: dict[str,
 @pytest.fixture
 async def second(service, build, session_clock, tmp_path) -> AsyncIterator[httpx.AsyncClient]:
     """Another process of the same instance."""
-    config = service.services.config
+    config = doors.config(service)
     data_dir = shutil.copytree(config.data_dir, tmp_path / "second")
     async with (
         build(clock=session_clock, role="web", data_dir=data_dir, database=config.mongodb.database) as running,
@@ -172,7 +172,7 @@ async def test_key_is_published_everywhere_before_anything_new_is_answered(servi
         "/api/application", json={"application": {"name": new_id(), "jwtConfiguration": configuration}}
     )
     assert made.status_code == 200, made.text
-    assert service.services.clock.now() >= key["insertInstant"] + LAG_MS
+    assert doors.now(service) >= key["insertInstant"] + LAG_MS
     for other in (http, second):
         assert key["kid"] in {one["kid"] for one in (await other.get("/.well-known/jwks.json")).json()["keys"]}
 
@@ -227,13 +227,13 @@ async def test_private_notes_of_a_rotation_are_not_shown_copied_or_changed(rp, s
     shown = (await api.get(path)).json()["tenant"]
     assert "private" not in shown
     assert (await api.put(path, json={"tenant": {**shown, "private": {"retiredKeys": []}}})).status_code == 200
-    stored = await service.services.configuration.tenants.get(None, rp.tenant["id"])
+    stored = await doors.store(service, "tenants").get(None, rp.tenant["id"])
     former = rp.tenant["jwtConfiguration"]["accessTokenKeyId"]
     assert [(entry["keyId"], entry["member"]) for entry in stored["private"]["retiredKeys"]] == [
         (former, "accessTokenKeyId")
     ]
     copied = await api.post("/api/tenant", json={"sourceTenantId": rp.tenant["id"], "tenant": {"name": new_id()}})
-    copy = await service.services.configuration.tenants.get(None, copied.json()["tenant"]["id"])
+    copy = await doors.store(service, "tenants").get(None, copied.json()["tenant"]["id"])
     assert "retiredKeys" not in copy.get("private", {})
 
 

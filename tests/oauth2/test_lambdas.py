@@ -14,7 +14,7 @@ from identity.domain.lambdas import lambdas as rules
 from identity.errors import LambdaFailed, Unavailable
 from identity.ids import TenantId, new_id
 from identity.operations.lambdas import lambdas, login_validation_lambdas, token_lambdas
-from tests import relying_party
+from tests import doors, relying_party
 from tests.hearing import judge
 from tests.receiver import receiving
 from tests.relying_party import PASSWORD, RelyingParty, claims, header, page, response
@@ -40,7 +40,7 @@ async def rp(api: httpx.AsyncClient) -> RelyingParty:
 
 def call_of(service: app.Service, rp: RelyingParty) -> Call:
     origin = Origin("203.0.113.7", "the agent", "", service.base_url)
-    return Call(TenantId(rp.tenant["id"]), AnonymousCaller(), service.services.clock.now(), origin)
+    return Call(TenantId(rp.tenant["id"]), AnonymousCaller(), doors.now(service), origin)
 
 
 async def make(rp: RelyingParty, kind: str, parameters: str, statements: str, **members: Any) -> Document:
@@ -78,7 +78,7 @@ async def userinfo(http: httpx.AsyncClient, token: str) -> httpx.Response:
 
 async def told(service: app.Service, lambda_: Document) -> list[tuple[str, str]]:
     """(type, message) of what the event log says of a lambda."""
-    found = service.services.runtime.database.collection("event_logs").find({"message": {"$regex": lambda_["id"]}})
+    found = doors.database(service).collection("event_logs").find({"message": {"$regex": lambda_["id"]}})
     return [(row["type"], row["message"]) async for row in found.sort("_id", 1)]
 
 
@@ -242,7 +242,7 @@ async def test_attack_failing_lambda_fails_the_token_and_nothing_else(rp, http, 
     assert text.startswith(f"The JWTPopulate lambda [{made['name']}] with the id [{made['id']}] failed: ")
     assert reason in text
     where = {"tenantId": rp.tenant["id"]}
-    assert await service.services.runtime.database.collection("refresh_tokens").count_documents(where) == 0
+    assert await doors.database(service).collection("refresh_tokens").count_documents(where) == 0
 
 
 @pytest.mark.requirement("core-18-lambdas-21")
@@ -275,7 +275,7 @@ async def test_full_sandbox_refuses_for_a_while(rp, http, service, monkeypatch):
     async def full(*_given: Any) -> Any:
         raise Unavailable("Too many lambdas at once.")
 
-    monkeypatch.setattr(service.services.runtime.sandbox, "call", full)
+    monkeypatch.setattr(doors.store(service, "sandbox"), "call", full)
     answer = await ask(rp, http)
     assert (answer.status_code, answer.json()["error"]) == (503, "server_error")
     assert await told(service, made) == []
@@ -286,7 +286,7 @@ async def test_without_a_lambda_the_sandbox_is_not_asked(rp, http, service, monk
     def never(*_given: Any) -> Any:
         raise AssertionError("nobody wants a lambda")
 
-    monkeypatch.setattr(service.services.runtime.sandbox, "call", never)
+    monkeypatch.setattr(doors.store(service, "sandbox"), "call", never)
     tokens = await given(rp, http, scope="openid")
     assert (await userinfo(http, tokens["access_token"])).json() == {"sub": rp.user["id"]}
 
@@ -306,7 +306,7 @@ async def test_64_tokens_at_once_each_have_their_own_claims(rp, service):
     call = call_of(service, rp)
     results = await asyncio.gather(
         *(
-            lambdas.invoke(service.services, call, made["id"], "JWTPopulate", {"sub": str(n)}, {}, None)
+            doors.run(service, lambdas.invoke, call, made["id"], "JWTPopulate", {"sub": str(n)}, {}, None)
             for n in range(64)
         )
     )
@@ -336,8 +336,8 @@ async def test_lambda_of_another_type_or_none_changes_nothing(rp, service):
     made = await make(rp, "UserInfoPopulate", "userInfo", "userInfo.a = 1")
     call = call_of(service, rp)
     for lambda_id in (made["id"], new_id()):
-        assert await lambdas.invoke(service.services, call, lambda_id, "JWTPopulate", {"sub": "1"}) == [{"sub": "1"}]
-    assert await lambdas.invoke(service.services, call, made["id"], "UserInfoPopulate", {}) == [{"a": 1}]
+        assert await doors.run(service, lambdas.invoke, call, lambda_id, "JWTPopulate", {"sub": "1"}) == [{"sub": "1"}]
+    assert await doors.run(service, lambdas.invoke, call, made["id"], "UserInfoPopulate", {}) == [{"a": 1}]
 
 
 @pytest.mark.requirement("core-18-lambdas-22")
@@ -527,9 +527,16 @@ async def test_entity_s_token_is_populated_but_for_what_is_reserved(rp, service)
     before = {"sub": "e", "aud": "t", "exp": 2, "iat": 1, "permissions": {"t": ["read"]}, "tid": "x", "iss": "i"}
 
     async def populated() -> Document:
-        tenant = await service.services.configuration.tenants.get(None, call.tenant_id)
-        return await token_lambdas.client_credentials(
-            service.services, call, tenant, before, {"id": "e"}, [{"id": "t"}], {"t": ("read",)}
+        tenant = await doors.store(service, "tenants").get(None, call.tenant_id)
+        return await doors.run(
+            service,
+            token_lambdas.client_credentials,
+            call,
+            tenant,
+            before,
+            {"id": "e"},
+            [{"id": "t"}],
+            {"t": ("read",)},
         )
 
     assert await populated() == before

@@ -11,7 +11,7 @@ from identity.errors import Unavailable
 from identity.ids import new_id
 from identity.operations.limits import failed_login_limits
 from identity.password_pool import PasswordPool
-from tests import relying_party, two_factor
+from tests import doors, relying_party, two_factor
 from tests.conftest import EMAIL_TEMPLATE
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty, claims, half_hash, header
@@ -109,7 +109,7 @@ async def test_device_is_kept_with_the_refresh_token(rp, http, service):
     device = {"description": "Ada's phone", "name": "phone", "type": "FOLDABLE"}
     named = {f"metaData.device.{name}": value for name, value in device.items()}
     tokens = await given(rp, http, scope="offline_access", **named)
-    record = await service.services.tokens.refresh_tokens.find(rp.tenant["id"], tokens["refresh_token_id"])
+    record = await doors.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
     seen = record["metaData"]["device"]
     assert {name: seen[name] for name in device} == device
     assert seen["lastAccessedAddress"] == "127.0.0.1"
@@ -246,7 +246,7 @@ async def test_attack_29_inactive_client_and_deleted_tenant_get_nothing(rp, http
     ],
 )
 async def test_reason_of_a_change_of_password_is_told(rp, http, service, reason, told):
-    users = service.services.directory.users
+    users = doors.store(service, "users")
     user = await users.find(rp.tenant["id"], rp.user["id"])
     marked = {**user, "passwordChangeRequired": True}
     if reason is not None:
@@ -334,7 +334,7 @@ async def test_gates_are_told(rp, http, api, service):
 
 
 async def _unverify(rp, service, *, registration: bool) -> None:
-    users = service.services.directory.users
+    users = doors.store(service, "users")
     user = await users.find(rp.tenant["id"], rp.user["id"])
     changed = {**user, "verified": registration}
     changed["registrations"] = [{**entry, "verified": False} for entry in user["registrations"]]
@@ -376,12 +376,12 @@ async def test_third_party_gets_nothing_that_the_user_would_have_to_be_asked_for
 @pytest.mark.requirement("contract-token-9")
 async def test_user_code_of_no_device_is_refused_before_anybody_is_logged_in(rp, http, service):
     refused(await ask(rp, http, user_code="ABCDEF"), "invalid_request", "invalid_user_code")
-    assert "lastLoginInstant" not in await service.services.directory.users.find(rp.tenant["id"], rp.user["id"])
+    assert "lastLoginInstant" not in await doors.store(service, "users").find(rp.tenant["id"], rp.user["id"])
 
 
 async def test_login_is_noted(rp, http, service):
     await given(rp, http)
-    user = await service.services.directory.users.find(rp.tenant["id"], rp.user["id"])
+    user = await doors.store(service, "users").find(rp.tenant["id"], rp.user["id"])
     assert user["lastLoginInstant"] == user["registrations"][0]["lastLoginInstant"] > 0
 
 
@@ -491,9 +491,9 @@ async def test_veto_of_a_login_gives_no_tokens_and_notes_nothing(rp, http, api, 
     async with receiving(answers(500)) as receiver:
         await listen(api, rp.tenant, receiver.url, LOGIN_EVENTS, "AbsoluteMajority")
         refused(await ask(rp, http, scope="openid offline_access"), "invalid_grant", "unknown")
-        user = await service.services.directory.users.find(rp.tenant["id"], rp.user["id"])
+        user = await doors.store(service, "users").find(rp.tenant["id"], rp.user["id"])
         assert "lastLoginInstant" not in user
-        assert await service.services.tokens.refresh_tokens.find_of_user(rp.tenant["id"], rp.user["id"], 0) == []
+        assert await doors.store(service, "refresh_tokens").find_of_user(rp.tenant["id"], rp.user["id"], 0) == []
         refused(await ask(rp, http, password="wrong"), "invalid_grant", "invalid_user_credentials")
         receiver.behaviour = answers(200)
         await given(rp, http, scope="openid offline_access")

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from identity.ids import new_id
-from tests import relying_party
+from tests import doors, relying_party
 from tests.oauth2 import consenting
 from tests.relying_party import CHALLENGE, PKCE, VERIFIER, response
 
@@ -107,7 +107,7 @@ async def test_opened_request_belongs_to_the_browser_that_opened_it(rp, new_brow
 async def test_opened_request_lasts_for_the_login_intent_time_of_the_tenant(rp, browser, http, service):
     durations = rp.tenant["externalIdentifierConfiguration"]
     await rp.configure_tenant(externalIdentifierConfiguration={**durations, "loginIntentTimeToLiveInSeconds": 777})
-    redis = service.services.runtime.redis
+    redis = doors.redis(service)
     await opened(rp, browser, await pushed(rp, http))
     keys = [key async for key in redis.client.scan_iter(redis.key("pushed-request", rp.tenant["id"], "*"))]
     pushed_seconds, opened_seconds = sorted([await redis.client.ttl(key) for key in keys])
@@ -118,7 +118,7 @@ async def test_opened_request_lasts_for_the_login_intent_time_of_the_tenant(rp, 
 @pytest.mark.requirement("oauth-12-11")
 async def test_pushed_request_is_forgotten_after_a_minute(rp, browser, http, service):
     uri = await pushed(rp, http)
-    redis = service.services.runtime.redis
+    redis = doors.redis(service)
     keys = [key async for key in redis.client.scan_iter(redis.key("pushed-request", rp.tenant["id"], "*"))]
     assert 50 < await redis.client.ttl(keys[0]) <= 60
     assert uri.rpartition(":")[2] not in keys[0]
@@ -365,8 +365,8 @@ async def test_metadata_tells_where_to_push(http, service):
 
 
 async def test_what_can_be_asked_for_can_be_pushed(service):
-    names = service.services.schemas["oauth2/authorize.request.json"].schema["properties"].keys()
-    assert names <= service.services.schemas["oauth2/par.request.json"].schema["properties"].keys()
+    names = doors.schemas(service)["oauth2/authorize.request.json"].schema["properties"].keys()
+    assert names <= doors.schemas(service)["oauth2/par.request.json"].schema["properties"].keys()
 
 
 async def test_pushed_request_goes_over_the_consent_page_and_gives_one_response(api, browser, http):

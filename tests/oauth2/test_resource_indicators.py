@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import relying_party
+from tests import doors, relying_party
 from tests.oauth2.devices import DEVICE_GRANT, Device, device_client
 from tests.relying_party import PASSWORD, RelyingParty, claims, page, response
 
@@ -49,7 +49,7 @@ async def test_token_is_for_the_client_and_the_resources_that_it_was_asked_for(r
     assert audience(tokens) == [rp.client_id, OTHER]
     assert claims(tokens["id_token"])["aud"] == rp.client_id
     await usable(rp, http, tokens)
-    record = await service.services.tokens.refresh_tokens.find(rp.tenant["id"], tokens["refresh_token_id"])
+    record = await doors.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
     assert record["metaData"]["resources"] == [ONE, OTHER]
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from identity.ids import new_id, new_secret
-from tests import relying_party
+from tests import doors, relying_party
 from tests.receiver import Receiver
 from tests.relying_party import PKCE, VERIFIER, claims
 from tests.webhooks import listen
@@ -76,7 +76,7 @@ async def test_access_token_ends_alone_and_for_as_long_as_it_could_be_used(rp, b
     await ended(rp, http, tokens["access_token"])
     assert not await opens(http, tokens["access_token"])
     assert not await is_active(rp, http, tokens["access_token"])
-    redis, token_id = service.services.runtime.redis, claims(tokens["access_token"])["jti"]
+    redis, token_id = doors.redis(service), claims(tokens["access_token"])["jti"]
     keys = [key async for key in redis.client.scan_iter(match=f"*revoked:*{token_id}")]
     assert len(keys) == 1
     assert 2940 < await redis.client.ttl(keys[0]) <= 3000
@@ -122,7 +122,7 @@ async def test_expired_access_token_leaves_nothing_behind(rp, browser, http, ser
     clock.advance(seconds=3601)
     await ended(rp, http, token)
     token_id = claims(token)["jti"]
-    assert [key async for key in service.services.runtime.redis.client.scan_iter(match=f"*revoked:*{token_id}")] == []
+    assert [key async for key in doors.redis(service).client.scan_iter(match=f"*revoked:*{token_id}")] == []
 
 
 async def test_id_token_cannot_be_revoked(rp, browser, http):

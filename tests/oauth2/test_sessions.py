@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests import relying_party
+from tests import doors, relying_party
 from tests.relying_party import PASSWORD, claims, response
 
 COOKIE = "fusionauth.sso"
@@ -173,10 +173,10 @@ async def test_attack_41_session_id_changes_at_login_and_a_planted_one_is_never_
 
 
 async def test_events_tell_of_logins_and_failures(rp, browser, service):
-    user = await service.services.directory.users.find(rp.tenant["id"], rp.user["id"])
+    user = await doors.store(service, "users").find(rp.tenant["id"], rp.user["id"])
     before = user.get("lastLoginInstant", 0)
     await rp.log_in(browser)
-    user = await service.services.directory.users.find(rp.tenant["id"], rp.user["id"])
+    user = await doors.store(service, "users").find(rp.tenant["id"], rp.user["id"])
     assert user["lastLoginInstant"] > before
 
 

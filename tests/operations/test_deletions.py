@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 
 from identity import app
-from identity.call import AnonymousCaller, Call, Origin
+from identity.call import Call
 from identity.errors import Conflict
 from identity.ids import new_id
 from identity.operations.configuration import applications, tenants
 from identity.store import documents, mongo
+from tests import doors
 from tests.conftest import SUPER_KEY, Build, checking_client
 from tests.receiver import until
 
 
 def call_of(service: app.Service) -> Call:
-    return Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
+    return doors.call(service)
 
 
 async def test_update_that_read_before_does_not_bring_a_deleted_tenant_back(
@@ -97,10 +98,10 @@ async def test_deletion_that_was_accepted_goes_on_after_a_restart(build: Build) 
     async with build(data_dir=data_dir, database=database) as second:
 
         async def is_gone() -> bool:
-            return await second.services.configuration.tenants.find(None, made["id"]) is None
+            return await doors.store(second, "tenants").find(None, made["id"]) is None
 
         await until(is_gone)
-        await second.services.runtime.database.drop()
+        await doors.database(second).drop()
     shutil.rmtree(data_dir, ignore_errors=True)
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pymongo.errors import AutoReconnect
 
-from identity.call import AnonymousCaller, Call, Origin
+from identity.call import Call
 from identity.domain.messaging.mail_messages import Address
 from identity.ids import TenantId, new_id
 from identity.operations.messaging import mail
 from identity.store.work_queue import WorkQueue
 from identity.workers import queue_worker
-from tests import certificates
+from tests import certificates, doors
 from tests.conftest import EMAIL_TEMPLATE, SUPER_KEY, checking_client
 from tests.mailbox import PASSWORD, Mailbox, receiving, until
 
@@ -25,7 +25,7 @@ class Desk:
     """A tenant whose mail goes to a mailbox."""
 
     def __init__(self, service: Any, tenant_id: str) -> None:
-        self.service, self.services = service, service.services
+        self.service = service
         self.tenant_id = TenantId(tenant_id)
 
     async def configure(self, mailbox: Mailbox, **members: Any) -> None:
@@ -35,19 +35,19 @@ class Desk:
             assert answer.status_code == 200, answer.text
 
     def call(self) -> Call:
-        return Call(self.tenant_id, AnonymousCaller(), self.services.clock.now(), Origin("192.0.2.1", "", "", ""))
+        return doors.call(self.service, self.tenant_id, "192.0.2.1")
 
     async def send(self, *addresses: str) -> None:
         first, *others = addresses or ("to@example.com",)
         options = mail.MailOptions(cc=others)
-        errors = await mail.send(
-            self.services, self.call(), self.tenant_id, EMAIL_TEMPLATE, Address(first), {}, options=options
+        errors = await doors.run(
+            self.service, mail.send, self.call(), self.tenant_id, EMAIL_TEMPLATE, Address(first), {}, options=options
         )
         assert errors == {}
 
     async def waiting(self) -> list[Document]:
         """The rows of the tenant that nobody holds."""
-        rows = self.services.runtime.database.collection("mails").find({"tenantId": self.tenant_id, "lease": None})
+        rows = doors.database(self.service).collection("mails").find({"tenantId": self.tenant_id, "lease": None})
         return [row async for row in rows]
 
     async def was_tried(self, times: int) -> None:
@@ -58,13 +58,14 @@ class Desk:
 
     async def is_empty(self) -> None:
         async def nothing() -> bool:
-            return await self.services.outbound.mails.count(self.tenant_id) == 0
+            return await doors.store(self.service, "mails").count(self.tenant_id) == 0
 
         await until(nothing)
 
     async def logs(self, kind: str = "Error") -> list[str]:
         rows = (
-            self.services.runtime.database.collection("event_logs")
+            doors.database(self.service)
+            .collection("event_logs")
             .find({"message": {"$regex": self.tenant_id}})
             .sort("_id")
         )
@@ -161,7 +162,7 @@ async def test_of_several_readers_only_those_who_have_not_got_it_are_tried_again
 async def test_mail_is_given_up_when_the_schedule_is_used_up(build, session_clock) -> None:
     offset = session_clock.offset
     async with build(clock=session_clock, email__schedule="[5]") as service, receiving() as mailbox:
-        desk = Desk(service, service.services.runtime.default_tenant_id)
+        desk = Desk(service, doors.store(service, "default_tenant_id"))
         await desk.configure(mailbox)
         mailbox.refusals = {"to@example.com": "451 later"}
         await desk.send()
@@ -184,8 +185,8 @@ async def test_mail_of_a_killed_process_is_sent_by_another(desk: Desk, clock) ->
         async def taken() -> bool:
             """Whether we were faster than the worker; otherwise once more."""
             await desk.send()
-            now = desk.services.clock.now()
-            leases = await desk.services.outbound.mails.lease(now, 90, {}, 5, 5)
+            now = doors.now(desk.service)
+            leases = await doors.store(desk.service, "mails").lease(now, 90, {}, 5, 5)
             row.update({lease.job.mail_id: lease for lease in leases if lease.job.tenant_id == desk.tenant_id})
             return bool(row)
 
@@ -207,26 +208,26 @@ async def test_mail_that_was_taken_before_a_restart_goes_out_after_it(build, con
     database = f"test_{new_id()[:13].replace('-', '')}"
     async with receiving() as mailbox:
         async with build(role="web", database=database) as web:
-            desk = Desk(web, web.services.runtime.default_tenant_id)
+            desk = Desk(web, doors.store(web, "default_tenant_id"))
             await desk.configure(mailbox)
             await desk.send()
-            assert await web.services.outbound.mails.count(desk.tenant_id) == 1
-            data_dir = web.services.config.data_dir
-            key = web.services.config.master_key_file.read_bytes()
+            assert await doors.store(web, "mails").count(desk.tenant_id) == 1
+            data_dir = doors.config(web).data_dir
+            key = doors.config(web).master_key_file.read_bytes()
         assert mailbox.mails == []
         data_dir.mkdir(parents=True)
         (data_dir / "master.key").write_bytes(key)
         async with build(database=database, data_dir=data_dir, kickstart=None) as whole:
             await mailbox.wait_for(1)
-            await Desk(whole, whole.services.runtime.default_tenant_id).is_empty()
-            await whole.services.runtime.database.drop()
+            await Desk(whole, doors.store(whole, "default_tenant_id")).is_empty()
+            await doors.database(whole).drop()
 
 
 async def test_conversation_that_is_cut_off_by_the_end_is_handed_back(build) -> None:
     async with receiving() as mailbox:
         mailbox.hangs = True
         async with build() as service:
-            desk = Desk(service, service.services.runtime.default_tenant_id)
+            desk = Desk(service, doors.store(service, "default_tenant_id"))
             await desk.configure(mailbox)
             await desk.send()
             await mailbox.until(lambda: mailbox.connections == 1)
@@ -235,7 +236,7 @@ async def test_conversation_that_is_cut_off_by_the_end_is_handed_back(build) -> 
             await worker.stop()
             (row,) = await desk.waiting()
             assert row["attempts"] == 0
-            assert row["nextAttempt"] <= service.services.clock.now()
+            assert row["nextAttempt"] <= doors.now(service)
 
 
 @pytest.mark.requirement("core-18-templates-18", "design-config-5")
@@ -243,7 +244,7 @@ async def test_slow_server_of_one_tenant_holds_up_no_other(build) -> None:
     settings = {"email__max_concurrency": 3, "email__concurrency_per_tenant": 2}
     async with receiving() as slow, receiving() as quick, build(**settings) as service:
         slow.hangs = True
-        patient = Desk(service, service.services.runtime.default_tenant_id)
+        patient = Desk(service, doors.store(service, "default_tenant_id"))
         async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api:
             made = await api.post("/api/tenant", json={"tenant": {"name": "Other", "issuer": "https://e.com"}})
         hasty = Desk(service, made.json()["tenant"]["id"])
@@ -297,7 +298,7 @@ async def test_server_with_a_certificate_of_our_own_authority(build, tmp_path, s
     context = certificates.server_context(certificates.make("mail", certificates.authority()))
     opened = receiving(tls=context) if security == "SSL" else receiving(starttls=context)
     async with opened as mailbox, build(email__authorities_file=file) as service:
-        desk = Desk(service, service.services.runtime.default_tenant_id)
+        desk = Desk(service, doors.store(service, "default_tenant_id"))
         await desk.configure(mailbox, security=security)
         await desk.send()
         (received,) = await mailbox.wait_for(1)
@@ -313,9 +314,9 @@ async def test_mail_of_a_tenant_that_is_gone_is_dropped(desk: Desk, clock, api) 
         await desk.was_tried(1)
         (row,) = await desk.waiting()
         assert (await api.delete(f"/api/tenant/{desk.tenant_id}")).status_code == 200
-        assert await desk.services.outbound.mails.count(desk.tenant_id) == 0
+        assert await doors.store(desk.service, "mails").count(desk.tenant_id) == 0
         # One that came in while the tenant went.
-        await desk.services.runtime.database.collection("mails").insert_one(row)
+        await doors.database(desk.service).collection("mails").insert_one(row)
         clock.advance(seconds=40)
         await desk.is_empty()
         assert mailbox.mails == []
@@ -324,13 +325,13 @@ async def test_mail_of_a_tenant_that_is_gone_is_dropped(desk: Desk, clock, api) 
 @pytest.mark.requirement("core-18-templates-15")
 async def test_template_that_does_not_exist_is_told_to_the_event_log(desk: Desk) -> None:
     template_id = new_id()
-    errors = await mail.send(
-        desk.services, desk.call(), desk.tenant_id, template_id, Address("a@example.com"), {"code": "x"}
+    errors = await doors.run(
+        desk.service, mail.send, desk.call(), desk.tenant_id, template_id, Address("a@example.com"), {"code": "x"}
     )
     assert errors == {"parseErrors": {"template": "There is no such template."}}
-    rows = desk.services.runtime.database.collection("event_logs").find({"message": {"$regex": template_id}})
+    rows = doors.database(desk.service).collection("event_logs").find({"message": {"$regex": template_id}})
     assert [row["type"] async for row in rows] == ["Error"]
-    assert await desk.services.outbound.mails.count(desk.tenant_id) == 0
+    assert await doors.store(desk.service, "mails").count(desk.tenant_id) == 0
 
 
 @pytest.mark.requirement("core-18-templates-20")
@@ -345,11 +346,11 @@ async def test_values_of_a_feature_stand_beside_the_user(desk: Desk, api, tenant
     made = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"]
     user = {"email": f"{new_id()}@example.com", "password": "password"}
     user_id = (await tenant_api.post("/api/user", json={"user": user})).json()["user"]["id"]
-    stored = await desk.services.directory.users.get(desk.tenant_id, user_id)
+    stored = await doors.store(desk.service, "users").get(desk.tenant_id, user_id)
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         data = {"changePasswordId": "an id", "state": {"a": "b"}}
-        assert await mail.send(desk.services, desk.call(), desk.tenant_id, made["id"], stored, data) == {}
+        assert await doors.run(desk.service, mail.send, desk.call(), desk.tenant_id, made["id"], stored, data) == {}
         (received,) = await mailbox.wait_for(1)
     assert received.message["Subject"] == "an id"
     assert received.part("html").strip() == "a=b;"
@@ -357,7 +358,7 @@ async def test_values_of_a_feature_stand_beside_the_user(desk: Desk, api, tenant
 
 
 async def test_outage_of_the_store_is_only_a_delay(desk: Desk, monkeypatch) -> None:
-    lease, failures = desk.services.outbound.mails.lease, []
+    lease, failures = doors.store(desk.service, "mails").lease, []
 
     async def failing(*arguments: Any) -> Any:
         if len(failures) < 2:
@@ -365,7 +366,7 @@ async def test_outage_of_the_store_is_only_a_delay(desk: Desk, monkeypatch) -> N
             raise AutoReconnect("away")
         return await lease(*arguments)
 
-    monkeypatch.setattr(desk.services.outbound.mails, "lease", failing)
+    monkeypatch.setattr(doors.store(desk.service, "mails"), "lease", failing)
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         await desk.send()
@@ -375,7 +376,7 @@ async def test_outage_of_the_store_is_only_a_delay(desk: Desk, monkeypatch) -> N
 
 @pytest.mark.requirement("webhooks-15.2-13")
 async def test_mail_that_went_out_while_the_store_was_away_does_not_go_twice(desk: Desk, monkeypatch) -> None:
-    settle, failures = desk.services.outbound.mails.complete, []
+    settle, failures = doors.store(desk.service, "mails").complete, []
 
     async def failing(*arguments: Any) -> Any:
         if len(failures) < 2:
@@ -384,7 +385,7 @@ async def test_mail_that_went_out_while_the_store_was_away_does_not_go_twice(des
         return await settle(*arguments)
 
     monkeypatch.setattr(queue_worker, "_BACK_OFF_SECONDS", 0.01)
-    monkeypatch.setattr(desk.services.outbound.mails, "complete", failing)
+    monkeypatch.setattr(doors.store(desk.service, "mails"), "complete", failing)
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         await desk.send()
@@ -407,7 +408,7 @@ async def test_mail_that_a_stopping_process_is_just_leasing_is_handed_back(build
 
     monkeypatch.setattr(WorkQueue, "lease", slow)
     async with build() as service:
-        desk = Desk(service, service.services.runtime.default_tenant_id)
+        desk = Desk(service, doors.store(service, "default_tenant_id"))
         await desk.send()
         await leased.wait()
         worker = next(one for one in service._parts.workers if type(one).__name__ == "MailWorker")
@@ -418,11 +419,11 @@ async def test_mail_that_a_stopping_process_is_just_leasing_is_handed_back(build
         await stopping
         (row,) = await desk.waiting()
         assert (row.get("lease"), row["attempts"]) == (None, 0)
-        assert row["nextAttempt"] <= service.services.clock.now()
+        assert row["nextAttempt"] <= doors.now(service)
 
 
 async def test_failure_inside_is_no_end_of_anything(desk: Desk, monkeypatch, clock) -> None:
-    settle, failures = desk.services.outbound.mails.complete, []
+    settle, failures = doors.store(desk.service, "mails").complete, []
 
     async def failing(*arguments: Any) -> Any:
         if not failures:
@@ -430,7 +431,7 @@ async def test_failure_inside_is_no_end_of_anything(desk: Desk, monkeypatch, clo
             raise RuntimeError("inside")
         return await settle(*arguments)
 
-    monkeypatch.setattr(desk.services.outbound.mails, "complete", failing)
+    monkeypatch.setattr(doors.store(desk.service, "mails"), "complete", failing)
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         await desk.send()
@@ -442,6 +443,6 @@ async def test_failure_inside_is_no_end_of_anything(desk: Desk, monkeypatch, clo
 
 
 async def test_rows_of_many_tenants_are_found_by_an_index(desk: Desk) -> None:
-    rows = desk.services.runtime.database.motor["mails"]
+    rows = doors.database(desk.service).motor["mails"]
     plan = await rows.find({"tenantId": desk.tenant_id, "nextAttempt": {"$lte": 1}}).sort("nextAttempt", 1).explain()
     assert "IXSCAN" in str(plan["queryPlanner"]["winningPlan"])

@@ -28,7 +28,7 @@ from identity.ids import new_id
 from identity.store.embedded.stores import EmbeddedStores
 from identity.web import application
 from identity.web.base_handlers import Route
-from tests import relying_party
+from tests import doors, relying_party
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, Build
 from tests.relying_party import RelyingParty
 
@@ -326,6 +326,6 @@ async def test_key_set_and_metadata_come_from_memory(own_stores, connect, client
 
 async def prefetched(service: app.Service, tenant_id: str) -> None:
     """Wait until the process has read the tenant by itself."""
-    while service.services.configuration.tenants.peek(tenant_id) is None:
+    while doors.store(service, "tenants").peek(tenant_id) is None:
         await asyncio.sleep(0.1)
     await asyncio.sleep(1)  # the rest of what it reads of the tenant follows at once

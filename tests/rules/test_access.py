@@ -11,7 +11,6 @@ import prometheus_client
 import pytest
 
 from identity import app, permissions
-from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.objects.resource_definition import Resource
 from identity.ids import new_id
 from identity.instants import later
@@ -19,6 +18,7 @@ from identity.operations.configuration import api_keys
 from identity.web import application
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access
+from tests import doors
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
 from tests.dispatch import in_process
 
@@ -62,13 +62,13 @@ OF_INSTANCE = (
 
 async def add_key(service: app.Service, *, manager: bool = False, **given: Any) -> str:
     """A key as only the service itself can make it: one that has expired, one that manages others."""
-    call = Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    call = doors.call(service)
     expiration = given.pop("expirationInstant", None)
-    wanted = service.services.schemas["api/api-key.json"].read({"apiKey": given})["apiKey"]
-    made = await api_keys.add(service.services, call, wanted, None, caller=None, manager=manager)
+    wanted = doors.schemas(service)["api/api-key.json"].read({"apiKey": given})["apiKey"]
+    made = await doors.run(service, api_keys.add, call, wanted, None, caller=None, manager=manager)
     if expiration is not None:
         where = {"_id": made["id"]}
-        await service.services.configuration.api_keys.update(None, where, {"$set": {"expirationInstant": expiration}})
+        await doors.store(service, "api_keys").update(None, where, {"$set": {"expirationInstant": expiration}})
     return str(made["key"])
 
 
@@ -83,7 +83,7 @@ async def tenants(service: app.Service) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 async def keys(service: app.Service, tenants: tuple[str, str]) -> dict[str, str | None]:
     """One key of each kind."""
-    now = service.services.clock.now()
+    now = doors.now(service)
     elsewhere = {"endpoints": {"/api/connector": ["GET"]}}
     return {
         "none": None,
@@ -428,7 +428,7 @@ async def snapshot(service: app.Service) -> Document:
     """Everything that is stored, but for what the second tenant's own keys make."""
     found = {}
     for name in COLLECTIONS:
-        async for document in service.services.runtime.database.collection(name).find({}):
+        async for document in doors.database(service).collection(name).find({}):
             found[f"{name} {document['_id']}"] = document
     return found
 

@@ -9,12 +9,13 @@ import pytest
 from identity import background_tasks
 from identity.errors import Invalid
 from identity.ids import TenantId, new_id
+from tests import doors
 
 
 @pytest.mark.requirement("design-state-11")
 async def test_document_read_during_a_transaction_is_forgotten_when_it_commits(service, tenant) -> None:
     """Deterministic form of a race: a reader caches the old version after the write and before the commit."""
-    tenants, database = service.services.configuration.tenants, service.services.runtime.database
+    tenants, database = doors.store(service, "tenants"), doors.database(service)
     name = f"Renamed {new_id()}"
 
     async def write(session) -> None:
@@ -63,11 +64,11 @@ async def test_names_of_an_earlier_version_are_indexed_at_startup(service, api) 
     """What was stored before names had their endings beside them gets them with the indexes."""
     name = f"Earlier {new_id()}"
     made = (await api.post("/api/entity/type", json={"entityType": {"name": name}})).json()["entityType"]
-    collection = service.services.runtime.database.collection("entity_types")
+    collection = doors.database(service).collection("entity_types")
     await collection.update_one({"_id": made["id"]}, {"$unset": {"private.endings": 1}})
     search = {"search": {"name": name[4:]}}
     assert (await api.post("/api/entity/type/search", json=search)).json()["total"] == 0
-    await service.services.directory.entity_types.ensure_indexes()
+    await doors.store(service, "entity_types").ensure_indexes()
     assert (await api.post("/api/entity/type/search", json=search)).json() == {"total": 1, "entityTypes": [made]}
 
 

@@ -23,6 +23,7 @@ from identity.store.index_search import IndexSearched
 from identity.store.mongo import Database
 from identity.store.users import Users
 from identity.store.vault import Vault
+from tests import doors
 
 COUNT = 2000
 RARE, COMMON = "ue 0000", "value"
@@ -342,7 +343,7 @@ async def test_one_term_is_found_in_an_index(searched, name, tenant_id) -> None:
 
 @pytest.mark.requirement("core-12-10")
 async def test_total_is_cached_until_a_document_changes(service, tenant_api, tenant) -> None:
-    applications = service.services.configuration.applications
+    applications = doors.store(service, "applications")
     query = search.read(applications.searches, {"numberOfResults": 0}, "")
 
     async def counted() -> tuple[int, int]:

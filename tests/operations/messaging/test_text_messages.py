@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from identity import trace_context
-from identity.call import AnonymousCaller, ApiKeyCaller, Call, Origin
+from identity.call import ApiKeyCaller, Call, Origin
 from identity.ids import TenantId, new_id
 from identity.operations.messaging import text_messages
-from tests import certificates
+from tests import certificates, doors
 from tests.receiver import answers, in_turn, receiving, until
 
 Document = dict[str, Any]
@@ -23,7 +23,7 @@ class Sender:
     """A tenant that sends text messages."""
 
     def __init__(self, service: Any, api: Any, tenant_id: str) -> None:
-        self.services, self.api = service.services, api
+        self.service, self.api = service, api
         self.tenant_id = TenantId(tenant_id)
         self._hurried: set[tuple[str, int]] = set()
 
@@ -40,11 +40,11 @@ class Sender:
         return str(answer.json()["messageTemplate"]["id"])
 
     async def send(self, messenger_id: str, template_id: str, to: Document | str, **more: Any) -> bool:
-        by_itself = Call(self.tenant_id, AnonymousCaller(), self.services.clock.now(), Origin("192.0.2.1", "", "", ""))
+        by_itself = doors.call(self.service, self.tenant_id, "192.0.2.1")
         call = more.pop("call", by_itself)
         data = {"code": "314159"}
-        return await text_messages.send_sms(
-            self.services, call, self.tenant_id, messenger_id, template_id, to, data, **more
+        return await doors.run(
+            self.service, text_messages.send_sms, call, self.tenant_id, messenger_id, template_id, to, data, **more
         )
 
     async def hurry(self, clock: Any, is_done: Callable[[], bool]) -> bool:
@@ -58,11 +58,11 @@ class Sender:
             # Once for each attempt, longer than any pause, shorter than a lease: none that is under way is made twice.
             self._hurried.add(attempt)
             clock.advance(seconds=140)
-            self.services.outbound.text_messages._wake()
+            doors.store(self.service, "text_messages")._wake()
         return is_done()
 
     async def logs(self, about: str, kind: str = "Error") -> list[str]:
-        rows = self.services.runtime.database.collection("event_logs").find({"message": {"$regex": about}}).sort("_id")
+        rows = doors.database(self.service).collection("event_logs").find({"message": {"$regex": about}}).sort("_id")
         return [row["message"] async for row in rows if row["type"] == kind]
 
 
@@ -74,7 +74,7 @@ def sender(service, api, tenant) -> Sender:
 async def user_of(tenant_api: Any, service: Any, **members: Any) -> Document:
     body = {"user": {"username": new_id(), "password": "password", **members}}
     made = (await tenant_api.post("/api/user", json=body)).json()["user"]
-    return await service.services.directory.users.get(made["tenantId"], made["id"])
+    return await doors.store(service, "users").get(made["tenantId"], made["id"])
 
 
 @pytest.mark.requirement("messages-6")
@@ -108,7 +108,7 @@ async def test_a_messenger_is_told_what_a_message_has_come_through(sender, clock
         await until(lambda: sender.hurry(clock, lambda: len(receiver.requests) == 2))
         await until(lambda: _is_empty(sender))
     for request in receiver.requests:
-        assert request.headers["webhook-via"] == f"0123456789abcdef, {sender.services.outbound.service_id}"
+        assert request.headers["webhook-via"] == f"0123456789abcdef, {doors.service_id(sender.service)}"
         assert request.headers["traceparent"] == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         assert request.headers["tracestate"] == "a=b"
 
@@ -125,7 +125,7 @@ async def test_attack_63_a_messenger_at_the_service_itself_is_refused(sender, se
     await until(is_told)
     (row,) = await sender.logs(messenger)
     assert row.endswith("has not taken it: status 508. It will be tried again.")
-    await sender.services.outbound.text_messages.delete_all(sender.tenant_id)
+    await doors.store(sender.service, "text_messages").delete_all(sender.tenant_id)
 
 
 @pytest.mark.requirement("messages-7")
@@ -213,10 +213,10 @@ async def test_an_address_that_is_forbidden_when_it_comes_to_it_is_not_called(se
     template = await sender.template("Code: ${code}")
     messenger = await sender.messenger("https://sms.example.com/")
     where = {"_id": messenger}
-    await sender.services.runtime.database.collection("messengers").update_one(
-        where, {"$set": {"url": "http://10.0.0.1/"}}
+    await (
+        doors.database(sender.service).collection("messengers").update_one(where, {"$set": {"url": "http://10.0.0.1/"}})
     )
-    sender.services.outbound.messengers.invalidate(messenger)
+    doors.store(sender.service, "messengers").invalidate(messenger)
     assert await sender.send(messenger, template, "+14155550100")
     await until(lambda: _was_tried(sender, 1))
     (failed,) = await sender.logs(messenger)
@@ -230,7 +230,7 @@ async def test_messages_of_another_tenant_are_not_removed_with_a_tenant(sender, 
         messenger = await sender.messenger(receiver.url)
         assert await sender.send(messenger, template, "+14155550100")
         await until(lambda: _was_tried(sender, 1))
-        queue = service.services.outbound.text_messages
+        queue = doors.store(service, "text_messages")
         await queue.delete_all(TenantId(new_id()))
         assert await queue.count(sender.tenant_id) == 1
         await queue.delete_all(sender.tenant_id)
@@ -238,8 +238,8 @@ async def test_messages_of_another_tenant_are_not_removed_with_a_tenant(sender, 
 
 
 async def _rows(sender: Sender) -> list[Document]:
-    found = sender.services.runtime.database.collection("text_messages").find(
-        {"tenantId": sender.tenant_id, "lease": None}
+    found = (
+        doors.database(sender.service).collection("text_messages").find({"tenantId": sender.tenant_id, "lease": None})
     )
     return [row async for row in found]
 
@@ -249,4 +249,4 @@ async def _was_tried(sender: Sender, times: int) -> bool:
 
 
 async def _is_empty(sender: Sender) -> bool:
-    return await sender.services.outbound.text_messages.count(sender.tenant_id) == 0
+    return await doors.store(sender.service, "text_messages").count(sender.tenant_id) == 0

@@ -14,26 +14,25 @@ from identity import app
 from identity.call import AnonymousCaller, Call, Origin
 from identity.ids import new_id
 from identity.operations.objects import event_logs
+from tests import doors
 from tests.receiver import receiving, until
 
 
 def call_of(service: app.Service) -> Call:
     origin = Origin("127.0.0.1", "", "", service.base_url)
-    return Call(None, AnonymousCaller(), service.services.clock.now(), origin)
+    return Call(None, AnonymousCaller(), doors.now(service), origin)
 
 
 async def rows(service: app.Service, marker: str) -> list[dict[str, Any]]:
-    found = (
-        service.services.runtime.database.collection("event_logs").find({"message": {"$regex": marker}}).sort("_id", 1)
-    )
+    found = doors.database(service).collection("event_logs").find({"message": {"$regex": marker}}).sort("_id", 1)
     return [dict(row) async for row in found]
 
 
 async def test_row_has_its_number_instant_type_and_message(service: app.Service) -> None:
     marker = new_id()
     call = call_of(service)
-    await event_logs.record(service.services, call, "Debug", f"{marker} one")
-    await event_logs.record(service.services, call, "Error", f"{marker} two")
+    await doors.run(service, event_logs.record, call, "Debug", f"{marker} one")
+    await doors.run(service, event_logs.record, call, "Error", f"{marker} two")
     first, second = await rows(service, marker)
     assert first == {"_id": first["_id"], "insertInstant": call.now, "message": f"{marker} one", "type": "Debug"}
     assert second["_id"] > first["_id"] > 0
@@ -45,7 +44,7 @@ async def test_racing_writers_never_share_a_number(service: app.Service) -> None
     marker = new_id()
     call = call_of(service)
     await asyncio.gather(
-        *(event_logs.record(service.services, call, "Information", f"{marker} {n}") for n in range(64))
+        *(doors.run(service, event_logs.record, call, "Information", f"{marker} {n}") for n in range(64))
     )
     numbers = [row["_id"] for row in await rows(service, marker)]
     assert len(set(numbers)) == len(numbers) == 64
@@ -53,14 +52,14 @@ async def test_racing_writers_never_share_a_number(service: app.Service) -> None
 
 async def test_overlong_message_is_cut(service: app.Service) -> None:
     marker = new_id()
-    await event_logs.record(service.services, call_of(service), "Debug", marker + "x" * 100_000)
+    await doors.run(service, event_logs.record, call_of(service), "Debug", marker + "x" * 100_000)
     (row,) = await rows(service, marker)
     assert len(row["message"]) == 65_536
 
 
 async def test_text_that_cannot_be_stored_is_mended(service: app.Service) -> None:
     marker = new_id()
-    await event_logs.record(service.services, call_of(service), "Debug", f"{marker} \ud83d é\x00")
+    await doors.run(service, event_logs.record, call_of(service), "Debug", f"{marker} \ud83d é\x00")
     (row,) = await rows(service, marker)
     assert row["message"] == f"{marker} ? é\x00"
 
@@ -78,7 +77,7 @@ async def test_every_row_is_announced_to_webhooks_that_ask_for_it(service: app.S
         }
         made = (await api.post("/api/webhook", json={"webhook": wanted})).json()["webhook"]
         try:
-            await event_logs.record(service.services, call_of(service), "Error", f"{marker} failed")
+            await doors.run(service, event_logs.record, call_of(service), "Error", f"{marker} failed")
             await until(lambda: any(marker in request.body.decode() for request in receiver.requests))
         finally:
             await api.delete(f"/api/webhook/{made['id']}")
@@ -101,9 +100,9 @@ async def test_failing_record_is_logged_and_breaks_nobody(
     async def broken(*_: object) -> int:
         raise RuntimeError("no numbers")
 
-    monkeypatch.setattr(service.services.logs.event_logs, "next_id", broken)
+    monkeypatch.setattr(doors.store(service, "event_logs"), "next_id", broken)
     with structlog.testing.capture_logs() as logs:
-        await event_logs.record(service.services, call_of(service), "Error", "nobody reads this")
+        await doors.run(service, event_logs.record, call_of(service), "Error", "nobody reads this")
     (entry,) = [log for log in logs if log["event"] == "event log not written"]
     assert entry["text"] == "nobody reads this"
     assert entry["error"] == "RuntimeError"
@@ -112,10 +111,10 @@ async def test_failing_record_is_logged_and_breaks_nobody(
 @pytest.mark.requirement("core-15-23")
 async def test_what_callers_can_bring_about_is_told_sixty_times_a_minute(service: app.Service) -> None:
     marker, other = new_id(), new_id()
-    call, tenant_id = call_of(service), service.services.runtime.default_tenant_id
+    call, tenant_id = call_of(service), doors.store(service, "default_tenant_id")
     for _ in range(62):
-        await event_logs.debug(service.services, call, tenant_id, marker, marker)
-    await event_logs.debug(service.services, call, tenant_id, other, other)
+        await doors.run(service, event_logs.debug, call, tenant_id, marker, marker)
+    await doors.run(service, event_logs.debug, call, tenant_id, other, other)
     assert len(await rows(service, marker)) == 60
     assert [row["type"] for row in await rows(service, other)] == ["Debug"]
 
@@ -127,8 +126,8 @@ async def test_debug_is_silent_while_the_counters_are_away(
         raise RedisConnectionError("gone")
 
     marker = new_id()
-    monkeypatch.setattr(service.services.limits.rate_limits, "consume", away)
-    await event_logs.debug(
-        service.services, call_of(service), service.services.runtime.default_tenant_id, marker, marker
+    monkeypatch.setattr(doors.store(service, "rate_limits"), "consume", away)
+    await doors.run(
+        service, event_logs.debug, call_of(service), doors.store(service, "default_tenant_id"), marker, marker
     )
     assert await rows(service, marker) == []

@@ -8,20 +8,21 @@ from typing import Any
 import pytest
 
 from identity import app
-from identity.call import AnonymousCaller, Call, Origin
+from identity.call import Call
 from identity.domain.objects.resource_definition import Resource
 from identity.errors import Invalid
 from identity.ids import new_id
 from identity.operations.configuration import applications
 from identity.operations.objects import references
 from identity.services import Services
+from tests import doors
 from tests.receiver import until
 
 Document = dict[str, Any]
 
 
 def call_of(service: app.Service) -> Call:
-    return Call(None, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
+    return doors.call(service)
 
 
 async def make_key(api) -> str:
@@ -73,7 +74,7 @@ async def test_what_was_deleted_after_it_was_looked_up_is_refused_when_it_is_wri
     document = {"id": new_id(), "tenantId": tenant["id"], "jwtConfiguration": {"idTokenKeyId": key_id}}
     assert (await api.delete(f"/api/key/{key_id}")).status_code == 200
     with pytest.raises(Invalid) as refused:
-        await hold_and_write(service.services, document, _never)
+        await doors.run(service, hold_and_write, document, _never)
     assert str(refused.value) == "[invalid]application.jwtConfiguration.idTokenKeyId"
 
 
@@ -169,8 +170,8 @@ async def test_names_are_found_in_members_lists_and_lists_of_objects_until_they_
 async def test_look_ups_are_served_by_an_index(service) -> None:
     """For every row of the table: with many documents a walk through all of them would hold the deletion up."""
     for row in references.TABLE:
-        where = references._referring_to(row, new_id(), service.services.clock.now())
-        plan = await service.services.runtime.database.motor.command(
+        where = references._referring_to(row, new_id(), doors.now(service))
+        plan = await doors.database(service).motor.command(
             {"explain": {"find": row.source, "filter": where}, "verbosity": "queryPlanner"}
         )
         assert "COLLSCAN" not in str(plan["queryPlanner"]["winningPlan"]), row

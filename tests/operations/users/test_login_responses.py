@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
-from identity.call import AnonymousCaller, Call, Origin
 from identity.domain.login import login_outcomes
 from identity.errors import NotFound, Unavailable
 from identity.operations.clients import clients
 from identity.operations.clients.clients import TenantHints
 from identity.operations.users import login_responses
-from tests import relying_party
+from tests import doors, relying_party
 
 
 @pytest.fixture
 async def answer(service, api) -> Any:
     """Answers a result, for an application and a user of it."""
     rp = await relying_party.make(api)
-    client = await clients.get_client(service.services, TenantHints(), rp.client_id)
-    call = Call(client.tenant_id, AnonymousCaller(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    client = await doors.run(service, clients.get_client, TenantHints(), rp.client_id)
+    call = doors.call(service, client.tenant_id)
 
     async def answered(make: Any) -> login_responses.LoginResponse:
-        user = await service.services.directory.users.get(rp.tenant["id"], rp.user["id"])
-        return await login_responses.build_response(
-            service.services,
+        user = await doors.store(service, "users").get(rp.tenant["id"], rp.user["id"])
+        return await doors.run(
+            service,
+            login_responses.build_response,
             call,
             client,
             make(user),

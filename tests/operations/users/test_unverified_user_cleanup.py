@@ -12,6 +12,7 @@ import pytest
 from identity import app
 from identity.ids import new_id
 from identity.operations.users import unverified_user_cleanup
+from tests import doors
 from tests.api.test_families import make_family, put
 from tests.api.test_user_consents import born
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, ShiftedClock
@@ -37,13 +38,13 @@ class Attic:
         hour = 3600 * 1000
         for turn in (0, 1):
             value = str((clock.now() + seconds * 1000) // hour + turn).partition(".")[0]
-            await self.service.services.tokens.one_time_ids.mark_used(
+            await doors.store(self.service, "one_time_ids").mark_used(
                 DEFAULT_TENANT, "sweep", "unverified", value, 3600
             )
         clock.advance(seconds=seconds)
 
     async def sweep(self) -> None:
-        await unverified_user_cleanup.sweep(self.service.services)
+        await doors.run(self.service, unverified_user_cleanup.sweep)
 
     async def change_tenant(self, **members: Any) -> None:
         answer = await self.api.patch(f"/api/tenant/{self.tenant_id}", json={"tenant": members})
@@ -216,12 +217,12 @@ async def test_one_process_an_hour_takes_the_turn(attic: Attic, clock) -> None:
     made = await attic.made()
     await attic.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
     clock.advance(seconds=3 * 365 * DAY)  # an hour that nobody else has had
-    await unverified_user_cleanup.sweep_hourly(attic.service.services)
+    await doors.run(attic.service, unverified_user_cleanup.sweep_hourly)
     await attic.change_tenant(userDeletePolicy=POLICY)
-    await unverified_user_cleanup.sweep_hourly(attic.service.services)
+    await doors.run(attic.service, unverified_user_cleanup.sweep_hourly)
     assert await attic.is_there(made)
     clock.advance(seconds=3600)
-    await unverified_user_cleanup.sweep_hourly(attic.service.services)
+    await doors.run(attic.service, unverified_user_cleanup.sweep_hourly)
     assert not await attic.is_there(made)
 
 

@@ -10,6 +10,7 @@ from identity.ids import EventId, WebhookId, new_id
 from identity.operations.webhooks.webhook_monitoring import WebhookMonitor
 from identity.store.outbox_rows import DeliveryAttempt, DeliveryLease, DeliveryOutcome
 from identity.store.webhook_health import WebhookHealth
+from tests import doors
 from tests.receiver import receiving
 from tests.webhooks import told
 
@@ -28,7 +29,7 @@ def monitor(service) -> WebhookMonitor:
 
 
 def outcome(service, webhook: dict[str, Any], status: int) -> DeliveryOutcome:
-    now = service.services.clock.now()
+    now = doors.now(service)
     lease = DeliveryLease(new_id(), EventId(new_id()), WebhookId(webhook["id"]), 0, "user.create", b"{}", now, "token")
     return DeliveryOutcome(lease, DeliveryAttempt(now, now, webhook["url"], status), None)
 
@@ -124,7 +125,7 @@ async def test_after_a_change_of_the_webhook_each_step_is_told_anew(service, api
 async def test_who_was_to_disable_a_webhook_and_died_leaves_it_to_the_next(service, api, clock, webhook, monitor):
     await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD)
-    assert await WebhookHealth(service.services.runtime.database).claim_warning(None, WebhookId(webhook["id"]), 100)
+    assert await WebhookHealth(doors.database(service)).claim_warning(None, WebhookId(webhook["id"]), 100)
     await monitor.record([outcome(service, webhook, 500)])
     assert await status(api, webhook) == "Disabled"
 
@@ -156,8 +157,8 @@ async def test_what_happened_to_a_webhook_that_is_gone_hurts_nobody(service, api
 
 @pytest.mark.requirement("webhooks-15.3-27")
 async def test_one_of_many_processes_tells(service):
-    health, webhook_id = WebhookHealth(service.services.runtime.database), WebhookId(new_id())
-    now = service.services.clock.now()
+    health, webhook_id = WebhookHealth(doors.database(service)), WebhookId(new_id())
+    now = doors.now(service)
     await health.record_failure(None, webhook_id, now, 1, now, now)
     assert await health.claim_warning(None, webhook_id, 50)
     assert not await health.claim_warning(None, webhook_id, 50)
