@@ -233,6 +233,12 @@ async def rp(connect: Connect) -> RelyingParty:
     return await relying_party.make_for_every_login(connect(Authorization=SUPER_KEY))
 
 
+@pytest.fixture
+async def bystander(connect: Connect) -> RelyingParty:
+    """A relying party whose users do nothing that could end their sessions."""
+    return await relying_party.make(connect(Authorization=SUPER_KEY))
+
+
 async def deep_requests(rp: RelyingParty, connect: Connect) -> dict[str, Ask]:
     """Requests that would succeed, and that reach as far as they can: each needs several answers of the stores."""
     http = connect()
@@ -289,19 +295,41 @@ async def deep_requests(rp: RelyingParty, connect: Connect) -> dict[str, Ask]:
 
 @pytest.mark.requirement("audit-d5")
 @pytest.mark.parametrize("store", [MONGODB, REDIS])
-async def test_requests_that_need_both_stores_are_answered_in_time(own_stores, connect, client, rp, store) -> None:
+async def test_requests_that_need_both_stores_are_answered_in_time(
+    own_stores, connect, client, rp, bystander, store
+) -> None:
+    """Each in the form of its endpoint. What hung works afterwards, with the tokens of before."""
     asked = await deep_requests(rp, connect)
+    http = connect()
+    tokens = await bystander.tokens(http, http)
+    bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
+    asked["bystander"] = lambda: http.get("/oauth2/userinfo", headers=bearer)
     with stopped(own_stores, store):
         found = await asyncio.gather(*(timed(name, ask) for name, ask in asked.items()))
         again = await all_at_a_time(asked) if store == MONGODB else []
     await recovered(client)
+    assert (await asked["bystander"]()).status_code == 200
+    assert (await bystander.refresh(http, tokens["refresh_token"])).status_code == 200
     expected = {name: OF_DEEP_REQUESTS[store].get(name, 503) for name in asked}
     assert {one.name: one.answer.status_code for one in found} == expected
     for one in found:
         if one.answer.status_code == 302:
             assert relying_party.response(one.answer)["error"] == "server_error", one.name
+        if one.answer.status_code == 503:
+            assert_form(one)
     assert late(list(found), store) == []
     assert [one.name for one in again if one.seconds > AT_ONCE_SECONDS] == []
+
+
+def assert_form(answered: Answered) -> None:
+    """Assert that a 503 has the form of its endpoint: a page, an OAuth error or the errors of the API."""
+    path, answer = answered.answer.request.url.path, answered.answer
+    if path == "/oauth2/logout":
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    elif path.startswith("/oauth2"):
+        assert answer.json()["error"] == "server_error", answered.name
+    else:
+        assert answer.json()["generalErrors"][0]["code"] == "[Unavailable]", answered.name
 
 
 @pytest.mark.requirement("audit-d5")
