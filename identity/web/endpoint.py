@@ -14,6 +14,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from http.cookies import Morsel
 from typing import Any, Literal, Protocol
 
+from identity.call import Call
+
 
 class Access(enum.Enum):
     """The authentication that a route requires; the operation checks that of CLIENT and BEARER.
@@ -128,6 +130,31 @@ def endpoint(  # noqa: PLR0913 (the columns of a table, each by its name)
     declared = Endpoint(access, body, raw_body, body_required, form, answer, query or {}, tenancy, feature, takes)
 
     return functools.partial(_decorated, declared)
+
+
+def calls(
+    operation: Callable[..., Awaitable[Any]],
+    docstring: str,
+    *,
+    wrapper: str | None = None,
+    status: int = 200,
+    access: Access = Access.API_KEY,
+    **declared: Any,
+) -> Answer:
+    """Declare a method that answers with the result of an operation, which `wrapper` names if it is only a member.
+
+    The operation gets the services, the call, the body if the method declares one, and the ids of the path. An empty
+    body answers for an operation without a result.
+    """
+    declared.setdefault("raw_body", "takes" in declared)
+
+    async def method(self: Any, call: Call, **arguments: Any) -> Reply:
+        body = [arguments.pop("body")] if "body" in arguments else []
+        result = await operation(self.services, call, *body, *arguments.values())
+        return Reply(result if wrapper is None else {wrapper: result}, status)
+
+    method.__doc__ = docstring
+    return endpoint(access=access, **declared)(method)
 
 
 def redeclared(answer: Answer, **changes: Any) -> Answer:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from identity.call import Call, Document
+from identity.call import Call
 from identity.domain.objects.resource_definition import Resource
 from identity.errors import Invalid
 from identity.operations.user_actions import applied_actions, user_comments
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import SearchHandler
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import Access, Reply, calls, endpoint
 
 _TAKES = "api/action.request.json"
 _ANSWER = "api/action.response.json"
@@ -17,10 +17,7 @@ _ANSWER = "api/action.response.json"
 class ActionsHandler(ApiHandler):
     """Take an action; list those on a user."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=_TAKES, answer=_ANSWER)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Take an action on a user."""
-        return Reply({"action": await applied_actions.take(self.services, call, body)})
+    post = calls(applied_actions.take, "Take an action on a user.", wrapper="action", takes=_TAKES, answer=_ANSWER)
 
     @endpoint(
         access=Access.API_KEY,
@@ -44,15 +41,11 @@ class ActionsHandler(ApiHandler):
 class ActionHandler(ApiHandler):
     """One action on a user."""
 
-    @endpoint(access=Access.API_KEY, answer=_ANSWER)
-    async def get(self, call: Call, action_id: str) -> Reply:
-        """Retrieve."""
-        return Reply({"action": await applied_actions.retrieve(self.services, call, action_id)})
+    get = calls(applied_actions.retrieve, "Retrieve.", wrapper="action", answer=_ANSWER)
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=_TAKES, answer=_ANSWER)
-    async def put(self, call: Call, action_id: str, body: Document) -> Reply:
-        """Modify the expiration or the comment."""
-        return Reply({"action": await applied_actions.modify(self.services, call, body, action_id)})
+    put = calls(
+        applied_actions.modify, "Modify the expiration or the comment.", wrapper="action", takes=_TAKES, answer=_ANSWER
+    )
 
     @endpoint(access=Access.API_KEY, raw_body=True, body_required=False, takes=_TAKES, answer=_ANSWER)
     async def delete(self, call: Call, action_id: str, body: Document) -> Reply:
@@ -63,19 +56,24 @@ class ActionHandler(ApiHandler):
 class CommentsHandler(ApiHandler):
     """Comment on a user."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/user-comment.json", answer="api/user-comment.json")
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Add a comment about a user."""
-        return Reply({"userComment": await user_comments.add(self.services, call, body)})
+    post = calls(
+        user_comments.add,
+        "Add a comment about a user.",
+        wrapper="userComment",
+        takes="api/user-comment.json",
+        answer="api/user-comment.json",
+    )
 
 
 class CommentsOfUserHandler(ApiHandler):
     """The comments about a user."""
 
-    @endpoint(access=Access.API_KEY, answer="api/user-comments.response.json")
-    async def get(self, call: Call, user_id: str) -> Reply:
-        """Retrieve all, the newest first."""
-        return Reply({"userComments": await user_comments.retrieve_of_user(self.services, call, user_id)})
+    get = calls(
+        user_comments.retrieve_of_user,
+        "Retrieve all, the newest first.",
+        wrapper="userComments",
+        answer="api/user-comments.response.json",
+    )
 
 
 class CommentSearchHandler(SearchHandler):

@@ -6,16 +6,18 @@ from identity.call import Call, Document
 from identity.operations.messaging import email_templates, mail
 from identity.web import crud
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import Access, Reply, calls, endpoint
 
 
 class PreviewHandler(ApiHandler):
     """Previews of email templates."""
 
-    @endpoint(access=Access.API_KEY, body="api/email-preview.json", answer="api/email-preview.response.json")
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Render the template of the request for an example user."""
-        return Reply(await email_templates.preview(self.services, call, body))
+    post = calls(
+        email_templates.preview,
+        "Render the template of the request for an example user.",
+        body="api/email-preview.json",
+        answer="api/email-preview.response.json",
+    )
 
 
 class SendHandler(ApiHandler):

@@ -7,31 +7,12 @@ from collections.abc import Mapping
 from identity.call import Call, Document
 from identity.domain.entities.entities import RECIPIENTS
 from identity.operations.entities import entities, entity_grants, entity_types
-from identity.web import crud, index_search, subresources
+from identity.web import crud, subresources
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.index_search import IndexSearchHandler
 
 _FEATURE = entity_types.FEATURE
-_FOUND = "api/entity-search.response.json"
-
-
-class EntitySearchHandler(index_search.IndexSearchHandler):
-    """Search."""
-
-    @endpoint(access=Access.API_KEY, answer=_FOUND, query=index_search.QUERY, feature=_FEATURE)
-    async def get(self, call: Call) -> Reply:
-        """Search by query parameters."""
-        return Reply(await entities.search(self.services, call, self.criteria(), ""))
-
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=index_search.REQUEST, answer=_FOUND, feature=_FEATURE)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Search by a JSON body."""
-        return Reply(await entities.search(self.services, call, crud.criteria_of(body), "search."))
-
-    @endpoint(access=Access.API_KEY, feature=_FEATURE)
-    async def put(self, call: Call) -> Reply:
-        """Flush the index, which is a no-op: searches read the database."""
-        return Reply()
 
 
 class GrantsHandler(ApiHandler):
@@ -72,7 +53,11 @@ class GrantsHandler(ApiHandler):
 ROUTES = [
     *crud.routes(entity_types.RESOURCE),
     *subresources.routes(entity_types.PERMISSION),
-    Route("/api/entity/search", EntitySearchHandler),
+    Route(
+        "/api/entity/search",
+        IndexSearchHandler,
+        {"found": "api/entity-search.response.json", "operation": entities.search, "required_feature": _FEATURE},
+    ),
     Route("/api/entity/grant/search", crud.SearchHandler, {"resource": entity_grants.RESOURCE}),
     *crud.routes(entities.RESOURCE),
     Route("/api/entity/{entity_id}/grant", GrantsHandler),

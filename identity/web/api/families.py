@@ -6,7 +6,7 @@ from identity.call import Call, Document
 from identity.errors import Invalid
 from identity.operations.users import families as operations
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import Access, Reply, calls, endpoint
 
 _ANSWER = "api/family.response.json"
 
@@ -29,30 +29,25 @@ class FamiliesHandler(ApiHandler):
 class FamilyHandler(ApiHandler):
     """`/api/user/family/{familyId}`."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.MEMBER, answer=_ANSWER)
-    async def post(self, call: Call, family_id: str, body: Document) -> Reply:
-        """Create, with its owner."""
-        return Reply({"family": await operations.create(self.services, call, body, family_id)})
+    post = calls(
+        operations.create, "Create, with its owner.", wrapper="family", takes=operations.MEMBER, answer=_ANSWER
+    )
 
-    @endpoint(access=Access.API_KEY, answer=_ANSWER)
-    async def get(self, call: Call, family_id: str) -> Reply:
-        """Retrieve."""
-        return Reply({"family": await operations.retrieve(self.services, call, family_id)})
+    get = calls(operations.retrieve, "Retrieve.", wrapper="family", answer=_ANSWER)
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.MEMBER, answer=_ANSWER)
-    async def put(self, call: Call, family_id: str, body: Document) -> Reply:
-        """Add a user, or change a member."""
-        return Reply({"family": await operations.put_member(self.services, call, body, family_id)})
+    put = calls(
+        operations.put_member,
+        "Add a user, or change a member.",
+        wrapper="family",
+        takes=operations.MEMBER,
+        answer=_ANSWER,
+    )
 
 
 class FamilyMemberHandler(ApiHandler):
     """`/api/user/family/{familyId}/{userId}`."""
 
-    @endpoint(access=Access.API_KEY)
-    async def delete(self, call: Call, family_id: str, user_id: str) -> Reply:
-        """Remove a user."""
-        await operations.remove_member(self.services, call, family_id, user_id)
-        return Reply()
+    delete = calls(operations.remove_member, "Remove a user.")
 
 
 class PendingChildrenHandler(ApiHandler):
@@ -70,11 +65,7 @@ class PendingChildrenHandler(ApiHandler):
 class FamilyRequestHandler(ApiHandler):
     """`/api/user/family/request`."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.REQUEST)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Send a family request to a parent by mail."""
-        await operations.send_family_request(self.services, call, body)
-        return Reply()
+    post = calls(operations.send_family_request, "Send a family request to a parent by mail.", takes=operations.REQUEST)
 
 
 ROUTES = [

@@ -8,7 +8,7 @@ from identity.operations.groups import group_members
 from identity.operations.groups import groups as operations
 from identity.web import crud
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import Access, Reply, calls, endpoint
 
 
 class MembersHandler(ApiHandler):
@@ -47,11 +47,7 @@ class MembersHandler(ApiHandler):
 class MemberHandler(ApiHandler):
     """`/api/group/member/{memberId}`: one membership."""
 
-    @endpoint(access=Access.API_KEY)
-    async def delete(self, call: Call, member_id: str) -> Reply:
-        """Delete the membership."""
-        await group_members.remove_by_id(self.services, call, member_id)
-        return Reply()
+    delete = calls(group_members.remove_by_id, "Delete the membership.")
 
 
 ROUTES = [

@@ -10,7 +10,7 @@ from identity.operations.two_factor import two_factor_trust
 from identity.web import crud
 from identity.web.api.login import LOGIN_ANSWERS, LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import Access, Reply, calls, endpoint
 
 _REQUEST = "api/identity-provider-login.request.json"
 _REFUSED = {400: "api/errors.response.json"}
@@ -43,11 +43,13 @@ class LookupHandler(ApiHandler):
 class StartHandler(ApiHandler):
     """The start of logins, which no supported type of provider has."""
 
-    @endpoint(access=Access.PUBLIC, raw_body=True, takes="api/identity-provider-start.request.json", answer=_REFUSED)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Refuse with the reason."""
-        await provider_login.start(self.services, call, body)
-        return Reply()
+    post = calls(
+        provider_login.start,
+        "Refuse with the reason.",
+        access=Access.PUBLIC,
+        takes="api/identity-provider-start.request.json",
+        answer=_REFUSED,
+    )
 
 
 class ProviderLoginHandler(LoginApiHandler):

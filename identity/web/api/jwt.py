@@ -10,7 +10,7 @@ from identity.operations.api import discovery, refresh_token_api, token_api
 from identity.store.cache import stale_if_unavailable
 from identity.web.api.login import ACCESS_COOKIE, REFRESH_COOKIE, LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, calls, endpoint
 
 _FORM = "application/x-www-form-urlencoded"
 _REVOKE = "api/refresh-token-revoke.request.json"
@@ -68,15 +68,12 @@ class IssueHandler(LoginApiHandler):
 class VendHandler(ApiHandler):
     """Tokens with any claims."""
 
-    @endpoint(
-        access=Access.API_KEY,
-        raw_body=True,
+    post = calls(
+        token_api.vend,
+        "Sign the claims of the request.",
         takes="api/jwt-vend.request.json",
         answer="api/jwt-token.response.json#token",
     )
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Sign the claims of the request."""
-        return Reply(await token_api.vend(self.services, call, body))
 
 
 class RefreshTokensHandler(LoginApiHandler):
@@ -116,10 +113,7 @@ class RefreshTokensHandler(LoginApiHandler):
 class RefreshTokenHandler(LoginApiHandler):
     """One refresh token, by its id."""
 
-    @endpoint(access=Access.API_KEY, answer=f"{_TOKENS}#refreshToken")
-    async def get(self, call: Call, token_id: str) -> Reply:
-        """Retrieve."""
-        return Reply({"refreshToken": await refresh_token_api.retrieve(self.services, call, token_id)})
+    get = calls(refresh_token_api.retrieve, "Retrieve.", wrapper="refreshToken", answer=f"{_TOKENS}#refreshToken")
 
     @endpoint(access=Access.KEY_OR_BEARER)
     async def delete(self, call: Call, token_id: str) -> Reply:

@@ -10,7 +10,7 @@ from identity.operations.authorization import passwordless
 from identity.operations.two_factor import two_factor_trust
 from identity.web.api.login import LOGIN_ANSWERS, LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import Access, Reply, calls, endpoint
 
 _ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != Unauthorized.status}
 
@@ -18,25 +18,23 @@ _ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if sta
 class StartHandler(ApiHandler):
     """The start of a login."""
 
-    @endpoint(
-        access=Access.API_KEY,
-        raw_body=True,
+    post = calls(
+        passwordless.start,
+        "Create a code, which the caller sends to the user.",
         takes="api/passwordless-start.request.json",
         answer="api/passwordless-start.response.json",
     )
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Create a code, which the caller sends to the user."""
-        return Reply(await passwordless.start(self.services, call, body))
 
 
 class SendHandler(ApiHandler):
     """Mails with codes."""
 
-    @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes="api/passwordless-send.request.json")
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Mail a code to the user."""
-        await passwordless.send(self.services, call, body)
-        return Reply()
+    post = calls(
+        passwordless.send,
+        "Mail a code to the user.",
+        access=Access.RECOGNIZED_KEY,
+        takes="api/passwordless-send.request.json",
+    )
 
 
 class LoginHandler(LoginApiHandler):

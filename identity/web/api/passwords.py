@@ -8,7 +8,7 @@ from identity.operations.password_changes import password_api
 from identity.operations.users import login_responses
 from identity.web.api.login import LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Query, Reply, endpoint
+from identity.web.endpoint import Access, Query, Reply, calls, endpoint
 
 _FORGOT = "api/forgot-password.request.json"
 _BEGUN = "api/forgot-password.response.json"
@@ -20,15 +20,13 @@ _ADDRESS: Query = {"ipAddress": "text"}
 class ForgotPasswordHandler(ApiHandler):
     """Password resets."""
 
-    @endpoint(
+    post = calls(
+        password_api.start_reset,
+        "Start a reset.",
         access=Access.OPTIONAL_KEY,
-        raw_body=True,
         takes=_FORGOT,
         answer={200: f"{_BEGUN}?", 403: None, 404: None, 422: None},
     )
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Start a reset."""
-        return Reply(await password_api.start_reset(self.services, call, body))
 
 
 class ChangePasswordHandler(LoginApiHandler):
@@ -72,10 +70,9 @@ class ChangePasswordIdHandler(ApiHandler):
         await password_api.check_id(self.services, call, change_password_id)
         return Reply()
 
-    @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes=_CHANGE, answer=_CHANGED)
-    async def post(self, call: Call, change_password_id: str, body: Document) -> Reply:
-        """Change a password."""
-        return Reply(await password_api.change_by_id(self.services, call, body, change_password_id))
+    post = calls(
+        password_api.change_by_id, "Change a password.", access=Access.RECOGNIZED_KEY, takes=_CHANGE, answer=_CHANGED
+    )
 
 
 ROUTES = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from identity.call import Call
 from identity.operations.configuration import reactor
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, calls, endpoint
 
 
 class ReactorHandler(ApiHandler):
@@ -35,10 +35,13 @@ class ReactorHandler(ApiHandler):
 class ReactorMetricsHandler(ApiHandler):
     """The metrics of the reactor."""
 
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer="api/reactor-metrics.response.json")
-    async def get(self, call: Call) -> Reply:
-        """Retrieve the number of users with breached passwords, by tenant."""
-        return Reply({"metrics": await reactor.metrics(self.services, call)})
+    get = calls(
+        reactor.metrics,
+        "Retrieve the number of users with breached passwords, by tenant.",
+        wrapper="metrics",
+        tenancy=Tenancy.BY_OPERATION,
+        answer="api/reactor-metrics.response.json",
+    )
 
 
 ROUTES = [Route("/api/reactor", ReactorHandler), Route("/api/reactor/metrics", ReactorMetricsHandler)]

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from identity.call import Call
 from identity.operations.api import scope_consent_api as operations
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import calls
 
 
 class UserScopeConsentsHandler(ApiHandler):
     """The scope consents of a user."""
 
-    @endpoint(access=Access.API_KEY, answer="api/scope-consents.response.json")
-    async def get(self, call: Call, user_id: str) -> Reply:
-        """Retrieve the scope consents of a user."""
-        return Reply({"scopeConsents": await operations.retrieve_all(self.services, call, user_id)})
+    get = calls(
+        operations.retrieve_all,
+        "Retrieve the scope consents of a user.",
+        wrapper="scopeConsents",
+        answer="api/scope-consents.response.json",
+    )
 
 
 class ScopeConsentHandler(ApiHandler):
     """The scope consent of a user for one application."""
 
-    @endpoint(access=Access.API_KEY, answer="api/scope-consent.response.json")
-    async def get(self, call: Call, user_id: str, application_id: str) -> Reply:
-        """Retrieve the scope consent for an application."""
-        return Reply({"scopeConsent": await operations.retrieve(self.services, call, user_id, application_id)})
+    get = calls(
+        operations.retrieve,
+        "Retrieve the scope consent for an application.",
+        wrapper="scopeConsent",
+        answer="api/scope-consent.response.json",
+    )
 
-    @endpoint(access=Access.API_KEY)
-    async def delete(self, call: Call, user_id: str, application_id: str) -> Reply:
-        """Withdraw it, and revoke the refresh tokens of the user for the application."""
-        await operations.withdraw(self.services, call, user_id, application_id)
-        return Reply()
+    delete = calls(operations.withdraw, "Withdraw it, and revoke the refresh tokens of the user for the application.")
 
 
 ROUTES = [

@@ -10,7 +10,7 @@ from identity.operations.login import two_factor_challenges
 from identity.operations.two_factor import two_factor_methods, two_factor_trust
 from identity.web.api.login import LOGIN_ANSWERS, LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Query, Reply, endpoint
+from identity.web.endpoint import Access, Query, Reply, calls, endpoint
 
 _LOGIN_ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != 401} | {421: None}
 _STATUS: Final = "api/two-factor-status.request.json"
@@ -28,15 +28,12 @@ _CODES: Final = "api/two-factor-recovery-code.response.json"
 class StartHandler(ApiHandler):
     """Challenges started by the API."""
 
-    @endpoint(
-        access=Access.API_KEY,
-        raw_body=True,
+    post = calls(
+        two_factor_login_api.start,
+        "Start a challenge.",
         takes="api/two-factor-start.request.json",
         answer="api/two-factor-start.response.json",
     )
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Start a challenge."""
-        return Reply(await two_factor_login_api.start(self.services, call, body))
 
 
 class LoginHandler(LoginApiHandler):
@@ -131,11 +128,7 @@ class MethodsHandler(LoginApiHandler):
 class UserMethodsHandler(MethodsHandler):
     """The two-factor methods of a user."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/two-factor-update.request.json")
-    async def put(self, call: Call, user_id: str, body: Document) -> Reply:
-        """Rename a method."""
-        await two_factor_method_api.rename(self.services, call, body, user_id)
-        return Reply()
+    put = calls(two_factor_method_api.rename, "Rename a method.", takes="api/two-factor-update.request.json")
 
 
 class RecoveryCodesHandler(ApiHandler):

@@ -11,14 +11,13 @@ from identity.operations.objects import user_lookup
 from identity.operations.password_changes import password_api
 from identity.operations.users import users as operations
 from identity.operations.verification import verification_api, verification_responses
-from identity.web import crud, index_search
 from identity.web.api.login import LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.index_search import IndexSearchHandler
 
 _SCHEMA: Final = operations.SCHEMA
 _ANSWER: Final = "api/user-with-token.response.json"
-_FOUND: Final = "api/user-search.response.json"
 _HARD_DELETE: Final = "api/hard-delete.request.json"
 
 
@@ -136,27 +135,12 @@ class UserHandler(UserFamilyHandler):
         return Reply()
 
 
-class UserSearchHandler(index_search.IndexSearchHandler):
-    """`/api/user/search`: by query or by body, with the same names."""
-
-    @endpoint(access=Access.API_KEY, query=index_search.QUERY, answer=_FOUND)
-    async def get(self, call: Call) -> Reply:
-        """Search by query parameters."""
-        return Reply(await operations.search(self.services, call, self.criteria(), ""))
-
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=index_search.REQUEST, answer=_FOUND)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Search by a JSON body."""
-        return Reply(await operations.search(self.services, call, crud.criteria_of(body), "search."))
-
-    @endpoint(access=Access.API_KEY)
-    async def put(self, call: Call) -> Reply:
-        """Flush the index, which is a no-op: searches read the database."""
-        return Reply()
-
-
 ROUTES = [
     Route("/api/user", UsersHandler),
-    Route("/api/user/search", UserSearchHandler),
+    Route(
+        "/api/user/search",
+        IndexSearchHandler,
+        {"found": "api/user-search.response.json", "operation": operations.search},
+    ),
     Route("/api/user/{user_id}", UserHandler),
 ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from identity.call import Call, Document
+from identity.call import Call
 from identity.operations.verification import identity_verifications, verification_api
 from identity.operations.verification.verification_api import VerificationRequest
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import Access, Reply, calls, endpoint
 
 _STARTED: Final = "api/verification-started.response.json"
 
@@ -80,44 +80,39 @@ class StartRegistrationHandler(VerifyRegistrationHandler):
 class VerifyIdentityHandler(ApiHandler):
     """Mark a login id as verified."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/identity-verify.request.json")
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Verify a login id of a user at once."""
-        await identity_verifications.verify(self.services, call, body)
-        return Reply()
+    post = calls(
+        identity_verifications.verify, "Verify a login id of a user at once.", takes="api/identity-verify.request.json"
+    )
 
 
 class StartIdentityHandler(ApiHandler):
     """The start of a verification."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/identity-verify-start.request.json", answer=_STARTED)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Start, without sending a message."""
-        return Reply(await identity_verifications.start(self.services, call, body))
+    post = calls(
+        identity_verifications.start,
+        "Start, without sending a message.",
+        takes="api/identity-verify-start.request.json",
+        answer=_STARTED,
+    )
 
 
 class SendIdentityHandler(ApiHandler):
     """The messages of verifications."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/identity-verify-send.request.json")
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Send the message to the login id."""
-        await identity_verifications.send(self.services, call, body)
-        return Reply()
+    post = calls(
+        identity_verifications.send, "Send the message to the login id.", takes="api/identity-verify-send.request.json"
+    )
 
 
 class CompleteIdentityHandler(ApiHandler):
     """Verify a login id."""
 
-    @endpoint(
-        access=Access.API_KEY,
-        raw_body=True,
+    post = calls(
+        identity_verifications.complete,
+        "Verify by the id and its code.",
         takes="api/identity-verify-complete.request.json",
         answer="api/identity-verify-complete.response.json",
     )
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Verify by the id and its code."""
-        return Reply(await identity_verifications.complete(self.services, call, body))
 
 
 ROUTES = [

@@ -11,7 +11,7 @@ from identity.operations.two_factor import two_factor_trust
 from identity.operations.webauthn import authentication, passkeys, registration
 from identity.web.api.login import LOGIN_ANSWERS, LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Query, Reply, endpoint
+from identity.web.endpoint import Access, Query, Reply, calls, endpoint
 
 _FEATURE: Final = "webAuthn"
 _QUERY: Final[Query] = {"userId": "uuid"}
@@ -54,36 +54,25 @@ class PasskeyHandler(ApiHandler):
         found = await passkeys.retrieve(self.services, call, passkey_id)
         return Reply({"credential": passkeys.to_response(self.services, found)})
 
-    @endpoint(access=Access.API_KEY, feature=_FEATURE)
-    async def delete(self, call: Call, passkey_id: str) -> Reply:
-        """Delete it."""
-        await passkeys.delete(self.services, call, passkey_id)
-        return Reply()
+    delete = calls(passkeys.delete, "Delete it.", feature=_FEATURE)
 
 
 class ImportHandler(ApiHandler):
     """Passkeys of another system."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/webauthn-import.request.json", feature=_FEATURE)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Import them."""
-        await passkeys.import_(self.services, call, body)
-        return Reply()
+    post = calls(passkeys.import_, "Import them.", takes="api/webauthn-import.request.json", feature=_FEATURE)
 
 
 class RegisterStartHandler(ApiHandler):
     """The start of a registration."""
 
-    @endpoint(
-        access=Access.API_KEY,
-        raw_body=True,
+    post = calls(
+        registration.start,
+        "Return the options to create a passkey.",
         takes="api/webauthn-register-start.request.json",
         answer="api/webauthn-register-start.response.json",
         feature=_FEATURE,
     )
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Return the options to create a passkey."""
-        return Reply(await registration.start(self.services, call, body))
 
 
 class RegisterCompleteHandler(ApiHandler):
@@ -105,16 +94,13 @@ class RegisterCompleteHandler(ApiHandler):
 class StartHandler(ApiHandler):
     """The start of an authentication."""
 
-    @endpoint(
-        access=Access.API_KEY,
-        raw_body=True,
+    post = calls(
+        authentication.start,
+        "Return the options to use a passkey.",
         takes="api/webauthn-start.request.json",
         answer="api/webauthn-start.response.json",
         feature=_FEATURE,
     )
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Return the options to use a passkey."""
-        return Reply(await authentication.start(self.services, call, body))
 
 
 class LoginHandler(LoginApiHandler):

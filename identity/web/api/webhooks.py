@@ -9,7 +9,7 @@ from identity.operations.objects import crud
 from identity.operations.webhooks import webhook_deliveries, webhook_event_logs
 from identity.resources import WEBHOOK
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import Access, Reply, calls, endpoint
 
 _MOST_RESULTS = 1000
 
@@ -90,11 +90,7 @@ class SecretHandler(ApiHandler):
         overlap = body["overlapInSeconds"]
         return Reply({"secret": await webhook_deliveries.new_secret(self.services, call, webhook_id, overlap)})
 
-    @endpoint(access=Access.API_KEY)
-    async def delete(self, call: Call, webhook_id: str) -> Reply:
-        """Delete the secret."""
-        await webhook_deliveries.remove_secret(self.services, call, webhook_id)
-        return Reply()
+    delete = calls(webhook_deliveries.remove_secret, "Delete the secret.")
 
 
 ROUTES = [
