@@ -9,7 +9,7 @@ from identity.operations.users import registrations as operations
 from identity.operations.verification import verification_responses
 from identity.web.api.users import UserFamilyHandler
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import Access, Reply, calls, endpoint
 
 _SCHEMA = operations.SCHEMA
 _ANSWER = f"{_SCHEMA}#registration"
@@ -31,18 +31,6 @@ class RegistrationFamilyHandler(UserFamilyHandler):
             answer["user"] = await user_views.to_response(self.services, done.user)
         return Reply(answer)
 
-    async def replace(self, call: Call, user_id: str, application_id: str | None) -> Reply:
-        """Replace a registration."""
-        body = self.json_object()
-        registration = await operations.update(self.services, call, body, user_id, application_id)
-        return Reply({"registration": operations.to_response(self.services, registration)})
-
-    async def change(self, call: Call, user_id: str, application_id: str | None) -> Reply:
-        """Change parts of a registration."""
-        kind, patch = self.patch_body()
-        registration = await operations.patch(self.services, call, kind, patch, user_id, application_id)
-        return Reply({"registration": operations.to_response(self.services, registration)})
-
 
 class NewRegistrationHandler(RegistrationFamilyHandler):
     """`/api/user/registration`: a new user with a registration."""
@@ -57,9 +45,9 @@ class UserRegistrationsHandler(RegistrationFamilyHandler):
     """`/api/user/registration/{userId}`: the application is named in the body."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/registration-with-token.response.json")
-    async def post(self, call: Call, user_id: str, body: Document) -> Reply:
-        """Register this user, or with `user` create it with this id."""
-        return await self.register(call, body, user_id)
+    async def post(self, call: Call, user_id: str, body: Document, application_id: str | None = None) -> Reply:
+        """Register the user, or with `user` create it with this id; the path takes precedence over the body."""
+        return await self.register(call, body, user_id, application_id)
 
     @endpoint(access=Access.API_KEY, answer={})
     async def get(self, call: Call, user_id: str) -> Reply:
@@ -67,14 +55,17 @@ class UserRegistrationsHandler(RegistrationFamilyHandler):
         raise _missing_application()
 
     @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
-    async def put(self, call: Call, user_id: str) -> Reply:
+    async def put(self, call: Call, user_id: str, application_id: str | None = None) -> Reply:
         """Replace."""
-        return await self.replace(call, user_id, None)
+        registration = await operations.update(self.services, call, self.json_object(), user_id, application_id)
+        return Reply({"registration": operations.to_response(self.services, registration)})
 
     @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
-    async def patch(self, call: Call, user_id: str) -> Reply:
+    async def patch(self, call: Call, user_id: str, application_id: str | None = None) -> Reply:
         """Change parts."""
-        return await self.change(call, user_id, None)
+        kind, patch = self.patch_body()
+        registration = await operations.patch(self.services, call, kind, patch, user_id, application_id)
+        return Reply({"registration": operations.to_response(self.services, registration)})
 
     @endpoint(access=Access.API_KEY, answer={})
     async def delete(self, call: Call, user_id: str) -> Reply:
@@ -82,13 +73,8 @@ class UserRegistrationsHandler(RegistrationFamilyHandler):
         raise _missing_application()
 
 
-class RegistrationHandler(RegistrationFamilyHandler):
+class RegistrationHandler(UserRegistrationsHandler):
     """`/api/user/registration/{userId}/{applicationId}`: one registration."""
-
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/registration-with-token.response.json")
-    async def post(self, call: Call, user_id: str, application_id: str, body: Document) -> Reply:
-        """Register the user for this application; the path takes precedence over the body."""
-        return await self.register(call, body, user_id, application_id)
 
     @endpoint(access=Access.API_KEY, answer=_ANSWER)
     async def get(self, call: Call, user_id: str, application_id: str) -> Reply:
@@ -96,21 +82,7 @@ class RegistrationHandler(RegistrationFamilyHandler):
         registration = await operations.retrieve(self.services, call, user_id, application_id)
         return Reply({"registration": operations.to_response(self.services, registration)})
 
-    @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
-    async def put(self, call: Call, user_id: str, application_id: str) -> Reply:
-        """Replace."""
-        return await self.replace(call, user_id, application_id)
-
-    @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
-    async def patch(self, call: Call, user_id: str, application_id: str) -> Reply:
-        """Change parts."""
-        return await self.change(call, user_id, application_id)
-
-    @endpoint(access=Access.API_KEY, takes="api/event-info.request.json")
-    async def delete(self, call: Call, user_id: str, application_id: str) -> Reply:
-        """Remove."""
-        await operations.delete(self.services, call, user_id, application_id)
-        return Reply()
+    delete = calls(operations.delete, "Remove.", takes="api/event-info.request.json", raw_body=False)
 
 
 def _missing_application() -> Invalid:
