@@ -20,7 +20,6 @@ from identity.domain.objects.resource_definition import Resource
 from identity.errors import FieldError, Invalid
 from identity.instants import Instant
 from identity.services import Services
-from identity.store.documents import Documents
 from identity.store.mongo import Session, Write
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS
 
@@ -38,7 +37,7 @@ async def problems(
     before = set() if stored is None else {(member, value) for _, member, value in _references_in(resource, stored)}
     for row, member, value in _references_in(resource, document):
         if row.target in targets and (member, value) not in before:
-            found = await _collection(services, row.target).find_cached(document.get("tenantId"), value)
+            found = await services.runtime.collections[row.target].find_cached(document.get("tenantId"), value)
             if found is None:
                 errors.append(_missing(f"{resource.name}.{member}"))
     return errors
@@ -77,7 +76,7 @@ async def _hold(
     # Acquire all locks before the first read: a write by another transaction after it would abort this one.
     await services.runtime.database.lock_keys(session, [f"{target} {value}" for target, value in targets])
     for (target, value), members in sorted(targets.items()):
-        if not await _collection(services, target).lock(document.get("tenantId"), value, session):
+        if not await services.runtime.collections[target].lock(document.get("tenantId"), value, session):
             raise Invalid([_missing(f"{resource.name}.{members[-1]}")])
         if target == "keys":
             await _assign_key(services, resource, document, value, members, session)
@@ -90,7 +89,7 @@ async def require_unreferenced(
     for row in TABLE:
         if row.target == resource.collection:
             where = _referring_to(row, object_id, now)
-            if await _collection(services, row.source).count_across_tenants(where, 1, session):
+            if await services.runtime.collections[row.source].count_across_tenants(where, 1, session):
                 users = row.source.replace("_", " ")
                 message = f"The {resource.label} is in use: there are {users} that refer to it."
                 raise Invalid.field("inUse", resource.id_name, message)
@@ -107,7 +106,7 @@ async def is_key_referenced(
     for row in TABLE:
         if row.target == "keys" and row.source in collections:
             where = _referring_to(row, key_id, now)
-            if await _collection(services, row.source).count_across_tenants(where, 1, session):
+            if await services.runtime.collections[row.source].count_across_tenants(where, 1, session):
                 return True
     return False
 
@@ -174,7 +173,7 @@ async def _is_published(services: Services, tenant_id: str | None, key_id: str, 
     for row in TABLE:
         if row.target == "keys" and row.source in owners and tenant_id is not None:
             where = {**_referring_to(row, key_id, now), **owners[row.source]}
-            if await _collection(services, row.source).count_across_tenants(where, 1, session):
+            if await services.runtime.collections[row.source].count_across_tenants(where, 1, session):
                 return True
     return False
 
@@ -204,10 +203,6 @@ def _referring_to(row: Reference, object_id: str, now: Instant) -> Document:
         return {"$or": [{member: object_id} for member in row.members]}
     paths = (member.rpartition(".") for member in row.members)
     return {"$or": [{array: {"$elemMatch": {last: object_id, row.until: {"$gt": now}}}} for array, _, last in paths]}
-
-
-def _collection(services: Services, name: str) -> Documents:
-    return services.runtime.collections[name]
 
 
 def _missing(path: str) -> FieldError:
