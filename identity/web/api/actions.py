@@ -47,10 +47,14 @@ class ActionHandler(ApiHandler):
         applied_actions.modify, "Modify the expiration or the comment.", wrapper="action", takes=_TAKES, answer=_ANSWER
     )
 
-    @endpoint(access=Access.API_KEY, raw_body=True, body_required=False, takes=_TAKES, answer=_ANSWER)
-    async def delete(self, call: Call, action_id: str, body: Document) -> Reply:
-        """Cancel the action before it expires."""
-        return Reply({"action": await applied_actions.cancel(self.services, call, body, action_id)})
+    delete = calls(
+        applied_actions.cancel,
+        "Cancel the action before it expires.",
+        wrapper="action",
+        body_required=False,
+        takes=_TAKES,
+        answer=_ANSWER,
+    )
 
 
 class CommentsHandler(ApiHandler):

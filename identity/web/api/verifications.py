@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from identity.call import Call
+from identity.call import Call, Document
 from identity.operations.verification import identity_verifications, verification_api
 from identity.operations.verification.verification_api import VerificationRequest
 from identity.web.base_handlers import ApiHandler, Route
