@@ -83,7 +83,7 @@ from identity.web.oauth2 import (
     verification_gates,
 )
 from identity.web.oauth2 import webauthn as webauthn_pages
-from identity.web.self_service import account, account_two_factor, email_changes, tenant_links, verify
+from identity.web.self_service import account, account_two_factor, account_webauthn, email_changes, tenant_links, verify
 from identity.web.self_service import passwords as password_pages
 
 _log = structlog.get_logger("identity.access")
@@ -159,6 +159,7 @@ _PAGES = (
     password_pages,
     account,
     account_two_factor,
+    account_webauthn,
     email_changes,
     tenant_links,
     landing_page,

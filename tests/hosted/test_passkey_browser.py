@@ -13,7 +13,7 @@ import pytest
 from tests import relying_party
 from tests.authenticator import Passkey
 from tests.hosted.chromium import Chromium
-from tests.hosted.test_browser import ENTER, fill_in, says
+from tests.hosted.test_browser import ENTER, MEASURE, fill_in, says
 from tests.receiver import until
 from tests.relying_party import PASSWORD, RelyingParty
 
@@ -185,3 +185,27 @@ async def test_the_page_works_without_script(chromium, rp, base_url):
         assert await code(chromium)
     finally:
         await chromium.emulate("Emulation.setScriptExecutionDisabled", value=False)
+
+
+@pytest.mark.requirement("self-service-20")
+async def test_a_passkey_is_added_on_the_account_page_and_signs_in(chromium, authenticator, rp, base_url, key, http):
+    await authenticator.respond(True)
+    query = urllib.parse.urlencode({"client_id": rp.client_id, "tenantId": rp.tenant["id"]})
+    await chromium.go(f"{base_url}/account?{query}")
+    await fill_in(chromium, rp.login_id, PASSWORD + ENTER)
+    await chromium.click('a[href*="/account/webauthn"]')
+    await says(chromium, "You have no passkeys.")
+    await chromium.click('a[href*="/account/webauthn/add"]')
+    await chromium.find("#passkey-add:not([hidden])")
+    assert [found for found in await chromium.run(MEASURE) if found[1] < 4.5] == []
+    await chromium.click("#passkey-add button")
+    await says(chromium, "The passkey was added.")
+    assert "My passkey" in await chromium.text()
+    (made,) = await authenticator.credentials()
+    assert (made["isResidentCredential"], made["rpId"]) == (True, "localhost")
+    (credential,) = (await key.get("/api/webauthn", params={"userId": rp.user["id"]})).json()["credentials"]
+    assert (credential["discoverable"], credential["transports"]) == (True, ["internal"])
+    await chromium.forget()
+    await chromium.go(login_url(base_url, rp))
+    found = await exchange(http, rp, base_url, await code(chromium))
+    assert (found["sub"], found["authenticationType"]) == (rp.user["id"], "WebAuthn")

@@ -7,6 +7,7 @@ its English text.
 
 from __future__ import annotations
 
+import datetime
 import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from babel import Locale, UnknownLocaleError
+from babel.dates import format_date
 from babel.messages import pofile
 
 SOURCE_LANGUAGE: Final = "en"
@@ -72,6 +74,15 @@ def direction(language: str) -> str:
         return str(Locale.parse(language, sep="-").text_direction)
     except (UnknownLocaleError, ValueError):
         return "ltr"
+
+
+def date(instant: int, language: str) -> str:
+    """Return the date of an instant (UTC) as it is written in a language; in English for an unknown one."""
+    try:
+        locale = Locale.parse(language, sep="-")
+    except (UnknownLocaleError, ValueError):
+        locale = Locale.parse(SOURCE_LANGUAGE)
+    return format_date(datetime.datetime.fromtimestamp(instant / 1000, datetime.UTC).date(), "long", locale)
 
 
 @functools.lru_cache(maxsize=64)

@@ -78,11 +78,15 @@ def creation_options(
     challenge: str,
     names: Document,
     existing: Iterable[Document],
+    resident_key: str,
 ) -> Document:
-    """Return the PublicKeyCredentialCreationOptions (section 5.4); `names` are the displayName and name."""
+    """Return the PublicKeyCredentialCreationOptions (section 5.4); `names` are the displayName and name.
+
+    `resident_key`: whether the credential should be discoverable: required or preferred.
+    """
     selection: Document = {
-        "residentKey": "preferred",
-        "requireResidentKey": False,
+        "residentKey": resident_key,
+        "requireResidentKey": resident_key == "required",
         "userVerification": workflow.user_verification,
     }
     if workflow.attachment is not None:

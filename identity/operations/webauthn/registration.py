@@ -88,6 +88,7 @@ async def begin(
         tenant,
         workflow,
         relying_party_id,
+        resident_key="required" if ceremony == "hosted-registration" else "preferred",
         user_id=user["id"],
         challenge=challenge,
         names=names,
@@ -95,8 +96,12 @@ async def begin(
     )
 
 
-async def finish(services: Services, call: Call, challenge: Challenge, request: Document) -> Document:
+async def finish(
+    services: Services, call: Call, challenge: Challenge, request: Document, *, display_name: str | None = None
+) -> Document:
     """Verify a response with its challenge, whose user and relying party were checked; store the credential.
+
+    `display_name` replaces that of the start.
 
     Raises Invalid, also if the passkey is registered already.
     """
@@ -114,6 +119,8 @@ async def finish(services: Services, call: Call, challenge: Challenge, request: 
         "transports": response.get("transports", []),
         "userAgent": challenge.settings.get("userAgent"),
     }
+    if display_name is not None:
+        members["displayName"] = display_name
     stored = {name: value for name, value in members.items() if value is not None}
     credential = credentials.build(verified, user["tenantId"], user["id"], request["rpId"], call.now, stored)
     insert = functools.partial(services.directory.webauthn_credentials.insert, challenge.tenant_id, credential)

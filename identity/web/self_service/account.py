@@ -22,7 +22,7 @@ from identity.errors import (
 from identity.ids import fingerprint
 from identity.operations.authorization import account_logins
 from identity.operations.login_transactions.authorization_steps import Browser
-from identity.operations.pages import accounts, page_messages
+from identity.operations.pages import account_passkeys, accounts, page_messages
 from identity.operations.pages.accounts import Account
 from identity.operations.sessions import sso_sessions
 from identity.operations.two_factor import two_factor_trust
@@ -182,6 +182,7 @@ class HomeHandler(AccountHandler):
                 (theme["account.edit"], context.url("/account/edit")),
                 (theme["account.password"], context.url("/account/password")),
                 (theme["account.twoFactor"], context.url("/account/two-factor")),
+                *_passkey_button(self, context, account),
             ],
             "links": [(theme["account.logout"], context.url("/oauth2/logout"))],
         }
@@ -266,6 +267,14 @@ class PasswordHandler(AccountFormHandler):
             ],
         )
         return self.account_form(context, account, form, feedback)
+
+
+def _passkey_button(handler: AccountHandler, context: PageContext, account: Account) -> list[tuple[str, str]]:
+    """Return the button for the passkeys, if the tenant offers them."""
+    base_url = handler.addresses.base_url(handler.request)
+    if not account_passkeys.is_offered(handler.services, account.client, base_url):
+        return []
+    return [(context.theme["account.passkeys"], context.url("/account/webauthn"))]
 
 
 def session_name(account: Account) -> str:
