@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from bench import programs, wrk
-from bench.figures import Figure, Row
+from bench.figures import Figure, Row, median
 from identity.domain.passwords import password_hashing
 from identity.store.mongo import Database
 from identity.store.redis import Redis
@@ -33,7 +33,7 @@ UPDATE = "MongoDB journalled update, 16 at a time"
 _FORM = "grant_type=refresh_token&refresh_token=" + "x" * 64
 
 
-async def web(folder: Path, seconds: float) -> list[Row]:
+async def web(folder: Path, seconds: float, rounds: int) -> list[Row]:
     """Requests per second of bare Tornado, in one process and in two."""
     running = [programs.module("bare", folder / f"bare-{index}.log") for index in range(2)]
     try:
@@ -44,17 +44,19 @@ async def web(folder: Path, seconds: float) -> list[Row]:
         form = wrk.Request({"Content-Type": "application/x-www-form-urlencoded"}, _FORM)
         post = wrk.cycle("POST", "/", [form])
         return [
-            Row(name, [await _rate(urls[:count], load, seconds) for count in (1, 2)])
+            Row(name, count, await rate(urls[:count], load, seconds, rounds))
             for name, load in ((BARE_GET, get), (BARE_POST, post))
+            for count in (1, 2)
         ]
     finally:
         for program in running:
             await program.stop()
 
 
-async def _rate(urls: Sequence[str], load: wrk.Load, seconds: float) -> Figure:
-    outcome = await wrk.together(urls, lambda _index: load, seconds)
-    return Figure(outcome.rate, "/s", outcome.p99_ms, outcome.fault)
+async def rate(urls: Sequence[str], load: wrk.Load, seconds: float, rounds: int) -> Figure:
+    """Return the median rate of a load on all processes at the same time."""
+    outcomes = [await wrk.together(urls, lambda _index: load, seconds) for _ in range(rounds)]
+    return median([Figure(one.rate, "/s", one.latency, one.fault) for one in outcomes])
 
 
 async def cryptography(seconds: float) -> list[Row]:
@@ -69,7 +71,9 @@ async def cryptography(seconds: float) -> list[Row]:
         (PBKDF2, functools.partial(password_hashing.hash_password, "a password", "salted-pbkdf2-hmac-sha256", 24_000)),
     )
     return [
-        Row(name, [Figure(await _threaded(deed, threads, seconds), "/s") for threads in (1, 2)]) for name, deed in work
+        Row(name, threads, Figure(await _threaded(deed, threads, seconds), "/s"))
+        for name, deed in work
+        for threads in (1, 2)
     ]
 
 
@@ -105,9 +109,9 @@ async def stores(mongodb_uri: str, redis_url: str, seconds: float) -> list[Row]:
 
     try:
         return [
-            Row(REDIS, [Figure(await _repeated(ping, 1, seconds), "/s")]),
-            Row(FIND, [Figure(await _repeated(find, 16, seconds), "/s")]),
-            Row(UPDATE, [Figure(await _repeated(update, 16, seconds), "/s")]),
+            Row(REDIS, 1, Figure(await _repeated(ping, 1, seconds), "/s")),
+            Row(FIND, 1, Figure(await _repeated(find, 16, seconds), "/s")),
+            Row(UPDATE, 1, Figure(await _repeated(update, 16, seconds), "/s")),
         ]
     finally:
         await database.drop()

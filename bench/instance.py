@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from bench import programs
+from bench.figures import ProcessorTime
 from bench.programs import Program
 from identity.store.embedded.stores import EmbeddedStores
 
@@ -54,10 +55,10 @@ class Instance:
         """The address of Redis."""
         return str(self.stores.redis_url)
 
-    def processor_seconds(self) -> tuple[float, float]:
-        """The processor time that the processes and the stores have used so far."""
-        own = sum(programs.processor_seconds(process.pid) for process in self.processes)
-        return own, sum(programs.processor_seconds(pid) for pid in self.stores.pids())
+    def processor_seconds(self) -> ProcessorTime:
+        """Return the processor seconds used so far by the processes and by each store."""
+        service = sum(programs.processor_seconds(process.pid) for process in self.processes)
+        return ProcessorTime(service, *(programs.processor_seconds(pid) for pid in self.stores.pids()))
 
     async def add_process(self) -> float:
         """Start one more process; answers the seconds until it was ready."""

@@ -36,7 +36,7 @@ async def send(
                 status, body = await _answer(reader)
                 if took is not None:
                     took.append(time.perf_counter() - began - number / per_second)
-                if status != 200:
+                if status >= 400:
                     faults.append(f"status {status}: {body.decode()[:200]}")
         finally:
             writer.close()

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx
@@ -24,14 +24,14 @@ _NOT_PASSED_ON = ("IDENTITY__", "PYTHONDONTWRITEBYTECODE")
 class Program:
     """A child process that serves HTTP on a port of this machine."""
 
-    def __init__(self, arguments: list[str], port: int, log: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], port: int, log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self._log = log
         self._began = time.perf_counter()
         with log.open("ab") as output:
-            self._popen = subprocess.Popen(
-                [sys.executable, *arguments], cwd=ROOT, env=dict(environment), stdout=output, stderr=output
-            )
+            self._popen = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
 
     @property
     def pid(self) -> int:
@@ -95,13 +95,13 @@ def service(data_dir: Path, config: Path, log: Path, **settings: object) -> Prog
         **{f"IDENTITY__{name.upper()}": str(value) for name, value in given.items()},
         "PYTHONPYCACHEPREFIX": str(log.parent / "bytecode"),
     }
-    return Program([str(ROOT / "run.py"), "--config", str(config)], port, log, environment)
+    return Program([sys.executable, str(ROOT / "run.py"), "--config", str(config)], port, log, environment)
 
 
 def module(name: str, log: Path) -> Program:
     """A program of bench/ that takes its port as its argument."""
     port = free_port()
-    return Program(["-m", f"bench.{name}", str(port)], port, log, os.environ)
+    return Program([sys.executable, "-m", f"bench.{name}", str(port)], port, log)
 
 
 def free_port() -> int:

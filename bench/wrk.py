@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from bench.figures import Latency
+
 _SCRIPTS = Path(__file__).resolve().parent / "lua"
 _TIMEOUT_SECONDS = 10
 _PATIENCE_SECONDS = 60
@@ -26,6 +28,15 @@ class Request:
         """As lua/cycle.lua reads it."""
         return "\t".join([*(f"{name}: {value}" for name, value in self.headers.items()), self.body])
 
+    def encode(self, method: str, path: str) -> bytes:
+        """Return the whole HTTP request."""
+        body = self.body.encode()
+        headers = {"Host": "localhost", **self.headers}
+        if body or method != "GET":
+            headers["Content-Length"] = str(len(body))
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Load:
@@ -37,15 +48,17 @@ class Load:
     connections: int = 16
     counts_good: bool = False
     """Whether the script counts what matters, where that is not every answer."""
+    encoded: Callable[[], Sequence[bytes]] | None = None
+    """The requests for a load at a fixed rate; None where a request depends on an earlier response."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """A rate per second, two percentiles of the latency in milliseconds, and what went wrong ("" for nothing)."""
+    """Operations, their rate per second, the latency, and what went wrong ("" for nothing)."""
 
+    operations: int
     rate: float
-    p50_ms: float
-    p99_ms: float
+    latency: Latency
     fault: str
 
 
@@ -63,7 +76,12 @@ def cycle(
     def arguments(file: str) -> Sequence[str]:
         return (method, path, file, location_has, str(pause_ms))
 
-    return Load("cycle.lua", arguments, [request.line for request in requests], connections)
+    def encoded() -> Sequence[bytes]:
+        return [request.encode(method, path) for request in requests]
+
+    is_plain = location_has == "-" and not pause_ms
+    lines = [request.line for request in requests]
+    return Load("cycle.lua", arguments, lines, connections, encoded=encoded if is_plain else None)
 
 
 async def run(url: str, load: Load, seconds: float) -> Outcome:
@@ -88,10 +106,11 @@ async def run(url: str, load: Load, seconds: float) -> Outcome:
 async def together(urls: Sequence[str], load_of: Callable[[int], Load], seconds: float) -> Outcome:
     """One wrk for each process, all at the same time: the sum of the rates, the worst of the latencies."""
     outcomes = await asyncio.gather(*(run(url, load_of(index), seconds) for index, url in enumerate(urls)))
+    latencies = [outcome.latency for outcome in outcomes]
     return Outcome(
+        sum(outcome.operations for outcome in outcomes),
         sum(outcome.rate for outcome in outcomes),
-        max(outcome.p50_ms for outcome in outcomes),
-        max(outcome.p99_ms for outcome in outcomes),
+        Latency(*(max(getattr(one, name) or 0.0 for one in latencies) for name in ("p50_ms", "p95_ms", "p99_ms"))),
         "; ".join(outcome.fault for outcome in outcomes if outcome.fault),
     )
 
@@ -99,10 +118,11 @@ async def together(urls: Sequence[str], load_of: Callable[[int], Load], seconds:
 def _outcome(output: str, load: Load) -> Outcome:
     text = next((line for line in output.splitlines() if line.startswith("RESULT ")), None)
     if text is None:
-        return Outcome(0, 0, 0, f"wrk failed: {output.strip()[-300:]}")
+        return Outcome(0, 0, Latency(), f"wrk failed: {output.strip()[-300:]}")
     result = json.loads(text.removeprefix("RESULT "))
     done = result["good"] if load.counts_good else result["requests"]
-    return Outcome(done / result["seconds"], result["p50_ms"], result["p99_ms"], _fault(result))
+    latency = Latency(result["p50_ms"], result["p95_ms"], result["p99_ms"])
+    return Outcome(done, done / result["seconds"], latency, _fault(result))
 
 
 def _fault(result: Mapping[str, int]) -> str:

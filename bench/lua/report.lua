@@ -22,9 +22,10 @@ function done(summary, latency, requests)
   end
   local errors = summary.errors
   io.write(string.format(
-    '\nRESULT {"requests": %d, "seconds": %.6f, "p50_ms": %.3f, "p99_ms": %.3f, "good": %d, "bad": %d,' ..
+    '\nRESULT {"requests": %d, "seconds": %.6f, "p50_ms": %.3f, "p95_ms": %.3f, "p99_ms": %.3f, "good": %d, "bad": %d,' ..
     ' "status": %d, "connect": %d, "read": %d, "write": %d, "timeout": %d, "complaint": "%s"}\n',
-    summary.requests, summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
+    summary.requests, summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(95) / 1e3,
+    latency:percentile(99) / 1e3,
     wanted, unwanted, errors.status, errors.connect, errors.read, errors.write, errors.timeout,
     string.gsub(words, "%s+", " ")))
 end

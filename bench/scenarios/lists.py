@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from bench.figures import Figure
+from bench.figures import NO_BUDGET, Budget, Figure, Latency
 from bench.instance import DATABASE
 from bench.objects import API
 from bench.scenarios import Bench, Scenario
@@ -134,13 +134,13 @@ def _listing(kind: str, deed: str, count: int) -> Scenario:
         taken = await asyncio.gather(*(_times(url, kind, deed, count, bench.seconds) for url in bench.urls))
         # The first request of each process counts everything, and the others remember it.
         times = sorted(itertools.chain.from_iterable(one[1:] for one in taken))
-        return Figure(times[len(times) // 2], "ms", p95_ms=times[len(times) * 95 // 100])
+        return Figure(times[len(times) // 2], "ms", Latency(times[len(times) // 2], times[len(times) * 95 // 100]))
 
     def title(of: int) -> str:
         return f"{'page of 25' if deed == 'page' else 'search for one name'}, {of:,} {kind}"
 
-    budget, against = ("120 % of 100", title(FEW)) if count == MANY else ("", "")
-    return Scenario(f"{deed}-{kind}-{count}", title(count), measure, budget, against)
+    budget = Budget(ratio_at_most={title(FEW): 1.2}) if count == MANY else NO_BUDGET
+    return Scenario(f"{deed}-{kind}-{count}", title(count), measure, budget, group="lists")
 
 
 SCENARIOS = tuple(

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import orjson
 
-from bench.figures import Figure
+from bench.figures import NO_BUDGET, Budget, Figure, Latency
 from bench.objects import API, PASSWORD
 from bench.scenarios import Bench, Scenario
 
@@ -137,7 +137,7 @@ async def _times(bench: Bench, request_of: Callable[[int], Request], count: int)
                 break
     # The first ones open connections and fill caches.
     times = sorted(times[_LEAST // 10 :])
-    return Figure(times[len(times) // 2], "ms", p95_ms=times[len(times) * 95 // 100])
+    return Figure(times[len(times) // 2], "ms", Latency(times[len(times) // 2], times[len(times) * 95 // 100]))
 
 
 def _measuring(deed: str, count: int) -> Callable[[Bench], Awaitable[Figure]]:
@@ -159,17 +159,17 @@ def _title(deed: str, count: int) -> str:
 
 def _scenarios() -> Iterator[Scenario]:
     def alone(
-        name: str, title: str, measure: Callable[[Bench], Awaitable[Figure]], budget: str = "", against: str = ""
+        name: str, title: str, measure: Callable[[Bench], Awaitable[Figure]], budget: Budget = NO_BUDGET
     ) -> Scenario:
-        return Scenario(name, title, measure, budget, against, _GROUP, processes=1)
+        return Scenario(name, title, measure, budget, group=_GROUP, processes=1)
 
     yield Scenario("import", "import of 10,000 users in one call", _one_import)
     for deed in _TITLES:
         yield alone(f"{deed}-1000", _title(deed, FEW), _measuring(deed, FEW))
     yield alone("import-1000000", f"import of {MANY:,} users", _million)
     for deed in _TITLES:
-        budget, against = "p95: 120 % of 1,000", _title(deed, FEW)
-        yield alone(f"{deed}-1000000", _title(deed, MANY), _measuring(deed, MANY), budget, against)
+        budget = Budget(ratio_at_most={_title(deed, FEW): 1.2})
+        yield alone(f"{deed}-1000000", _title(deed, MANY), _measuring(deed, MANY), budget)
 
 
 SCENARIOS = tuple(_scenarios())
