@@ -95,12 +95,13 @@ async def register(services: Services, call: Call, client: Client, user_id: str,
     lambda rejects the registration, LambdaFailed, and WebhookTransactionFailed.
     """
     call = call.within(client.tenant_id)
-    user, is_new = await crud.retry_on_conflict(functools.partial(_attempt, services, call, client, user_id, form))
+    user, is_new = await _attempt(services, call, client, user_id, form)
     if is_new:
         await registrations.start_verification(services, call, user, client.client_id)
     return user
 
 
+@crud.retry_on_conflict
 async def _attempt(
     services: Services, call: Call, client: Client, user_id: str, form: Mapping[str, str]
 ) -> tuple[Document, bool]:

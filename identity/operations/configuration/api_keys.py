@@ -83,14 +83,12 @@ async def retrieve_all(services: Services, call: Call) -> list[Document]:
 
 async def update(services: Services, call: Call, body: Document, key_id: str) -> Document:
     """Replace a key; its tenant, retrievability and management stay. Raises NotFound, Unauthorized and Invalid."""
-    return _without_value(await crud.retry_on_conflict(functools.partial(_replace, services, call, key_id, None, body)))
+    return _without_value(await _replace(services, call, key_id, None, body))
 
 
 async def patch(services: Services, call: Call, content_type: str, body: Any, key_id: str) -> Document:
     """Apply a patch, of one of the three media types. Raises NotFound, Unauthorized and Invalid."""
-    return _without_value(
-        await crud.retry_on_conflict(functools.partial(_replace, services, call, key_id, content_type, body))
-    )
+    return _without_value(await _replace(services, call, key_id, content_type, body))
 
 
 async def delete(services: Services, call: Call, key_id: str) -> None:
@@ -119,6 +117,7 @@ def _without_value(api_key: Document) -> Document:
     return api_key if api_key["retrievable"] else {name: value for name, value in api_key.items() if name != "key"}
 
 
+@crud.retry_on_conflict
 async def _replace(services: Services, call: Call, key_id: str, content_type: str | None, body: Any) -> Document:
     """Replace a key once, by the body of an update or by a patch of `content_type`. Raises Conflict."""
     stored = await _get_managed(services, call, key_id)

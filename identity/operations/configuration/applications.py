@@ -170,16 +170,9 @@ async def oauth_configuration(services: Services, call: Call, application_id: st
     return {name: value for name, value in response.items() if value is not None}
 
 
+@crud.retry_on_conflict
 async def _set_state(services: Services, call: Call, application_id: str, *, active: bool) -> Document:
     tenant_id = await crud.get_tenant_id(services, call, RESOURCE, application_id)
-    return await crud.retry_on_conflict(
-        functools.partial(_replace_state, services, call, tenant_id, application_id, active)
-    )
-
-
-async def _replace_state(
-    services: Services, call: Call, tenant_id: TenantId | None, application_id: str, active: bool
-) -> Document:
     application = await services.configuration.applications.get(tenant_id, application_id)
     version = application["lastUpdateInstant"]
     application |= {"active": active, "state": "Active" if active else "Inactive"}

@@ -33,11 +33,19 @@ async def prepare(services: Services, _call: Call, document: Document, _stored: 
     }
 
 
+@crud.retry_on_conflict
 async def upsert(services: Services, call: Call, entity_id: str, body: Document) -> None:
     """Create a grant, or replace that of the recipient. Raises NotFound and Invalid."""
     target = await crud.retrieve(services, call, entities.RESOURCE, entity_id)
     tenant_id = TenantId(target["tenantId"])
-    await crud.retry_on_conflict(functools.partial(_upsert, services, call, tenant_id, entity_id, body))
+    own = {"id": new_id(), "tenantId": tenant_id, "entityId": entity_id, **crud.creation_instants(call.now)}
+    grant = await crud.validate(services, call, RESOURCE, body, own, None)
+    stored = await services.directory.entity_grants.find_where(tenant_id, {"entityId": entity_id, **recipient(grant)})
+    if stored is None:
+        await _insert(services, tenant_id, grant)
+        return
+    grant |= crud.update_instants(stored, call.now)
+    await services.directory.entity_grants.replace(tenant_id, grant, stored["lastUpdateInstant"])
 
 
 async def retrieve_all(services: Services, call: Call, entity_id: str) -> list[Document]:
@@ -108,17 +116,6 @@ async def _find(services: Services, call: Call, entity_id: str, recipient_ids: M
     if grant is None:
         raise NotFound
     return grant
-
-
-async def _upsert(services: Services, call: Call, tenant_id: TenantId, entity_id: str, body: Document) -> None:
-    own = {"id": new_id(), "tenantId": tenant_id, "entityId": entity_id, **crud.creation_instants(call.now)}
-    grant = await crud.validate(services, call, RESOURCE, body, own, None)
-    stored = await services.directory.entity_grants.find_where(tenant_id, {"entityId": entity_id, **recipient(grant)})
-    if stored is None:
-        await _insert(services, tenant_id, grant)
-        return
-    grant |= crud.update_instants(stored, call.now)
-    await services.directory.entity_grants.replace(tenant_id, grant, stored["lastUpdateInstant"])
 
 
 async def _insert(services: Services, tenant_id: TenantId, grant: Document) -> None:

@@ -73,37 +73,76 @@ class _GroupChange:
     before: Sequence[Document] | None = None
 
 
+@crud.retry_on_conflict
 async def add(services: Services, call: Call, body: Document) -> Document:
     """Add users to groups; return the new memberships by group. Raises Invalid."""
     requested = _by_group(services.schemas[REQUEST].read(body)["members"])
     crud.require_no_errors(_empty_problems(requested))
-    return await crud.retry_on_conflict(functools.partial(_add, services, call, requested))
+    tenant_id, found = await _validate(services, call, requested)
+    crud.require_no_errors(await _duplicate_problems(services, tenant_id, "add", requested))
+    added = {group["id"]: _build_memberships(requested[group["id"]], group, call) for group in found}
+    changes = [_GroupChange(group, added[group["id"]], added=added[group["id"]]) for group in found]
+    await _commit(services, call.within(tenant_id), "add", changes, requested)
+    return added
 
 
+@crud.retry_on_conflict
 async def replace(services: Services, call: Call, body: Document) -> Document:
     """Replace all members of groups; return all memberships by group. Raises Invalid."""
     requested = _by_group(services.schemas[REQUEST].read(body)["members"])
-    return await crud.retry_on_conflict(functools.partial(_replace, services, call, requested))
+    tenant_id, found = await _validate(services, call, requested)
+    crud.require_no_errors(await _duplicate_problems(services, tenant_id, "update", requested))
+    changes = [await _replacement(services, call, group, requested[group["id"]]) for group in found]
+    await _commit(services, call.within(tenant_id), "update", changes, requested)
+    return {change.group["id"]: list(change.reported) for change in changes}
 
 
+@crud.retry_on_conflict
 async def remove(services: Services, call: Call, body: Document) -> None:
     """Remove users from groups, by `memberIds` and by `members`. Raises Invalid for a user who is not a member."""
     request = services.schemas[REMOVAL].read(body)
-    user_ids, member_ids = _by_group(request.get("members", {})), request.get("memberIds", [])
-    if not user_ids and not member_ids:
+    user_ids_by_group, member_ids = _by_group(request.get("members", {})), request.get("memberIds", [])
+    if not user_ids_by_group and not member_ids:
         raise Invalid([_error("missing", "memberIds")])
-    crud.require_no_errors(_empty_problems(user_ids))
-    await crud.retry_on_conflict(functools.partial(_remove_requested, services, call, user_ids, member_ids))
+    crud.require_no_errors(_empty_problems(user_ids_by_group))
+    tenant_id = await _tenant_of(services, call, user_ids_by_group, member_ids)
+    by_id = await _find_by_id(services, tenant_id, member_ids)
+    by_user = await _find_by_user(services, tenant_id, user_ids_by_group)
+    errors = [
+        *(_error("invalid", f"memberIds[{index}]") for index, one in enumerate(member_ids) if one not in by_id),
+        *(
+            _error("invalid", f"members.{group_id}[{index}]")
+            for group_id, user_ids in user_ids_by_group.items()
+            for index, user_id in enumerate(user_ids)
+            if (group_id, user_id) not in by_user
+        ),
+    ]
+    crud.require_no_errors(errors[:_MAXIMUM_ERRORS])
+    members = {member["id"]: member for member in (*by_id.values(), *by_user.values())}
+    await _remove(services, call, tenant_id, list(members.values()))
 
 
+@crud.retry_on_conflict
 async def remove_by_id(services: Services, call: Call, member_id: str) -> None:
     """Remove one membership. Raises NotFound."""
-    await crud.retry_on_conflict(functools.partial(_remove_by_id, services, call, member_id))
+    tenant_id = await crud.get_tenant_id(services, call, RESOURCE, member_id)
+    assert tenant_id is not None, "a membership belongs to a tenant"
+    found = await _find_by_id(services, tenant_id, [member_id])
+    if not found:
+        raise NotFound(log_detail=f"group_members {member_id}")
+    await _remove(services, call, tenant_id, list(found.values()))
 
 
+@crud.retry_on_conflict
 async def remove_from(services: Services, call: Call, group_id: str, user_id: str | None) -> None:
     """Remove one user, or all members, from a group. Raises NotFound for a missing group or member."""
-    await crud.retry_on_conflict(functools.partial(_remove_from, services, call, group_id, user_id))
+    group = await crud.retrieve(services, call, groups.RESOURCE, group_id)
+    tenant_id = TenantId(group["tenantId"])
+    where = {"groupId": group_id} if user_id is None else {"groupId": group_id, "userId": user_id}
+    found = await _find_members(services, tenant_id, where, group_rules.MAXIMUM_CHANGES)
+    if user_id is not None and not found:
+        raise NotFound(log_detail=f"{user_id} is no member of {group_id}")
+    await _remove(services, call, tenant_id, found)
 
 
 async def insert_memberships(
@@ -129,62 +168,6 @@ def to_response(services: Services, members: Mapping[str, Sequence[Document]]) -
     """Return memberships by group in API form."""
     response: Document = services.schemas[REQUEST].show({"members": members})
     return response
-
-
-async def _add(services: Services, call: Call, requested: ByGroup) -> Document:
-    tenant_id, found = await _validate(services, call, requested)
-    crud.require_no_errors(await _duplicate_problems(services, tenant_id, "add", requested))
-    added = {group["id"]: _build_memberships(requested[group["id"]], group, call) for group in found}
-    changes = [_GroupChange(group, added[group["id"]], added=added[group["id"]]) for group in found]
-    await _commit(services, call.within(tenant_id), "add", changes, requested)
-    return added
-
-
-async def _replace(services: Services, call: Call, requested: ByGroup) -> Document:
-    tenant_id, found = await _validate(services, call, requested)
-    crud.require_no_errors(await _duplicate_problems(services, tenant_id, "update", requested))
-    changes = [await _replacement(services, call, group, requested[group["id"]]) for group in found]
-    await _commit(services, call.within(tenant_id), "update", changes, requested)
-    return {change.group["id"]: list(change.reported) for change in changes}
-
-
-async def _remove_requested(
-    services: Services, call: Call, user_ids_by_group: ByGroup, member_ids: Sequence[str]
-) -> None:
-    tenant_id = await _tenant_of(services, call, user_ids_by_group, member_ids)
-    by_id = await _find_by_id(services, tenant_id, member_ids)
-    by_user = await _find_by_user(services, tenant_id, user_ids_by_group)
-    errors = [
-        *(_error("invalid", f"memberIds[{index}]") for index, one in enumerate(member_ids) if one not in by_id),
-        *(
-            _error("invalid", f"members.{group_id}[{index}]")
-            for group_id, user_ids in user_ids_by_group.items()
-            for index, user_id in enumerate(user_ids)
-            if (group_id, user_id) not in by_user
-        ),
-    ]
-    crud.require_no_errors(errors[:_MAXIMUM_ERRORS])
-    members = {member["id"]: member for member in (*by_id.values(), *by_user.values())}
-    await _remove(services, call, tenant_id, list(members.values()))
-
-
-async def _remove_by_id(services: Services, call: Call, member_id: str) -> None:
-    tenant_id = await crud.get_tenant_id(services, call, RESOURCE, member_id)
-    assert tenant_id is not None, "a membership belongs to a tenant"
-    found = await _find_by_id(services, tenant_id, [member_id])
-    if not found:
-        raise NotFound(log_detail=f"group_members {member_id}")
-    await _remove(services, call, tenant_id, list(found.values()))
-
-
-async def _remove_from(services: Services, call: Call, group_id: str, user_id: str | None) -> None:
-    group = await crud.retrieve(services, call, groups.RESOURCE, group_id)
-    tenant_id = TenantId(group["tenantId"])
-    where = {"groupId": group_id} if user_id is None else {"groupId": group_id, "userId": user_id}
-    found = await _find_members(services, tenant_id, where, group_rules.MAXIMUM_CHANGES)
-    if user_id is not None and not found:
-        raise NotFound(log_detail=f"{user_id} is no member of {group_id}")
-    await _remove(services, call, tenant_id, found)
 
 
 async def _remove(services: Services, call: Call, tenant_id: TenantId, members: Sequence[Document]) -> None:

@@ -168,6 +168,7 @@ def _if_deleted(complete: Event, results: Sequence[bool]) -> list[Event]:
     return [complete] if results[0] else []
 
 
+@crud.retry_on_conflict
 async def _change(
     services: Services, call: Call, group_id: str, body: Any, *, patch_kind: str | None = None
 ) -> Document:
@@ -175,14 +176,6 @@ async def _change(
     tenant_id = await crud.get_tenant_id(services, call, RESOURCE, group_id)
     assert tenant_id is not None, "a group belongs to a tenant"
     call = call.within(tenant_id)
-    return await crud.retry_on_conflict(
-        functools.partial(_change_once, services, call, tenant_id, group_id, body, patch_kind)
-    )
-
-
-async def _change_once(
-    services: Services, call: Call, tenant_id: TenantId, group_id: str, body: Any, patch_kind: str | None
-) -> Document:
     stored = await services.directory.groups.get(tenant_id, group_id)
     if patch_kind is not None:
         body = patches.apply(patch_kind, _patch_form(services, stored), body)

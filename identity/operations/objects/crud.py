@@ -10,7 +10,7 @@ import contextlib
 import functools
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from identity import permissions
 from identity.call import ApiKeyCaller, Call, Caller, Document
@@ -27,6 +27,7 @@ from identity.services import Services
 from identity.store.documents import Documents
 from identity.store.mongo import Session, Write
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _ATTEMPTS = 16
@@ -65,20 +66,14 @@ def retrieve_all(
 
 async def update(services: Services, call: Call, resource: Resource, body: Document, object_id: str) -> Document:
     """Replace an object. Raises NotFound and Invalid."""
-    tenant_id = await get_tenant_id(services, call, resource, object_id)
-    return await retry_on_conflict(
-        functools.partial(_replace, services, call, resource, tenant_id, object_id, None, body)
-    )
+    return await _replace(services, call, resource, object_id, None, body)
 
 
 async def patch(
     services: Services, call: Call, resource: Resource, content_type: str, body: Any, object_id: str
 ) -> Document:
     """Apply a patch, of one of the three media types, to an object. Raises NotFound and Invalid."""
-    tenant_id = await get_tenant_id(services, call, resource, object_id)
-    return await retry_on_conflict(
-        functools.partial(_replace, services, call, resource, tenant_id, object_id, content_type, body)
-    )
+    return await _replace(services, call, resource, object_id, content_type, body)
 
 
 async def delete(services: Services, call: Call, resource: Resource, object_id: str) -> None:
@@ -285,30 +280,30 @@ async def require_unique(services: Services, resource: Resource, document: Docum
             raise duplicate_error(resource, document, Duplicate(unique.index))
 
 
-async def retry_on_conflict(change: Callable[[], Awaitable[T]]) -> T:
-    """Run a read-modify-write, and retry it with random pauses after concurrent changes of the object.
+def retry_on_conflict(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Decorate a read-modify-write: retry it with random pauses after concurrent changes of the object.
 
-    Raises Unavailable after 16 conflicts.
+    The function raises Unavailable after 16 conflicts.
     """
-    for attempt in range(_ATTEMPTS):
-        try:
-            return await change()
-        except Conflict:
-            await asyncio.sleep(_PAUSE_SECONDS * min(2**attempt, 32) * random.random())  # noqa: S311 (no secret)
-    raise Unavailable("Others are changing this object at the same time. Try again.")
+
+    @functools.wraps(function)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        for attempt in range(_ATTEMPTS):
+            try:
+                return await function(*args, **kwargs)
+            except Conflict:
+                await asyncio.sleep(_PAUSE_SECONDS * min(2**attempt, 32) * random.random())  # noqa: S311 (no secret)
+        raise Unavailable("Others are changing this object at the same time. Try again.")
+
+    return run
 
 
+@retry_on_conflict
 async def _replace(
-    services: Services,
-    call: Call,
-    resource: Resource,
-    tenant_id: TenantId | None,
-    object_id: str,
-    content_type: str | None,
-    body: Any,
+    services: Services, call: Call, resource: Resource, object_id: str, content_type: str | None, body: Any
 ) -> Document:
     """Replace an object once, by the body of an update or by a patch of `content_type`. Raises Conflict."""
-    documents = collection_of(services, resource)
+    documents, tenant_id = collection_of(services, resource), await get_tenant_id(services, call, resource, object_id)
     stored = await documents.get(tenant_id, object_id)
     if content_type is not None:
         body = patches.apply(content_type, {resource.name: to_patch_target(services, resource, stored)}, body)

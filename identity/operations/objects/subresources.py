@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from identity.call import Call, Document
@@ -11,15 +10,6 @@ from identity.domain.objects.subresources import Subresource
 from identity.errors import Invalid, NotFound, with_article
 from identity.operations.objects import crud
 from identity.services import Services
-
-
-async def create(
-    services: Services, call: Call, subresource: Subresource, owner_id: str, body: Document, subresource_id: str | None
-) -> Document:
-    """Create a subresource with the given id, or with a random one. Raises NotFound and Invalid."""
-    return await crud.retry_on_conflict(
-        functools.partial(_create, services, call, subresource, owner_id, body, subresource_id)
-    )
 
 
 async def retrieve(
@@ -57,17 +47,17 @@ async def delete(
         # References go before the subresource, so that an interrupted deletion can be repeated.
         owner = await crud.retrieve(services, call, subresource.owner, owner_id)
         await subresource.propagate(services, owner, _get(owner, subresource, member, value), None)
-    owner, deleted = await crud.retry_on_conflict(
-        functools.partial(_delete, services, call, subresource, owner_id, member, value)
-    )
+    owner, deleted = await _delete(services, call, subresource, owner_id, member, value)
     if subresource.propagate is not None:
         # Again, for references that concurrent requests added.
         await subresource.propagate(services, owner, deleted, None)
 
 
-async def _create(
+@crud.retry_on_conflict
+async def create(
     services: Services, call: Call, subresource: Subresource, owner_id: str, body: Document, subresource_id: str | None
 ) -> Document:
+    """Create a subresource with the given id, or with a random one. Raises NotFound and Invalid."""
     owner = await crud.retrieve(services, call, subresource.owner, owner_id)
     requested = services.schemas[subresource.schema].read(body)[subresource.name]
     if subresource_id is not None and any(each["id"] == subresource_id for each in owner[subresource.member]):
@@ -89,14 +79,13 @@ async def _change(
     content_type: str | None,
     body: Any,
 ) -> Document:
-    owner, stored, changed = await crud.retry_on_conflict(
-        functools.partial(_replace, services, call, subresource, owner_id, subresource_id, content_type, body)
-    )
+    owner, stored, changed = await _replace(services, call, subresource, owner_id, subresource_id, content_type, body)
     if subresource.propagate is not None:
         await subresource.propagate(services, owner, stored, changed)
     return changed
 
 
+@crud.retry_on_conflict
 async def _replace(
     services: Services,
     call: Call,
@@ -119,6 +108,7 @@ async def _replace(
     return owner, stored, changed
 
 
+@crud.retry_on_conflict
 async def _delete(
     services: Services, call: Call, subresource: Subresource, owner_id: str, member: str, value: str
 ) -> tuple[Document, Document]:

@@ -247,8 +247,7 @@ async def change_password(
     """
     tenant_id = TenantId(tenant["id"])
     call = call.within(tenant_id)
-    attempt = functools.partial(_attempt_change, services, call, tenant, user_id, change)
-    user, verifies = await crud.retry_on_conflict(attempt)
+    user, verifies = await _attempt_change(services, call, tenant, user_id, change)
     await revoke_outstanding(services, user)
     if change.is_reset:
         await failed_login_lockout.cancel_lock_out(services, call, tenant, user)
@@ -263,6 +262,7 @@ async def change_password(
     return user
 
 
+@crud.retry_on_conflict
 async def _attempt_change(
     services: Services, call: Call, tenant: Document, user_id: str, change: PasswordChange
 ) -> tuple[Document, bool]:

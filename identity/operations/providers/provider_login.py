@@ -205,7 +205,7 @@ async def _failure_limit(services: Services, call: Call, provider: Document, tra
 
 async def _reconcile(services: Services, call: Call, login: _ProviderLogin) -> ProviderLoginResult:
     """Complete the login of an identity, with retries after concurrent changes."""
-    change, user = await crud.retry_on_conflict(partial(_attempt, services, call, login))
+    change, user = await _attempt(services, call, login)
     if change is None:
         return await _store_pending_link(services, login)
     application = login.client.application
@@ -218,6 +218,7 @@ async def _reconcile(services: Services, call: Call, login: _ProviderLogin) -> P
     return result
 
 
+@crud.retry_on_conflict
 async def _attempt(services: Services, call: Call, login: _ProviderLogin) -> tuple[_LoginChange | None, Document]:
     """Prepare and write the change of a login. Raises Conflict after a concurrent change."""
     change = await _prepare_change(services, call, login)

@@ -115,11 +115,12 @@ async def enable(
     _require_enabled(services, tenant, request.method)
     method = _new_method(tenant, user, request)
     use = await _verify_code(services, call, user, method, code, "enable")
-    added = await crud.retry_on_conflict(functools.partial(_add, services, call, tenant, user, method, use))
+    added = await _add(services, call, tenant, user, method, use)
     await _notify_user(services, call, tenant, added.user, "twoFactorMethodAddEmailTemplateId", method, application)
     return added
 
 
+@crud.retry_on_conflict
 async def _add(
     services: Services, call: Call, tenant: Document, user: Document, method: Document, use: _CodeUse
 ) -> AddedMethod:
@@ -150,13 +151,12 @@ async def disable(
     after too many incorrect codes.
     """
     use = await _verify_removal_code(services, call, user, code, method_id)
-    changed, removed = await crud.retry_on_conflict(
-        functools.partial(_remove, services, call, user, code, method_id, use)
-    )
+    changed, removed = await _remove(services, call, user, code, method_id, use)
     for method in removed:
         await _notify_user(services, call, tenant, changed, "twoFactorMethodRemoveEmailTemplateId", method, application)
 
 
+@crud.retry_on_conflict
 async def _remove(
     services: Services, call: Call, user: Document, code: str, method_id: str | None, use: _CodeUse | None
 ) -> tuple[Document, Sequence[Document]]:
@@ -187,12 +187,9 @@ async def confirm(services: Services, call: Call, user: Document, code: str) -> 
         raise WrongCode(log_detail="incorrect code to confirm a change")
 
 
+@crud.retry_on_conflict
 async def rename(services: Services, call: Call, user: Document, method_id: str, name: str | None) -> None:
     """Set or remove the name of a method. Raises NotFound."""
-    await crud.retry_on_conflict(functools.partial(_rename, services, call, user, method_id, name))
-
-
-async def _rename(services: Services, call: Call, user: Document, method_id: str, name: str | None) -> None:
     stored = await services.directory.users.get(TenantId(user["tenantId"]), user["id"])
     if two_factor.find_method(stored, method_id) is None:
         raise NotFound
@@ -201,19 +198,16 @@ async def _rename(services: Services, call: Call, user: Document, method_id: str
     await _commit(services, call, stored, changed, None)
 
 
+@crud.retry_on_conflict
 async def generate_recovery_codes(services: Services, call: Call, user: Document) -> list[str]:
     """Replace the user's recovery codes by new ones. Raises Invalid for a user without a method."""
     codes = two_factor.new_recovery_codes()
-    await crud.retry_on_conflict(functools.partial(_replace_recovery_codes, services, call, user, codes))
-    return codes
-
-
-async def _replace_recovery_codes(services: Services, call: Call, user: Document, codes: Sequence[str]) -> None:
     stored = await services.directory.users.get(TenantId(user["tenantId"]), user["id"])
     if not stored["twoFactor"]["methods"]:
         raise Invalid.field("invalid", "userId", "The [userId] names a user who has no two-factor method.")
     changed = _with_methods(stored, call, stored["twoFactor"]["methods"], codes)
     await _commit(services, call, stored, changed, None)
+    return codes
 
 
 def _require_enabled(services: Services, tenant: Document, method: str) -> None:

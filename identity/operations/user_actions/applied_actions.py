@@ -51,14 +51,14 @@ async def take(services: Services, call: Call, body: Document) -> Document:
 async def modify(services: Services, call: Call, body: Document, action_id: str) -> Document:
     """Change expiry or comment of a live action; return it. Raises NotFound, Invalid and WebhookTransactionFailed."""
     request = services.schemas[_REQUEST].read(body)
-    modified = await crud.retry_on_conflict(functools.partial(_modify, services, call, request, action_id))
+    modified = await _modify(services, call, request, action_id)
     return to_response(services, modified)
 
 
 async def cancel(services: Services, call: Call, body: Document, action_id: str) -> Document:
     """End a live action before its expiry; return it. Raises NotFound, Invalid and WebhookTransactionFailed."""
     request = services.schemas[_REQUEST].read(body)
-    cancelled = await crud.retry_on_conflict(functools.partial(_cancel, services, call, request, action_id))
+    cancelled = await _cancel(services, call, request, action_id)
     return to_response(services, cancelled)
 
 
@@ -144,6 +144,7 @@ async def cancel_live(
     return cancelled
 
 
+@crud.retry_on_conflict
 async def _modify(services: Services, call: Call, request: Document, action_id: str) -> Document:
     log, change, notifications = await _validate_change(services, call, request, action_id, is_cancelled=False)
     change["expiry"] = request["action"].get("expiry", log["expiry"])
@@ -158,6 +159,7 @@ async def _modify(services: Services, call: Call, request: Document, action_id: 
     return modified
 
 
+@crud.retry_on_conflict
 async def _cancel(services: Services, call: Call, request: Document, action_id: str) -> Document:
     log, change, notifications = await _validate_change(services, call, request, action_id, is_cancelled=True)
     return await cancel_live(services, call, log, change, notifications)

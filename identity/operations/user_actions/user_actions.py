@@ -62,11 +62,8 @@ async def reference_problems(services: Services, tenant: Document) -> list[Field
     return [FieldError.of("invalid", path, f"The [{path}] must name an active, temporal action that prevents login.")]
 
 
+@crud.retry_on_conflict
 async def _set_active(services: Services, call: Call, action_id: str, *, active: bool) -> Document:
-    return await crud.retry_on_conflict(functools.partial(_replace_active, services, call, action_id, active))
-
-
-async def _replace_active(services: Services, call: Call, action_id: str, active: bool) -> Document:
     actions = services.configuration.user_actions
     action = await actions.get(None, action_id)
     version = action["lastUpdateInstant"]

@@ -6,7 +6,6 @@ decides whether self-service registration and the age rules of pages recognize c
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Final
 
@@ -63,17 +62,19 @@ async def put_member(services: Services, call: Call, body: Document, family_id: 
     family = await _get(services, call, family_id)
     call = call.within(TenantId(family["tenantId"]))
     tenant, user = await _get_tenant_and_user(services, call, requested)
-    put = functools.partial(_put_member, services, call, tenant, family_id, user, requested)
-    changed = await crud.retry_on_conflict(put)
+    changed = await _put_member(services, call, tenant, family_id, user, requested)
     await _confirm_child(services, call, tenant, changed, user)
     return _to_response(changed)
 
 
+@crud.retry_on_conflict
 async def remove_member(services: Services, call: Call, family_id: str, user_id: str) -> None:
     """Remove a user from a family; a family without members is deleted. Raises NotFound."""
-    family = await _get(services, call, family_id)
-    call = call.within(TenantId(family["tenantId"]))
-    await crud.retry_on_conflict(functools.partial(_remove_member, services, call, family_id, user_id))
+    stored = await _get(services, call, family_id)
+    if all(one["userId"] != user_id for one in stored["members"]):
+        raise NotFound(log_detail=f"{user_id} is not in family {family_id}")
+    members = family_rules.without_member(stored["members"], user_id)
+    await services.directory.families.replace_members(TenantId(stored["tenantId"]), stored, members, call.now)
 
 
 async def retrieve(services: Services, call: Call, family_id: str) -> Document:
@@ -122,6 +123,7 @@ async def send_parent_mail(
     return True
 
 
+@crud.retry_on_conflict
 async def _put_member(
     services: Services, call: Call, tenant: Document, family_id: str, user: Document, requested: Document
 ) -> Document:
@@ -133,15 +135,6 @@ async def _put_member(
     crud.require_no_errors(family_rules.problems(tenant["familyConfiguration"], member, user, call.now))
     members = family_rules.with_member(stored["members"], member)
     return await services.directory.families.replace_members(tenant_id, stored, members, call.now)
-
-
-async def _remove_member(services: Services, call: Call, family_id: str, user_id: str) -> None:
-    tenant_id = crud.require_tenant(call)
-    stored = await services.directory.families.get(tenant_id, family_id)
-    if all(one["userId"] != user_id for one in stored["members"]):
-        raise NotFound(log_detail=f"{user_id} is not in family {family_id}")
-    members = family_rules.without_member(stored["members"], user_id)
-    await services.directory.families.replace_members(tenant_id, stored, members, call.now)
 
 
 async def _confirm_child(services: Services, call: Call, tenant: Document, family: Document, user: Document) -> None:

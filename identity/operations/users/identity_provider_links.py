@@ -178,13 +178,8 @@ def _require_own(link: Document | None, user: Document) -> None:
         raise AlreadyLinked(log_detail="the account is linked to another user")
 
 
+@crud.retry_on_conflict
 async def _link(services: Services, call: Call, provider: Document, user: Document, requested: Document) -> Document:
-    return await crud.retry_on_conflict(functools.partial(_link_once, services, call, provider, user, requested))
-
-
-async def _link_once(
-    services: Services, call: Call, provider: Document, user: Document, requested: Document
-) -> Document:
     """Insert a link, or update the user's existing one. Raises Conflict."""
     tenant_id, account = TenantId(user["tenantId"]), requested["identityProviderUserId"]
     members = {name: requested.get(name) for name in ("data", "displayName", "token")}

@@ -111,6 +111,7 @@ async def patch(
     return await _change(services, call, user_id, application_id, body, patch_kind=kind)
 
 
+@crud.retry_on_conflict
 async def delete(
     services: Services, call: Call, user_id: str, application_id: str, *, only_unverified: bool = False
 ) -> None:
@@ -119,9 +120,12 @@ async def delete(
     With `only_unverified`, also raises NotFound for a verified registration.
     """
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
-    await crud.retry_on_conflict(
-        functools.partial(_delete, services, call, tenant_id, user_id, application_id, only_unverified)
-    )
+    user = await services.directory.users.get(tenant_id, user_id)
+    registration = _get(user, application_id)
+    if only_unverified and registration["verified"]:
+        raise NotFound(log_detail="the registration was verified in the meantime")
+    changed = registration_rules.without_registration(user, application_id)
+    await _commit(services, call, user, changed, registration, "delete")
 
 
 def to_response(services: Services, registration: Document) -> Document:
@@ -130,16 +134,10 @@ def to_response(services: Services, registration: Document) -> Document:
     return response
 
 
+@crud.retry_on_conflict
 async def _register(services: Services, call: Call, request: Document, user_id: str) -> tuple[Document, Document]:
     """Register an existing user; return the user and the registration."""
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
-    user = await crud.retry_on_conflict(functools.partial(_register_once, services, call, tenant_id, user_id, request))
-    return user, _get(user, request["registration"]["applicationId"])
-
-
-async def _register_once(
-    services: Services, call: Call, tenant_id: TenantId, user_id: str, request: Document
-) -> Document:
     user = await services.directory.users.get(tenant_id, user_id)
     errors, application = await _problems(services, tenant_id, request["registration"])
     if application is not None and user_rules.find_registration(user, application["id"]) is not None:
@@ -149,7 +147,8 @@ async def _register_once(
     assert application is not None
     registration = _build(call, request, application)
     changed = registration_rules.with_registration(user, registration)
-    return await _commit(services, call, user, changed, registration, "create")
+    user = await _commit(services, call, user, changed, registration, "create")
+    return user, _get(user, application["id"])
 
 
 async def _create_with_user(
@@ -200,6 +199,7 @@ async def _problems(
     return registration_rules.role_problems(requested["roles"], application), application
 
 
+@crud.retry_on_conflict
 async def _change(
     services: Services,
     call: Call,
@@ -215,19 +215,6 @@ async def _change(
     if application_id is None:
         path = "registration.applicationId"
         raise Invalid.field("missing", path, f"You must specify the [{path}] property.")
-    change = functools.partial(_change_once, services, call, tenant_id, user_id, application_id, body, patch_kind)
-    return await _with_group_roles(services, await crud.retry_on_conflict(change), application_id)
-
-
-async def _change_once(
-    services: Services,
-    call: Call,
-    tenant_id: TenantId,
-    user_id: str,
-    application_id: str,
-    body: Any,
-    patch_kind: str | None,
-) -> Document:
     user = await services.directory.users.get(tenant_id, user_id)
     stored = _get(user, application_id)
     if patch_kind is not None:
@@ -237,18 +224,8 @@ async def _change_once(
     crud.require_no_errors(errors)
     registration = registration_rules.apply_update(stored, requested, call.now)
     changed = registration_rules.with_registration(user, registration)
-    return await _commit(services, call, user, changed, registration, "update", stored)
-
-
-async def _delete(
-    services: Services, call: Call, tenant_id: TenantId, user_id: str, application_id: str, only_unverified: bool
-) -> Document:
-    user = await services.directory.users.get(tenant_id, user_id)
-    registration = _get(user, application_id)
-    if only_unverified and registration["verified"]:
-        raise NotFound(log_detail="the registration was verified in the meantime")
-    changed = registration_rules.without_registration(user, application_id)
-    return await _commit(services, call, user, changed, registration, "delete")
+    user = await _commit(services, call, user, changed, registration, "update", stored)
+    return await _with_group_roles(services, user, application_id)
 
 
 async def _with_group_roles(services: Services, user: Document, application_id: str) -> Document:

@@ -111,15 +111,25 @@ async def patch(services: Services, call: Call, kind: str, body: Any, user_id: s
 async def deactivate(services: Services, call: Call, user_id: str) -> None:
     """Deactivate a user, revoke the user's tokens and end the sessions. Raises NotFound."""
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
-    await crud.retry_on_conflict(functools.partial(_deactivate, services, call, tenant_id, user_id))
+    await _deactivate(services, call, tenant_id, user_id)
     # Ends the session of a login that was in progress during the deactivation.
     await sso_sessions.end_all(services, call, tenant_id, UserId(user_id))
 
 
+@crud.retry_on_conflict
 async def reactivate(services: Services, call: Call, user_id: str) -> Document:
     """Reactivate a deactivated user; an active one stays unchanged. Raises NotFound."""
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
-    return await crud.retry_on_conflict(functools.partial(_reactivate, services, call, tenant_id, user_id))
+    stored = await services.directory.users.get(tenant_id, user_id)
+    if stored["active"]:
+        return stored
+    user = user_rules.next_version({**stored, "active": True}, call.now)
+    change = Change(
+        writes=[functools.partial(services.directory.users.replace, tenant_id, user, stored["lastUpdateInstant"])],
+        before_commit=[user_events.user_event("user.reactivate", user)],
+    )
+    await services.bus.commit(call.within(tenant_id), change)
+    return user
 
 
 async def delete(services: Services, call: Call, user_id: str, *, expected: Document | None = None) -> None:
@@ -143,10 +153,8 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     await services.tokens.scope_consents.delete_all(tenant_id, {"userId": user_id})
     await services.sessions.two_factor_trusts.delete_all(tenant_id, {"userId": user_id})
     await services.directory.webauthn_credentials.delete_all(tenant_id, {"userId": user_id})
-    leave_families = functools.partial(
-        services.directory.families.remove_user, tenant_id, user_id, services.clock.now()
-    )
-    await crud.retry_on_conflict(leave_families)
+    leave_families = crud.retry_on_conflict(services.directory.families.remove_user)
+    await leave_families(tenant_id, user_id, services.clock.now())
     await services.logs.login_records.erase(tenant_id, UserId(user_id))
 
 
@@ -204,6 +212,7 @@ async def _delete_document(
         raise NotFound
 
 
+@crud.retry_on_conflict
 async def _deactivate(services: Services, call: Call, tenant_id: TenantId, user_id: str) -> None:
     stored = await services.directory.users.get(tenant_id, user_id)
     if not stored["active"]:
@@ -219,34 +228,13 @@ async def _deactivate(services: Services, call: Call, tenant_id: TenantId, user_
     await session_termination.finish(services, call, termination)
 
 
-async def _reactivate(services: Services, call: Call, tenant_id: TenantId, user_id: str) -> Document:
-    stored = await services.directory.users.get(tenant_id, user_id)
-    if stored["active"]:
-        return stored
-    user = user_rules.next_version({**stored, "active": True}, call.now)
-    change = Change(
-        writes=[functools.partial(services.directory.users.replace, tenant_id, user, stored["lastUpdateInstant"])],
-        before_commit=[user_events.user_event("user.reactivate", user)],
-    )
-    await services.bus.commit(call.within(tenant_id), change)
-    return user
-
-
+@crud.retry_on_conflict
 async def _change(
     services: Services, call: Call, user_id: str, body: Any, *, patch_kind: str | None = None
 ) -> Document:
     """Replace a user by the body of a PUT, or by the result of a patch of the given kind."""
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     tenant = await services.configuration.tenants.get(None, tenant_id)
-    return await crud.retry_on_conflict(
-        functools.partial(_change_once, services, call, tenant, user_id, body, patch_kind)
-    )
-
-
-async def _change_once(
-    services: Services, call: Call, tenant: Document, user_id: str, body: Any, patch_kind: str | None
-) -> Document:
-    tenant_id = TenantId(tenant["id"])
     stored = await services.directory.users.get(tenant_id, user_id)
     request = services.schemas[SCHEMA].read(body if patch_kind is None else _patched(stored, patch_kind, body))
     user = await _replacement(services, call, tenant, stored, request)

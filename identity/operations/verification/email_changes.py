@@ -122,13 +122,14 @@ async def revoke(services: Services, call: Call, tenant_id: TenantId, token: str
     await services.tokens.one_time_tokens.revoke_all(revocation.tenant_id, KIND, owner_of(revocation.owner))
     before = await services.directory.users.get(revocation.tenant_id, revocation.owner)
     try:
-        user = await crud.retry_on_conflict(functools.partial(_restore, services, call, revocation, use))
+        user = await _restore(services, call, revocation, use)
     except Duplicate as duplicate:
         raise NotFound(log_detail="another user has the previous address") from duplicate
     await services.tokens.one_time_tokens.revoke_all(revocation.tenant_id, REVOCATION, revocation.owner)
     await _revoke_and_notify(services, call, before, user)
 
 
+@crud.retry_on_conflict
 async def _restore(services: Services, call: Call, revocation: OneTimeToken, use: OneTimeTokenUse) -> Document:
     """Restore the previous address if it was replaced, and log the user out everywhere. Raises Conflict."""
     stored = await services.directory.users.get(revocation.tenant_id, revocation.owner)

@@ -24,6 +24,7 @@ class UserVerification:
     after_commit: Sequence[Event] = ()
 
 
+@crud.retry_on_conflict
 async def commit(
     services: Services,
     call: Call,
@@ -38,19 +39,7 @@ async def commit(
     WebhookTransactionFailed, with nothing consumed.
     """
     tenant_id = TenantId(user["tenantId"])
-    return await crud.retry_on_conflict(
-        functools.partial(_attempt, services, call.within(tenant_id), user, verify, use)
-    )
-
-
-async def _attempt(
-    services: Services,
-    call: Call,
-    user: Document,
-    verify: Callable[[Document], UserVerification | None],
-    use: OneTimeTokenUse | None,
-) -> tuple[Document, bool]:
-    stored = await services.directory.users.get(TenantId(user["tenantId"]), user["id"])
+    call, stored = call.within(tenant_id), await services.directory.users.get(tenant_id, user["id"])
     verification = verify(stored)
     if verification is None:
         await services.bus.commit(call, Change([functools.partial(verification_codes.consume, use)]))

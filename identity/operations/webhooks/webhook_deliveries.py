@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -145,13 +144,13 @@ async def _change(
     services: Services, call: Call, webhook_id: str, change: Callable[..., Document], *arguments: Any
 ) -> tuple[Document, bool]:
     """Apply `change(webhook, *arguments)`; return the webhook, and whether this caller changed it."""
-    attempt = functools.partial(_try_change, services, call, webhook_id, change, arguments)
-    webhook, is_changed = await crud.retry_on_conflict(attempt)
+    webhook, is_changed = await _try_change(services, call, webhook_id, change, arguments)
     if is_changed:
         await services.outbound.webhook_health.record_success(None, WebhookId(webhook_id))
     return webhook, is_changed
 
 
+@crud.retry_on_conflict
 async def _try_change(
     services: Services, call: Call, webhook_id: str, change: Callable[..., Document], arguments: Sequence[Any]
 ) -> tuple[Document, bool]:
