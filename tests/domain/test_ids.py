@@ -8,7 +8,7 @@ import uuid
 from identity import ids
 
 
-def test_each_id_is_another_random_uuid_in_its_canonical_form() -> None:
+def test_ids_are_random_canonical_uuids() -> None:
     made = [ids.new_id() for _ in range(2000)]
     assert len(set(made)) == len(made)
     for one in made:
@@ -16,7 +16,7 @@ def test_each_id_is_another_random_uuid_in_its_canonical_form() -> None:
         assert (uuid.UUID(one).version, uuid.UUID(one).variant) == (4, uuid.RFC_4122)
 
 
-def test_every_bit_that_is_not_given_is_random() -> None:
+def test_all_variable_bits_are_random() -> None:
     numbers = [uuid.UUID(ids.new_id()).int for _ in range(500)]
     ones, zeros = 0, 0
     for number in numbers:
@@ -24,7 +24,7 @@ def test_every_bit_that_is_not_given_is_random() -> None:
     assert (ones & zeros).bit_count() == 122
 
 
-def test_a_forked_process_gives_no_id_that_its_parent_gives() -> None:
+def test_forked_process_generates_other_ids() -> None:
     ids.new_id()
     read, write = os.pipe()
     child = os.fork()

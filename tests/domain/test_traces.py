@@ -12,7 +12,7 @@ SPAN = "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
 
 
-def test_example_of_the_specification_is_read_and_goes_on_as_it_was():
+def test_example_of_the_specification_is_parsed_and_propagated():
     context = trace_context.read(PARENT, "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE")
     assert context == TraceContext(TRACE, SPAN, 1, "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE")
     assert context.headers == {"traceparent": PARENT, "tracestate": "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"}
@@ -36,17 +36,17 @@ def test_example_of_the_specification_is_read_and_goes_on_as_it_was():
         PARENT.replace("-", "_"),
     ],
 )
-def test_what_is_malformed_is_no_context(parent):
+def test_malformed_header_is_ignored(parent):
     assert trace_context.read(parent, "a=b") is None
 
 
-def test_later_version_is_read_as_far_as_it_is_known():
+def test_later_version_is_parsed_as_version_00():
     context = trace_context.read(f"cc-{TRACE}-{SPAN}-ff-what-the-future-will-be-like", None)
     assert context is not None
     assert context.parent == f"00-{TRACE}-{SPAN}-03"
 
 
-def test_blanks_around_the_header_do_not_matter():
+def test_surrounding_white_space_is_ignored():
     assert trace_context.read(f" {PARENT} ", None) == TraceContext(TRACE, SPAN, 1)
 
 
@@ -71,7 +71,7 @@ def test_blanks_around_the_header_do_not_matter():
         ("a=" + "b" * 255 + ",c=" + "d" * 255, ""),
     ],
 )
-def test_state_goes_on_whole_or_not_at_all_and_never_takes_the_parent_with_it(state, kept):
+def test_invalid_tracestate_is_dropped_without_the_parent(state, kept):
     context = trace_context.read(PARENT, state)
     assert context == TraceContext(TRACE, SPAN, 1, kept)
     assert ("tracestate" in context.headers) is bool(kept)

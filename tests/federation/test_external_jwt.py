@@ -59,7 +59,7 @@ async def test_a_signed_token_logs_in(external, key, claims) -> None:
 
 @pytest.mark.requirement("core-11-36")
 @pytest.mark.parametrize("with_application", [True, False])
-async def test_the_older_form_logs_in_too(external, key, claims, http, with_application) -> None:
+async def test_deprecated_endpoint_logs_in(external, key, claims, http, with_application) -> None:
     body = {"encodedJWT": await signed(key, claims), "identityProviderId": external.provider["id"]}
     if with_application:
         body["applicationId"] = external.application["id"]
@@ -73,7 +73,7 @@ async def test_the_older_form_logs_in_too(external, key, claims, http, with_appl
 
 
 @pytest.mark.requirement("core-11-36")
-async def test_the_older_form_is_for_this_type_alone(federated, http) -> None:
+async def test_deprecated_endpoint_accepts_external_jwt_only(federated, http) -> None:
     body = {
         "encodedJWT": "x",
         "identityProviderId": federated.provider["id"],
@@ -83,27 +83,27 @@ async def test_the_older_form_is_for_this_type_alone(federated, http) -> None:
     assert answer.json()["fieldErrors"]["identityProviderId"][0]["code"] == "[invalid]identityProviderId"
 
 
-async def test_a_token_is_needed(external) -> None:
+async def test_token_is_required(external) -> None:
     answer = await log_in(external, None)
     assert answer.json()["fieldErrors"]["encodedJWT"][0]["code"] == "[blank]encodedJWT"
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "RS384", "RS512"])
-async def test_an_rsa_key_leaves_a_choice_of_digests(external, key, claims, algorithm) -> None:
+async def test_rsa_key_accepts_several_digests(external, key, claims, algorithm) -> None:
     assert (await log_in(external, await signed({**key, "algorithm": algorithm}, claims))).status_code == 200
 
 
 @pytest.mark.parametrize(
     "changes", [{"sub": None}, {"exp": None}, {"exp": 1_700_000_000}, {"email": None}, {"email_verified": False}]
 )
-async def test_a_claim_that_is_missing_or_against_it_is_401(external, key, claims, changes) -> None:
+async def test_missing_or_invalid_claim_is_401(external, key, claims, changes) -> None:
     changed = {name: value for name, value in {**claims, **changes}.items() if value is not None}
     answer = await log_in(external, await signed(key, changed))
     assert (answer.status_code, answer.content) == (401, b"")
     assert await external.count_users() == 0
 
 
-async def test_a_token_that_is_not_valid_yet_is_401_but_for_a_minute(external, key, claims) -> None:
+async def test_token_not_yet_valid_by_more_than_a_minute_is_401(external, key, claims) -> None:
     later = {**claims, "nbf": claims["iat"] + 120}
     assert (await log_in(external, await signed(key, later))).status_code == 401
     soon = {**claims, "nbf": claims["iat"] + 20}
@@ -115,13 +115,13 @@ async def test_the_wrong_key_is_401(external, claims) -> None:
 
 
 @pytest.mark.parametrize("kid", ["unknown", "../theirs", "theirs\x00", "x" * 10_000, {"$ne": None}, 7, ["theirs"]])
-async def test_a_key_that_nobody_gave_us_is_401(external, key, claims, kid) -> None:
+async def test_unknown_key_is_401(external, key, claims, kid) -> None:
     token = await signed({**key, "kid": None}, claims, kid=kid)
     assert (await log_in(external, token)).status_code == 401
 
 
 @pytest.mark.requirement("core-11-22")
-async def test_a_token_that_names_no_key_needs_a_default_one(external, key, claims, api) -> None:
+async def test_token_without_key_id_requires_a_default_key(external, key, claims, api) -> None:
     token = await signed({**key, "kid": None}, claims)
     assert (await log_in(external, token)).status_code == 401
     wanted = {"name": new_id(), "type": "RSA", "publicKey": key["publicKey"], "kid": new_id()}
@@ -135,7 +135,7 @@ async def test_a_token_that_names_no_key_needs_a_default_one(external, key, clai
 @pytest.mark.requirement("core-11-22")
 @pytest.mark.parametrize("by", ["kid", "id"])
 @pytest.mark.parametrize("member", ["defaultKeyId", "verificationKeyIds"])
-async def test_keys_of_ours_verify_by_kid_or_id(external, key, claims, api, by, member) -> None:
+async def test_stored_keys_are_found_by_kid_or_id(external, key, claims, api, by, member) -> None:
     wanted = {"name": new_id(), "type": "RSA", "publicKey": key["publicKey"], "kid": new_id()}
     ours = (await api.post("/api/key/import", json={"key": wanted})).json()["key"]
     await external.change(keys={}, **{member: ours["id"] if member == "defaultKeyId" else [ours["id"]]})
@@ -144,18 +144,18 @@ async def test_keys_of_ours_verify_by_kid_or_id(external, key, claims, api, by, 
 
 
 @pytest.mark.requirement("core-11-22")
-async def test_the_header_parameter_is_configured(external, key, claims) -> None:
+async def test_header_parameter_is_configurable(external, key, claims) -> None:
     await external.change(headerKeyParameter="x5t")
     assert (await log_in(external, await signed({**key, "kid": None}, claims, x5t="theirs"))).status_code == 200
     assert (await log_in(external, await signed(key, claims))).status_code == 401
 
 
-async def test_a_certificate_will_do_for_a_key(external, key, claims) -> None:
+async def test_certificate_is_accepted_as_key(external, key, claims) -> None:
     await external.change(keys={"theirs": key["certificate"]})
     assert (await log_in(external, await signed(key, claims))).status_code == 200
 
 
-async def test_an_hmac_key_of_ours_verifies_hmac_alone(external, claims, api) -> None:
+async def test_stored_hmac_key_verifies_hmac_only(external, claims, api) -> None:
     secret = "a secret of more than thirty-two bytes, known to both"
     wanted = {"name": new_id(), "type": "HMAC", "algorithm": "HS256", "secret": secret, "kid": new_id()}
     ours = (await api.post("/api/key/import", json={"key": wanted})).json()["key"]
@@ -168,7 +168,7 @@ async def test_an_hmac_key_of_ours_verifies_hmac_alone(external, claims, api) ->
 
 @pytest.mark.requirement("core-11-22")
 @pytest.mark.parametrize("form", ["publicKey", "certificate"])
-async def test_a_pem_is_no_hmac_secret(external, key, claims, form) -> None:
+async def test_pem_is_not_used_as_hmac_secret(external, key, claims, form) -> None:
     for text in (key[form], key[form] + "\n", key[form].replace("\n", "")):
         head = base64url(json.dumps({"alg": "HS256", "kid": "theirs"}).encode())
         body = base64url(json.dumps(claims).encode())
@@ -178,22 +178,22 @@ async def test_a_pem_is_no_hmac_secret(external, key, claims, form) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["none", "NoNe", "", None, "ES256", "PS256", 7])
-async def test_the_algorithm_is_the_key_s(external, claims, algorithm) -> None:
+async def test_key_determines_the_algorithm(external, claims, algorithm) -> None:
     assert (await log_in(external, unsigned(claims, alg=algorithm, kid="theirs"))).status_code == 401
 
 
 @pytest.mark.parametrize("token", ["x", "a.b.c", "a" * 30_000, "ü.ü.ü"])
-async def test_what_is_no_token_is_401(external, token) -> None:
+async def test_malformed_token_is_401(external, token) -> None:
     assert (await log_in(external, token)).status_code == 401
 
 
-async def test_a_token_that_is_too_long_to_be_one_is_not_read(external) -> None:
+async def test_overlong_token_is_not_parsed(external) -> None:
     answer = await log_in(external, "a" * 40_000)
     assert answer.json()["fieldErrors"]["encodedJWT"][0]["code"] == "[tooLong]encodedJWT"
 
 
 @pytest.mark.requirement("core-11-24")
-async def test_a_provider_speaks_for_its_domains_alone(external, key, claims) -> None:
+async def test_provider_authenticates_only_its_domains(external, key, claims) -> None:
     domain = f"{new_id()}.example.com"
     await external.change(domains=[domain])
     assert (await log_in(external, await signed(key, claims))).status_code == 401
@@ -204,7 +204,7 @@ async def test_a_provider_speaks_for_its_domains_alone(external, key, claims) ->
 
 
 @pytest.mark.requirement("core-11-24")
-async def test_the_older_name_of_the_email_claim_counts(external, key, claims) -> None:
+async def test_deprecated_name_of_the_email_claim_is_accepted(external, key, claims) -> None:
     await external.change(uniqueIdentityClaim="mail")
     mail = f"{new_id()}@example.com"
     answer = await log_in(external, await signed(key, {**claims, "mail": mail}))
@@ -246,7 +246,7 @@ async def test_a_claim_map_fills_the_user_and_the_registration(external, key, cl
 
 
 @pytest.mark.requirement("core-11-9")
-async def test_a_reconcile_lambda_of_its_own_type_gets_the_token(external, key, claims) -> None:
+async def test_reconcile_lambda_receives_the_token(external, key, claims) -> None:
     body = "function reconcile(user, registration, jwt) { user.fullName = jwt.sub; registration.data.iat = jwt.iat; }"
     reconcile = await external.make_lambda(body, "ExternalJWTReconcile")
     await external.change(lambdaConfiguration={"reconcileId": reconcile})
@@ -255,6 +255,6 @@ async def test_a_reconcile_lambda_of_its_own_type_gets_the_token(external, key, 
     assert user["registrations"][0]["data"] == {"iat": claims["iat"]}
 
 
-async def test_claims_that_nothing_can_keep_are_401(external, key, claims) -> None:
+async def test_claims_that_cannot_be_stored_are_401(external, key, claims) -> None:
     assert (await log_in(external, await signed(key, {**claims, "a": {"b\x00": 1}}))).status_code == 401
     assert await external.count_users() == 0

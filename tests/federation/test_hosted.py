@@ -15,7 +15,7 @@ from tests.relying_party import REDIRECT_URI
 
 
 @pytest.mark.requirement("contract-authorize-idp_hint")
-async def test_idp_hint_leads_straight_to_the_provider(hosted, service) -> None:
+async def test_idp_hint_redirects_to_the_provider(hosted, service) -> None:
     left = await hosted.leave(login_hint="ada@example.com")
     assert left.url == f"{hosted.fake.issuer}/authorize"
     once = {name: left.parameters.pop(name) for name in ("code_challenge", "nonce", "state")}
@@ -33,7 +33,7 @@ async def test_idp_hint_leads_straight_to_the_provider(hosted, service) -> None:
 
 
 @pytest.mark.requirement("core-11-15")
-async def test_a_whole_walk_ends_at_the_application(hosted, service) -> None:
+async def test_login_through_a_provider_returns_to_the_application(hosted, service) -> None:
     left = await hosted.leave()
     answer = relying_party.response(await hosted.come_back(left))
     assert set(answer) == {"code", "state", "userState", "iss"}
@@ -55,7 +55,7 @@ async def test_a_whole_walk_ends_at_the_application(hosted, service) -> None:
 
 
 @pytest.mark.requirement("core-11-15")
-async def test_afterwards_there_is_a_session(hosted) -> None:
+async def test_login_through_a_provider_creates_a_session(hosted) -> None:
     await hosted.walk()
     claims = await hosted.claims(await hosted.rp.authorize(hosted.browser))
     assert claims["authenticationType"] == "PING"
@@ -63,7 +63,7 @@ async def test_afterwards_there_is_a_session(hosted) -> None:
 
 
 @pytest.mark.requirement("oauth-1.8-18")
-async def test_the_method_is_told_where_the_application_wants_it_also_by_the_session(hosted) -> None:
+async def test_amr_is_in_tokens_of_login_and_session(hosted) -> None:
     await hosted.rp.configure(authenticationMethodsEnabled=True)
     await hosted.walk()
     code = relying_party.response(await hosted.rp.authorize(hosted.browser))["code"]
@@ -71,7 +71,7 @@ async def test_the_method_is_told_where_the_application_wants_it_also_by_the_ses
     assert relying_party.claims(tokens["id_token"])["amr"] == ["fed"]
 
 
-async def test_who_comes_back_has_to_be_the_user_the_request_is_about(hosted) -> None:
+async def test_returning_user_must_match_the_request(hosted) -> None:
     wanted = json.dumps({"id_token": {"sub": {"value": hosted.rp.user["id"]}}})
     error = relying_party.response(await hosted.come_back(await hosted.leave(claims=wanted)))
     assert (error["error"], error["error_reason"]) == ("login_required", "authentication_required")
@@ -88,7 +88,7 @@ async def test_the_first_button_logs_in_without_a_provider(hosted) -> None:
 
 
 @pytest.mark.requirement("core-11-12")
-async def test_the_login_page_has_a_button_that_leads_there(hosted) -> None:
+async def test_login_page_has_a_button_for_the_provider(hosted) -> None:
     shown = await hosted.rp.authorize(hosted.browser)
     assert "Login with OpenID Connect" in shown.text
     form = relying_party.page(shown).forms[0]
@@ -104,7 +104,7 @@ async def test_the_login_page_has_a_button_that_leads_there(hosted) -> None:
     assert "Max-Age=3600" in cookie
 
 
-async def test_pushed_request_goes_to_the_provider_and_back_and_gives_one_response(hosted) -> None:
+async def test_pushed_request_through_a_provider_gets_one_response(hosted) -> None:
     rp = hosted.rp
     answer = await hosted.scene.public.post("/oauth2/par", data={**rp.query(), "client_secret": rp.secret})
     query = {"client_id": rp.client_id, "request_uri": answer.json()["request_uri"]}
@@ -119,7 +119,7 @@ async def test_pushed_request_goes_to_the_provider_and_back_and_gives_one_respon
     assert "invalid_request_uri" in (await hosted.browser.get(place)).text
 
 
-async def test_password_login_still_works_beside_the_button(hosted) -> None:
+async def test_password_login_works_next_to_the_button(hosted) -> None:
     shown = await hosted.rp.authorize(hosted.browser)
     answer = await hosted.rp.submit(hosted.browser, shown)
     assert answer.headers["Location"].startswith(REDIRECT_URI)
@@ -142,7 +142,7 @@ async def test_prompt_login_is_answered_by_the_provider_and_prompt_none_by_an_er
 
 @pytest.mark.requirement("contract-authorize-idp_hint", "oauth-1.2-row-21")
 @pytest.mark.parametrize("hint", ["unknown", "no uuid", "disabled", "another type"])
-async def test_hint_at_what_is_not_there_is_told_on_the_page(hosted, hint) -> None:
+async def test_unknown_idp_hint_shows_an_error(hosted, hint) -> None:
     provider_id = {"unknown": new_id(), "no uuid": "x"}.get(hint, hosted.provider_id)
     if hint == "disabled":
         await hosted.scene.change(applicationConfiguration={hosted.rp.client_id: {"enabled": False}})
@@ -155,7 +155,7 @@ async def test_hint_at_what_is_not_there_is_told_on_the_page(hosted, hint) -> No
 
 
 @pytest.mark.requirement("core-11-12")
-async def test_buttons_are_those_of_the_application_in_a_steady_order(hosted) -> None:
+async def test_buttons_are_sorted_and_per_application(hosted) -> None:
     place = {"buttonText": "Zebra <b>works</b>", "buttonImageURL": "https://images.example.com/zebra.png"}
     await hosted.scene.change(
         name="zebra", buttonText="not this", applicationConfiguration={hosted.rp.client_id: place}
@@ -180,7 +180,7 @@ async def test_buttons_are_those_of_the_application_in_a_steady_order(hosted) ->
 
 
 @pytest.mark.requirement("core-11-12")
-async def test_without_a_provider_the_page_is_as_it_was(hosted) -> None:
+async def test_login_page_without_providers_is_unchanged(hosted) -> None:
     await hosted.scene.change(enabled=False)
     shown = await hosted.rp.authorize(hosted.browser)
     assert "identityProviderId" not in shown.text
@@ -190,7 +190,7 @@ async def test_without_a_provider_the_page_is_as_it_was(hosted) -> None:
 
 @pytest.mark.requirement("contract-authorize-login_hint")
 @pytest.mark.parametrize("hint", ["Ada@Managed.Example.com", "managed.example.com"])
-async def test_login_hint_with_a_managed_domain_leads_to_its_provider(hosted, hint) -> None:
+async def test_login_hint_with_a_managed_domain_redirects_to_its_provider(hosted, hint) -> None:
     domain = f"{new_id()}.example.com"
     await hosted.scene.change(domains=[domain])
     hint = hint.replace("Managed.Example.com", domain).replace("managed.example.com", domain)
@@ -201,7 +201,7 @@ async def test_login_hint_with_a_managed_domain_leads_to_its_provider(hosted, hi
 
 
 @pytest.mark.requirement("contract-authorize-login_hint")
-async def test_login_hint_of_nobodys_domain_fills_in_the_page(hosted) -> None:
+async def test_login_hint_with_an_unmanaged_domain_prefills_the_page(hosted) -> None:
     await hosted.scene.change(domains=[f"{new_id()}.example.com"])
     shown = await hosted.rp.authorize(hosted.browser, login_hint="ada@elsewhere.example.com")
     assert relying_party.page(shown).forms[0]["fields"]["loginId"] == "ada@elsewhere.example.com"
@@ -210,7 +210,7 @@ async def test_login_hint_of_nobodys_domain_fills_in_the_page(hosted) -> None:
 
 
 @pytest.mark.requirement("core-11-13")
-async def test_where_domains_are_managed_the_page_asks_who_first(hosted) -> None:
+async def test_managed_domains_ask_for_the_login_id_first(hosted) -> None:
     domain = f"{new_id()}.example.com"
     await hosted.scene.change(domains=[domain])
     first = await hosted.rp.authorize(hosted.browser)
@@ -226,7 +226,7 @@ async def test_where_domains_are_managed_the_page_asks_who_first(hosted) -> None
 
 
 @pytest.mark.requirement("core-11-13")
-async def test_password_of_a_managed_domain_is_not_looked_at(hosted) -> None:
+async def test_password_of_a_managed_domain_is_ignored(hosted) -> None:
     domain = f"{new_id()}.example.com"
     user = await hosted.scene.make_user(email=f"ada@{domain}")
     await hosted.scene.change(domains=[domain])
@@ -239,7 +239,7 @@ async def test_password_of_a_managed_domain_is_not_looked_at(hosted) -> None:
 
 
 @pytest.mark.requirement("core-11-13")
-async def test_own_provider_of_the_tenant_comes_before_a_shared_one(hosted) -> None:
+async def test_tenant_provider_takes_precedence_over_a_shared_one(hosted) -> None:
     domain = f"{new_id()}.example.com"
     await hosted.scene.change(domains=[domain])
     names = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
@@ -253,7 +253,7 @@ async def test_own_provider_of_the_tenant_comes_before_a_shared_one(hosted) -> N
     assert "nonce" not in left.parameters, "without an issuer no ID token counts"
 
 
-async def test_provider_that_is_configured_by_its_endpoints_may_name_itself(hosted) -> None:
+async def test_provider_without_issuer_may_send_iss(hosted) -> None:
     issuer = hosted.fake.issuer
     endpoints = {f"{name}_endpoint": f"{issuer}/{name}" for name in ("authorization", "token", "userinfo")}
     await hosted.scene.change(oauth2={**endpoints, "issuer": None, "client_secret": "the secret"})
@@ -262,7 +262,7 @@ async def test_provider_that_is_configured_by_its_endpoints_may_name_itself(host
     assert "code" in relying_party.response(await hosted.come_back(left, iss=issuer))
 
 
-async def test_without_openid_there_is_no_nonce_to_look_for(hosted) -> None:
+async def test_scope_without_openid_sends_no_nonce(hosted) -> None:
     await hosted.scene.change(oauth2={"scope": "profile email"})
     left = await hosted.leave()
     assert left["scope"] == "profile email"
@@ -272,7 +272,7 @@ async def test_without_openid_there_is_no_nonce_to_look_for(hosted) -> None:
 
 @pytest.mark.requirement("core-11-14")
 @pytest.mark.parametrize("modes", [None, ["query"], ["query", "form_post"], "form_post"])
-async def test_post_request_sends_a_form_and_asks_for_one_where_it_may(hosted, modes) -> None:
+async def test_post_request_uses_forms_in_both_directions(hosted, modes) -> None:
     await hosted.scene.change(postRequest=True)
     hosted.fake.published = {"response_modes_supported": modes}
     answer = await hosted.rp.authorize(hosted.browser, idp_hint=hosted.provider_id)
@@ -286,7 +286,7 @@ async def test_post_request_sends_a_form_and_asks_for_one_where_it_may(hosted, m
 
 
 @pytest.mark.requirement("core-11-14")
-async def test_form_of_the_provider_comes_back_with_the_cookie(hosted, service, http) -> None:
+async def test_form_post_response_is_reposted_with_the_cookie(hosted, service, http) -> None:
     left = await hosted.leave()
     hosted.fake.id_claims = hosted.fake.claims(nonce=left["nonce"])
     given = {"code": "the-code", "state": left["state"], "unheard-of": "x"}
@@ -301,7 +301,7 @@ async def test_form_of_the_provider_comes_back_with_the_cookie(hosted, service, 
 
 
 @pytest.mark.requirement("core-11-15")
-async def test_gates_and_pages_after_the_login_are_those_of_any_login(hosted) -> None:
+async def test_provider_login_passes_the_same_steps_as_other_logins(hosted) -> None:
     await hosted.scene.configure(oauthConfiguration={"relationship": "ThirdParty"}, scopes=[])
     answer = await hosted.walk(scope="openid profile")
     assert answer.headers["Location"].startswith("/oauth2/consent?")
@@ -313,7 +313,7 @@ async def test_gates_and_pages_after_the_login_are_those_of_any_login(hosted) ->
 
 
 @pytest.mark.requirement("oauth-1.9-9")
-async def test_second_factor_is_asked_for_after_the_provider_and_tokens_tell_of_both(hosted, clock) -> None:
+async def test_second_factor_follows_the_provider_and_amr_has_both(hosted, clock) -> None:
     oauth = {"authenticationMethodsEnabled": True}
     await hosted.scene.configure(oauthConfiguration=oauth)
     await hosted.walk()
@@ -342,13 +342,13 @@ async def users_of(hosted) -> list[dict]:
 
 
 @pytest.mark.requirement("core-11-15")
-async def test_response_goes_by_form_where_the_application_asks_for_one(hosted) -> None:
+async def test_response_mode_form_post_is_respected(hosted) -> None:
     answer = await hosted.walk(response_mode="form_post")
     assert answer.status_code == 200
     assert (await hosted.claims(answer))["authenticationType"] == "OPENID_CONNECT"
 
 
-async def test_application_of_registered_users_takes_no_other(hosted) -> None:
+async def test_require_registration_applies_to_provider_logins(hosted) -> None:
     await hosted.scene.configure(oauthConfiguration={"requireRegistration": True})
     await hosted.scene.change(applicationConfiguration={hosted.rp.client_id: {"createRegistration": False}})
     answer = await hosted.walk()
@@ -407,7 +407,7 @@ async def test_signed_request_goes_to_the_provider_and_back(hosted) -> None:
     "event-user.login.new-device",
     "event-user.login.success",
 )
-async def test_webhooks_hear_of_a_first_login_what_they_hear_of_any(hosted, receiver) -> None:
+async def test_first_login_sends_the_events_of_other_logins(hosted, receiver) -> None:
     await hosted.scene.listen(receiver)
     assert "code" in relying_party.response(await hosted.walk())
     kinds = {"user.create", "user.registration.create"}
@@ -420,7 +420,7 @@ async def test_webhooks_hear_of_a_first_login_what_they_hear_of_any(hosted, rece
     assert success["applicationId"] == hosted.rp.client_id
 
 
-async def test_debug_tells_the_steps_and_no_secret(hosted) -> None:
+async def test_debug_log_has_the_steps_and_no_secret(hosted) -> None:
     await hosted.scene.change(debug=True)
     left = await hosted.leave()
     await hosted.come_back(left)
@@ -432,7 +432,7 @@ async def test_debug_tells_the_steps_and_no_secret(hosted) -> None:
     assert not [secret for secret in secrets if secret in row["message"]]
 
 
-async def test_tenant_in_the_path_and_universal_applications_find_the_way_back(hosted) -> None:
+async def test_tenant_path_and_universal_applications_are_restored(hosted) -> None:
     universal = {"universalConfiguration": {"universal": True}}
     await hosted.rp.patch(f"/api/application/{hosted.rp.client_id}", {"application": universal})
     path = f"/{hosted.rp.tenant['id']}/oauth2/authorize"

@@ -29,7 +29,7 @@ async def is_refused_here(answer) -> None:
 
 
 @pytest.mark.parametrize("state", [None, "", "made up", "the link of another kind"])
-async def test_attack_42_without_a_state_of_ours_nothing_happens(hosted, state) -> None:
+async def test_attack_42_unknown_state_is_rejected(hosted, state) -> None:
     left = await hosted.leave()
     await is_refused_here(await hosted.come_back(left, state=state))
     assert hosted.fake.receiver.requests[-1].path != "/token"
@@ -37,7 +37,7 @@ async def test_attack_42_without_a_state_of_ours_nothing_happens(hosted, state) 
 
 
 @pytest.mark.requirement("attack-42")
-async def test_attack_42_a_state_is_nothing_in_another_browser(hosted, service) -> None:
+async def test_attack_42_state_is_bound_to_its_browser(hosted, service) -> None:
     """Whoever lures somebody to the callback with a code of their own would have them logged in as themselves."""
     left = await hosted.leave()
     async with checking_client(service.base_url) as victim:
@@ -50,7 +50,7 @@ async def test_attack_42_a_state_is_nothing_in_another_browser(hosted, service) 
 
 
 @pytest.mark.requirement("attack-42")
-async def test_attack_42_a_form_of_another_site_brings_no_login(hosted, service) -> None:
+async def test_attack_42_cross_site_form_does_not_log_in(hosted, service) -> None:
     left = await hosted.leave()
     form = {"code": "the-code", "state": left["state"]}
     async with checking_client(service.base_url) as victim:
@@ -60,7 +60,7 @@ async def test_attack_42_a_form_of_another_site_brings_no_login(hosted, service)
     assert hosted.fake.requests_to("/token") == []
 
 
-async def test_attack_42_the_button_is_no_form_of_another_site(hosted) -> None:
+async def test_attack_42_provider_button_requires_a_csrf_token(hosted) -> None:
     given = {**hosted.rp.query(), "identityProviderId": hosted.provider_id, "csrf_token": "made up"}
     answer = await hosted.browser.post("/oauth2/authorize", data=given)
     assert answer.status_code == 403
@@ -68,7 +68,7 @@ async def test_attack_42_the_button_is_no_form_of_another_site(hosted) -> None:
 
 
 @pytest.mark.requirement("attack-20")
-async def test_attack_20_a_state_is_good_once(hosted) -> None:
+async def test_attack_20_state_can_be_used_once(hosted) -> None:
     left = await hosted.leave()
     assert "code" in relying_party.response(await hosted.come_back(left))
     await is_refused_here(await hosted.come_back(left))
@@ -78,7 +78,7 @@ async def test_attack_20_a_state_is_good_once(hosted) -> None:
 
 
 @pytest.mark.requirement("attack-21")
-async def test_attack_21_of_64_who_come_back_at_once_one_logs_in(hosted) -> None:
+async def test_attack_21_one_of_64_concurrent_callbacks_logs_in(hosted) -> None:
     left = await hosted.leave()
     answers = await asyncio.gather(*(hosted.come_back(left) for _ in range(64)))
     assert collections.Counter(answer.status_code for answer in answers) == {302: 1, 400: 63}
@@ -91,7 +91,7 @@ async def test_attack_21_of_64_who_come_back_at_once_one_logs_in(hosted) -> None
 @pytest.mark.requirement("attack-17")
 @pytest.mark.parametrize("changes", [{}, {"code": None, "error": "access_denied"}])
 @pytest.mark.parametrize("named", [True, False])
-async def test_attack_17_answers_of_another_issuer_are_refused(hosted, named, changes) -> None:
+async def test_attack_17_response_of_another_issuer_is_rejected(hosted, named, changes) -> None:
     hosted.fake.published = {"authorization_response_iss_parameter_supported": named}
     for iss in ["https://evil.example.com", f"{hosted.fake.issuer}/", *([None] if named else [])]:
         left = await hosted.leave()
@@ -105,7 +105,7 @@ async def test_attack_17_answers_of_another_issuer_are_refused(hosted, named, ch
 
 
 @pytest.mark.requirement("attack-22")
-async def test_attack_22_a_code_that_was_given_to_somebody_else_is_refused(hosted) -> None:
+async def test_attack_22_injected_code_is_rejected(hosted) -> None:
     """An injected code brings the ID token of another login, whose nonce and PKCE challenge are not this one's."""
     left, other = await hosted.leave(), await hosted.leave()
     hosted.fake.id_claims = hosted.fake.claims(nonce=other["nonce"])
@@ -119,7 +119,7 @@ async def test_attack_22_a_code_that_was_given_to_somebody_else_is_refused(hoste
     assert (await hosted.come_back(left)).status_code == 200, "and neither is one without a nonce"
 
 
-async def test_attack_1_nobody_is_sent_where_the_application_no_longer_lives(hosted) -> None:
+async def test_attack_1_removed_redirect_uri_is_not_used(hosted) -> None:
     left = await hosted.leave()
     await hosted.rp.configure(authorizedRedirectURLs=["https://elsewhere.example.com/callback"])
     for answer in (await hosted.come_back(left), await hosted.come_back(left)):
@@ -128,7 +128,7 @@ async def test_attack_1_nobody_is_sent_where_the_application_no_longer_lives(hos
     assert hosted.fake.requests_to("/token") == []
 
 
-async def test_attack_11_what_the_callback_is_given_never_reaches_the_application(hosted) -> None:
+async def test_attack_11_callback_parameters_are_not_passed_to_the_application(hosted) -> None:
     left = await hosted.leave()
     extra = {"redirect_uri": "https://evil.example.com", "client_id": new_id(), "iss": hosted.fake.issuer}
     answer = await hosted.come_back(left, **extra)
@@ -140,7 +140,7 @@ async def test_attack_11_what_the_callback_is_given_never_reaches_the_applicatio
 
 
 @pytest.mark.requirement("attack-41")
-async def test_attack_41_a_session_that_was_set_before_is_never_adopted(hosted) -> None:
+async def test_attack_41_existing_session_id_is_not_reused(hosted) -> None:
     first = await hosted.walk()
     before = hosted.browser.cookies[SSO]
     hosted.fake.userinfo = {"sub": "another", "email": f"{new_id()}@example.com", "email_verified": True}
@@ -155,7 +155,7 @@ async def test_attack_41_a_session_that_was_set_before_is_never_adopted(hosted) 
 
 
 @pytest.mark.requirement("attack-54")
-async def test_attack_54_tenants_keep_their_providers_and_their_logins(hosted, api) -> None:
+async def test_attack_54_providers_and_logins_are_isolated_by_tenant(hosted, api) -> None:
     other = await relying_party.make(api)
     shown = await other.authorize(hosted.browser, idp_hint=hosted.provider_id)
     assert "does not exist" in shown.text
@@ -173,7 +173,7 @@ async def test_attack_54_tenants_keep_their_providers_and_their_logins(hosted, a
     assert shown.status_code == 200, "a session of one tenant is nothing in another"
 
 
-async def test_attack_54_a_provider_of_one_tenant_is_nobodys_elsewhere(hosted, api) -> None:
+async def test_attack_54_provider_of_one_tenant_is_unavailable_to_others(hosted, api) -> None:
     """Even where its configuration names an application of another tenant."""
     other = await relying_party.make(api)
     place = {other.client_id: {"enabled": True}}
@@ -186,7 +186,7 @@ async def test_attack_54_a_provider_of_one_tenant_is_nobodys_elsewhere(hosted, a
 
 
 @pytest.mark.requirement("attack-14", "oauth-1.8-8")
-async def test_attack_14_and_71_pages_and_cookies_are_shut(hosted) -> None:
+async def test_attack_14_and_71_pages_and_cookies_have_security_headers(hosted) -> None:
     gone = await hosted.rp.authorize(hosted.browser, idp_hint=hosted.provider_id)
     (cookie,) = [value for value in gone.headers.get_list("Set-Cookie") if value.startswith(FEDERATED)]
     assert "HttpOnly" in cookie
@@ -200,7 +200,7 @@ async def test_attack_14_and_71_pages_and_cookies_are_shut(hosted) -> None:
     assert "script" not in shown.text
 
 
-async def test_attack_42_an_id_of_a_link_is_no_state(hosted) -> None:
+async def test_attack_42_link_id_is_not_accepted_as_state(hosted) -> None:
     await hosted.scene.change(linkingStrategy="CreatePendingLink")
     answer = await hosted.walk()
     assert answer.headers["Location"].startswith(f"{LINK_PAGE}?link=")
@@ -211,7 +211,7 @@ async def test_attack_42_an_id_of_a_link_is_no_state(hosted) -> None:
     assert page.status_code == 400
 
 
-async def test_anybody_leaves_with_little_and_one_address_only_so_often(hosted, monkeypatch) -> None:
+async def test_redirects_are_limited_in_size_and_by_address(hosted, monkeypatch) -> None:
     monkeypatch.setattr(anonymous_request_limits, "ADDRESS_REQUESTS", 2)
     wanted = {"idp_hint": hosted.provider_id}
     large = await hosted.rp.authorize(hosted.browser, **wanted, state="s" * anonymous_request_limits.MAXIMUM_BYTES)

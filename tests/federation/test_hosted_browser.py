@@ -52,7 +52,7 @@ async def test_redirects_of_both_instances_make_one_login(here, there, browser, 
 
 
 @pytest.mark.requirement("core-11-12")
-async def test_chromium_walks_there_and_back(chromium, here, there, service, http, tmp_path) -> None:
+async def test_login_through_a_provider_works_in_chromium(chromium, here, there, service, http, tmp_path) -> None:
     # Another name of this machine, so that the cookies of the two instances are those of two sites.
     base_url = service.base_url.replace("localhost", "127.0.0.1")
     # Chromium asks the policy of the provider's login page about every redirect that follows its form: without TLS the

@@ -10,7 +10,7 @@ from tests.relying_party import claims, page
 
 
 @pytest.mark.requirement("oauth-3-9")
-async def test_login_at_a_provider_leads_to_the_page_that_asks_about_the_device(hosted) -> None:
+async def test_provider_login_continues_with_the_device_approval(hosted) -> None:
     rp, browser = hosted.rp, hosted.browser
     await rp.configure(
         enabledGrants=[DEVICE_GRANT], deviceVerificationURL=URL, clientAuthenticationPolicy="NotRequired"

@@ -34,7 +34,7 @@ async def told(hosted, shown) -> str:
         ({"iss": "https://other.example.com", "code": "c"}, FAILED, "Error", "mix-up"),
     ],
 )
-async def test_answers_without_a_code_are_told(hosted, answer, text, kind, reason) -> None:
+async def test_responses_without_a_code_show_an_error(hosted, answer, text, kind, reason) -> None:
     left = await hosted.leave()
     shown = await hosted.come_back(left, **{"code": None, **answer})
     assert "script>alert" not in shown.text
@@ -54,7 +54,7 @@ async def test_answers_without_a_code_are_told(hosted, answer, text, kind, reaso
         ("/userinfo", "did not send your profile", "/userinfo answered 400"),
     ],
 )
-async def test_calls_that_fail_are_told(hosted, broken, text, reason) -> None:
+async def test_failed_provider_requests_show_an_error(hosted, broken, text, reason) -> None:
     left = await hosted.leave()
     hosted.fake.broken, hosted.fake.status, hosted.fake.raw = broken, 400, b'{"error": "invalid_grant"}'
     assert text in await told(hosted, await hosted.come_back(left))
@@ -65,7 +65,7 @@ async def test_calls_that_fail_are_told(hosted, broken, text, reason) -> None:
 
 
 @pytest.mark.requirement("core-11-16")
-async def test_what_cannot_be_trusted_is_told(hosted) -> None:
+async def test_untrusted_provider_responses_show_an_error(hosted) -> None:
     left = await hosted.leave()
     hosted.fake.id_claims = hosted.fake.claims(nonce="another")
     assert FAILED in await told(hosted, await hosted.come_back(left))
@@ -73,18 +73,18 @@ async def test_what_cannot_be_trusted_is_told(hosted) -> None:
     assert "nonce" in row["message"]
 
 
-async def test_nobody_who_is_known_is_told(hosted) -> None:
+async def test_unknown_user_shows_an_error(hosted) -> None:
     await hosted.scene.change(linkingStrategy="LinkByEmailForExistingUser")
     assert "No account here is linked" in await told(hosted, await hosted.walk())
 
 
-async def test_user_who_is_locked_is_told(hosted) -> None:
+async def test_locked_user_sees_an_error(hosted) -> None:
     user = await hosted.scene.make_user(email=hosted.fake.userinfo["email"])
     assert (await hosted.scene.api.delete(f"/api/user/{user['id']}")).status_code == 200
     assert "This account is locked" in await told(hosted, await hosted.walk())
 
 
-async def test_too_many_links_are_told(hosted) -> None:
+async def test_too_many_links_show_an_error(hosted) -> None:
     limit = {"limitUserLinkCount": {"enabled": True, "maximumLinks": 1}}
     await hosted.scene.change(tenantConfiguration={hosted.rp.tenant["id"]: limit})
     assert "code" in relying_party.response(await hosted.walk())
@@ -95,7 +95,7 @@ async def test_too_many_links_are_told(hosted) -> None:
 
 
 @pytest.mark.requirement("core-11-16")
-async def test_lambda_that_refuses_is_shown_as_it_says(hosted) -> None:
+async def test_message_of_a_rejecting_lambda_is_shown(hosted) -> None:
     body = "function validate(result, user) { result.errors = {generalErrors: [{code: 'No', message: 'Not <you>'}]}; }"
     lambda_id = await hosted.scene.make_lambda(body, "LoginValidation")
     await hosted.scene.configure_tenant(lambdaConfiguration={"loginValidationId": lambda_id})
@@ -106,7 +106,7 @@ async def test_lambda_that_refuses_is_shown_as_it_says(hosted) -> None:
 
 
 @pytest.mark.requirement("core-11-16")
-async def test_webhook_that_vetoes_is_told(hosted, receiver) -> None:
+async def test_veto_of_a_webhook_shows_an_error(hosted, receiver) -> None:
     await hosted.scene.listen(receiver, "Any")
     receiver.behaviour = answers(500)
     shown = await hosted.walk()
@@ -119,7 +119,7 @@ ELSEWHERE = {"issuer": "https://other.example.com", "client_secret": "another se
 
 @pytest.mark.requirement("core-11-16")
 @pytest.mark.parametrize("members", [{"enabled": False}, {"oauth2": ELSEWHERE}, None])
-async def test_provider_that_went_away_meanwhile_is_told(hosted, members) -> None:
+async def test_provider_deleted_meanwhile_shows_an_error(hosted, members) -> None:
     left = await hosted.leave()
     if members is None:
         assert (await hosted.scene.api.delete(f"/api/identity-provider/{hosted.provider_id}")).status_code == 200
@@ -143,7 +143,7 @@ async def test_provider_that_went_away_meanwhile_is_told(hosted, members) -> Non
         {"authorization_endpoint": None},
     ],
 )
-async def test_provider_that_nobody_can_be_sent_to_is_told(hosted, published) -> None:
+async def test_provider_without_authorization_endpoint_shows_an_error(hosted, published) -> None:
     hosted.fake.published = published
     shown = await hosted.rp.authorize(hosted.browser, idp_hint=hosted.provider_id)
     assert "did not send a valid response" in await told(hosted, shown)
@@ -151,7 +151,7 @@ async def test_provider_that_nobody_can_be_sent_to_is_told(hosted, published) ->
     assert row["type"] == "Error"
 
 
-async def test_client_that_was_switched_off_meanwhile_gets_nothing(hosted) -> None:
+async def test_client_deactivated_meanwhile_gets_no_response(hosted) -> None:
     left = await hosted.leave()
     assert (await hosted.scene.api.delete(f"/api/application/{hosted.rp.client_id}")).status_code == 200
     answer = await hosted.come_back(left)
@@ -161,7 +161,7 @@ async def test_client_that_was_switched_off_meanwhile_gets_nothing(hosted) -> No
 
 
 @pytest.mark.requirement("oauth-1.9-16")
-async def test_whatever_else_is_sent_is_answered_with_a_page(hosted) -> None:
+async def test_unexpected_requests_show_an_error_page(hosted) -> None:
     for given in ({}, {"state": ""}, {"state": "\x01" * 3000}, {"state": new_id(), "code": "<b>"}):
         answer = await hosted.browser.get(CALLBACK, params=given)
         assert answer.status_code == 400, given

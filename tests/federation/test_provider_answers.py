@@ -71,7 +71,7 @@ async def test_the_token_request_is_the_published_one(federated, fake) -> None:
     assert request.headers["authorization"] == "Bearer the-access-token"
 
 
-async def test_by_post_the_secret_is_in_the_form_and_by_none_nowhere(federated, fake) -> None:
+async def test_client_secret_is_sent_by_the_configured_method(federated, fake) -> None:
     await federated.change(oauth2={"clientAuthenticationMethod": "client_secret_post"})
     await federated.logged_in()
     assert (fake.form()["client_id"], fake.form()["client_secret"]) == ("the-client", "the secret")
@@ -83,7 +83,7 @@ async def test_by_post_the_secret_is_in_the_form_and_by_none_nowhere(federated, 
 
 
 @pytest.mark.requirement("core-11-18")
-async def test_without_an_issuer_the_configured_endpoints_are_asked_and_no_id_token_counts(federated, fake) -> None:
+async def test_provider_without_issuer_uses_configured_endpoints_and_ignores_id_tokens(federated, fake) -> None:
     """There are no keys to check it with: whatever stands in it, userinfo decides."""
     endpoints = {name: f"{fake.issuer}/{name.partition('_')[0]}" for name in ("token_endpoint", "userinfo_endpoint")}
     endpoints["authorization_endpoint"] = "https://provider.example.com/authorize"
@@ -100,7 +100,7 @@ async def test_without_an_issuer_the_configured_endpoints_are_asked_and_no_id_to
 
 
 @pytest.mark.parametrize("algorithm", ["ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "Ed25519"])
-async def test_every_algorithm_of_our_own_is_understood(federated, fake, algorithm) -> None:
+async def test_every_supported_algorithm_is_accepted(federated, fake, algorithm) -> None:
     fake.key = await make_key(algorithm)
     fake.id_claims = fake.claims()
     await federated.logged_in()
@@ -126,13 +126,13 @@ async def test_every_algorithm_of_our_own_is_understood(federated, fake, algorit
     ],
     ids=str,
 )
-async def test_an_id_token_that_is_not_for_us_is_refused(federated, fake, changes) -> None:
+async def test_id_token_for_another_client_is_rejected(federated, fake, changes) -> None:
     """Another issuer, client or person, or no life left: a mix-up, or a token that somebody collected elsewhere."""
     fake.id_claims = fake.claims(**changes)
     assert await is_refused(federated)
 
 
-async def test_an_id_token_of_the_future_is_refused_beyond_a_minute(federated, fake, session_clock) -> None:
+async def test_id_token_issued_more_than_a_minute_ahead_is_rejected(federated, fake, session_clock) -> None:
     now = session_clock.now() // 1000
     fake.id_claims = fake.claims(iat=now + 90, exp=now + 600)
     assert await is_refused(federated)
@@ -140,12 +140,12 @@ async def test_an_id_token_of_the_future_is_refused_beyond_a_minute(federated, f
     await federated.logged_in()
 
 
-async def test_several_audiences_need_the_party_that_asked(federated, fake) -> None:
+async def test_several_audiences_require_azp(federated, fake) -> None:
     fake.id_claims = fake.claims(aud=["the-client", "another"], azp="the-client")
     await federated.logged_in()
 
 
-async def test_a_nonce_must_come_back(federated, fake) -> None:
+async def test_missing_nonce_is_rejected(federated, fake) -> None:
     assert await is_refused(federated, data={"nonce": "mine"}), "there is no id token"
     fake.id_claims = fake.claims()
     assert await is_refused(federated, data={"nonce": "mine"})
@@ -156,7 +156,7 @@ async def test_a_nonce_must_come_back(federated, fake) -> None:
 
 
 @pytest.mark.requirement("core-11-30")
-async def test_a_response_of_another_issuer_is_refused_before_the_code_is_sent(federated, fake) -> None:
+async def test_response_of_another_issuer_is_rejected_before_the_token_request(federated, fake) -> None:
     """RFC 9207: a code that was meant for another provider must not reach this one."""
     assert await is_refused(federated, data={"iss": "https://evil.example.com"})
     assert fake.requests_to("/token") == []
@@ -172,7 +172,7 @@ async def test_an_unsigned_id_token_is_refused(federated, fake, algorithm) -> No
 @pytest.mark.parametrize("form", ["pem", "der", "jwk", "secret"])
 @pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
 @pytest.mark.parametrize("kind", ["ES256", "RS256"])
-async def test_a_public_key_is_no_hmac_secret(federated, fake, key_pairs, form, algorithm, kind) -> None:
+async def test_public_key_is_not_used_as_hmac_secret(federated, fake, key_pairs, form, algorithm, kind) -> None:
     """The key decides the algorithm. The client's secret is no key for an ID token either."""
     fake.key = key_pairs[kind]
     public = load_pem_public_key(fake.key["publicKey"].encode())
@@ -190,7 +190,7 @@ async def test_a_public_key_is_no_hmac_secret(federated, fake, key_pairs, form, 
     assert await is_refused(federated)
 
 
-async def test_a_symmetric_key_in_the_set_signs_nothing(federated, fake) -> None:
+async def test_symmetric_key_in_the_key_set_is_ignored(federated, fake) -> None:
     secret = b"k" * 32
     fake.keys = [{"kty": "oct", "kid": "shared", "alg": "HS256", "k": base64url(secret)}]
     head = base64url(json.dumps({"alg": "HS256", "kid": "shared"}).encode())
@@ -201,7 +201,7 @@ async def test_a_symmetric_key_in_the_set_signs_nothing(federated, fake) -> None
 
 
 @pytest.mark.parametrize("name", ["jwk", "jku", "x5u", "x5c"])
-async def test_a_key_that_a_token_brings_along_is_ignored(federated, fake, name) -> None:
+async def test_key_in_the_token_header_is_ignored(federated, fake, name) -> None:
     evil = await make_key(kid=fake.key["kid"])
     values = {
         "jwk": jwks.to_jwk(evil),
@@ -215,13 +215,13 @@ async def test_a_key_that_a_token_brings_along_is_ignored(federated, fake, name)
 
 
 @pytest.mark.parametrize("header", [{"crit": ["exp"], "exp": 1}, {"b64": False, "crit": ["b64"]}, {"b64": False}])
-async def test_extensions_that_nobody_understands_are_refused(federated, fake, header) -> None:
+async def test_unknown_critical_extensions_are_rejected(federated, fake, header) -> None:
     fake.id_token = await signed(fake.key, fake.claims(), **header)
     assert await is_refused(federated)
 
 
 @pytest.mark.parametrize("token", ["", "x", "a.b.c", "....", "a" * 20_000, 7, {"a": 1}])
-async def test_what_is_no_token_proves_nothing(federated, fake, token) -> None:
+async def test_malformed_id_token_is_rejected(federated, fake, token) -> None:
     fake.token_answer = {"id_token": token}
     answer = await federated.log_in(data={"nonce": "n"})
     assert answer.status_code == 401
@@ -235,7 +235,7 @@ async def test_a_changed_token_is_refused(federated, fake) -> None:
     assert await is_refused(federated)
 
 
-async def test_a_key_of_another_algorithm_or_use_signs_nothing(federated, fake) -> None:
+async def test_key_with_another_algorithm_or_use_is_ignored(federated, fake) -> None:
     fake.id_claims = fake.claims()
     jwk = jwks.to_jwk(fake.key)
     for change in ({"alg": "RS256"}, {"use": "enc"}, {"kty": "EC", "crv": "P-384"}, {"x": "AA"}, {"kty": "XX"}):
@@ -250,7 +250,7 @@ async def test_a_key_of_another_algorithm_or_use_signs_nothing(federated, fake) 
 # Keys and configurations
 
 
-async def test_a_new_key_is_looked_for_and_not_more_often_than_every_few_seconds(federated, fake, clock) -> None:
+async def test_key_set_is_refetched_for_new_keys_with_throttling(federated, fake, clock) -> None:
     fake.id_claims = fake.claims()
     await federated.logged_in()
     await federated.logged_in()
@@ -270,7 +270,7 @@ async def test_a_new_key_is_looked_for_and_not_more_often_than_every_few_seconds
 
 
 @pytest.mark.requirement("core-11-18")
-async def test_what_is_published_is_kept_for_an_hour(federated, fake, clock) -> None:
+async def test_provider_metadata_is_cached_for_an_hour(federated, fake, clock) -> None:
     for seconds, expected in ((0, 1), (federation.CACHE_SECONDS - 60, 1), (120, 2)):
         clock.advance(seconds=seconds)
         await federated.logged_in()
@@ -292,14 +292,14 @@ async def test_what_is_published_is_kept_for_an_hour(federated, fake, clock) -> 
     ],
     ids=str,
 )
-async def test_a_configuration_that_cannot_be_right_is_not_used(federated, fake, published) -> None:
+async def test_invalid_provider_metadata_is_rejected(federated, fake, published) -> None:
     fake.published = published
     assert await failed_at(federated) == TOKEN
     assert fake.requests_to("/token") == []
 
 
 @pytest.mark.parametrize("url", ["https://10.0.0.1/token", "https://169.254.169.254/latest", "http://127.0.0.1:22/"])
-async def test_an_issuer_leads_nowhere_inside(federated, fake, url) -> None:
+async def test_issuer_in_an_internal_network_is_rejected(federated, fake, url) -> None:
     """The guard judges every address at the moment of the call, whoever named it."""
     fake.published = {"token_endpoint": url}
     assert await failed_at(federated) == TOKEN
@@ -330,14 +330,14 @@ async def test_an_issuer_leads_nowhere_inside(federated, fake, url) -> None:
     ],
     ids=["500", "302", "empty", "html", "array", "number", "deep", "large", "refusal"],
 )
-async def test_nonsense_is_a_failure_at_its_step(federated, fake, path, step, status, raw) -> None:
+async def test_malformed_response_is_an_error_of_its_step(federated, fake, path, step, status, raw) -> None:
     fake.id_claims = fake.claims()
     fake.broken, fake.status, fake.raw = path, status, raw
     assert await failed_at(federated) == step
     assert await federated.count_users() == 0
 
 
-async def test_a_provider_that_is_down_is_asked_once_in_a_while(federated, fake, clock) -> None:
+async def test_requests_to_an_unavailable_provider_are_throttled(federated, fake, clock) -> None:
     fake.broken, fake.status = "/.well-known/openid-configuration", 500
     for _ in range(4):
         assert await failed_at(federated) == TOKEN
@@ -347,13 +347,13 @@ async def test_a_provider_that_is_down_is_asked_once_in_a_while(federated, fake,
     await federated.logged_in()
 
 
-async def test_nobody_at_home_is_a_failure(federated, fake) -> None:
+async def test_unreachable_provider_is_an_error(federated, fake) -> None:
     await fake.receiver.stop()
     assert await failed_at(federated) == TOKEN
 
 
 @pytest.mark.parametrize("token", ["a\nb", "ü", 7, None])
-async def test_an_access_token_that_cannot_be_sent_goes_nowhere(federated, fake, token) -> None:
+async def test_unsendable_access_token_is_not_sent(federated, fake, token) -> None:
     fake.token_answer = {"access_token": token}
     fake.id_claims = fake.claims(email=f"{new_id()}@example.com", email_verified=True)
     answer = await federated.log_in()
@@ -373,19 +373,19 @@ async def test_an_access_token_that_cannot_be_sent_goes_nowhere(federated, fake,
     ],
     ids=str,
 )
-async def test_claims_that_nothing_can_keep_are_refused(federated, fake, claims) -> None:
+async def test_claims_that_cannot_be_stored_are_rejected(federated, fake, claims) -> None:
     fake.userinfo = {**fake.userinfo, **claims}
     assert await is_refused(federated)
 
 
 @pytest.mark.parametrize("value", ["\ud800", 2**64, {"a\x00": 1}], ids=ascii)
-async def test_tokens_that_nothing_can_keep_are_refused(federated, fake, value) -> None:
+async def test_tokens_that_cannot_be_stored_are_rejected(federated, fake, value) -> None:
     fake.token_answer = {"refresh_token": value}
     assert await is_refused(federated)
 
 
 @pytest.mark.parametrize("value", [None, 7, "", ["a"]])
-async def test_a_refresh_token_is_kept_only_when_it_is_one(federated, fake, value) -> None:
+async def test_only_a_valid_refresh_token_is_stored(federated, fake, value) -> None:
     fake.token_answer = {"refresh_token": value}
     user = (await federated.logged_in())["user"]
     (link,) = await federated.links(user["id"])

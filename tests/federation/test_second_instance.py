@@ -28,7 +28,7 @@ async def code(there: RelyingParty, browser: httpx.AsyncClient, **changes: Any) 
 
 
 @pytest.mark.requirement("core-11-18", "core-11-39")
-async def test_first_login_makes_a_user_with_link_and_registration(federated, there, browser_there) -> None:
+async def test_first_login_creates_user_link_and_registration(federated, there, browser_there) -> None:
     answer = await federated.logged_in(data={"code": await code(there, browser_there)})
     user = answer["user"]
     assert user["email"] == there.user["email"]
@@ -68,7 +68,7 @@ async def test_later_logins_find_the_same_user_by_link(federated, there, browser
 
 
 @pytest.mark.requirement("core-11-30")
-async def test_pkce_goes_all_the_way_through(federated, there, browser_there) -> None:
+async def test_code_verifier_is_forwarded(federated, there, browser_there) -> None:
     assert CHALLENGE
     data = {"code": await code(there, browser_there, **PKCE), "code_verifier": VERIFIER}
     assert (await federated.logged_in(data=data))["user"]["email"] == there.user["email"]
@@ -78,14 +78,14 @@ async def test_pkce_goes_all_the_way_through(federated, there, browser_there) ->
     assert answer.json()["generalErrors"][0]["code"] == "[ExternalAuthenticationException]OpenIDConnectToken"
 
 
-async def test_a_code_is_good_once(federated, there, browser_there) -> None:
+async def test_code_can_be_used_once(federated, there, browser_there) -> None:
     data = {"code": await code(there, browser_there)}
     await federated.logged_in(data=data)
     assert (await federated.log_in(data=data)).status_code == 400
 
 
 @pytest.mark.requirement("core-11-30")
-async def test_a_nonce_is_looked_for_in_the_id_token(federated, there, browser_there) -> None:
+async def test_nonce_is_checked_in_the_id_token(federated, there, browser_there) -> None:
     data = {"code": await code(there, browser_there, nonce="the-nonce"), "nonce": "the-nonce"}
     await federated.logged_in(data=data)
     data = {"code": await code(there, browser_there, nonce="another"), "nonce": "the-nonce"}
@@ -102,7 +102,7 @@ async def test_the_client_authenticates_as_configured(federated, there, browser_
 
 
 @pytest.mark.requirement("core-11-19")
-async def test_a_public_client_has_pkce_alone(federated, there, browser_there) -> None:
+async def test_public_client_authenticates_by_pkce(federated, there, browser_there) -> None:
     await there.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     await federated.change(oauth2={"clientAuthenticationMethod": "none"})
     data = {"code": await code(there, browser_there, **PKCE), "code_verifier": VERIFIER}
@@ -110,7 +110,7 @@ async def test_a_public_client_has_pkce_alone(federated, there, browser_there) -
 
 
 @pytest.mark.requirement("core-11-6")
-async def test_an_application_may_be_a_client_of_its_own(federated, there, browser_there) -> None:
+async def test_application_may_override_the_client(federated, there, browser_there) -> None:
     own = await relying_party.make(there.api, tenant=there.tenant)
     place = {"oauth2": {"client_id": own.client_id, "client_secret": own.secret}}
     await federated.change(applicationConfiguration={federated.application["id"]: place})
@@ -118,7 +118,7 @@ async def test_an_application_may_be_a_client_of_its_own(federated, there, brows
     assert (await federated.logged_in(data=data))["user"]["email"] == own.user["email"]
 
 
-async def test_a_code_of_another_client_is_worth_nothing(federated, there, browser_there) -> None:
+async def test_code_of_another_client_is_rejected(federated, there, browser_there) -> None:
     stranger = await relying_party.make(there.api, tenant=there.tenant)
     data = {"code": await stranger.code(browser_there, scope="openid email")}
     assert (await federated.log_in(data=data)).status_code == 400
@@ -126,7 +126,7 @@ async def test_a_code_of_another_client_is_worth_nothing(federated, there, brows
 
 
 @pytest.mark.requirement("core-11-9")
-async def test_a_reconcile_lambda_fits_the_user_and_the_registration(federated, there, browser_there) -> None:
+async def test_reconcile_lambda_updates_user_and_registration(federated, there, browser_there) -> None:
     body = """
     function reconcile(user, registration, jwt, idToken, tokens) {
       user.firstName = 'From ' + jwt.email;
@@ -151,7 +151,7 @@ async def test_a_reconcile_lambda_fits_the_user_and_the_registration(federated, 
 @pytest.mark.requirement(
     "core-11-40", "event-user.create-3", "event-user.identity-provider.link-2", "event-user.login.success"
 )
-async def test_webhooks_hear_of_all_that_happened(federated, there, browser_there, receiver) -> None:
+async def test_login_sends_all_events(federated, there, browser_there, receiver) -> None:
     await federated.listen(receiver)
     user = (await federated.logged_in(data={"code": await code(there, browser_there)}, newDevice=True))["user"]
     absent = {"user.identity-provider.unlink", "user.login.failed", "user.update", "user.update.complete"}
@@ -174,7 +174,7 @@ async def test_webhooks_hear_of_all_that_happened(federated, there, browser_ther
 
 
 @pytest.mark.requirement("core-11-40", "event-user.update-3")
-async def test_a_later_login_is_an_update(federated, there, browser_there, receiver) -> None:
+async def test_later_login_sends_update_events(federated, there, browser_there, receiver) -> None:
     await federated.logged_in(data={"code": await code(there, browser_there)})
     await federated.listen(receiver)
     await federated.logged_in(data={"code": await code(there, browser_there)})
@@ -184,7 +184,7 @@ async def test_a_later_login_is_an_update(federated, there, browser_there, recei
 
 
 @pytest.mark.requirement("core-11-38")
-async def test_of_many_first_logins_at_once_one_makes_the_user(federated, there, browser_there) -> None:
+async def test_concurrent_first_logins_create_one_user(federated, there, browser_there) -> None:
     codes = [await code(there, browser_there) for _ in range(12)]
     answers = await asyncio.gather(*(federated.logged_in(data={"code": one}) for one in codes))
     assert len({answer["user"]["id"] for answer in answers}) == 1

@@ -40,7 +40,7 @@ async def submit(linking: Hosted, shown: httpx.Response, **fields: Any) -> httpx
 
 
 @pytest.mark.requirement("core-11-45")
-async def test_page_says_who_is_to_be_linked_and_to_whom(linking) -> None:
+async def test_page_names_provider_and_account(linking) -> None:
     shown = await linking.browser.get(await wanted(linking))
     assert shown.status_code == 200
     text = relying_party.page(shown).text
@@ -53,7 +53,7 @@ async def test_page_says_who_is_to_be_linked_and_to_whom(linking) -> None:
 
 
 @pytest.mark.requirement("core-11-45", "event-user.identity-provider.link-2")
-async def test_login_links_and_goes_on_with_the_request(linking, receiver) -> None:
+async def test_login_links_the_account_and_continues_the_request(linking, receiver) -> None:
     await linking.scene.listen(receiver)
     shown = await linking.browser.get(await wanted(linking))
     answer = await submit(linking, shown)
@@ -72,7 +72,7 @@ async def test_login_links_and_goes_on_with_the_request(linking, receiver) -> No
     assert claims["sub"] == linking.rp.user["id"]
 
 
-async def test_wrong_password_links_nobody_and_may_be_tried_again(linking) -> None:
+async def test_wrong_password_creates_no_link_and_can_be_retried(linking) -> None:
     shown = await linking.browser.get(await wanted(linking))
     failed = await submit(linking, shown, password="wrong")
     assert failed.status_code == 200
@@ -84,7 +84,7 @@ async def test_wrong_password_links_nobody_and_may_be_tried_again(linking) -> No
 
 
 @pytest.mark.requirement("core-11-45")
-async def test_session_does_not_stand_in_for_the_password(linking) -> None:
+async def test_sso_session_does_not_replace_the_password(linking) -> None:
     await linking.rp.log_in(linking.browser)
     shown = await linking.browser.get(await wanted(linking, prompt="login"))
     assert 'name="password"' in shown.text
@@ -92,7 +92,7 @@ async def test_session_does_not_stand_in_for_the_password(linking) -> None:
 
 
 @pytest.mark.requirement("attack-42")
-async def test_attack_42_page_of_a_link_is_nothing_in_another_browser(linking, service) -> None:
+async def test_attack_42_pending_link_is_bound_to_its_browser(linking, service) -> None:
     """Whoever lured somebody to the page of their own link would have that account for good."""
     place = await wanted(linking)
     shown = await linking.browser.get(place)
@@ -109,7 +109,7 @@ async def test_attack_42_page_of_a_link_is_nothing_in_another_browser(linking, s
 
 
 @pytest.mark.requirement("core-11-45")
-async def test_of_64_who_submit_the_page_at_once_one_links(linking) -> None:
+async def test_one_of_64_concurrent_submissions_links(linking) -> None:
     shown = await linking.browser.get(await wanted(linking))
     answers = await asyncio.gather(*(submit(linking, shown) for _ in range(64)))
     counted = collections.Counter("code=" in answer.headers.get("Location", "") for answer in answers)
@@ -123,19 +123,19 @@ async def test_of_64_who_submit_the_page_at_once_one_links(linking) -> None:
 
 @pytest.mark.requirement("oauth-1.9-16")
 @pytest.mark.parametrize("place", ["", "?link=", "?link=made-up"])
-async def test_page_of_no_link_is_an_error_page(linking, place) -> None:
+async def test_missing_link_shows_an_error_page(linking, place) -> None:
     answer = await linking.browser.get(f"{LINK_PAGE}{place}")
     assert answer.status_code == 400
     assert "This link has expired" in answer.text
 
 
-async def test_link_that_is_over_is_an_error_page(linking) -> None:
+async def test_expired_link_shows_an_error_page(linking) -> None:
     place = await wanted(linking)
     assert (await linking.scene.api.delete(f"/api/identity-provider/{linking.provider_id}")).status_code == 200
     assert (await linking.browser.get(place)).status_code == 400
 
 
-async def test_account_that_somebody_else_has_meanwhile_stays_theirs(linking) -> None:
+async def test_account_linked_to_another_user_meanwhile_is_not_linked(linking) -> None:
     shown = await linking.browser.get(await wanted(linking))
     other = await linking.scene.make_user()
     link = {"identityProviderId": linking.provider_id, "identityProviderUserId": "person", "userId": other["id"]}
@@ -147,7 +147,7 @@ async def test_account_that_somebody_else_has_meanwhile_stays_theirs(linking) ->
     assert await linking.scene.links(linking.rp.user["id"]) == []
 
 
-async def test_user_with_too_many_links_is_told(linking) -> None:
+async def test_too_many_links_show_an_error(linking) -> None:
     limit = {"limitUserLinkCount": {"enabled": True, "maximumLinks": 1}}
     await linking.scene.change(tenantConfiguration={linking.rp.tenant["id"]: limit})
     account = {"identityProviderId": linking.provider_id, "identityProviderUserId": "older"}
@@ -158,7 +158,7 @@ async def test_user_with_too_many_links_is_told(linking) -> None:
 
 
 @pytest.mark.requirement("core-11-45")
-async def test_page_speaks_as_the_theme_does(linking) -> None:
+async def test_page_uses_the_texts_of_the_theme(linking) -> None:
     body = {"theme": {"name": f"theme {linking.provider_id}", "defaultMessages": "link.heading=Bist du das?"}}
     answer = await linking.rp.api.post("/api/theme", json=body)
     assert answer.status_code == 200, answer.text
@@ -167,7 +167,7 @@ async def test_page_speaks_as_the_theme_does(linking) -> None:
     assert "Bist du das?" in shown.text
 
 
-async def test_second_factor_comes_before_the_link_and_the_link_comes_of_it(linking, clock) -> None:
+async def test_link_is_created_after_the_second_factor(linking, clock) -> None:
     methods = {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}}
     await linking.rp.patch(f"/api/user/{linking.rp.user['id']}", methods)
     shown = await linking.browser.get(await wanted(linking))

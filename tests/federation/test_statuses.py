@@ -25,7 +25,7 @@ async def linked_user(federated: Any, fake: Any, **members: Any) -> Document:
 
 
 @pytest.mark.requirement("core-11-32", "core-11-6")
-async def test_an_unregistered_user_is_202_with_a_token_without_roles(federated, fake) -> None:
+async def test_unregistered_user_gets_202_and_a_token_without_roles(federated, fake) -> None:
     place = {federated.application["id"]: {"createRegistration": False}}
     await federated.change(applicationConfiguration=place)
     await federated.configure(loginConfiguration={"generateRefreshTokens": True})
@@ -37,7 +37,7 @@ async def test_an_unregistered_user_is_202_with_a_token_without_roles(federated,
     assert "refreshToken" not in answer
 
 
-async def test_a_registration_that_is_there_stays(federated, fake) -> None:
+async def test_existing_registration_is_unchanged(federated, fake) -> None:
     user = await federated.make_user(registered=True)
     before = (await federated.user(user["id"]))["registrations"][0]
     fake.userinfo = {"sub": "x", "email": user["email"], "email_verified": True}
@@ -46,7 +46,7 @@ async def test_a_registration_that_is_there_stays(federated, fake) -> None:
 
 
 @pytest.mark.requirement("core-11-31")
-async def test_refresh_tokens_are_given_where_the_application_gives_any(federated, fake, http) -> None:
+async def test_refresh_token_is_issued_if_the_application_enables_it(federated, fake, http) -> None:
     await federated.configure(
         loginConfiguration={"generateRefreshTokens": True, "allowTokenRefresh": True},
         oauthConfiguration={"enabledGrants": ["refresh_token"]},
@@ -73,7 +73,7 @@ async def test_refresh_tokens_are_given_where_the_application_gives_any(federate
 
 
 @pytest.mark.requirement("core-11-29")
-async def test_without_tokens_wanted_there_are_none(federated) -> None:
+async def test_no_jwt_option_returns_no_tokens(federated) -> None:
     await federated.configure(loginConfiguration={"generateRefreshTokens": True})
     answer = await federated.log_in(noJWT=True)
     assert set(answer.json()) == {"user"}
@@ -81,7 +81,7 @@ async def test_without_tokens_wanted_there_are_none(federated) -> None:
 
 
 @pytest.mark.requirement("core-11-32")
-async def test_a_locked_user_is_423_and_nothing_changes(federated, fake) -> None:
+async def test_locked_user_gets_423_without_changes(federated, fake) -> None:
     user = await linked_user(federated, fake)
     await federated.api.delete(f"/api/user/{user['id']}")
     before = await federated.user(user["id"])
@@ -91,7 +91,7 @@ async def test_a_locked_user_is_423_and_nothing_changes(federated, fake) -> None
 
 
 @pytest.mark.requirement("core-11-33", "users-11-8")
-async def test_a_user_whom_an_action_keeps_out_is_409_and_nothing_changes(federated, fake) -> None:
+async def test_user_with_a_preventing_action_gets_409_without_changes(federated, fake) -> None:
     user = await linked_user(federated, fake)
     wanted = {"name": new_id(), "temporal": True, "preventLogin": True}
     made = (await federated.api.post("/api/user-action", json={"userAction": wanted})).json()["userAction"]
@@ -113,7 +113,7 @@ async def test_an_expired_user_is_410(federated, fake, service) -> None:
 
 
 @pytest.mark.requirement("core-11-32")
-async def test_a_second_factor_is_asked_for(federated, fake) -> None:
+async def test_second_factor_is_required(federated, fake) -> None:
     user = await linked_user(federated, fake)
     method = {"method": "email", "email": "second@example.com"}
     await federated.api.patch(f"/api/user/{user['id']}", json={"user": {"twoFactor": {"methods": [method]}}})
@@ -143,14 +143,14 @@ async def test_a_second_factor_completes_the_login_of_the_provider(federated, fa
 
 
 @pytest.mark.requirement("core-11-33")
-async def test_a_password_here_need_not_be_changed(federated, fake) -> None:
+async def test_required_password_change_does_not_apply(federated, fake) -> None:
     user = await linked_user(federated, fake)
     await federated.api.patch(f"/api/user/{user['id']}", json={"user": {"passwordChangeRequired": True}})
     await federated.logged_in()
 
 
 @pytest.mark.requirement("core-11-32")
-async def test_a_gated_email_is_212_without_tokens(federated, fake) -> None:
+async def test_unverified_gated_email_gets_212_without_tokens(federated, fake) -> None:
     gated = {"verifyEmail": True, "unverified": {"behavior": "Gated"}}
     gated["verificationEmailTemplateId"] = await federated.make_template()
     await federated.configure_tenant(emailConfiguration=gated)
@@ -169,7 +169,7 @@ async def test_a_gated_email_is_212_without_tokens(federated, fake) -> None:
 
 
 @pytest.mark.requirement("core-11-32")
-async def test_a_gated_registration_is_213_without_tokens(federated, receiver) -> None:
+async def test_unverified_gated_registration_gets_213_without_tokens(federated, receiver) -> None:
     template_id = await federated.make_template()
     gated = {"verifyRegistration": True, "unverified": {"behavior": "Gated"}}
     await federated.configure(**gated, verificationEmailTemplateId=template_id)
@@ -188,7 +188,7 @@ async def test_a_gated_registration_is_213_without_tokens(federated, receiver) -
 
 @pytest.mark.requirement("core-11-35")
 @pytest.mark.parametrize("is_new", [True, False])
-async def test_a_veto_is_504_and_leaves_nothing_behind(federated, fake, receiver, is_new) -> None:
+async def test_veto_gets_504_and_stores_nothing(federated, fake, receiver, is_new) -> None:
     email = f"{new_id()}@example.com"
     before = None
     if not is_new:
@@ -207,7 +207,7 @@ async def test_a_veto_is_504_and_leaves_nothing_behind(federated, fake, receiver
 
 
 @pytest.mark.requirement("core-11-35", "core-18-lambdas-19", "core-18-lambdas-21", "core-3-14")
-async def test_a_failing_lambda_is_512_and_leaves_nothing_behind(federated) -> None:
+async def test_failing_lambda_gets_512_and_stores_nothing(federated) -> None:
     reconcile = await federated.make_lambda("function reconcile(user) { throw new Error('no'); }")
     await federated.change(lambdaConfiguration={"reconcileId": reconcile})
     assert (await federated.log_in()).status_code == 512
@@ -215,7 +215,7 @@ async def test_a_failing_lambda_is_512_and_leaves_nothing_behind(federated) -> N
 
 
 @pytest.mark.requirement("core-11-9", "core-18-lambdas-19")
-async def test_what_a_lambda_gets_wrong_is_left_out(federated, api, receiver) -> None:
+async def test_invalid_values_of_a_lambda_are_ignored(federated, api, receiver) -> None:
     body = """
     function reconcile(user, registration) {
       user.birthDate = 'yesterday';
@@ -234,7 +234,7 @@ async def test_what_a_lambda_gets_wrong_is_left_out(federated, api, receiver) ->
     assert (registration["roles"], registration["data"]) == (["user"], {})
 
 
-async def test_a_lambda_takes_away_what_it_removes(federated, fake) -> None:
+async def test_members_removed_by_a_lambda_are_removed(federated, fake) -> None:
     user = await federated.make_user(firstName="Ada", data={"a": 1}, preferredLanguages=["en"])
     fake.userinfo = {"sub": "x", "email": user["email"], "email_verified": True}
     body = "function reconcile(user) { delete user.firstName; delete user.data; user.preferredLanguages = []; }"
@@ -244,7 +244,7 @@ async def test_a_lambda_takes_away_what_it_removes(federated, fake) -> None:
     assert (after["data"], after["preferredLanguages"]) == ({}, [])
 
 
-async def test_a_lambda_for_an_unregistered_user_has_no_registration_to_fill(federated) -> None:
+async def test_lambda_gets_an_empty_registration_for_an_unregistered_user(federated) -> None:
     body = "function reconcile(user, registration) { registration.roles = ['admin']; user.firstName = 'Ada'; }"
     place = {federated.application["id"]: {"createRegistration": False}}
     reconcile = await federated.make_lambda(body)
@@ -275,13 +275,13 @@ async def refused(answer: Any) -> set[str]:
 
 
 @pytest.mark.requirement("core-11-29")
-async def test_an_empty_login_lacks_both_ids(http) -> None:
+async def test_empty_request_reports_both_missing_ids(http) -> None:
     answer = await http.post("/api/identity-provider/login", json={})
     assert await refused(answer) == {"[missing]applicationId", "[missing]identityProviderId"}
 
 
 @pytest.mark.requirement("core-11-29")
-async def test_a_code_and_its_redirect_uri_are_needed(federated) -> None:
+async def test_code_and_redirect_uri_are_required(federated) -> None:
     assert await refused(await federated.log_in(data={"code": "", "redirect_uri": ""})) == {
         "[blank]data.code",
         "[blank]data.redirect_uri",
@@ -290,7 +290,7 @@ async def test_a_code_and_its_redirect_uri_are_needed(federated) -> None:
 
 @pytest.mark.parametrize("member", ["applicationId", "identityProviderId"])
 @pytest.mark.parametrize(("value", "kind"), [("x", "couldNotConvert"), (NOBODY, "invalid")])
-async def test_ids_must_name_something(federated, member, value, kind) -> None:
+async def test_unknown_ids_are_rejected(federated, member, value, kind) -> None:
     assert await refused(await federated.log_in(**{member: value})) == {f"[{kind}]{member}"}
 
 
@@ -319,7 +319,7 @@ async def test_an_application_must_be_active_and_of_the_tenant_that_is_named(fed
 
 
 @pytest.mark.requirement("core-11-5")
-async def test_another_tenant_s_provider_serves_nobody_here(federated, api, fake) -> None:
+async def test_provider_of_another_tenant_is_rejected(federated, api, fake) -> None:
     """Also where the configuration of the provider names the application, which it could not do by the API."""
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
     headers = {"X-FusionAuth-TenantId": other["id"]}
@@ -331,7 +331,7 @@ async def test_another_tenant_s_provider_serves_nobody_here(federated, api, fake
 
 
 @pytest.mark.requirement("core-11-3")
-async def test_types_that_are_only_stored_let_nobody_in(federated) -> None:
+async def test_types_without_login_support_are_rejected(federated) -> None:
     await federated.add_provider(type="Twitch", client_id="a", client_secret="b", tenantId=federated.tenant["id"])
     answer = await federated.log_in(data={"token": "x"})
     assert await refused(answer) == {"[invalid]identityProviderId"}
@@ -339,7 +339,7 @@ async def test_types_that_are_only_stored_let_nobody_in(federated) -> None:
 
 
 @pytest.mark.requirement("core-11-29")
-async def test_the_address_that_a_caller_names_is_told(federated, receiver) -> None:
+async def test_stated_ip_address_is_in_events(federated, receiver) -> None:
     await federated.listen(receiver)
     federated.public.headers["Authorization"] = federated.api.headers["Authorization"]
     await federated.logged_in(ipAddress="198.51.100.7", eventInfo={"deviceName": "Phone"})
@@ -351,7 +351,7 @@ async def test_the_address_that_a_caller_names_is_told(federated, receiver) -> N
 
 @pytest.mark.requirement("core-11-29", "event-user.login.success-5")
 @pytest.mark.parametrize("is_new_device", [True, False])
-async def test_a_new_device_is_told_of_when_the_caller_says_so(federated, receiver, is_new_device) -> None:
+async def test_new_device_event_follows_the_request(federated, receiver, is_new_device) -> None:
     await federated.listen(receiver)
     await federated.logged_in(newDevice=is_new_device)
     expected = 7 if is_new_device else 6
@@ -360,7 +360,7 @@ async def test_a_new_device_is_told_of_when_the_caller_says_so(federated, receiv
 
 
 @pytest.mark.requirement("core-11-4")
-async def test_debug_writes_what_happened_and_no_secret(federated, fake, service) -> None:
+async def test_debug_log_has_the_steps_and_no_secrets(federated, fake, service) -> None:
     await federated.change(debug=True)
     fake.token_answer = {"refresh_token": "a refresh token"}
     await federated.logged_in()
@@ -384,7 +384,7 @@ async def test_without_debug_nothing_is_written(federated, service) -> None:
 
 
 @pytest.mark.requirement("core-11-35")
-async def test_an_address_with_too_many_failures_has_to_wait(federated, fake, http, monkeypatch) -> None:
+async def test_address_with_too_many_failures_is_limited(federated, fake, http, monkeypatch) -> None:
     monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 3)
     http.headers["X-Forwarded-For"] = "203.0.113.77"
     await federated.logged_in()
@@ -402,9 +402,7 @@ async def test_an_address_with_too_many_failures_has_to_wait(federated, fake, ht
 
 @pytest.mark.requirement("core-18-lambdas-17")
 @pytest.mark.parametrize("is_new", [True, False])
-async def test_a_login_that_a_lambda_refuses_is_400_and_leaves_nothing_behind(
-    federated, fake, receiver, is_new
-) -> None:
+async def test_login_rejected_by_a_lambda_gets_400_and_stores_nothing(federated, fake, receiver, is_new) -> None:
     email = f"{new_id()}@example.com"
     fake.userinfo = {"sub": "x", "email": email, "email_verified": True}
     user = None if is_new else await federated.make_user(email=email)

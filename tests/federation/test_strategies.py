@@ -24,7 +24,7 @@ def says(fake: Any, **claims: Any) -> dict[str, Any]:
 
 @pytest.mark.requirement("core-11-38", "core-11-49")
 @pytest.mark.parametrize("strategy", STRATEGIES)
-async def test_whoever_is_linked_logs_in_whatever_the_strategy(federated, fake, strategy) -> None:
+async def test_linked_user_logs_in_with_every_strategy(federated, fake, strategy) -> None:
     user = await federated.make_user(email=f"{new_id()}@example.com")
     person = says(fake, email="somebody@else.example.com", email_verified=False)
     link = {
@@ -42,7 +42,7 @@ async def test_whoever_is_linked_logs_in_whatever_the_strategy(federated, fake, 
 
 @pytest.mark.requirement("core-11-8")
 @pytest.mark.parametrize("strategy", ["LinkByEmail", "LinkByEmailForExistingUser"])
-async def test_by_email_a_user_is_found(federated, fake, strategy) -> None:
+async def test_link_by_email_finds_a_user(federated, fake, strategy) -> None:
     user = await federated.make_user(username=new_id())
     says(fake, email=user["email"].upper(), email_verified=True, preferred_username="someone")
     await federated.change(linkingStrategy=strategy)
@@ -54,7 +54,7 @@ async def test_by_email_a_user_is_found(federated, fake, strategy) -> None:
 
 @pytest.mark.requirement("core-11-8")
 @pytest.mark.parametrize("strategy", ["LinkByUsername", "LinkByUsernameForExistingUser"])
-async def test_by_username_a_user_is_found(federated, fake, strategy) -> None:
+async def test_link_by_username_finds_a_user(federated, fake, strategy) -> None:
     user = await federated.make_user(username=f"Name-{new_id()}")
     says(fake, preferred_username=user["username"].upper(), email="other@example.com", email_verified=False)
     await federated.change(linkingStrategy=strategy)
@@ -64,7 +64,7 @@ async def test_by_username_a_user_is_found(federated, fake, strategy) -> None:
 
 @pytest.mark.requirement("core-11-34", "core-11-8")
 @pytest.mark.parametrize("strategy", ["LinkByEmailForExistingUser", "LinkByUsernameForExistingUser"])
-async def test_for_existing_users_nobody_is_made(federated, fake, strategy) -> None:
+async def test_strategies_for_existing_users_create_no_user(federated, fake, strategy) -> None:
     says(fake, email=f"{new_id()}@example.com", preferred_username=new_id())
     await federated.change(linkingStrategy=strategy)
     assert (await federated.log_in()).status_code == 404
@@ -73,7 +73,7 @@ async def test_for_existing_users_nobody_is_made(federated, fake, strategy) -> N
 
 @pytest.mark.requirement("core-11-8")
 @pytest.mark.parametrize("strategy", ["Disabled", "Unsupported"])
-async def test_without_linking_nobody_comes_in_whom_email_would_find(federated, fake, strategy) -> None:
+async def test_disabled_linking_does_not_find_users_by_email(federated, fake, strategy) -> None:
     user = await federated.make_user()
     says(fake, email=user["email"], email_verified=True)
     await federated.change(linkingStrategy=strategy)
@@ -82,7 +82,7 @@ async def test_without_linking_nobody_comes_in_whom_email_would_find(federated, 
 
 
 @pytest.mark.requirement("core-11-29")
-async def test_no_link_wanted_is_no_link_made(federated, fake) -> None:
+async def test_no_link_option_creates_no_link(federated, fake) -> None:
     says(fake, email=f"{new_id()}@example.com")
     assert (await federated.log_in(noLink=True)).status_code == 404
     assert await federated.count_users() == 0
@@ -90,7 +90,7 @@ async def test_no_link_wanted_is_no_link_made(federated, fake) -> None:
     await federated.logged_in(noLink=True)
 
 
-async def test_by_email_a_new_user_is_trusted(federated, fake) -> None:
+async def test_link_by_email_creates_a_verified_user(federated, fake) -> None:
     person = says(fake, email=f"{new_id()}@example.com", preferred_username="someone")
     user = (await federated.logged_in())["user"]
     assert (user["email"], user["verified"]) == (person["email"], True)
@@ -102,7 +102,7 @@ async def test_by_email_a_new_user_is_trusted(federated, fake) -> None:
 
 
 @pytest.mark.requirement("core-11-8")
-async def test_anonymously_a_user_has_nothing_to_log_in_with(federated, fake) -> None:
+async def test_link_anonymously_creates_a_user_without_login_ids(federated, fake) -> None:
     says(fake, email=f"{new_id()}@example.com", email_verified=True, preferred_username="someone")
     await federated.change(linkingStrategy="LinkAnonymously")
     user = (await federated.logged_in())["user"]
@@ -117,9 +117,7 @@ async def test_anonymously_a_user_has_nothing_to_log_in_with(federated, fake) ->
     ("verified", "is_taken", "expected"),
     [(True, False, True), (None, False, False), (False, False, False), (True, True, False)],
 )
-async def test_by_username_a_new_user_gets_an_email_that_is_free_and_not_doubted(
-    federated, fake, verified, is_taken, expected
-) -> None:
+async def test_link_by_username_sets_an_unused_trusted_email(federated, fake, verified, is_taken, expected) -> None:
     email = f"{new_id()}@example.com"
     if is_taken:
         await federated.make_user(email=email)
@@ -134,7 +132,7 @@ async def test_by_username_a_new_user_gets_an_email_that_is_free_and_not_doubted
 @pytest.mark.requirement("core-11-34")
 @pytest.mark.parametrize("doubt", [False, "false", "False", None, "perhaps"])
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_an_email_that_the_provider_doubts_links_to_nobody(federated, fake, doubt, is_known) -> None:
+async def test_unverified_provider_email_creates_no_link(federated, fake, doubt, is_known) -> None:
     email = f"{new_id()}@example.com"
     if is_known:
         await federated.make_user(email=email)
@@ -145,9 +143,7 @@ async def test_an_email_that_the_provider_doubts_links_to_nobody(federated, fake
 
 @pytest.mark.requirement("audit-a7")
 @pytest.mark.parametrize(("trusted", "stated", "status"), [(True, None, 200), (True, False, 401), (False, None, 401)])
-async def test_address_that_is_not_stated_as_verified_counts_for_a_trusted_provider(
-    federated, fake, trusted, stated, status
-) -> None:
+async def test_trust_email_accepts_an_address_without_verified_claim(federated, fake, trusted, stated, status) -> None:
     user = await federated.make_user()
     await federated.change(trustEmail=trusted)
     fake.userinfo = {"sub": new_id(), "email": user["email"]}
@@ -158,13 +154,13 @@ async def test_address_that_is_not_stated_as_verified_counts_for_a_trusted_provi
 
 
 @pytest.mark.parametrize("email", [None, "", "no address", 7, ["a@example.com"], f"{'x' * 300}@example.com"])
-async def test_by_email_a_person_needs_one(federated, fake, email) -> None:
+async def test_link_by_email_requires_an_email(federated, fake, email) -> None:
     says(fake, email=email)
     assert (await federated.log_in()).status_code == 401
 
 
 @pytest.mark.parametrize("username", [None, " ", 7, "\x00", "u" * 256])
-async def test_by_username_a_person_needs_one(federated, fake, username) -> None:
+async def test_link_by_username_requires_a_username(federated, fake, username) -> None:
     says(fake, preferred_username=username)
     await federated.change(linkingStrategy="LinkByUsername")
     assert (await federated.log_in()).status_code == 401
@@ -172,14 +168,14 @@ async def test_by_username_a_person_needs_one(federated, fake, username) -> None
 
 @pytest.mark.requirement("core-11-20")
 @pytest.mark.parametrize("unique_id", [None, "", " x", True, {"a": 1}, "x" * 256, "\ud800", "a\x00b"])
-async def test_without_a_sound_unique_id_nobody_comes_in(federated, fake, unique_id) -> None:
+async def test_login_requires_a_valid_unique_id(federated, fake, unique_id) -> None:
     fake.userinfo = {"sub": unique_id, "email": f"{new_id()}@example.com"}
     assert (await federated.log_in()).status_code == 401
     assert await federated.count_users() == 0
 
 
 @pytest.mark.requirement("core-11-20")
-async def test_claims_go_by_the_names_that_are_configured(federated, fake) -> None:
+async def test_claim_names_are_configurable(federated, fake) -> None:
     names = {"uniqueIdClaim": "id", "emailClaim": "mail", "emailVerifiedClaim": "ok", "usernameClaim": "login"}
     await federated.change(oauth2=names)
     says(fake, id=4711, mail=f"{new_id()}@example.com", ok=True, login="someone")
@@ -192,7 +188,7 @@ async def test_claims_go_by_the_names_that_are_configured(federated, fake) -> No
 
 
 @pytest.mark.requirement("core-11-21")
-async def test_userinfo_comes_before_the_id_token(federated, fake) -> None:
+async def test_userinfo_takes_precedence_over_the_id_token(federated, fake) -> None:
     fake.userinfo = {"sub": "person", "email": f"{new_id()}@example.com", "email_verified": True}
     fake.id_claims = fake.claims(email="older@example.com", email_verified=True, preferred_username="from the token")
     user = (await federated.logged_in())["user"]
@@ -203,7 +199,7 @@ async def test_userinfo_comes_before_the_id_token(federated, fake) -> None:
     assert link["displayName"] == "older@example.com"
 
 
-async def test_two_subjects_with_one_email_are_two_accounts_of_one_user(federated, fake) -> None:
+async def test_two_subjects_with_one_email_are_linked_to_one_user(federated, fake) -> None:
     email = f"{new_id()}@example.com"
     says(fake, email=email)
     first = (await federated.logged_in())["user"]
@@ -213,7 +209,7 @@ async def test_two_subjects_with_one_email_are_two_accounts_of_one_user(federate
 
 
 @pytest.mark.requirement("core-11-7")
-async def test_no_user_has_more_links_than_the_tenant_allows(federated, fake) -> None:
+async def test_number_of_links_is_limited_by_the_tenant(federated, fake) -> None:
     limit = {federated.tenant["id"]: {"limitUserLinkCount": {"enabled": True, "maximumLinks": 2}}}
     await federated.change(tenantConfiguration=limit)
     email = f"{new_id()}@example.com"
@@ -231,7 +227,7 @@ async def test_no_user_has_more_links_than_the_tenant_allows(federated, fake) ->
 
 
 @pytest.mark.requirement("core-11-7")
-async def test_the_limit_holds_when_all_come_at_once(federated, fake) -> None:
+async def test_link_limit_holds_for_concurrent_logins(federated, fake) -> None:
     limit = {federated.tenant["id"]: {"limitUserLinkCount": {"enabled": True, "maximumLinks": 3}}}
     await federated.change(tenantConfiguration=limit)
     user = await federated.make_user()
@@ -250,7 +246,7 @@ async def test_the_limit_holds_when_all_come_at_once(federated, fake) -> None:
 
 
 @pytest.mark.requirement("core-11-38")
-async def test_a_link_to_a_user_who_is_gone_makes_room(federated, fake, service) -> None:
+async def test_link_to_a_deleted_user_is_replaced(federated, fake, service) -> None:
     person = says(fake, email=f"{new_id()}@example.com")
     user = (await federated.logged_in())["user"]
     where = {"_id": user["id"]}
@@ -261,7 +257,7 @@ async def test_a_link_to_a_user_who_is_gone_makes_room(federated, fake, service)
     assert link["identityProviderUserId"] == person["sub"]
 
 
-async def test_a_domain_that_the_tenant_keeps_out_stays_out(federated, fake) -> None:
+async def test_blocked_domain_cannot_register_through_a_provider(federated, fake) -> None:
     await federated.configure_tenant(registrationConfiguration={"blockedDomains": ["blocked.example.com"]})
     says(fake, email="someone@blocked.example.com")
     answer = await federated.log_in()

@@ -8,7 +8,7 @@ import contextlib
 from identity import background_tasks
 
 
-async def test_loop_that_fails_is_started_again(monkeypatch) -> None:
+async def test_failed_loop_is_restarted(monkeypatch) -> None:
     monkeypatch.setattr(background_tasks, "_RESTART_SECONDS", 0)
     runs = asyncio.Queue[int]()
 
@@ -23,7 +23,7 @@ async def test_loop_that_fails_is_started_again(monkeypatch) -> None:
     assert task.cancelled()
 
 
-async def test_loop_that_swallows_a_cancellation_is_ended_all_the_same() -> None:
+async def test_loop_that_swallows_a_cancellation_is_ended() -> None:
     swallowed = 0
 
     async def loop() -> None:
@@ -41,7 +41,7 @@ async def test_loop_that_swallows_a_cancellation_is_ended_all_the_same() -> None
     assert swallowed == 2
 
 
-async def test_what_goes_on_after_an_answer_is_waited_for_at_the_end() -> None:
+async def test_background_work_is_awaited_at_shutdown() -> None:
     background, gate, finished = background_tasks.BackgroundWork(), asyncio.Event(), []
 
     async def work(name: str) -> None:
@@ -57,7 +57,7 @@ async def test_what_goes_on_after_an_answer_is_waited_for_at_the_end() -> None:
     assert finished == ["first", "last"]
 
 
-async def test_what_finds_no_place_waits_for_one_and_is_done_too() -> None:
+async def test_background_work_beyond_the_limit_is_queued() -> None:
     background, gate, finished = background_tasks.BackgroundWork(most=2), asyncio.Event(), []
 
     async def work(name: str) -> None:

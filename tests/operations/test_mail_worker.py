@@ -78,7 +78,7 @@ def desk(service, tenant) -> Desk:
 
 
 @pytest.mark.requirement("core-18-templates-17")
-async def test_mail_for_a_server_that_is_away_goes_out_when_it_is_back(desk: Desk, clock) -> None:
+async def test_mail_is_sent_when_the_server_returns(desk: Desk, clock) -> None:
     async with receiving() as gone:
         await desk.configure(gone)
     await desk.send()
@@ -96,7 +96,7 @@ async def test_mail_for_a_server_that_is_away_goes_out_when_it_is_back(desk: Des
 
 
 @pytest.mark.requirement("core-18-templates-15")
-async def test_many_failures_are_a_few_rows(desk: Desk, clock) -> None:
+async def test_repeated_failures_are_throttled_in_the_log(desk: Desk, clock) -> None:
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         mailbox.refusals = {"DATA": "451 later"}
@@ -129,7 +129,7 @@ async def test_retries_carry_the_same_mail(desk: Desk, clock) -> None:
         await desk.is_empty()
 
 
-async def test_mail_that_is_refused_for_good_is_told_and_forgotten(desk: Desk) -> None:
+async def test_permanently_rejected_mail_is_logged_and_dropped(desk: Desk) -> None:
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         mailbox.refusals = {"DATA": "554 we do not like it"}
@@ -141,7 +141,7 @@ async def test_mail_that_is_refused_for_good_is_told_and_forgotten(desk: Desk) -
 
 
 @pytest.mark.requirement("core-18-templates-17")
-async def test_of_several_readers_only_those_who_have_not_got_it_are_tried_again(desk: Desk, clock) -> None:
+async def test_only_failed_recipients_are_retried(desk: Desk, clock) -> None:
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         mailbox.refusals = {"gone@example.com": "550 unknown", "full@example.com": "452 full"}
@@ -159,7 +159,7 @@ async def test_of_several_readers_only_those_who_have_not_got_it_are_tried_again
 
 
 @pytest.mark.requirement("core-18-templates-17", "design-config-5")
-async def test_mail_is_given_up_when_the_schedule_is_used_up(build, session_clock) -> None:
+async def test_mail_is_given_up_after_the_schedule(build, session_clock) -> None:
     offset = session_clock.offset
     async with build(clock=session_clock, email__schedule="[5]") as service, receiving() as mailbox:
         desk = Desk(service, doors.store(service, "default_tenant_id"))
@@ -203,7 +203,7 @@ async def test_mail_of_a_killed_process_is_sent_by_another(desk: Desk, clock) ->
 
 
 @pytest.mark.requirement("core-18-templates-17")
-async def test_mail_that_was_taken_before_a_restart_goes_out_after_it(build, configured) -> None:
+async def test_queued_mail_is_sent_after_a_restart(build, configured) -> None:
     """A process without workers takes it; one with workers sends it."""
     database = f"test_{new_id()[:13].replace('-', '')}"
     async with receiving() as mailbox:
@@ -223,7 +223,7 @@ async def test_mail_that_was_taken_before_a_restart_goes_out_after_it(build, con
             await doors.database(whole).drop()
 
 
-async def test_conversation_that_is_cut_off_by_the_end_is_handed_back(build) -> None:
+async def test_interrupted_smtp_session_returns_its_mail(build) -> None:
     async with receiving() as mailbox:
         mailbox.hangs = True
         async with build() as service:
@@ -240,7 +240,7 @@ async def test_conversation_that_is_cut_off_by_the_end_is_handed_back(build) -> 
 
 
 @pytest.mark.requirement("core-18-templates-18", "design-config-5")
-async def test_slow_server_of_one_tenant_holds_up_no_other(build) -> None:
+async def test_slow_server_of_one_tenant_does_not_delay_others(build) -> None:
     settings = {"email__max_concurrency": 3, "email__concurrency_per_tenant": 2}
     async with receiving() as slow, receiving() as quick, build(**settings) as service:
         slow.hangs = True
@@ -262,7 +262,7 @@ async def test_slow_server_of_one_tenant_holds_up_no_other(build) -> None:
 
 
 @pytest.mark.requirement("core-18-templates-15")
-async def test_debug_tells_of_every_attempt(desk: Desk) -> None:
+async def test_debug_log_has_every_attempt(desk: Desk) -> None:
     async with receiving(auth=True) as mailbox:
         await desk.configure(mailbox, debug=True, username="we", password=PASSWORD)
         await desk.send()
@@ -275,7 +275,7 @@ async def test_debug_tells_of_every_attempt(desk: Desk) -> None:
 
 
 @pytest.mark.requirement("core-18-templates-15")
-async def test_wrong_password_is_told_without_it_and_can_be_put_right(desk: Desk, clock) -> None:
+async def test_wrong_smtp_password_is_logged_without_it(desk: Desk, clock) -> None:
     async with receiving(auth=True) as mailbox:
         await desk.configure(mailbox, username="we", password="not this one")
         await desk.send()
@@ -292,7 +292,7 @@ async def test_wrong_password_is_told_without_it_and_can_be_put_right(desk: Desk
 
 @pytest.mark.requirement("core-18-templates-12", "design-config-5")
 @pytest.mark.parametrize("security", ["SSL", "TLS"])
-async def test_server_with_a_certificate_of_our_own_authority(build, tmp_path, security) -> None:
+async def test_server_certificate_of_a_private_authority_is_accepted(build, tmp_path, security) -> None:
     file = tmp_path / "authorities.pem"
     file.write_text(certificates.authority().pem)
     context = certificates.server_context(certificates.make("mail", certificates.authority()))
@@ -306,7 +306,7 @@ async def test_server_with_a_certificate_of_our_own_authority(build, tmp_path, s
 
 
 @pytest.mark.requirement("core-18-templates-18")
-async def test_mail_of_a_tenant_that_is_gone_is_dropped(desk: Desk, clock, api) -> None:
+async def test_mail_of_a_deleted_tenant_is_dropped(desk: Desk, clock, api) -> None:
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         mailbox.refusals = {"DATA": "451 later"}

@@ -44,7 +44,7 @@ def refuse(application=None, *, origin=None, **members) -> tuple[str, str | None
     return caught.value.error, caught.value.reason
 
 
-def test_good_request_carries_all_that_later_steps_need():
+def test_valid_request_is_parsed_completely():
     application = make()
     accepted = accept(
         application,
@@ -93,7 +93,7 @@ def test_plain_oauth_request_needs_no_scope():
         {"nonce": None},
     ],
 )
-def test_hints_and_unknown_parameters_are_no_error(members):
+def test_hints_and_unknown_parameters_are_accepted(members):
     assert accept(**members).redirect_uri == CALLBACK
 
 
@@ -123,13 +123,13 @@ def test_response_type_has_its_default_mode_in_any_order_of_words(text, mode):
 
 @pytest.mark.requirement("oauth-1.3-4")
 @pytest.mark.parametrize("mode", ["query", "fragment", "form_post"])
-def test_code_may_travel_in_every_mode(mode):
+def test_code_is_permitted_in_every_response_mode(mode):
     assert accept(response_mode=mode).response_mode == mode
 
 
 @pytest.mark.requirement("contract-authorize-response_mode")
 @pytest.mark.parametrize("mode", ["fragment", "form_post"])
-def test_tokens_may_travel_in_fragment_and_form_only(mode):
+def test_tokens_are_permitted_in_fragment_and_form_post_only(mode):
     assert accept(response_type="id_token", nonce="n", response_mode=mode).response_mode == mode
     assert refuse(response_type="id_token", nonce="n", response_mode="query") == (
         "invalid_request",
@@ -176,7 +176,7 @@ def test_tokens_may_travel_in_fragment_and_form_only(mode):
         ({"max_age": "\u0661"}, ("invalid_request", "unknown")),
     ],
 )  # fmt: skip
-def test_wrong_request_is_refused_with_its_reason(members, expected):
+def test_invalid_request_is_rejected_with_its_reason(members, expected):
     assert refuse(**members) == expected
 
 
@@ -189,7 +189,7 @@ def test_disabled_grant_is_refused():
     )
 
 
-def test_required_proof_key_is_demanded_of_codes_only():
+def test_required_pkce_applies_to_codes_only():
     application = make(proofKeyForCodeExchangePolicy="Required")
     assert refuse(application) == ("invalid_request", "missing_code_challenge")
     assert accept(application, code_challenge=CHALLENGE, code_challenge_method="S256").code_challenge == CHALLENGE
@@ -208,12 +208,12 @@ def test_unknown_scope_follows_the_policy():
 
 
 @pytest.mark.parametrize("origin", [None, OWN_ORIGIN, "https://app.example.com", "https://slash.example.com"])
-def test_allowed_origins_and_our_own_may_ask(origin):
+def test_allowed_and_own_origins_are_accepted(origin):
     application = make(authorizedOriginURLs=["https://app.example.com", "https://slash.example.com/"])
     assert accept(application, origin=origin)
 
 
-def test_other_origins_may_not_ask_where_origins_are_restricted():
+def test_other_origins_are_rejected_if_origins_are_restricted():
     application = make(authorizedOriginURLs=["https://app.example.com"])
     assert refuse(application, origin="https://evil.com") == ("invalid_request", "invalid_origin")
     assert refuse(application, origin="null") == ("invalid_request", "invalid_origin_opaque")
@@ -236,7 +236,7 @@ ORDER = [
 
 @pytest.mark.requirement("oauth-1.2-order")
 @pytest.mark.parametrize("first", range(len(ORDER)))
-def test_first_failing_check_speaks(first):
+def test_first_failing_check_determines_the_error(first):
     wrong = {}
     for members in reversed(ORDER[first:]):
         wrong |= members
@@ -254,7 +254,7 @@ def test_first_failing_check_speaks(first):
         {"response_mode": "x"},
     ],
 )
-def test_attack_10_nothing_is_redirected_before_the_redirect_uri_is_proven(wrong):
+def test_attack_10_no_redirect_before_the_redirect_uri_is_verified(wrong):
     given = request(redirect_uri="https://evil.com/cb", **wrong)
     assert rules.channel(given, make()).redirect_uri is None
     with pytest.raises(InvalidRequest) as caught:
@@ -266,7 +266,7 @@ def test_attack_10_nothing_is_redirected_before_the_redirect_uri_is_proven(wrong
 
 @pytest.mark.requirement("attack-11")
 @pytest.mark.parametrize("name", ["code", "state", "iss", "error", "access_token"])
-def test_attack_11_redirect_uri_that_holds_an_answer_already_is_refused(name):
+def test_attack_11_redirect_uri_with_response_parameters_is_rejected(name):
     url = f"{CALLBACK}?x=1&{name}=forged"
     application = make(authorizedRedirectURLs=[url])
     assert refuse(application, redirect_uri=url) == ("invalid_request", "invalid_redirect_uri")
@@ -294,12 +294,12 @@ def test_attack_11_redirect_uri_that_holds_an_answer_already_is_refused(name):
         ({"response_type": None, "response_mode": "form_post"}, "form_post"),
     ],
 )
-def test_errors_go_where_the_response_would_have_gone(members, mode):
+def test_errors_use_the_response_mode_of_the_request(members, mode):
     assert rules.channel(request(**members), make()) == rules.Channel(CALLBACK, mode, "s")
 
 
 @pytest.mark.requirement("contract-errors-4", "oauth-0.1-12")
-def test_error_response_names_everything_and_comes_from_the_issuer():
+def test_error_response_has_description_state_and_issuer():
     error = AccessDenied("consent_canceled", "The user declined.")
     assert rules.error_parameters(error, "s t", "https://id.example.com") == {
         "error": "access_denied",
@@ -313,7 +313,7 @@ def test_error_response_names_everything_and_comes_from_the_issuer():
 
 
 @pytest.mark.requirement("certification-authorize-10")
-def test_description_holds_only_what_rfc_6749_allows():
+def test_error_description_has_only_permitted_characters():
     error = InvalidRequest("unknown", 'a"b\\c\x00d\ne€f' + "x" * 2000)
     description = rules.error_parameters(error, None, "i")["error_description"]
     assert description.startswith("a?b?c?d?e?f")
@@ -321,7 +321,7 @@ def test_description_holds_only_what_rfc_6749_allows():
 
 
 @pytest.mark.requirement("certification-authorize-10")
-def test_state_of_128_characters_is_carried_unchanged():
+def test_state_of_128_characters_is_returned_unchanged():
     state = "aZ0-._~" * 18 + "ab"
     assert accept(state=state).state == state
     assert rules.channel(request(state=state), make()).state == state

@@ -73,7 +73,7 @@ def test_objects_are_the_same_in_any_order_of_members():
     assert wish.accepts({"b": 2, "a": 1})
 
 
-def test_user_who_is_asked_for_is_the_only_one_it_is_about():
+def test_requested_sub_selects_one_user():
     request = parsed({"id_token": {"sub": {"value": "one"}}})
     assert request.is_about("one") and not request.is_about("other")
     assert parsed({"id_token": {"sub": None}}).is_about("anybody") and NO_CLAIMS.is_about("anybody")
@@ -83,7 +83,7 @@ def test_user_who_is_asked_for_is_the_only_one_it_is_about():
     "value",
     [None, True, 0, 2**64, -(2**63), 1e300, "", "\x00", "\U0001f600", [], [[]], {}, {"$a.b": [None]}, "x" * 2000],
 )
-def test_whatever_values_are_asked_for_can_be_kept(value):
+def test_requested_values_can_be_stored(value):
     members = {"userinfo": {"email": {"value": value}, "name": {"values": [value, value]}}}
     kept = parsed(members).to_document()
     assert kept is not None

@@ -52,19 +52,19 @@ def test_client_id_may_be_repeated_in_the_body():
     assert check(basic("client", quote_plus(SECRET)), "client").client_id == "client"
 
 
-def test_public_client_names_itself_and_shows_nothing():
+def test_public_client_is_identified_by_client_id():
     assert check(None, "client", required=False).method == "none"
 
 
 @pytest.mark.parametrize("required", [True, False])
-def test_wrong_secret_is_refused_even_where_none_is_required(required):
+def test_wrong_secret_is_rejected_even_if_optional(required):
     wrong = (InvalidClient, "invalid_client_authentication")
     assert failure(basic("client", "wrong"), required=required) == wrong
     assert failure(None, "client", "wrong", required=required) == wrong
     assert failure(None, "client", SECRET + "x", required=required) == wrong
 
 
-def test_missing_pieces_are_named():
+def test_missing_credentials_are_reported():
     assert failure() == (InvalidRequest, "missing_client_id")
     assert failure(None, "", "x") == (InvalidRequest, "missing_client_id")
     assert failure(None, "client") == (InvalidClient, "client_authentication_missing")
@@ -113,7 +113,7 @@ def test_attack_25_loosely_encoded_credentials_are_refused(value):
     assert failure(f"Basic {value}", expected="secret") == (InvalidClient, "invalid_client_authentication")
 
 
-def test_secrets_stand_in_no_repr():
+def test_secrets_are_not_in_the_repr():
     assert "s3cret" not in repr(rules.read_credentials(None, "client", SECRET))
 
 

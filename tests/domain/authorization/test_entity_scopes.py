@@ -49,7 +49,7 @@ def test_targets_and_permissions_are_read(text, wanted):
         " ".join([f"target-entity:{ONE}"] * 101),
     ],
 )
-def test_anything_else_is_no_target(text):
+def test_other_resources_are_invalid_targets(text):
     with pytest.raises(InvalidScope) as refusal:
         entity_scopes.parse(text)
     assert refusal.value.reason == "invalid_target_entity_scope"

@@ -70,11 +70,11 @@ def compatible():
         (("profile", "email"), {**PROFILE, **EMAIL}),
     ],
 )
-def test_every_scope_gives_every_claim_that_has_a_value(scopes, expected):
+def test_scopes_return_all_claims_with_a_value(scopes, expected):
     assert jwt_claims.scope_claims(make_user(**FULL), scopes) == expected
 
 
-def test_claims_without_a_value_are_left_out():
+def test_claims_without_a_value_are_omitted():
     user = make_user()
     assert jwt_claims.scope_claims(user, ("profile", "phone", "address")) == {"updated_at": NOW // 1000}
     assert jwt_claims.scope_claims(make_user(email=None, username="x"), ("email",)) == {}
@@ -94,19 +94,19 @@ def test_phone_number_is_verified_only_as_an_identity():
     assert jwt_claims.scope_claims(user, ("phone",))["phone_number_verified"] is False
 
 
-def test_address_in_data_may_be_one_text():
+def test_address_in_data_may_be_a_string():
     user = make_user(data={"address": "1 Main Street\nAuckland"})
     assert jwt_claims.scope_claims(user, ("address",)) == {"address": {"formatted": "1 Main Street\nAuckland"}}
 
 
 @pytest.mark.requirement("certification-token-6")
 @pytest.mark.parametrize("value", [7, True, [], {"a": 1}, None])
-def test_data_of_the_wrong_type_is_no_claim(value):
+def test_mistyped_data_is_not_returned(value):
     user = make_user(data={"nickname": value, "address": [value]})
     assert set(jwt_claims.scope_claims(user, ("profile", "address"))) == {"updated_at"}
 
 
-def test_data_is_no_way_to_other_claims():
+def test_data_cannot_set_other_claims():
     user = make_user(data={"sub": "admin", "roles": ["admin"], "email": "x@y.z", "name": "Other"})
     assert set(jwt_claims.scope_claims(user, ("profile", "address"))) == {"updated_at"}
 
@@ -119,7 +119,7 @@ def test_strict_userinfo_follows_the_scopes(strict):
 
 
 @pytest.mark.requirement("contract-userinfo-10")
-def test_compatible_userinfo_tells_the_token_and_the_user(compatible):
+def test_compatible_userinfo_has_token_and_user_claims(compatible):
     user = make_user(**FULL)
     token = {
         "sub": user["id"],
@@ -140,7 +140,7 @@ def test_compatible_userinfo_tells_the_token_and_the_user(compatible):
     }
 
 
-def test_access_token_names_application_and_roles_of_the_registered(strict, compatible):
+def test_access_token_has_application_and_roles_of_registered_users(strict, compatible):
     user = make_user(registrations=[make_registration(strict, "b", "a")])
     assert jwt_claims.access_token_claims(user, strict) == {"applicationId": strict["id"], "roles": ["a", "b"]}
     assert jwt_claims.access_token_claims(user, compatible) == {"email": "user@example.com", "email_verified": False}
@@ -160,7 +160,7 @@ def test_id_token_has_the_claims_of_its_scopes(alone, strict, compatible):
 @pytest.mark.requirement("audit-b2")
 @pytest.mark.parametrize("oauth", [{"idTokenClaims": "Minimal"}, {"profile": "strict"}])
 @pytest.mark.parametrize("policy", ["Strict", "Compatibility"])
-def test_minimal_id_token_has_claims_of_the_user_only_when_it_comes_alone(policy, oauth):
+def test_minimal_id_token_has_user_claims_only_without_access_token(policy, oauth):
     user, application = make_user(**FULL), make_application({"scopeHandlingPolicy": policy, **oauth})
     granted = ("openid", "email")
     assert jwt_claims.id_token_claims(user, application, granted, alone=False) == {}
@@ -168,7 +168,7 @@ def test_minimal_id_token_has_claims_of_the_user_only_when_it_comes_alone(policy
 
 
 @pytest.mark.requirement("oauth-4.4-6")
-def test_everything_that_is_told_is_published_as_supported(strict):
+def test_all_returned_claims_are_in_claims_supported(strict):
     told = set(jwt_claims.scope_claims(make_user(**FULL), ("profile", "email", "address", "phone")))
     assert told <= set(jwt_claims.CLAIMS_SUPPORTED)
     assert jwt_claims.is_strict(strict)

@@ -71,7 +71,7 @@ def problem(outside=None, header=None, **changes):
     return rules.problem(header or {}, claims, outside or {}, "client", "https://us.example.com", NOW)
 
 
-def test_object_that_says_it_all_is_good():
+def test_complete_request_object_is_accepted():
     assert problem() is None
     assert problem({"response_type": "id_token code", "client_id": "client"}, client_id="client") is None
     assert problem(header={"typ": "application/oauth-authz-req+jwt"}) is None
@@ -96,13 +96,13 @@ def test_object_that_says_it_all_is_good():
         ({"outside": {"request_uri": "x"}}, "only one"),
     ],
 )
-def test_what_an_object_must_say(changes, word):
+def test_request_object_requires_its_claims(changes, word):
     found = problem(**changes)
     assert (found is None) if word is None else (word in found)
 
 
 @pytest.mark.parametrize("value", [True, 1.5, None, [], ["openid"], {"a": 1}, "a\x00b"])
-def test_what_is_no_text_is_no_parameter(value):
+def test_non_string_claims_are_rejected(value):
     with pytest.raises(ValueError, match="has an invalid state"):
         rules.parameters({"state": value}, DECLARED)
 

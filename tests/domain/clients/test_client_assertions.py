@@ -16,7 +16,7 @@ def problem(**changes):
     return rules.problem(claims, "client", US, NOW)
 
 
-def test_assertion_that_says_it_all_is_good():
+def test_complete_assertion_is_accepted():
     assert problem() is None
     assert problem(aud=list(US)) is None
     assert problem(iat=NOW, nbf=NOW, azp="x") is None
@@ -41,19 +41,19 @@ def test_assertion_that_says_it_all_is_good():
         ({"exp": None, "iat": NOW}, "exp"),
     ],
 )
-def test_assertion_counts_for_five_minutes_and_a_clock_may_be_a_minute_off(changes, word):
+def test_assertion_is_valid_for_five_minutes_with_a_minute_leeway(changes, word):
     found = problem(**changes)
     assert (found is None) if word is None else (word in found)
 
 
-def test_id_is_remembered_for_as_long_as_the_assertion_counts():
+def test_jti_is_stored_until_the_assertion_expires():
     assert rules.effective_expiration({"exp": NOW + 60}) == NOW + 60
     assert rules.effective_expiration({"exp": NOW + 3600, "iat": NOW}) == NOW + 300
     assert rules.effective_expiration({"exp": NOW + 60, "iat": NOW}) == NOW + 60
 
 
 @pytest.mark.requirement("attack-40")
-def test_attack_40_what_is_forgotten_does_not_count_any_more():
+def test_attack_40_assertion_is_invalid_after_its_jti_is_deleted():
     """To the last second that an assertion is taken, its jti is remembered."""
     for claims in ({"exp": NOW + 300}, {"exp": NOW + 9999, "iat": NOW}, {"exp": NOW + 1, "iat": NOW - 100}):
         forgotten = rules.effective_expiration(claims) + rules.LEEWAY_SECONDS
@@ -62,7 +62,7 @@ def test_attack_40_what_is_forgotten_does_not_count_any_more():
 
 
 @pytest.mark.parametrize("audience", [None, "", "https://us.example.com/", [], [US[0], "x"], ["x", US[0]], [""]])
-def test_audience_is_us_alone(audience):
+def test_audience_must_be_this_issuer_alone(audience):
     assert "aud" in problem(aud=audience)
 
 
@@ -83,5 +83,5 @@ def test_issuer_and_subject_are_the_client(changes):
         ({"typ": ["JWT"]}, False),
     ],
 )
-def test_type_may_be_left_out_but_not_be_another(header, is_fine):
+def test_typ_is_optional_but_checked(header, is_fine):
     assert (rules.type_problem(header) is None) == is_fine

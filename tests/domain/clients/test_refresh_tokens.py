@@ -12,7 +12,7 @@ from identity.instants import Instant
     ("expiration", "ends"),
     [("Fixed", 160_000), ("SlidingWindow", 160_000), ("SlidingWindowWithMaximumLifetime", 90_000)],
 )
-def test_time_counts_from_the_start_and_the_longest_life_from_the_first_of_all(expiration: str, ends: int) -> None:
+def test_sliding_lifetime_is_bounded_by_the_maximum_lifetime(expiration: str, ends: int) -> None:
     policy = RefreshTokenPolicy(60, 90, expiration, is_one_time=False, grace_seconds=0)
     assert policy.expires(Instant(0), Instant(100_000)) == ends
     assert policy.expires(Instant(0), Instant(0)) == 60_000

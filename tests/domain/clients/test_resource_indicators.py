@@ -30,7 +30,7 @@ def refuse(check, *arguments) -> str:
         (URN, (URN,)),
     ],
 )
-def test_each_resource_of_the_list_may_be_asked_for(text, wanted):
+def test_each_listed_resource_is_accepted(text, wanted):
     assert resource_indicators.parse(text, OAUTH) == wanted
     assert resource_indicators.parse(text, OFF) == resource_indicators.parse(text, {}) == ()
 
@@ -54,18 +54,18 @@ def test_each_resource_of_the_list_may_be_asked_for(text, wanted):
         " ",
     ],
 )
-def test_anything_else_is_no_target(text):
+def test_other_resources_are_invalid_targets(text):
     assert "resource" in refuse(resource_indicators.parse, text, OAUTH)
     assert resource_indicators.parse(text, OFF) == ()
 
 
-def test_no_more_than_ten_thousand_may_be_named():
+def test_resource_list_is_limited_to_ten_thousand():
     assert resource_indicators.parse(" ".join([ONE] * 10_000), OAUTH) == (ONE,)
     refuse(resource_indicators.parse, " ".join([ONE] * 10_001), OAUTH)
 
 
 @pytest.mark.requirement("oauth-12-3")
-def test_code_gives_what_its_request_named_and_is_asked_for_at_least_one():
+def test_token_request_narrows_the_resources_of_the_code():
     assert resource_indicators.for_code(f"{URN} {ONE}", [ONE, URN], OAUTH) == (URN, ONE)
     assert resource_indicators.for_code(None, [], OAUTH) == ()
     assert resource_indicators.for_code(None, [ONE], OFF) == ()
@@ -76,7 +76,7 @@ def test_code_gives_what_its_request_named_and_is_asked_for_at_least_one():
 
 
 @pytest.mark.requirement("attack-28", "oauth-12-3")
-def test_attack_28_refresh_narrows_and_never_widens():
+def test_attack_28_refresh_cannot_widen_resources():
     assert resource_indicators.for_refresh(None, [ONE, OTHER], OAUTH) == (ONE, OTHER)
     assert resource_indicators.for_refresh(OTHER, [ONE, OTHER], OAUTH) == (OTHER,)
     refuse(resource_indicators.for_refresh, URN, [ONE, OTHER], OAUTH)

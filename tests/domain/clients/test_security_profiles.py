@@ -34,7 +34,7 @@ def lacks(tenant, application) -> set[str]:
 
 
 @pytest.mark.parametrize("oauth", [{}, FAPI, {**PUBLIC, "dpopBoundAccessTokens": True}])
-def test_good_application_contradicts_nothing(oauth):
+def test_compliant_application_has_no_contradictions(oauth):
     assert paths(make(oauth)) == []
 
 
@@ -107,7 +107,7 @@ def test_refresh_tokens_are_for_one_use_unless_they_are_bound_to_a_key():
         assert paths(make({**PUBLIC, **without}, jwtConfiguration=REUSABLE)) == []
 
 
-def test_grace_is_a_minute_at_most():
+def test_grace_period_is_at_most_a_minute():
     long = {"refreshTokenOneTimeUseConfiguration": {"gracePeriodInSeconds": 3600}}
     tenant = make_tenant(jwtConfiguration=long)
     grace = {
@@ -121,14 +121,14 @@ def test_grace_is_a_minute_at_most():
     assert f"tenant.{path}" in lacks(tenant, make({**PUBLIC, "profile": "baseline"}))
 
 
-def test_codes_live_a_minute_at_most():
+def test_code_lifetime_is_at_most_a_minute():
     tenant = make_tenant(externalIdentifierConfiguration={"authorizationGrantIdTimeToLiveInSeconds": 600})
     assert security_profiles.code_lifetime_seconds(tenant, make()) == 60
     assert security_profiles.code_lifetime_seconds(tenant, make({"profile": "baseline"})) == 600
     assert security_profiles.code_lifetime_seconds(make_tenant(), make()) == 30
 
 
-def test_strict_holds_whatever_an_application_of_old_has_stored():
+def test_strict_profile_overrides_stored_settings():
     application = make(
         {"enabledGrants": ["implicit", "password", "authorization_code"], "hybridResponseTypesEnabled": True}
     )
@@ -142,7 +142,7 @@ def test_strict_holds_whatever_an_application_of_old_has_stored():
     assert security_profiles.pkce_policy(application) == "Required"
 
 
-def test_application_from_before_profiles_is_baseline():
+def test_application_without_a_profile_is_baseline():
     application = make({"enabledGrants": ["implicit"]})
     del application["oauthConfiguration"]["profile"]
     assert not security_profiles.is_strict(application)
@@ -150,7 +150,7 @@ def test_application_from_before_profiles_is_baseline():
     assert security_profiles.is_redirect_uri_authorized("com.ex:/cb", application)
 
 
-def test_baseline_application_lacks_what_its_tenant_leaves_open():
+def test_baseline_recommendations_depend_on_the_tenant():
     tenant = make_tenant(
         issuer="acme.com", externalIdentifierConfiguration={"authorizationGrantIdTimeToLiveInSeconds": 300}
     )

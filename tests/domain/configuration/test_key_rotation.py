@@ -44,7 +44,7 @@ def trusted(tenant, application, now: int | None) -> set[str]:
 
 
 @pytest.mark.requirement("core-7-rotation-publish")
-def test_the_key_before_signs_until_everybody_knows_and_verifies_until_its_last_token_is_dead() -> None:
+def test_previous_key_signs_until_published_and_verifies_until_its_last_token_expires() -> None:
     application = make_application()
     tenant = changed(tenant_with(), **{ACCESS: _id(2)})
     assert signs(tenant, application, NOW) == signs(tenant, application, NOW + LAG_MS - 1) == _id(1)
@@ -57,11 +57,11 @@ def test_the_key_before_signs_until_everybody_knows_and_verifies_until_its_last_
     assert key_rotation.trusted_keys(tenant, application, ID, NOW) == {_id(1)}
 
 
-def test_everybody_knows_when_the_oldest_cached_document_is_forgotten() -> None:
+def test_new_key_is_effective_after_the_maximum_cache_age() -> None:
     assert LAG_MS > STREAM_DOWN_SECONDS * 1000
 
 
-def test_nothing_is_noted_of_a_change_of_something_else() -> None:
+def test_unrelated_changes_record_no_rotation() -> None:
     tenant = tenant_with()
     assert changed(tenant)["private"] == {}
     again = changed(changed(tenant, **{ACCESS: _id(2)}), NOW + 10)
@@ -82,7 +82,7 @@ def test_second_change_before_the_first_is_in_force() -> None:
 
 
 @pytest.mark.requirement("core-7-rotation-verify")
-def test_tokens_from_the_time_when_they_lived_longer_are_not_forgotten() -> None:
+def test_tokens_with_an_earlier_longer_lifetime_remain_verifiable() -> None:
     application = make_application()
     shorter = changed(tenant_with(timeToLiveInSeconds=86_400), ttl=86_400, timeToLiveInSeconds=60)
     assert signs(shorter, application, NOW) == _id(1)
@@ -95,7 +95,7 @@ def test_tokens_from_the_time_when_they_lived_longer_are_not_forgotten() -> None
     assert _id(1) in trusted(tenant_with(**{ACCESS: _id(2)}), own, NOW + 7_200_000)
 
 
-def test_tokens_that_get_a_longer_life_in_the_same_change_count_too() -> None:
+def test_longer_lifetime_in_the_same_change_extends_verification() -> None:
     tenant = changed(tenant_with(timeToLiveInSeconds=60), ttl=60, timeToLiveInSeconds=3600, **{ACCESS: _id(2)})
     assert _id(1) in trusted(tenant, make_application(), NOW + LAG_MS + HOUR)
     application = make_application(jwtConfiguration={"timeToLiveInSeconds": 7200})
@@ -103,7 +103,7 @@ def test_tokens_that_get_a_longer_life_in_the_same_change_count_too() -> None:
     assert _id(1) in trusted(tenant_with(**{ACCESS: _id(3)}), own, NOW + LAG_MS + 2 * HOUR)
 
 
-def test_application_goes_over_to_keys_of_its_own_and_back() -> None:
+def test_application_switches_to_own_keys_and_back() -> None:
     tenant, plain = tenant_with(), make_application()
     own = changed_application(tenant, plain, enabled=True, **{ACCESS: _id(5)})
     assert (signs(tenant, own, NOW), signs(tenant, own, NOW + LAG_MS)) == (_id(1), _id(5))
@@ -118,14 +118,14 @@ def test_application_goes_over_to_keys_of_its_own_and_back() -> None:
     assert signs(changed(tenant, later, **{ACCESS: _id(2)}), own, later) == _id(5)
 
 
-def test_retired_keys_are_remembered_for_hints_and_then_forgotten() -> None:
+def test_retired_keys_verify_hints_for_a_time() -> None:
     tenant = changed(tenant_with(), **{ACCESS: _id(2)})
     soon, late = NOW + ONCE_DEAD + HINT_MS - 1, NOW + ONCE_DEAD + HINT_MS
     for now, expected in ((soon, {_id(1), _id(2), _id(3)}), (late, {_id(2), _id(3)})):
         assert trusted(changed(tenant, now, **{ACCESS: _id(3)}), make_application(), None) == expected
 
 
-def test_memory_is_bounded_and_never_loses_a_key_whose_tokens_live() -> None:
+def test_retired_keys_are_bounded_without_losing_live_ones() -> None:
     tenant = tenant_with()
     for number in range(2, 300):
         tenant = changed(tenant, NOW + number, ttl=60, **{ACCESS: _id(number)})
@@ -152,7 +152,7 @@ def changed_type(stored: dict[str, Any], now: int = NOW, ttl: int = 3600, **memb
 
 
 @pytest.mark.requirement("core-7-rotation-entity")
-def test_entity_type_changes_its_key_as_an_application_does() -> None:
+def test_entity_type_rotates_keys_like_an_application() -> None:
     tenant, rotated = tenant_with(), changed_type(entity_type_with(**own_key(5)), **own_key(6))
     assert [key_rotation.entity_key(tenant, rotated, NOW + after) for after in (0, LAG_MS - 1, LAG_MS)] == [
         (_id(5), 3600), (_id(5), 3600), (_id(6), 3600),
@@ -163,7 +163,7 @@ def test_entity_type_changes_its_key_as_an_application_does() -> None:
 
 
 @pytest.mark.requirement("core-7-rotation-entity")
-def test_entity_type_goes_over_to_a_key_of_its_own_in_every_tenant() -> None:
+def test_entity_type_switches_to_its_own_key_in_every_tenant() -> None:
     own = changed_type(entity_type_with(), **own_key(5, ttl=60))
     for number, ttl in ((1, 3600), (2, 1800)):
         tenant = tenant_with(**{ACCESS: _id(number), "timeToLiveInSeconds": ttl})
@@ -174,7 +174,7 @@ def test_entity_type_goes_over_to_a_key_of_its_own_in_every_tenant() -> None:
 
 
 @pytest.mark.requirement("core-7-rotation-entity")
-def test_entity_type_goes_back_to_the_keys_of_the_tenants() -> None:
+def test_entity_type_returns_to_the_keys_of_the_tenants() -> None:
     tenant = tenant_with(timeToLiveInSeconds=7200)
     back = changed_type(entity_type_with(**own_key(5, ttl=60)), ttl=7200)
     assert key_rotation.entity_key(tenant, back, NOW) == (_id(5), 7200)
@@ -191,7 +191,7 @@ def test_second_change_of_an_entity_type_before_the_first_is_in_force() -> None:
     assert trusted(tenant, twice, NOW + 100) == {_id(1), _id(5), _id(6)}
 
 
-def test_nothing_is_noted_of_a_change_of_something_else_in_an_entity_type() -> None:
+def test_unrelated_changes_of_an_entity_type_record_no_rotation() -> None:
     for members in ({}, own_key(5)):
         stored = entity_type_with(**members)
         assert changed_type(stored, **members)["private"] == {"permissionsCount": 3}

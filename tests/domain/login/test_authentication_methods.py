@@ -24,7 +24,7 @@ from identity.domain.login import authentication_methods
         ("unheard of", ()),
     ],
 )
-def test_type_tells_the_method(authentication_type, methods):
+def test_authentication_type_determines_amr(authentication_type, methods):
     assert authentication_methods.of(authentication_type) == methods
 
 
@@ -42,5 +42,5 @@ def test_type_tells_the_method(authentication_type, methods):
         ("PING", "authenticator", ()),
     ],
 )
-def test_second_factor_is_told_beside_the_first(authentication_type, second_factor, methods):
+def test_amr_has_both_factors(authentication_type, second_factor, methods):
     assert authentication_methods.of(authentication_type, second_factor) == methods

@@ -10,11 +10,11 @@ from identity.domain.users import users
 from tests.builders import make_user
 
 
-def test_the_digest_is_the_one_that_collections_have() -> None:
+def test_digest_matches_that_of_breach_collections() -> None:
     assert breach_detection.digest("password") == "5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8"
 
 
-def test_pairs_are_those_of_every_login_id_and_of_the_address_without_its_sub_address() -> None:
+def test_pairs_cover_login_ids_and_the_address_without_sub_address() -> None:
     user = users.with_unique_username(make_user(email="ada+shop@example.com", username="Ada"))
     assert list(breach_detection.credential_pairs(user, "Secret:1")) == [
         ("ExactMatch", "ada+shop@example.com:Secret:1"),
@@ -31,7 +31,7 @@ def test_without_a_sub_address_there_is_one_pair(login_id: str) -> None:
     assert list(breach_detection.credential_pairs(user, "x")) == [("ExactMatch", f"{login_id}:x")]
 
 
-def test_each_mode_counts_what_the_contract_says_the_worst_first() -> None:
+def test_modes_report_the_worst_match() -> None:
     assert breach_detection.STATUSES_BY_MATCH_MODE == {
         "High": ("ExactMatch", "SubAddressMatch", "CommonPassword", "PasswordOnly"),
         "Medium": ("ExactMatch", "SubAddressMatch", "CommonPassword"),
@@ -40,7 +40,7 @@ def test_each_mode_counts_what_the_contract_says_the_worst_first() -> None:
     assert set(breach_detection.ERROR_CODES) == set(breach_detection.STATUSES_BY_MATCH_MODE["High"])
 
 
-def test_the_common_passwords_are_many_and_in_lower_case() -> None:
+def test_common_passwords_are_loaded_in_lower_case() -> None:
     words = common_passwords.load()
     assert len(words) > 500
     assert {word for word in words if word != word.casefold()} == set()

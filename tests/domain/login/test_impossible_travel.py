@@ -21,7 +21,7 @@ def test_distance_is_that_of_a_great_circle(one: dict[str, Any], other: dict[str
     assert impossible_travel.distance_km(other, one) == pytest.approx(impossible_travel.distance_km(one, other))
 
 
-def test_the_other_side_of_the_world_and_the_same_place_have_a_distance() -> None:
+def test_extreme_distances_are_computed() -> None:
     pole, antipole = {"latitude": 90, "longitude": 0}, {"latitude": -90, "longitude": 77}
     assert impossible_travel.distance_km(pole, antipole) == pytest.approx(20_015, rel=0.01)
     assert impossible_travel.distance_km(BERLIN, BERLIN) == 0
@@ -41,11 +41,11 @@ def test_the_other_side_of_the_world_and_the_same_place_have_a_distance() -> Non
         (BERLIN, PARIS, -HOUR, True),
     ],
 )
-def test_nobody_is_faster_than_an_airliner(before: Any, now: Any, elapsed: int, is_impossible: bool) -> None:
+def test_travel_faster_than_an_airliner_is_impossible(before: Any, now: Any, elapsed: int, is_impossible: bool) -> None:
     found = impossible_travel.find_threats({**before, "instant": 10 * HOUR}, {**now, "instant": 10 * HOUR + elapsed})
     assert found == (("ImpossibleTravel",) if is_impossible else ())
 
 
-def test_an_unknown_place_is_no_threat() -> None:
+def test_unknown_location_is_no_threat() -> None:
     known = {**BERLIN, "instant": 0}
     assert impossible_travel.find_threats(None, known) == impossible_travel.find_threats(known, None) == ()

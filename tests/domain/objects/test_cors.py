@@ -22,7 +22,7 @@ from identity.domain.objects.cors import canonical_origin, is_same_host
         ("chrome-extension://abcdef", "chrome-extension://abcdef"),
     ],
 )
-def test_origin_is_written_as_browsers_send_it(text: str, origin: str) -> None:
+def test_origin_is_canonicalized(text: str, origin: str) -> None:
     assert canonical_origin(text) == origin
 
 
@@ -34,7 +34,7 @@ def test_origin_is_written_as_browsers_send_it(text: str, origin: str) -> None:
         "http://a,http://b", "**",
     ],
 )  # fmt: skip
-def test_what_is_no_origin(text: str) -> None:
+def test_invalid_origins_are_rejected(text: str) -> None:
     assert canonical_origin(text) is None
 
 
@@ -58,7 +58,5 @@ def test_what_is_no_origin(text: str) -> None:
         ("http://[", "https://id.example.com", "[", False),
     ],
 )
-def test_own_pages_are_those_of_the_base_url_or_of_the_host_that_was_asked(
-    origin: str, base_url: str, host: str, is_same: bool
-) -> None:
+def test_same_host_is_base_url_or_request_host(origin: str, base_url: str, host: str, is_same: bool) -> None:
     assert is_same_host(origin, base_url, host) is is_same

@@ -35,11 +35,11 @@ NOON = datetime.datetime(2005, 1, 2, 12, 30, tzinfo=zoneinfo.ZoneInfo("UTC"))
         ("dd.MM.yy (HH_mm) é", "04.07.26 (15_06) é"),
     ],
 )
-def test_pattern_writes(pattern: str, expected: str) -> None:
+def test_patterns_format_instants(pattern: str, expected: str) -> None:
     assert compiled(pattern)(WHEN) == expected
 
 
-def test_midnight_and_noon_have_their_hours() -> None:
+def test_midnight_and_noon_are_formatted() -> None:
     assert compiled("h K k H a")(MIDNIGHT) == "12 0 24 0 AM"
     assert compiled("h K k H a")(NOON) == "12 0 12 12 PM"
     assert compiled("XXX xxx XX Z")(NOON) == "Z +00:00 Z +0000"
@@ -52,6 +52,6 @@ def test_midnight_and_noon_have_their_hours() -> None:
         "[d]", "#",
     ],
 )  # fmt: skip
-def test_what_is_not_known_is_refused(pattern: str) -> None:
+def test_unknown_letters_are_rejected(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"known|characters"):
         compiled(pattern)

@@ -20,12 +20,12 @@ def info(
     return event_info.build(call)
 
 
-def test_request_tells_address_and_user_agent() -> None:
+def test_address_and_user_agent_default_to_the_request() -> None:
     assert info({}) == {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
 
 
 @pytest.mark.requirement("core-1.2-8")
-def test_caller_knows_better() -> None:
+def test_stated_values_take_precedence() -> None:
     assert info({"ipAddress": "198.51.100.1", "os": "Linux"}) == {
         "ipAddress": "198.51.100.1",
         "os": "Linux",
@@ -34,22 +34,22 @@ def test_caller_knows_better() -> None:
 
 
 @pytest.mark.requirement("audit-a6")
-def test_address_and_place_of_a_caller_without_a_key_are_ignored() -> None:
+def test_stated_address_and_location_require_an_api_key() -> None:
     given = {"ipAddress": "198.51.100.1", "location": {"city": "Denver"}, "os": "Linux"}
     assert info(given, caller=AnonymousCaller()) == {"ipAddress": "192.0.2.7", "os": "Linux", "userAgent": "Browser/1"}
 
 
-def test_nothing_known_is_left_out() -> None:
+def test_complete_event_info_is_retained() -> None:
     assert info({}, "", "") == {}
 
 
-def test_members_of_another_name_or_type_are_left_out() -> None:
+def test_unknown_and_mistyped_members_are_dropped() -> None:
     given = {"ipAddress": 7, "deviceName": "", "password": "secret", "data": [1], "location": "here"}
     assert info(given) == {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
 
 
 @pytest.mark.requirement("core-1.2-8")
-def test_stranger_does_not_fill_the_logs() -> None:
+def test_long_values_of_anonymous_callers_are_dropped() -> None:
     long = {"deviceName": "x" * 1001, "os": "x" * 1000, "data": {"a": "x" * 10_000}}
     usual = {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
     assert info(long, caller=AnonymousCaller()) == {**usual, "os": "x" * 1000}
@@ -68,13 +68,13 @@ def test_location_gets_its_display_string() -> None:
     }
 
 
-def test_places_that_are_nowhere_and_endless_names_are_left_out() -> None:
+def test_invalid_locations_are_dropped() -> None:
     given = {"city": "x" * 256, "region": "CO", "latitude": 90.1, "longitude": -180}
     assert info({"location": given})["location"] == {"displayString": "CO", "longitude": -180, "region": "CO"}
     assert "location" not in info({"location": {"latitude": 10**400, "city": ""}})
 
 
-def test_place_of_the_address_is_told_where_the_caller_tells_none() -> None:
+def test_location_defaults_to_that_of_the_address() -> None:
     def locate(address: str) -> dict[str, Any] | None:
         return {"city": "Denver"} if address == "198.51.100.1" else None
 

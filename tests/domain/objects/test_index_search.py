@@ -44,14 +44,14 @@ def test_terms(text: str | None, term: Term | None) -> None:
 
 
 @pytest.mark.requirement("core-12-5")
-def test_ids_win_over_everything_and_lose_repetitions() -> None:
+def test_ids_take_precedence_and_are_deduplicated() -> None:
     one, two = new_id(), new_id()
     query = read(FIELDS, {"ids": [one.upper(), two, one], "queryString": {}, "startRow": -1}, "")
     assert query == IndexQuery(ids=(one, two), number_of_results=2)
     assert read(FIELDS, {"ids": one}, "").ids == (one,)
 
 
-def test_sorting_names_fields_of_the_store() -> None:
+def test_sort_fields_are_mapped_to_stored_names() -> None:
     fields = [{"name": "login", "order": "DESC"}, {"name": "id", "missing": "_first"}, {"name": "fullName"}]
     assert read(FIELDS, {"sortFields": fields}, "").sort == (
         SortField("private.login", descending=True),
@@ -60,7 +60,7 @@ def test_sorting_names_fields_of_the_store() -> None:
     )
 
 
-def test_totals_are_capped_unless_asked_for() -> None:
+def test_totals_are_capped_by_default() -> None:
     assert read(FIELDS, {}, "").count_limit == COUNT_LIMIT
     assert read(FIELDS, {"accurateTotal": True}, "").count_limit == 0
     assert read(FIELDS, {"accurateTotal": "true"}, "").count_limit == 0
@@ -71,7 +71,7 @@ def test_totals_are_capped_unless_asked_for() -> None:
 
 
 @pytest.mark.requirement("core-12-7")
-def test_the_next_page_asks_for_the_same_again() -> None:
+def test_next_page_repeats_the_search() -> None:
     criteria = {"queryString": "a*", "sortFields": [{"name": "email"}], "numberOfResults": 7, "accurateTotal": True}
     query = read(FIELDS, criteria, "")
     for page in (1, 2):
@@ -82,7 +82,7 @@ def test_the_next_page_asks_for_the_same_again() -> None:
 
 
 @pytest.mark.parametrize("text", ["a\x00*", "name:*\x00", "\ud800", "a\udfff*"], ids=ascii)
-def test_what_no_text_can_hold_is_refused_wherever_it_comes_from(text: str) -> None:
+def test_invalid_characters_are_rejected_from_every_source(text: str) -> None:
     assert codes(queryString=text) == ["[invalid]search.queryString"]
     assert codes(nextResults=base64url(json.dumps({"queryString": text}).encode())) == ["[invalid]search.queryString"]
 
@@ -90,17 +90,17 @@ def test_what_no_text_can_hold_is_refused_wherever_it_comes_from(text: str) -> N
 @pytest.mark.parametrize(
     "token", ["x", "!!!", base64url(b"[]"), base64url(b"{" * 900), base64url(b'{"nextResults": "x"}'), "a" * 5000, 5]
 )
-def test_a_token_that_is_none_of_ours_is_refused(token: Any) -> None:
+def test_malformed_token_is_rejected(token: Any) -> None:
     assert codes(nextResults=token) == ["[invalid]search.nextResults"]
 
 
 @pytest.mark.requirement("attack-69")
-def test_a_forged_token_is_judged_like_any_request() -> None:
+def test_forged_token_is_validated_like_a_request() -> None:
     forged = base64url(b'{"sortFields": [{"name": "private.password.hash"}], "startRow": {"$gt": 0}}')
     assert codes(nextResults=forged) == ["[invalid]search.sortFields[0]", "[invalid]search.startRow"]
 
 
-def test_every_mistake_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     assert codes(query="{}", queryString=5, sortFields=[5], startRow="x", numberOfResults=-1) == [
         "[invalid]search.query",
         "[invalid]search.queryString",

@@ -59,13 +59,13 @@ def evaluated(text: str, **environ: str) -> Kickstart:
         ("variables: {defaultTenantId: nonsense}\napiKeys: [{key: abc}]", "defaultTenantId must be a UUID"),
     ],
 )
-def test_file_that_is_wrong_says_what_and_where(text: str, told: str) -> None:
+def test_errors_name_their_position(text: str, told: str) -> None:
     with pytest.raises(StartupError) as refused:
         evaluated(text)
     assert told in str(refused.value)
 
 
-def test_a_value_of_a_variable_is_text_and_no_expression_again() -> None:
+def test_variable_values_are_not_evaluated_again() -> None:
     """What the environment holds is data: it reads no files and no other variables."""
     found = evaluated(
         "variables: {a: '#{ENV.A}'}\napiKeys: [{key: k, name: '#{a}'}]", A="@{part.json} #{a} &{part.json}"
@@ -74,21 +74,21 @@ def test_a_value_of_a_variable_is_text_and_no_expression_again() -> None:
 
 
 @pytest.mark.requirement("core-13-2", "core-13-9")
-def test_variables_are_made_in_order_and_once() -> None:
+def test_variables_are_evaluated_once_in_order() -> None:
     text = "variables: {b: '#{UUID()}', a: '#{b}-#{b}'}\napiKeys: [{key: k, name: '#{a}'}]"
     name = evaluated(text).api_keys[0]["name"]
     assert name[:36] == name[37:]
 
 
 @pytest.mark.requirement("core-13-10")
-def test_included_value_has_its_expressions_put_in_place() -> None:
+def test_expressions_in_included_values_are_evaluated() -> None:
     text = "variables: {name: x}\napiKeys: [{key: k}]\nrequests: [{method: post, url: /a, body: '&{part.json}'}]"
     assert evaluated(text).requests[0].body == ["x", "#{name}"]
     assert evaluated(text).requests[0].method == "POST"
 
 
 @pytest.mark.requirement("core-13-8", "service-1")
-def test_json_and_yaml_say_the_same() -> None:
+def test_json_and_yaml_are_equivalent() -> None:
     as_json = (
         '{"apiKeys": [{"key": "k"}], "requests": [{"method": "PUT", "url": "/a", "tenantId": "t", "body": {"a": 1}}]}'
     )
@@ -97,12 +97,12 @@ def test_json_and_yaml_say_the_same() -> None:
 
 
 @pytest.mark.requirement("audit-b5-kickstart")
-def test_url_needs_no_leading_slash_and_a_timeout_may_be_text() -> None:
+def test_leading_slash_is_optional_and_timeouts_may_be_text() -> None:
     text = "apiKeys: [{key: k}]\nsettings: {readTimeout: '9000'}\nrequests: [{method: POST, url: api/user, body: {}}]"
     assert evaluated(text).requests[0].url == "/api/user"
     assert evaluated(text).read_timeout == 9000
 
 
-def test_dates_and_words_of_yaml_stay_what_json_would_have() -> None:
+def test_yaml_dates_and_words_remain_strings() -> None:
     text = "apiKeys: [{key: k}]\nrequests: [{method: POST, url: /a, body: {birthDate: 1990-02-03, n: null}}]"
     assert evaluated(text).requests[0].body == {"birthDate": "1990-02-03", "n": None}

@@ -12,7 +12,7 @@ from identity.domain.objects.resource_definition import SearchRules
 RULES = SearchRules({"name": "text"}, {"name": "name"})
 
 
-def test_every_ending_is_kept_once_and_cut_short() -> None:
+def test_suffixes_are_unique_and_truncated() -> None:
     assert name_suffixes.of("abab") == ["ab", "abab", "b", "bab"]
     assert name_suffixes.of("") == []
     long = "x" * 5 + "y" * name_suffixes.LENGTH
@@ -35,7 +35,7 @@ def test_every_ending_is_kept_once_and_cut_short() -> None:
         ("a long name that goes on and on and on", "that goes on and on and on"),
     ],
 )
-def test_name_that_holds_a_text_has_an_ending_that_begins_with_it(name: str, text: str) -> None:
+def test_name_containing_a_text_has_a_matching_suffix(name: str, text: str) -> None:
     (criterion,) = search.read(RULES, {"name": text}, "").criteria
     pattern = name_suffixes.pattern_of(criterion.piece)
     assert any(re.search(pattern, ending) for ending in name_suffixes.of(name))
@@ -45,6 +45,6 @@ def test_name_that_holds_a_text_has_an_ending_that_begins_with_it(name: str, tex
     ("text", "piece"),
     [("a*bcd*ef", "bcd"), ("*", ""), ("x**y*z", "x*y"), (" Foo ", "foo"), ("***a", "*"), ("*ab", "ab")],
 )
-def test_longest_piece_is_looked_up(text: str, piece: str) -> None:
+def test_longest_part_of_the_pattern_is_looked_up(text: str, piece: str) -> None:
     (criterion,) = search.read(RULES, {"name": text}, "").criteria
     assert criterion.piece == piece

@@ -25,7 +25,7 @@ SECRET = "a-secret-that-no-message-repeats"
         ({"op": "add", "path": "/apiKey/~2", "value": "x"}, "is malformed"),
     ],
 )
-def test_a_refused_operation_is_named_and_tells_nothing_of_the_object(operation, cause):
+def test_error_names_the_operation_without_object_data(operation, cause):
     stored = {"apiKey": {"key": SECRET}}
     first = {"op": "add", "path": "/apiKey/ok", "value": 1}
     with pytest.raises(Invalid) as refused:

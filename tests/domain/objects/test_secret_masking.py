@@ -39,11 +39,11 @@ def test_texts_of_secret_members_are_masked_at_every_depth(name: str) -> None:
         "just text", 5, None, True, [], {},
     ],
 )  # fmt: skip
-def test_everything_else_stays(value: Any) -> None:
+def test_other_values_are_unchanged(value: Any) -> None:
     assert masked(value) == value
 
 
-def test_a_map_of_tokens_is_masked_whole_whatever_its_keys_are() -> None:
+def test_every_value_of_a_token_map_is_masked() -> None:
     value = {"tokens": {"google": "hush", "deep": {"er": ["hush", 5]}}}
     assert masked(value) == {"tokens": {"google": MASK, "deep": {"er": [MASK, 5]}}}
 
@@ -57,17 +57,17 @@ def test_signed_tokens_are_masked_inside_any_text() -> None:
 @pytest.mark.parametrize(
     "text", ["eyJhbGciOi", "eyJhbGciOi.eyJzdWIiOi", "eyJhbGciOi..c2ln", "eyJ.eyJ.c2ln", "heyJhbGciOi.a.b"]
 )
-def test_what_only_begins_like_a_token_stays(text: str) -> None:
+def test_text_with_the_start_of_a_token_is_unchanged(text: str) -> None:
     assert masked(text) == text
 
 
-def test_a_text_full_of_beginnings_is_looked_through_once() -> None:
+def test_masking_takes_linear_time() -> None:
     """A megabyte of them: where each cost a look at the rest, nobody would wait for this."""
     text = "eyJaaaa-" * 130_000
     assert masked(text) == text
 
 
-def test_the_value_itself_is_left_alone() -> None:
+def test_original_value_is_not_modified() -> None:
     value = {"password": "hush", "list": [{"secret": "hush"}]}
     masked(value)
     assert value == {"password": "hush", "list": [{"secret": "hush"}]}

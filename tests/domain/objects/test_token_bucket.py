@@ -14,30 +14,30 @@ def granted(allowance: TokenBucket, now: float, wanted: int = 1000) -> int:
     return count
 
 
-def test_a_quarter_of_a_second_is_there_from_the_beginning():
+def test_initial_capacity_is_a_quarter_of_a_second():
     assert granted(TokenBucket(100), 0.0) == 25
 
 
-def test_what_was_not_used_is_there_still():
+def test_unused_tokens_remain_available():
     allowance = TokenBucket(100)
     assert [granted(allowance, 0.0, 5), granted(allowance, 0.0)] == [5, 20]
 
 
 @pytest.mark.requirement("design-state-16")
-def test_over_ten_seconds_it_is_ten_times_as_much():
+def test_rate_is_accurate_over_ten_seconds():
     allowance = TokenBucket(200)
     assert 2000 <= sum(granted(allowance, tick / 20) for tick in range(201)) <= 2050
 
 
-def test_what_nobody_wanted_is_not_saved_for_long():
+def test_unused_tokens_are_capped():
     allowance = TokenBucket(100)
     assert [granted(allowance, 0.0), granted(allowance, 3600.0)] == [25, 25]
 
 
-def test_a_small_one_lets_one_go_now_and_then():
+def test_rate_below_one_still_issues_tokens():
     allowance = TokenBucket(1)
     assert [granted(allowance, second / 2) for second in range(5)] == [1, 0, 1, 0, 1]
 
 
-def test_none_means_any_number():
+def test_zero_is_unlimited():
     assert granted(TokenBucket(0), 0.0, 10**6) == 10**6

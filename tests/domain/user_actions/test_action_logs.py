@@ -33,7 +33,7 @@ def test_lock_out_ends_after_its_duration(duration, unit, expected) -> None:
 
 
 @pytest.mark.parametrize("unit", ["WEEKS", "MONTHS", "YEARS"])
-def test_lock_out_beyond_all_calendars_does_not_end(unit) -> None:
+def test_overflowing_lock_out_is_unlimited(unit) -> None:
     end = action_logs.end_of_lock_out(at("2026-01-31T12:00:00"), 2**62, unit)
     assert end == action_logs.INDEFINITE
 
@@ -50,11 +50,11 @@ def test_lock_out_beyond_all_calendars_does_not_end(unit) -> None:
         (0, ["fr"], "1 seconde"),
     ],
 )
-def test_span_reads_in_its_two_largest_units(seconds, languages, expected) -> None:
+def test_duration_uses_its_two_largest_units(seconds, languages, expected) -> None:
     assert durations.in_words(seconds * 1000, languages) == expected
 
 
-def test_live_actions_prevent_the_logins_they_are_meant_for() -> None:
+def test_active_actions_prevent_logins() -> None:
     everywhere = {"actionId": "1", "expiry": 20, "applicationIds": []}
     here = {"actionId": "2", "expiry": 20, "applicationIds": ["here"]}
     over = {"actionId": "3", "expiry": 10, "applicationIds": []}
@@ -66,7 +66,7 @@ def test_live_actions_prevent_the_logins_they_are_meant_for() -> None:
     assert action_logs.preventing({"private": {}}, "here", Instant(0)) == ()
 
 
-def test_history_holds_the_newest_thousand_states() -> None:
+def test_history_is_limited_to_a_thousand_entries() -> None:
     private = {"preventLogin": False, "temporal": True, "since": 0}
     log = {"history": {"historyItems": []}, "insertInstant": 0, "lastUpdateInstant": 0, "expiry": 0, "private": private}
     for instant in range(1, 1003):

@@ -47,12 +47,12 @@ def test_login_value_prefers_email_to_username_to_phone() -> None:
     assert users.primary_login_id(make_user(phoneNumber="+15551234567")) == "+15551234567"
 
 
-def test_a_new_user_has_no_trace_of_the_password_that_was_sent() -> None:
+def test_new_user_document_has_no_plain_password() -> None:
     user = make_user(email="a@example.com", password="p", salt="s", factor=1, encryptionScheme="bcrypt")
     assert not {"password", "salt", "factor", "encryptionScheme"} & user.keys()
 
 
-def test_look_up_keys_follow_the_user() -> None:
+def test_lookup_keys_are_derived_from_the_user() -> None:
     user = make_user(email="a@example.com", username="Ann", firstName="ANN", lastName="Lee")
     assert user["private"] == {
         "login": "a@example.com",
@@ -77,7 +77,7 @@ def test_identities_keep_the_instants_of_what_did_not_change() -> None:
 
 
 @pytest.mark.requirement("users-2-2")
-def test_identities_tell_why_they_are_verified_or_not() -> None:
+def test_identities_have_their_verification_reason() -> None:
     user = users.with_derived_members(
         users.with_verified_reason(make_user(email="a@example.com", username="Ann"), "Skipped", NOW)
     )
@@ -89,7 +89,7 @@ def test_identities_tell_why_they_are_verified_or_not() -> None:
     assert users.with_verified_reason(pending, "Completed", LATER)["verifiedInstant"] == NOW
 
 
-def test_a_replacement_keeps_what_is_fixed_and_always_moves_its_instant() -> None:
+def test_replacement_keeps_immutable_members_and_increases_its_instant() -> None:
     user = {**make_user(email="a@example.com", firstName="Ann"), "active": False, "verified": True}
     fresh = users.apply_update(user, wanted(email="b@example.com"), NOW)
     assert (fresh["active"], fresh["verified"], fresh["id"]) == (False, True, "u")
@@ -117,7 +117,7 @@ def test_only_a_method_with_the_same_id_keeps_its_secret() -> None:
     assert gone == {"methods": [], "recoveryCodes": []}
 
 
-def test_the_form_that_is_patched_holds_no_secret_and_nothing_fixed() -> None:
+def test_patch_target_has_no_secrets_or_immutable_members() -> None:
     method = {"id": "AAAA", "method": "authenticator", "secret": SECRET}
     user = make_user(email="a@example.com", twoFactor={"methods": [method], "recoveryCodes": ["a recovery code"]})
     user["private"]["password"] = {"hash": "h-1"}
@@ -127,7 +127,7 @@ def test_the_form_that_is_patched_holds_no_secret_and_nothing_fixed() -> None:
 
 
 @pytest.mark.requirement("attack-56")
-def test_events_and_answers_hold_no_secret() -> None:
+def test_events_and_responses_contain_no_secrets() -> None:
     method = {"id": "AAAA", "method": "authenticator", "secret": SECRET}
     user = make_user(email="a@example.com", twoFactor={"methods": [method], "recoveryCodes": ["a recovery code"]})
     user["registrations"] = [{"applicationId": "x", "authenticationToken": "t-1"}]
@@ -158,7 +158,7 @@ def test_phone_numbers_are_e164(number: str) -> None:
         "+\u0661\u0662\u0663\u0664\u0665\u0666\u0667",
     ],
 )
-def test_other_texts_are_no_phone_numbers(number: str) -> None:
+def test_invalid_phone_numbers_are_rejected(number: str) -> None:
     assert not users.is_e164_number(number)
 
 
@@ -195,7 +195,7 @@ def test_problems_of_a_user(members: dict[str, Any], expected: set[str]) -> None
     assert kinds(users.problems(make_user(**members))) == expected
 
 
-def test_blocked_domains_compare_without_regard_to_case_and_as_a_whole() -> None:
+def test_blocked_domains_match_case_insensitively_and_completely() -> None:
     blocked = ["Blocked.example"]
     assert kinds(users.blocked_domain_problems({"email": "a@blocked.example"}, blocked)) == {"[blocked]user.email"}
     assert not users.blocked_domain_problems({"email": "a@not-blocked.example"}, blocked)
@@ -203,7 +203,7 @@ def test_blocked_domains_compare_without_regard_to_case_and_as_a_whole() -> None
     assert not users.blocked_domain_problems({}, blocked)
 
 
-def test_duplicates_tell_whether_the_other_user_is_active() -> None:
+def test_duplicate_error_depends_on_the_other_users_state() -> None:
     user = make_user(email="a@example.com", username="Ann")
     active, inactive = make_user(email="a@example.com"), {**make_user(username="ANN"), "active": False}
     assert kinds(users.duplicate_problems(user, [active, inactive])) == {
@@ -219,6 +219,6 @@ def test_a_changed_login_id_is_one_that_had_a_value_and_has_another() -> None:
 
 
 @pytest.mark.requirement("users-2-5")
-def test_a_username_suffix_has_the_digits_that_were_asked_for() -> None:
+def test_username_suffix_has_the_configured_digits() -> None:
     suffix = users.username_suffix("#", 4)
     assert suffix[0] == "#" and len(suffix) == 5 and suffix[1:].isdigit()

@@ -92,7 +92,7 @@ def test_confused_authentication_is_refused(passkey, client_data, path) -> None:
     assert path_of(error) == path
 
 
-def test_user_verification_is_optional_where_the_workflow_says_so() -> None:
+def test_user_verification_is_optional_if_the_workflow_permits() -> None:
     passkey = Passkey(flags=UP)
     expected = Expected(CHALLENGE, ORIGIN, RELYING_PARTY, requires_user_verification=False)
     assert not register(passkey, expected).is_user_verified

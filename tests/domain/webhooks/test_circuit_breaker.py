@@ -30,7 +30,7 @@ def after(outcomes: str, rules: BreakerSettings = RULES, every: float = 1.0) -> 
         ("s" * 90 + "f" * 10, False),
     ],
 )
-def test_it_opens_when_enough_of_enough_attempts_failed(outcomes, is_open):
+def test_breaker_opens_after_enough_failures(outcomes, is_open):
     assert after(outcomes).is_open is is_open
 
 
@@ -39,16 +39,16 @@ def test_old_attempts_do_not_count():
     assert after("ffffffffff", every=30).is_open
 
 
-def test_it_never_opens_when_it_is_switched_off():
+def test_disabled_breaker_never_opens():
     assert not after("f" * 100, BreakerSettings(minimum_attempts=0)).is_open
 
 
-def test_a_closed_one_lets_everything_through():
+def test_closed_breaker_permits_all_attempts():
     assert CircuitBreaker(RULES).room(0, held=5) is None
 
 
 @pytest.mark.requirement("webhooks-15.3-30")
-def test_an_open_one_lets_one_probe_through_after_the_pause():
+def test_open_breaker_permits_one_probe_after_the_pause():
     breaker = after("ffffffffff")
     opened = 9.0
     assert breaker.room(opened + 29, held=0) == 0
@@ -56,14 +56,14 @@ def test_an_open_one_lets_one_probe_through_after_the_pause():
     assert breaker.room(opened + 30, held=1) == 0
 
 
-def test_a_failed_probe_starts_the_pause_anew():
+def test_failed_probe_restarts_the_pause():
     breaker = after("ffffffffff")
     breaker.note(40, success=False)
     assert breaker.is_open
     assert (breaker.room(69, held=0), breaker.room(70, held=0)) == (0, 1)
 
 
-def test_a_successful_probe_closes_it_with_nothing_remembered():
+def test_successful_probe_resets_the_breaker():
     breaker = after("ffffffffff")
     breaker.note(40, success=True)
     assert (breaker.is_open, breaker.room(40, held=7)) == (False, None)
@@ -74,6 +74,6 @@ def test_a_successful_probe_closes_it_with_nothing_remembered():
 @pytest.mark.parametrize(
     ("seconds", "expected"), [(0, 0), (49, 0), (50, 50), (69, 50), (70, 70), (90, 90), (99, 90), (100, 100), (500, 100)]
 )
-def test_the_way_to_being_disabled_has_marks(seconds, expected):
+def test_health_thresholds_precede_disabling(seconds, expected):
     assert percent(seconds, 100) == expected
     assert percent(seconds, 0) == 0

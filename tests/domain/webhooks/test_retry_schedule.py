@@ -28,19 +28,19 @@ def test_jitter_stays_within_its_bounds() -> None:
     assert schedule.next_attempt(NOW, 1, 1.0) == later(NOW, seconds=120)
 
 
-def test_empty_schedule_tries_nothing_twice() -> None:
+def test_empty_schedule_has_no_retries() -> None:
     assert RetrySchedule(()).next_attempt(NOW, 1, 0.5) is None
     assert RetrySchedule(()).total_seconds == 0
 
 
-def test_as_published_only_an_agreed_transaction_is_repeated_three_times_at_once() -> None:
+def test_published_schedule_retries_three_times_immediately() -> None:
     schedule = RetrySchedule((5, 300), is_published=True)
     assert schedule.next_attempt(NOW, 1, 0.5) is None
     assert schedule.next_attempt(NOW, 1, 0.5, approval_requested=True) == NOW
     assert [schedule.next_attempt(NOW, attempts, 0.5) for attempts in (2, 3, 4)] == [NOW, NOW, None]
 
 
-def test_receiver_may_ask_for_more_time_but_not_for_less() -> None:
+def test_retry_after_can_only_extend_the_wait() -> None:
     schedule = RetrySchedule((5,))
     assert schedule.next_attempt(NOW, 1, 0.5, at_least_seconds=60) == later(NOW, seconds=60)
     assert schedule.next_attempt(NOW, 1, 0.5, at_least_seconds=1) == later(NOW, seconds=5)
@@ -60,7 +60,7 @@ def test_receiver_may_ask_for_more_time_but_not_for_less() -> None:
         (200, False, 120.0, 0),
     ],
 )
-def test_overloaded_receiver_is_left_alone(
+def test_overloaded_receiver_gets_a_longer_wait(
     status: int | None, timed_out: bool, retry_after: float | None, expected: float
 ) -> None:
     assert minimum_wait_seconds(status, timed_out=timed_out, retry_after_seconds=retry_after) == expected
@@ -88,12 +88,12 @@ def test_overloaded_receiver_is_left_alone(
         ("Tue, 99 Nov 9999999 22:00:00 GMT", None),
     ],
 )
-def test_retry_after_is_read_in_both_forms(value: str | None, expected: float | None) -> None:
+def test_retry_after_accepts_seconds_and_dates(value: str | None, expected: float | None) -> None:
     assert retry_after_seconds(value, NOW) == expected
 
 
 @pytest.mark.requirement("webhooks-15.3-16")
-def test_a_date_without_a_zone_is_the_same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_date_without_zone_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:

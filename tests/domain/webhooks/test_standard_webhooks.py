@@ -24,7 +24,7 @@ def signed(secret: str, timestamp: int) -> dict[str, str]:
 
 
 @pytest.mark.requirement("webhooks-10-4", "webhooks-15.3-33")
-def test_the_reference_library_accepts_what_we_sign():
+def test_reference_library_accepts_our_signatures():
     secret = standard_webhooks.serialize_secret(bytes(range(32)))
     headers = signed(secret, SystemClock().now() // 1000)
     assert Webhook(secret).verify(BODY, headers) == {"event": {"name": "Zoë"}}
@@ -46,7 +46,7 @@ VECTOR = b'{"test": 2432232314}'
 
 
 @pytest.mark.requirement("webhooks-15.3-33")
-def test_the_shared_vectors_of_both_versions_come_out():
+def test_shared_test_vectors_of_both_versions_match():
     content = standard_webhooks.signed_content("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, VECTOR)
     secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     assert standard_webhooks.hmac_signature(secret, content) == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
@@ -59,7 +59,7 @@ def test_the_shared_vectors_of_both_versions_come_out():
     )
 
 
-def test_a_new_secret_signs_with_the_old_one_until_the_overlap_is_over():
+def test_both_secrets_sign_during_the_overlap():
     private = standard_webhooks.replace_secret({}, "whsec_one", NOW, 60)
     assert private == {"secret": "whsec_one", "previousSecrets": []}
     private = standard_webhooks.replace_secret(private, "whsec_two", NOW, 60)
@@ -67,12 +67,12 @@ def test_a_new_secret_signs_with_the_old_one_until_the_overlap_is_over():
     assert standard_webhooks.active_secrets(private, later(NOW, seconds=60)) == ("whsec_two",)
 
 
-def test_without_an_overlap_the_old_secret_is_gone_at_once():
+def test_without_overlap_the_old_secret_is_removed():
     private = standard_webhooks.replace_secret({"secret": "whsec_one"}, "whsec_two", NOW, 0)
     assert standard_webhooks.active_secrets(private, NOW) == ("whsec_two",)
 
 
-def test_old_secrets_are_kept_to_their_end_and_dead_ones_not_at_all():
+def test_expired_secrets_are_removed():
     private: dict = {}
     for number in range(4):
         private = standard_webhooks.replace_secret(private, f"whsec_{number}", NOW, 60)
@@ -81,7 +81,7 @@ def test_old_secrets_are_kept_to_their_end_and_dead_ones_not_at_all():
     assert [old["secret"] for old in private["previousSecrets"]] == ["whsec_3"]
 
 
-def test_a_removed_secret_signs_no_more():
+def test_removed_secret_does_not_sign():
     private = standard_webhooks.remove_secret({"secret": "whsec_one", "previousSecrets": [], "other": 1})
     assert private == {"other": 1}
     assert standard_webhooks.active_secrets(private, NOW) == ()

@@ -21,7 +21,7 @@ NEEDED = {
 }
 
 
-def test_table_names_every_transaction_type() -> None:
+def test_every_transaction_type_has_a_rule() -> None:
     tenant = load("api/tenant.json")["properties"]["tenant"]["properties"]
     entry = tenant["eventConfiguration"]["properties"]["events"]["additionalProperties"]
     assert set(entry["properties"]["transactionType"]["enum"]) == set(NEEDED)
@@ -30,7 +30,7 @@ def test_table_names_every_transaction_type() -> None:
 @pytest.mark.requirement("webhooks-8-1", "webhooks-8-2")
 @pytest.mark.parametrize("transaction_type", NEEDED)
 @pytest.mark.parametrize("asked", range(7))
-def test_transaction_needs_exactly_as_many_successes_as_the_table_says(transaction_type: str, asked: int) -> None:
+def test_required_successes_match_the_table(transaction_type: str, asked: int) -> None:
     needed = NEEDED[transaction_type][asked]
     for successes in range(asked + 1):
         assert is_satisfied(transaction_type, successes, asked) == (successes >= needed)
@@ -39,7 +39,7 @@ def test_transaction_needs_exactly_as_many_successes_as_the_table_says(transacti
 @pytest.mark.requirement("webhooks-15.3-36")
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # busy machines are slow, not faulty
 @given(st.sampled_from(sorted(NEEDED)), st.integers(1, 10_000), st.floats(0, 1))
-def test_rules_are_those_of_fractions_without_the_errors_of_fractions(kind: str, asked: int, share: float) -> None:
+def test_thresholds_are_computed_exactly(kind: str, asked: int, share: float) -> None:
     least = {"None": Fraction(0), "Any": Fraction(1, asked), "SimpleMajority": Fraction(1, 2)}
     least |= {"SuperMajority": Fraction(2, 3), "AbsoluteMajority": Fraction(1)}
     for successes in {round(asked * share), *(round(asked * least[kind]) + near for near in (-1, 0, 1))}:
@@ -47,7 +47,7 @@ def test_rules_are_those_of_fractions_without_the_errors_of_fractions(kind: str,
             assert is_satisfied(kind, successes, asked) == (Fraction(successes, asked) >= least[kind])
 
 
-def test_more_successes_never_turn_a_satisfied_transaction_down() -> None:
+def test_more_successes_never_fail_a_transaction() -> None:
     for transaction_type in NEEDED:
         for asked in range(60):
             verdicts = [is_satisfied(transaction_type, successes, asked) for successes in range(asked + 1)]
@@ -55,7 +55,7 @@ def test_more_successes_never_turn_a_satisfied_transaction_down() -> None:
             assert verdicts[-1]
 
 
-def test_the_stricter_of_two_types_is_that_which_needs_more() -> None:
+def test_stricter_type_requires_more_successes() -> None:
     order = list(NEEDED)
     for one in order:
         for other in order:

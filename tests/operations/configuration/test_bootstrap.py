@@ -49,7 +49,7 @@ async def test_names_of_an_earlier_version_become_the_published_ones(service, ap
 
 
 @pytest.mark.requirement("audit-b6-names")
-async def test_names_that_an_administrator_chose_stay(service, api) -> None:
+async def test_names_chosen_by_an_administrator_are_kept(service, api) -> None:
     try:
         await named(service, "Ours", "Our theme")
         await start(service)
@@ -60,7 +60,7 @@ async def test_names_that_an_administrator_chose_stay(service, api) -> None:
 
 
 @pytest.mark.requirement("audit-b6-names")
-async def test_published_name_that_is_taken_stops_no_start(service, api) -> None:
+async def test_taken_published_name_does_not_prevent_the_start(service, api) -> None:
     await named(service, "Administration", "FusionAuth")
     other = (await api.post("/api/application", json={"application": {"name": "FusionAuth"}})).json()["application"]
     try:

@@ -84,7 +84,7 @@ async def desk(service: app.Service, tenant_api: httpx.AsyncClient) -> Desk:
     return made
 
 
-async def test_the_right_password_logs_in_and_is_noted(desk: Desk) -> None:
+async def test_correct_password_logs_in_and_is_recorded(desk: Desk) -> None:
     await desk.register()
     assert desk.application is not None
     result = await desk.log_in(f" {desk.user['email'].upper()} ")
@@ -118,7 +118,7 @@ async def test_any_other_password_is_wrong(desk: Desk, password: str) -> None:
 
 
 @pytest.mark.requirement("attack-44", "oauth-1.9-5")
-async def test_an_unknown_user_a_wrong_type_and_another_tenant_are_wrong_credentials(
+async def test_unknown_user_wrong_type_and_other_tenant_are_wrong_credentials(
     desk: Desk, service: app.Service, api: httpx.AsyncClient
 ) -> None:
     assert await desk.log_in("nobody@example.com") == login_outcomes.WrongCredentials()
@@ -130,7 +130,7 @@ async def test_an_unknown_user_a_wrong_type_and_another_tenant_are_wrong_credent
     assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
 
 
-async def test_what_is_wrong_with_a_user_is_told_only_to_who_knows_the_password(desk: Desk, clock: Any) -> None:
+async def test_user_state_is_revealed_only_with_the_correct_password(desk: Desk, clock: Any) -> None:
     states: list[tuple[Any, dict[str, Any]]] = [
         (login_outcomes.Expired, {"expiry": 1}),
         (login_outcomes.PasswordChangeRequired, {"expiry": None, "passwordChangeRequired": True}),
@@ -163,7 +163,7 @@ async def test_gates_for_unverified_users_and_registrations(desk: Desk) -> None:
 
 
 @pytest.mark.requirement("oauth-1.9-6")
-async def test_an_old_password_has_to_be_changed_where_the_tenant_says_so(desk: Desk, clock: Any) -> None:
+async def test_expired_password_has_to_be_changed(desk: Desk, clock: Any) -> None:
     await desk.configure(maximumPasswordAge={"enabled": True, "days": 3})
     assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
     clock.advance(seconds=3 * 86_400 + 1)
@@ -180,7 +180,7 @@ async def test_a_password_below_new_rules_has_to_be_changed(desk: Desk) -> None:
 
 
 @pytest.mark.requirement("design-state-9")
-async def test_a_good_login_moves_the_password_to_the_tenants_scheme(desk: Desk) -> None:
+async def test_login_rehashes_the_password_with_the_tenants_scheme(desk: Desk) -> None:
     scheme = {"encryptionScheme": "salted-pbkdf2-hmac-sha256", "encryptionSchemeFactor": 1000}
     await desk.configure(passwordEncryptionConfiguration=scheme)
     await desk.log_in()
@@ -194,7 +194,7 @@ async def test_a_good_login_moves_the_password_to_the_tenants_scheme(desk: Desk)
         assert (password["scheme"], password["factor"]) == ("salted-pbkdf2-hmac-sha256", 1000)
 
 
-async def test_a_password_moves_to_the_tenants_scheme_before_the_second_factor_is_asked_for(desk: Desk) -> None:
+async def test_password_is_rehashed_before_the_second_factor(desk: Desk) -> None:
     scheme = {"encryptionScheme": "salted-pbkdf2-hmac-sha256", "encryptionSchemeFactor": 1000}
     await desk.configure(passwordEncryptionConfiguration={**scheme, "modifyEncryptionSchemeOnLogin": True})
     await desk.change_user(twoFactor={"methods": [{"method": "email", "email": "a@example.com"}]})
@@ -203,7 +203,7 @@ async def test_a_password_moves_to_the_tenants_scheme_before_the_second_factor_i
 
 
 @pytest.mark.requirement("attack-48")
-async def test_an_account_is_closed_after_too_many_failures_whoever_asks_and_however_it_is_named(desk: Desk) -> None:
+async def test_account_is_limited_after_too_many_failures_by_any_login_id(desk: Desk) -> None:
     await desk.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 3, "timePeriodInSeconds": 60}}
     )
@@ -224,7 +224,7 @@ async def test_unknown_users_are_counted_like_known_ones(desk: Desk) -> None:
 
 
 @pytest.mark.requirement("attack-48")
-async def test_success_neither_counts_nor_resets_what_failed(desk: Desk) -> None:
+async def test_success_neither_counts_nor_resets_failures(desk: Desk) -> None:
     await desk.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}}
     )
@@ -235,7 +235,7 @@ async def test_success_neither_counts_nor_resets_what_failed(desk: Desk) -> None
     assert isinstance(await desk.log_in(), login_outcomes.TooManyAttempts)
 
 
-async def test_an_attempt_that_could_not_be_judged_is_not_counted(desk: Desk) -> None:
+async def test_unverified_attempt_is_not_counted(desk: Desk) -> None:
     await desk.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
     )
@@ -254,7 +254,7 @@ async def test_an_attempt_that_could_not_be_judged_is_not_counted(desk: Desk) ->
 
 
 @pytest.mark.requirement("attack-48")
-async def test_many_guesses_at_once_are_no_way_around_the_limit(desk: Desk) -> None:
+async def test_concurrent_guesses_do_not_exceed_the_limit(desk: Desk) -> None:
     await desk.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 3, "timePeriodInSeconds": 60}}
     )
@@ -263,9 +263,7 @@ async def test_many_guesses_at_once_are_no_way_around_the_limit(desk: Desk) -> N
 
 
 @pytest.mark.requirement("attack-48")
-async def test_an_address_that_fails_for_everybody_is_refused_for_everybody(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_address_limit_applies_to_all_users(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 3)
     for n in range(3):
         assert await desk.log_in(f"user-{n}", "wrong", address="2001:db8::1") == login_outcomes.WrongCredentials()
@@ -296,7 +294,7 @@ def watch(desk: Desk) -> list[str]:
 
 
 @pytest.mark.requirement("attack-44")
-async def test_attack_44_wrong_password_of_a_cheaper_scheme_costs_what_nobody_costs(desk: Desk) -> None:
+async def test_attack_44_wrong_password_of_a_cheaper_scheme_takes_the_same_time(desk: Desk) -> None:
     await desk.add_user(username=new_id(), encryptionScheme="salted-md5", factor=1)
     calls = watch(desk)
     assert await desk.log_in(desk.user["email"], "wrong") == login_outcomes.WrongCredentials()
@@ -306,7 +304,7 @@ async def test_attack_44_wrong_password_of_a_cheaper_scheme_costs_what_nobody_co
 
 
 @pytest.mark.requirement("attack-44")
-async def test_unknown_users_cost_what_wrong_passwords_cost(desk: Desk) -> None:
+async def test_unknown_user_takes_the_time_of_a_wrong_password(desk: Desk) -> None:
     calls = watch(desk)
     await desk.log_in(password="wrong")
     await desk.log_in("nobody", "wrong")
@@ -323,7 +321,7 @@ async def listen(desk: Desk, url: str, transaction_type: str, *types: str) -> No
     await webhooks.listen(desk.api, {"id": desk.tenant_id}, url, types, transaction_type)
 
 
-async def test_success_and_failure_are_told_but_not_an_unknown_user(desk: Desk) -> None:
+async def test_events_are_sent_for_known_users_only(desk: Desk) -> None:
     await desk.register()
     assert desk.application is not None
     async with receiving() as receiver:
@@ -346,7 +344,7 @@ async def test_success_and_failure_are_told_but_not_an_unknown_user(desk: Desk) 
     assert success["connectorId"] == "e3306678-a53a-4964-9040-1c96f36dda72"
 
 
-async def test_a_veto_stops_a_login_and_leaves_no_trace_but_changes_nothing_about_a_failed_one(desk: Desk) -> None:
+async def test_veto_prevents_a_login_and_does_not_affect_failures(desk: Desk) -> None:
     async with receiving(answers(500)) as receiver:
         await listen(desk, receiver.url, "AbsoluteMajority", "user.login.success", "user.login.failed")
         before = await desk.stored()

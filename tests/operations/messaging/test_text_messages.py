@@ -78,7 +78,7 @@ async def user_of(tenant_api: Any, service: Any, **members: Any) -> Document:
 
 
 @pytest.mark.requirement("messages-6")
-async def test_a_messenger_gets_number_and_text_as_json_with_what_proves_who_sends(sender, service, tenant_api) -> None:
+async def test_messenger_receives_authenticated_json(sender, service, tenant_api) -> None:
     user = await user_of(tenant_api, service, mobilePhone="+14155550100", firstName="Ada", preferredLanguages=["de"])
     template = await sender.template("Code: ${code}", de="${user.firstName}, Ihr Code: ${code}")
     async with receiving() as receiver:
@@ -97,7 +97,7 @@ async def test_a_messenger_gets_number_and_text_as_json_with_what_proves_who_sen
 
 
 @pytest.mark.requirement("webhooks-15.2-17")
-async def test_a_messenger_is_told_what_a_message_has_come_through(sender, clock) -> None:
+async def test_messenger_request_has_via_and_trace_headers(sender, clock) -> None:
     trace = trace_context.read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b")
     origin = Origin("192.0.2.1", "", "", "", trace, ("0123456789abcdef",))
     with_key = Call(sender.tenant_id, ApiKeyCaller({"id": new_id()}), clock.now(), origin)
@@ -114,7 +114,7 @@ async def test_a_messenger_is_told_what_a_message_has_come_through(sender, clock
 
 
 @pytest.mark.requirement("webhooks-15.2-17")
-async def test_attack_63_a_messenger_at_the_service_itself_is_refused(sender, service, clock) -> None:
+async def test_attack_63_messenger_url_of_the_service_is_rejected(sender, service, clock) -> None:
     template = await sender.template("Code: ${code}")
     messenger = await sender.messenger(f"http://127.0.0.1:{service.port}/api/passwordless/start")
     assert await sender.send(messenger, template, "+14155550101")
@@ -129,7 +129,7 @@ async def test_attack_63_a_messenger_at_the_service_itself_is_refused(sender, se
 
 
 @pytest.mark.requirement("messages-7")
-async def test_a_message_is_tried_again_until_it_is_taken_and_waits_sealed(sender, clock) -> None:
+async def test_message_is_retried_and_stored_encrypted(sender, clock) -> None:
     template = await sender.template("Code: ${code}")
     async with receiving(in_turn(answers(500), answers(429), answers(200))) as receiver:
         messenger = await sender.messenger(receiver.url, debug=True)
@@ -147,7 +147,7 @@ async def test_a_message_is_tried_again_until_it_is_taken_and_waits_sealed(sende
 
 
 @pytest.mark.requirement("messages-7")
-async def test_a_message_that_nobody_ever_takes_is_given_up_and_told(sender, clock) -> None:
+async def test_message_is_given_up_after_the_schedule_and_logged(sender, clock) -> None:
     template = await sender.template("Code: ${code}")
     async with receiving(answers(503)) as receiver:
         messenger = await sender.messenger(receiver.url)
@@ -159,7 +159,7 @@ async def test_a_message_that_nobody_ever_takes_is_given_up_and_told(sender, clo
 
 
 @pytest.mark.requirement("messages-6")
-async def test_the_phone_of_a_method_wins_over_that_of_the_user(sender, service, tenant_api) -> None:
+async def test_phone_number_of_the_method_takes_precedence(sender, service, tenant_api) -> None:
     user = await user_of(tenant_api, service, mobilePhone="+14155550100")
     template = await sender.template("Code: ${code}")
     async with receiving() as receiver:
@@ -170,7 +170,7 @@ async def test_the_phone_of_a_method_wins_over_that_of_the_user(sender, service,
 
 
 @pytest.mark.requirement("messages-7")
-async def test_what_cannot_be_made_is_told_in_the_event_log_and_not_sent(sender, service, tenant_api) -> None:
+async def test_message_that_cannot_be_rendered_is_logged_and_not_sent(sender, service, tenant_api) -> None:
     user = await user_of(tenant_api, service)
     template = await sender.template("Code: ${code}")
     unknown = await sender.template("${nothing.at.all}")
@@ -191,7 +191,7 @@ async def test_what_cannot_be_made_is_told_in_the_event_log_and_not_sent(sender,
 
 
 @pytest.mark.requirement("messages-6")
-async def test_a_messenger_proves_itself_and_is_proven_to_by_certificates(sender, api) -> None:
+async def test_messenger_uses_mutual_tls(sender, api) -> None:
     server = certificates.make("messenger", certificates.authority())
     body = {"name": new_id(), "algorithm": "ES256"}
     key = (await api.post("/api/key/generate", json={"key": body})).json()["key"]
@@ -209,7 +209,7 @@ async def test_a_messenger_proves_itself_and_is_proven_to_by_certificates(sender
 
 
 @pytest.mark.requirement("messages-6")
-async def test_an_address_that_is_forbidden_when_it_comes_to_it_is_not_called(sender) -> None:
+async def test_forbidden_address_is_not_called_at_delivery(sender) -> None:
     template = await sender.template("Code: ${code}")
     messenger = await sender.messenger("https://sms.example.com/")
     where = {"_id": messenger}

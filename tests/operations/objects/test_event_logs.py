@@ -28,7 +28,7 @@ async def rows(service: app.Service, marker: str) -> list[dict[str, Any]]:
     return [dict(row) async for row in found]
 
 
-async def test_row_has_its_number_instant_type_and_message(service: app.Service) -> None:
+async def test_row_has_number_instant_type_and_message(service: app.Service) -> None:
     marker = new_id()
     call = call_of(service)
     await doors.run(service, event_logs.record, call, "Debug", f"{marker} one")
@@ -50,14 +50,14 @@ async def test_racing_writers_never_share_a_number(service: app.Service) -> None
     assert len(set(numbers)) == len(numbers) == 64
 
 
-async def test_overlong_message_is_cut(service: app.Service) -> None:
+async def test_overlong_message_is_truncated(service: app.Service) -> None:
     marker = new_id()
     await doors.run(service, event_logs.record, call_of(service), "Debug", marker + "x" * 100_000)
     (row,) = await rows(service, marker)
     assert len(row["message"]) == 65_536
 
 
-async def test_text_that_cannot_be_stored_is_mended(service: app.Service) -> None:
+async def test_unstorable_characters_are_replaced(service: app.Service) -> None:
     marker = new_id()
     await doors.run(service, event_logs.record, call_of(service), "Debug", f"{marker} \ud83d é\x00")
     (row,) = await rows(service, marker)
@@ -65,7 +65,7 @@ async def test_text_that_cannot_be_stored_is_mended(service: app.Service) -> Non
 
 
 @pytest.mark.requirement("core-15-19")
-async def test_every_row_is_announced_to_webhooks_that_ask_for_it(service: app.Service, api: httpx.AsyncClient) -> None:
+async def test_rows_are_sent_to_subscribed_webhooks(service: app.Service, api: httpx.AsyncClient) -> None:
     marker = new_id()
     async with receiving() as receiver:
         wanted = {
@@ -94,9 +94,7 @@ async def test_every_row_is_announced_to_webhooks_that_ask_for_it(service: app.S
 
 
 @pytest.mark.requirement("core-15-18")
-async def test_failing_record_is_logged_and_breaks_nobody(
-    service: app.Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_insert_is_logged_without_an_error(service: app.Service, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(*_: object) -> int:
         raise RuntimeError("no numbers")
 
@@ -109,7 +107,7 @@ async def test_failing_record_is_logged_and_breaks_nobody(
 
 
 @pytest.mark.requirement("core-15-23")
-async def test_what_callers_can_bring_about_is_told_sixty_times_a_minute(service: app.Service) -> None:
+async def test_caller_triggered_rows_are_throttled(service: app.Service) -> None:
     marker, other = new_id(), new_id()
     call, tenant_id = call_of(service), doors.store(service, "default_tenant_id")
     for _ in range(62):
@@ -119,7 +117,7 @@ async def test_what_callers_can_bring_about_is_told_sixty_times_a_minute(service
     assert [row["type"] for row in await rows(service, other)] == ["Debug"]
 
 
-async def test_debug_is_silent_while_the_counters_are_away(
+async def test_debug_rows_are_dropped_while_redis_is_unavailable(
     service: app.Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_: object) -> None:

@@ -42,7 +42,7 @@ async def make_list(api) -> str:
 
 
 @pytest.mark.requirement("core-7-delete")
-async def test_of_one_who_deletes_and_one_who_refers_only_one_gets_through(api, tenant_api) -> None:
+async def test_concurrent_deletion_and_reference_exclude_each_other(api, tenant_api) -> None:
     """Forty keys, each of which is deleted and given to a new application at the same moment."""
 
     async def race(key_id: str) -> None:
@@ -58,7 +58,7 @@ async def test_of_one_who_deletes_and_one_who_refers_only_one_gets_through(api, 
     await asyncio.gather(*map(race, [await make_key(api) for _ in range(40)]))
 
 
-async def test_many_who_refer_to_the_same_at_once_all_get_through(api, tenant_api) -> None:
+async def test_concurrent_references_to_one_object_succeed(api, tenant_api) -> None:
     key_id = await make_key(api)
 
     async def make() -> int:
@@ -69,7 +69,7 @@ async def test_many_who_refer_to_the_same_at_once_all_get_through(api, tenant_ap
     assert "[inUse]keyId" in (await api.delete(f"/api/key/{key_id}")).text
 
 
-async def test_what_was_deleted_after_it_was_looked_up_is_refused_when_it_is_written(service, api, tenant) -> None:
+async def test_reference_to_an_object_deleted_meanwhile_is_rejected(service, api, tenant) -> None:
     key_id = await make_key(api)
     document = {"id": new_id(), "tenantId": tenant["id"], "jwtConfiguration": {"idTokenKeyId": key_id}}
     assert (await api.delete(f"/api/key/{key_id}")).status_code == 200
@@ -78,7 +78,7 @@ async def test_what_was_deleted_after_it_was_looked_up_is_refused_when_it_is_wri
     assert str(refused.value) == "[invalid]application.jwtConfiguration.idTokenKeyId"
 
 
-async def test_who_wants_to_delete_what_another_transaction_holds_waits_for_its_end(service, api, tenant) -> None:
+async def test_deletion_waits_for_a_referencing_transaction(service, api, tenant) -> None:
     """The write of the holder is not visible yet when the other looks for it."""
     services: Services = service.services
     key_id = await make_key(api)
@@ -102,7 +102,7 @@ async def test_who_wants_to_delete_what_another_transaction_holds_waits_for_its_
     await services.configuration.applications.delete(tenant["id"], document["id"])
 
 
-async def test_who_refers_to_a_key_does_not_make_every_process_read_it_again(service, api, tenant_api) -> None:
+async def test_reference_to_a_key_does_not_invalidate_its_cache(service, api, tenant_api) -> None:
     services: Services = service.services
     key_id, other = await make_key(api), await make_key(api)
 
@@ -132,7 +132,7 @@ async def test_who_refers_to_a_key_does_not_make_every_process_read_it_again(ser
     assert await services.configuration.keys.find_cached(None, key_id) is before
 
 
-async def test_names_are_found_in_members_lists_and_lists_of_objects_until_they_end(service, monkeypatch) -> None:
+async def test_references_are_found_in_members_and_lists_until_they_expire(service, monkeypatch) -> None:
     services: Services = service.services
     rows = (
         references.Reference("tenants", ("a.one", "many"), "keys"),
@@ -167,7 +167,7 @@ async def test_names_are_found_in_members_lists_and_lists_of_objects_until_they_
 
 
 @pytest.mark.requirement("core-8-emailConfiguration", "core-9-emailConfiguration")
-async def test_look_ups_are_served_by_an_index(service) -> None:
+async def test_reference_lookups_use_an_index(service) -> None:
     """For every row of the table: with many documents a walk through all of them would hold the deletion up."""
     for row in references.TABLE:
         where = references._referring_to(row, new_id(), doors.now(service))
@@ -179,7 +179,7 @@ async def test_look_ups_are_served_by_an_index(service) -> None:
 
 
 @pytest.mark.requirement("core-8-accessControlConfiguration", "core-9-accessControlConfiguration")
-async def test_access_list_in_use_stays(api, tenant) -> None:
+async def test_referenced_access_list_cannot_be_deleted(api, tenant) -> None:
     uses = [
         ("tenant", f"/api/tenant/{tenant['id']}", "PATCH"),
         ("application", "/api/application", "POST"),

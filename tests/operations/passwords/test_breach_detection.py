@@ -63,7 +63,7 @@ FINDS = {
 @pytest.mark.requirement("core-2-7", "users-7-27")
 @pytest.mark.parametrize("mode", ["High", "Medium", "Low"])
 @pytest.mark.parametrize("find", sorted(FINDS))
-async def test_each_find_counts_in_its_modes_and_has_its_code(knowing: Make, find: str, mode: str) -> None:
+async def test_each_match_has_its_modes_and_code(knowing: Make, find: str, mode: str) -> None:
     text, password, modes = FINDS[find]
     services = knowing({text})
     expected = find if mode in modes else "None"
@@ -73,21 +73,21 @@ async def test_each_find_counts_in_its_modes_and_has_its_code(knowing: Make, fin
 
 
 @pytest.mark.requirement("users-7-27")
-async def test_the_worst_find_is_told(knowing: Make) -> None:
+async def test_worst_match_is_reported(knowing: Make) -> None:
     texts = {"ada+shop@example.com:letmein", "ada@example.com:letmein", "letmein"}
     for lost, expected in ((set(), "ExactMatch"), ({"ada+shop@example.com:letmein"}, "SubAddressMatch")):
         assert await breach_detection.check_password(knowing(texts - lost), tenant(), USER, "letmein") == expected
     assert await breach_detection.check_password(knowing({"letmein"}), tenant(), USER, "letmein") == "CommonPassword"
 
 
-async def test_pairs_are_looked_for_where_the_source_has_them(knowing: Make) -> None:
+async def test_pairs_are_checked_if_the_source_has_them(knowing: Make) -> None:
     services = knowing({"ada+shop@example.com:a rare one"}, pairs=False)
     assert await breach_detection.check_password(services, tenant(), USER, "a rare one") == "None"
     assert services.runtime.breached_passwords.asked == 1
 
 
 @pytest.mark.requirement("users-7-29")
-async def test_a_source_that_does_not_answer_stands_in_nobody_s_way(knowing: Make) -> None:
+async def test_unavailable_source_blocks_no_password(knowing: Make) -> None:
     services = knowing(None)
     assert await breach_detection.check_password(services, tenant(), USER, "a rare one") is None
     assert await breach_detection.problems(services, tenant(), USER, "a rare one", "password") == []
@@ -96,7 +96,7 @@ async def test_a_source_that_does_not_answer_stands_in_nobody_s_way(knowing: Mak
     assert await breach_detection.check_password(services, tenant("Low"), USER, "a rare one") is None
 
 
-async def test_nothing_is_looked_for_where_tenant_or_operator_have_it_off(knowing: Make) -> None:
+async def test_disabled_detection_makes_no_lookups(knowing: Make) -> None:
     services = knowing({"letmein"})
     assert await breach_detection.check_password(services, tenant(enabled=False), USER, "letmein") is None
     unlicensed = knowing({"letmein"}, license_=License({breach_detection.FEATURE: False}))

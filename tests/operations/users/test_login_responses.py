@@ -36,7 +36,7 @@ async def answer(service, api) -> Any:
     return answered
 
 
-async def test_a_change_of_password_is_203_with_its_reason_and_an_id(answer):
+async def test_required_password_change_gets_203_with_reason_and_id(answer):
     found = await answer(lambda user: login_outcomes.PasswordChangeRequired(user, "Expired"))
     assert found.status == 203
     assert len(found.body.pop("changePasswordId")) == 43
@@ -48,11 +48,11 @@ async def test_wrong_credentials_are_not_found(answer):
         await answer(lambda user: login_outcomes.WrongCredentials())
 
 
-async def test_too_many_attempts_have_to_wait(answer):
+async def test_too_many_attempts_are_limited(answer):
     with pytest.raises(Unavailable, match="in 42 seconds"):
         await answer(lambda user: login_outcomes.TooManyAttempts(42))
 
 
-async def test_a_login_without_tokens_is_just_the_user(answer):
+async def test_login_without_tokens_returns_the_user(answer):
     found = await answer(lambda user: login_outcomes.LoggedIn(user, user["registrations"][0]))
     assert (found.status, set(found.body)) == (200, {"user"})

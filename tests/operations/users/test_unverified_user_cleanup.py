@@ -94,7 +94,7 @@ async def attic(service: app.Service, tenant: Document, tenant_api: httpx.AsyncC
 
 
 @pytest.mark.requirement("users-8-21")
-async def test_user_who_was_not_verified_goes_after_the_days_and_not_before(attic: Attic, clock) -> None:
+async def test_unverified_user_is_deleted_after_the_configured_days(attic: Attic, clock) -> None:
     made, verified, skipped = await attic.made(), await attic.made(), await attic.made(skipVerification=True)
     await attic.verify("email", verified["emailVerificationId"])
     nameless = await attic.made(user={"email": None, "username": f"name-{new_id()}"})
@@ -107,7 +107,7 @@ async def test_user_who_was_not_verified_goes_after_the_days_and_not_before(atti
     assert all([await attic.is_there(one) for one in (verified, skipped, nameless)])
 
 
-async def test_new_address_of_a_user_has_its_own_days_and_an_old_user_stays(attic: Attic, clock) -> None:
+async def test_new_address_restarts_the_period(attic: Attic, clock) -> None:
     young, old = await attic.made(), await attic.made()
     await attic.verify("email", old["emailVerificationId"])
     await attic.wait(clock, seconds=(DAYS - 1) * DAY)
@@ -123,7 +123,7 @@ async def test_new_address_of_a_user_has_its_own_days_and_an_old_user_stays(atti
 
 
 @pytest.mark.requirement("users-8-21")
-async def test_nobody_goes_where_it_is_off_or_nothing_is_verified(attic: Attic, clock) -> None:
+async def test_disabled_policy_deletes_nobody(attic: Attic, clock) -> None:
     made, registered = await attic.made(), await attic.registered()
     await attic.wait(clock, seconds=(DAYS + 1) * DAY)
     await attic.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
@@ -136,7 +136,7 @@ async def test_nobody_goes_where_it_is_off_or_nothing_is_verified(attic: Attic, 
 
 
 @pytest.mark.requirement("users-8-22")
-async def test_registration_that_was_not_verified_goes_and_its_user_stays(attic: Attic, clock) -> None:
+async def test_unverified_registration_is_deleted_without_its_user(attic: Attic, clock) -> None:
     made, verified = await attic.registered(), await attic.registered()
     await attic.verify("registration", verified["registrationVerificationId"])
     skipped = await attic.registered(skipRegistrationVerification=True)
@@ -150,7 +150,7 @@ async def test_registration_that_was_not_verified_goes_and_its_user_stays(attic:
 
 
 @pytest.mark.requirement("event-user.delete", "users-8-23")
-async def test_webhooks_hear_of_it_once_however_many_processes_sweep(attic: Attic, clock) -> None:
+async def test_concurrent_sweeps_send_one_event(attic: Attic, clock) -> None:
     made, registered = await attic.made(), await attic.registered()
     await attic.wait(clock, seconds=(DAYS + 1) * DAY)
     async with receiving() as receiver:
@@ -165,7 +165,7 @@ async def test_webhooks_hear_of_it_once_however_many_processes_sweep(attic: Atti
 
 
 @pytest.mark.requirement("users-8-23")
-async def test_who_is_vetoed_stays_as_they_were_and_is_tried_again_while_others_go(attic: Attic, clock) -> None:
+async def test_vetoed_deletion_is_retried_and_others_proceed(attic: Attic, clock) -> None:
     made, registered = await attic.made(), await attic.registered()
     await attic.wait(clock, seconds=(DAYS + 1) * DAY)
     async with receiving(answers(500)) as receiver:
@@ -182,7 +182,7 @@ async def test_who_is_vetoed_stays_as_they_were_and_is_tried_again_while_others_
 
 
 @pytest.mark.requirement("users-8-23")
-async def test_user_verified_while_webhooks_are_asked_stays(attic: Attic, clock) -> None:
+async def test_user_verified_during_approval_is_kept(attic: Attic, clock) -> None:
     made = await attic.made()
     await attic.wait(clock, seconds=(DAYS + 1) * DAY)
     is_asked, may_answer = asyncio.Event(), asyncio.Event()
@@ -205,7 +205,7 @@ async def test_user_verified_while_webhooks_are_asked_stays(attic: Attic, clock)
 
 
 @pytest.mark.requirement("users-8-23")
-async def test_more_than_one_batch_goes_at_once(attic: Attic, clock, monkeypatch) -> None:
+async def test_several_batches_are_deleted(attic: Attic, clock, monkeypatch) -> None:
     monkeypatch.setattr(unverified_user_cleanup, "_BATCH", 2)
     made = [await attic.made() for _ in range(5)]
     await attic.wait(clock, seconds=(DAYS + 1) * DAY)
@@ -213,7 +213,7 @@ async def test_more_than_one_batch_goes_at_once(attic: Attic, clock, monkeypatch
     assert not any([await attic.is_there(one) for one in made])
 
 
-async def test_one_process_an_hour_takes_the_turn(attic: Attic, clock) -> None:
+async def test_one_process_sweeps_per_hour(attic: Attic, clock) -> None:
     made = await attic.made()
     await attic.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
     clock.advance(seconds=3 * 365 * DAY)  # an hour that nobody else has had
@@ -227,7 +227,7 @@ async def test_one_process_an_hour_takes_the_turn(attic: Attic, clock) -> None:
 
 
 @pytest.mark.requirement("users-2.1-13")
-async def test_children_whom_no_parent_took_in_go_where_the_tenant_wants_that(attic: Attic, clock) -> None:
+async def test_orphaned_children_are_deleted_if_configured(attic: Attic, clock) -> None:
     parent = await attic.made(user={"birthDate": "1980-01-01"}, skipVerification=True)
     relative = await attic.made(user={"birthDate": "1980-01-01"}, skipVerification=True)
     child = {"birthDate": born(9), "parentEmail": parent["user"]["email"]}

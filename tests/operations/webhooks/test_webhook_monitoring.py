@@ -39,7 +39,7 @@ async def status(api, webhook: dict[str, Any]) -> str:
 
 
 @pytest.mark.requirement("webhooks-15.2-4", "webhooks-15.3-27")
-async def test_days_of_failure_disable_a_webhook_and_each_step_is_told_once(service, api, clock, webhook, monitor):
+async def test_days_of_failure_disable_a_webhook_with_one_event_per_step(service, api, clock, webhook, monitor):
     await monitor.record([outcome(service, webhook, 500)])
     for share, steps in [(0.49, 0), (0.02, 1), (0.01, 1), (0.2, 2), (0.2, 3)]:
         clock.advance(seconds=PERIOD * share)
@@ -53,7 +53,7 @@ async def test_days_of_failure_disable_a_webhook_and_each_step_is_told_once(serv
     assert (await told(service, webhook))[-1].endswith(f"was disabled. Every delivery failed for {PERIOD} seconds.")
 
 
-async def test_one_success_ends_the_count(service, api, clock, webhook, monitor):
+async def test_one_success_resets_the_failures(service, api, clock, webhook, monitor):
     await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD * 0.6)
     await monitor.record([outcome(service, webhook, 200), outcome(service, webhook, 500)])
@@ -63,7 +63,7 @@ async def test_one_success_ends_the_count(service, api, clock, webhook, monitor)
     assert await told(service, webhook) == []
 
 
-async def test_a_success_in_another_process_ends_it_too(service, api, clock, webhook, monitor):
+async def test_success_in_another_process_resets_the_failures(service, api, clock, webhook, monitor):
     other = WebhookMonitor(service.services, list)
     await other.record([outcome(service, webhook, 200)])
     await monitor.record([outcome(service, webhook, 500)])
@@ -74,7 +74,7 @@ async def test_a_success_in_another_process_ends_it_too(service, api, clock, web
 
 
 @pytest.mark.requirement("webhooks-15.3-2")
-async def test_an_answer_to_a_question_is_a_success(service, api, tenant, tenant_api, clock, monitor):
+async def test_approval_response_counts_as_success(service, api, tenant, tenant_api, clock, monitor):
     """One that fails with all it is told, and says yes to what it is asked, has the last word about changes."""
     events = {"user.create": {"enabled": True, "transactionType": "AbsoluteMajority"}}
     change = {"tenant": {"eventConfiguration": {"events": events}}}
@@ -101,7 +101,7 @@ async def test_an_answer_to_a_question_is_a_success(service, api, tenant, tenant
         assert await status(api, webhook) == "Disabled"
 
 
-async def test_a_change_of_the_webhook_is_another_chance(service, api, clock, webhook, monitor):
+async def test_change_of_the_webhook_resets_the_failures(service, api, clock, webhook, monitor):
     await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD * 0.99)
     await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"description": "mended"}})
@@ -111,7 +111,7 @@ async def test_a_change_of_the_webhook_is_another_chance(service, api, clock, we
 
 
 @pytest.mark.requirement("webhooks-15.2-4")
-async def test_after_a_change_of_the_webhook_each_step_is_told_anew(service, api, clock, webhook, monitor):
+async def test_change_of_the_webhook_resets_the_events(service, api, clock, webhook, monitor):
     for _ in range(2):
         await monitor.record([outcome(service, webhook, 500)])
         clock.advance(seconds=PERIOD * 0.75)
@@ -122,7 +122,7 @@ async def test_after_a_change_of_the_webhook_each_step_is_told_anew(service, api
 
 
 @pytest.mark.requirement("webhooks-15.2-4")
-async def test_who_was_to_disable_a_webhook_and_died_leaves_it_to_the_next(service, api, clock, webhook, monitor):
+async def test_interrupted_disabling_is_completed_by_another_process(service, api, clock, webhook, monitor):
     await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD)
     assert await WebhookHealth(doors.database(service)).claim_warning(None, WebhookId(webhook["id"]), 100)
@@ -139,7 +139,7 @@ async def test_failures_further_apart_than_twice_the_period_are_forgotten(servic
 
 
 @pytest.mark.requirement("webhooks-15.2-4")
-async def test_410_disables_at_once_and_is_told_once(service, api, webhook, monitor):
+async def test_410_disables_immediately_with_one_event(service, api, webhook, monitor):
     await monitor.record([outcome(service, webhook, 410), outcome(service, webhook, 410)])
     await monitor.record([outcome(service, webhook, 410)])
     assert await status(api, webhook) == "Disabled"
@@ -148,7 +148,7 @@ async def test_410_disables_at_once_and_is_told_once(service, api, webhook, moni
     ]
 
 
-async def test_what_happened_to_a_webhook_that_is_gone_hurts_nobody(service, api, webhook, monitor):
+async def test_results_of_a_deleted_webhook_are_ignored(service, api, webhook, monitor):
     await api.delete(f"/api/webhook/{webhook['id']}")
     await monitor.record([outcome(service, webhook, 410)])
     await monitor.record([outcome(service, webhook, 500)])
@@ -156,7 +156,7 @@ async def test_what_happened_to_a_webhook_that_is_gone_hurts_nobody(service, api
 
 
 @pytest.mark.requirement("webhooks-15.3-27")
-async def test_one_of_many_processes_tells(service):
+async def test_one_of_several_processes_sends_the_event(service):
     health, webhook_id = WebhookHealth(doors.database(service)), WebhookId(new_id())
     now = doors.now(service)
     await health.record_failure(None, webhook_id, now, 1, now, now)
@@ -167,7 +167,7 @@ async def test_one_of_many_processes_tells(service):
     assert not await health.claim_warning(None, WebhookId(new_id()), 50)
 
 
-async def test_a_webhook_is_found_as_it_is_now_with_what_it_takes_to_deliver(api, monitor):
+async def test_webhook_is_loaded_with_its_secrets(api, monitor):
     """The monitor has a memory without any."""
     wanted = {
         "url": "https://example.com/hook",
