@@ -1,4 +1,4 @@
-"""An event engine of a test's own: real MongoDB, Redis and HTTP; configuration and clock in the test's hand."""
+"""An event engine for a test: real MongoDB, Redis and HTTP; configuration and clock controlled by the test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SCHEMAS = Schemas()
 
 
 class MovableClock:
-    """The machine's clock, moved forward by a test."""
+    """The system clock, advanced by a test."""
 
     def __init__(self) -> None:
         self.offset = 0
@@ -67,7 +67,7 @@ async def _no_signature(_key_id: str, _content: bytes) -> str | None:
 
 @dataclasses.dataclass
 class _Keys:
-    """The keys that a test gave its engine."""
+    """The keys of a test."""
 
     engine: Engine
 
@@ -83,7 +83,7 @@ class _Keys:
 
 @dataclasses.dataclass
 class Monitor:
-    """A webhook monitor without rate limits, which remembers the outcomes."""
+    """A webhook monitor without rate limits that records the outcomes."""
 
     engine: Engine
 
@@ -154,13 +154,13 @@ class Engine:
         )
 
     def call(self, tenant_id: str | None = None, **event_info: Any) -> Call:
-        """A call inside the engine's tenant, or another; only a caller with an API key may state its origin."""
+        """A call in the engine's tenant or another one; only a caller with an API key may state its origin."""
         caller = ApiKeyCaller({}) if event_info else AnonymousCaller()
         origin = Origin("192.0.2.7", "Browser/1", new_id(), "http://localhost:9011")
         return Call(TenantId(tenant_id or self.tenant_id), caller, self.clock.now(), origin, event_info)
 
     def enable(self, *types: str, transaction: str = "None") -> None:
-        """Switch events on in the tenant."""
+        """Enable events in the tenant."""
         self.events |= {name: {"enabled": True, "transactionType": transaction} for name in types}
 
     def add_webhook(self, url: str, *types: str, **members: Any) -> dict[str, Any]:
@@ -209,7 +209,7 @@ class Engine:
 
     @asynccontextmanager
     async def working(self, **changes: Any) -> AsyncIterator[DeliveryWorker]:
-        """A delivery worker at work."""
+        """A running delivery worker."""
         worker = self.worker(**changes)
         await worker.start()
         try:

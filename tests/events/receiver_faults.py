@@ -1,4 +1,4 @@
-"""What receivers do: every answer, failure and attack that a delivery may meet, each with what has to come of it."""
+"""Receiver behaviours: responses, failures and attacks, each with the expected result."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from tests.conftest import NOBODY
 from tests.receiver import Behaviour, answers, drips, hangs, receiving, resets, sends
 
 SOON_MS = 150
-"""The timeouts of those that are to run out; whoever answers by himself has time enough, on a busy machine too."""
+"""The timeouts of receivers that are expected to time out; others have enough time even on a busy machine."""
 
 SCHEDULED_SECONDS = 5
-"""When the schedule of the tests tries again for the first time."""
+"""The first wait of the retry schedule of the tests."""
 OVERLOADED_SECONDS = 60
 DAY_SECONDS = 86_400
 KEPT_BYTES = 16_384
 
 Place = Callable[[], AbstractAsyncContextManager[str]]
-"""Where a receiver is while a test runs: its URL."""
+"""Runs a receiver for a test and yields its URL."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Fault:
 
     @property
     def ends(self) -> bool:
-        """Whether nothing follows: it has arrived, or nobody wants it."""
+        """Whether no retry follows: the event has arrived, or the receiver is gone."""
         return self.wait_seconds is None
 
     def waits_about(self, seconds: float) -> bool:
-        """Whether this is how long to wait; until a date it is less, by as much as has passed since it was named."""
+        """Whether this is the expected wait; with a date, the time since the response is subtracted."""
         slack = 120 if self.names_a_date else 0.001
         return self.wait_seconds is not None and -0.001 <= self.wait_seconds - seconds <= slack
 
@@ -71,7 +71,7 @@ class Fault:
 
 
 def at(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> Place:
-    """A receiver that reads the request before it behaves."""
+    """A receiver that reads the request first."""
 
     @contextlib.asynccontextmanager
     async def place() -> AsyncIterator[str]:
@@ -82,7 +82,7 @@ def at(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> Place:
 
 
 def rude(converse: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any], scheme: str = "http") -> Place:
-    """A server that does with a connection what it likes, from its first moment on."""
+    """A server with full control of its connections."""
 
     @contextlib.asynccontextmanager
     async def place() -> AsyncIterator[str]:
@@ -111,7 +111,7 @@ def rude(converse: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any], 
 
 @contextlib.asynccontextmanager
 async def nowhere() -> AsyncIterator[str]:
-    """A port that is taken, and where nobody listens."""
+    """A port that is bound but not listening."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{closed.getsockname()[1]}/hook"
@@ -119,7 +119,7 @@ async def nowhere() -> AsyncIterator[str]:
 
 @contextlib.asynccontextmanager
 async def unplugged() -> AsyncIterator[str]:
-    """A full accept queue drops the handshake, as a machine that is switched off does."""
+    """A full accept queue drops the handshake, like a machine that is switched off."""
     with socket.socket() as listener, contextlib.ExitStack() as fillers:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -133,7 +133,7 @@ async def unplugged() -> AsyncIterator[str]:
 
 @contextlib.asynccontextmanager
 async def redirecting(status: int) -> AsyncIterator[str]:
-    """A receiver that sends elsewhere; there, on an address inside, nobody may ever knock."""
+    """A receiver that redirects to an internal address, which must never be called."""
     async with receiving() as inside:
         async with receiving(answers(status, b"over there", [f"Location: {inside.url}"])) as receiver:
             yield receiver.url
@@ -165,7 +165,7 @@ async def _cut_off(_request: Any, writer: asyncio.StreamWriter, head: bytes) -> 
 
 
 def cut_off(head: bytes) -> Behaviour:
-    """Send this much, and then a TCP reset."""
+    """Send these bytes, and then a TCP reset."""
     return functools.partial(_cut_off, head=head)
 
 
@@ -178,7 +178,7 @@ def _good() -> certificates.Certificate:
 
 
 def _old_tls() -> ssl.SSLContext:
-    """A server that has not heard of TLS 1.2."""
+    """A server without TLS 1.2."""
     context = certificates.server_context(_good())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -218,7 +218,7 @@ def _statuses() -> list[Fault]:
 
 
 def _pauses() -> list[Fault]:
-    """Receivers that say when to come back."""
+    """Receivers that send Retry-After."""
 
     def told(status: int, value: str | None, wait_seconds: float, name: str = "Retry-After") -> Fault:
         headers = [] if value is None else [f"{name}: {value}"]
@@ -246,7 +246,7 @@ def _pauses() -> list[Fault]:
 
 
 def _early() -> list[Fault]:
-    """Informational answers (RFC 9110 section 15.2)."""
+    """Informational responses (RFC 9110 section 15.2)."""
     final = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     refused = b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nno"
     go_on, wait = b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 102 Processing\r\n\r\n"

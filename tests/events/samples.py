@@ -1,4 +1,4 @@
-"""Payloads as operations make them."""
+"""Payloads as operations create them."""
 
 from __future__ import annotations
 

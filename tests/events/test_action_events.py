@@ -1,4 +1,4 @@
-"""What webhooks and users hear of actions on users: every phase, with its payload and mail, once, or a veto."""
+"""Events and mails of user actions: every phase once, with its payload, and vetoes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEMPLATE = {
 
 
 class Stage(Scene):
-    """A scene whose webhook and mailbox hear of actions."""
+    """A tenant whose webhook and mailbox receive events and mails of actions."""
 
     def __init__(self, service: Any, api: Any, tenant: Document, receiver: Receiver, mailbox: Mailbox) -> None:
         super().__init__(service, api, tenant)

@@ -1,4 +1,4 @@
-"""Ask, write, announce: the order of things, and what a veto leaves behind."""
+"""The event bus: approval, write, announcement, and vetoes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_workers_are_woken_after_the_commit(engine: Any, things: Things) -
 
 
 async def vetoed(engine: Any) -> list[tuple[str, int]]:
-    """The log of a change that was not made: types and attempts of what was asked, with nothing left to deliver."""
+    """The log of a rejected change: types and attempts of the approval requests, with no due deliveries."""
     found = await engine.log.find_all(None, {})
     assert all(event["result"] == "Failed" and event["untried"] == [] for event in found)
     deliveries = [delivery for event in found for delivery in event["deliveries"]]
@@ -123,7 +123,7 @@ async def test_veto_leaves_no_trace_but_in_the_log(engine: Any, things: Things) 
 
 @pytest.mark.requirement("webhooks-15.2-15")
 async def test_approval_request_of_a_failed_change_is_logged(engine: Any) -> None:
-    """It was sent, and the receiver may have acted upon it: who looks for why must find it."""
+    """The request was sent, and the receiver may have acted on it; the log has to show it."""
     engine.enable("user.create", transaction="AbsoluteMajority")
     engine.enable("user.registration.create", "user.create.complete")
 

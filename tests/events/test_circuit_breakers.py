@@ -1,4 +1,4 @@
-"""Deliveries that wait: paused and disabled webhooks, open circuits, rate limits, order by object."""
+"""Suspended deliveries: paused and disabled webhooks, open circuits, rate limits, ordered delivery."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def webhook_for(engine: Any, url: str, **members: Any) -> dict[str, Any]:
 
 
 def change(engine: Any, webhook: dict[str, Any], **members: Any) -> None:
-    """As a process hears of a changed webhook: a new list with a new document."""
+    """Change a webhook as the cache does: a new list with a new document."""
     engine.webhooks = [{**each, **(members if each["id"] == webhook["id"] else {})} for each in engine.webhooks]
 
 
@@ -207,7 +207,7 @@ async def test_ordered_deliveries_follow_each_other_without_waiting_for_leases(e
 
 
 async def test_long_ordered_queues_do_not_hide_other_objects(engine: Any) -> None:
-    """More wait about one object than are looked at together, and its first is not the one that is due first."""
+    """More deliveries are waiting than one query examines, and the first by sequence is not the first due."""
     blocked = [await record(engine, "one") for _ in range(30)]
     (lease,) = await take(engine, 1)
     assert lease.event_id == blocked[0]
@@ -281,7 +281,7 @@ async def test_ordered_webhook_gets_ordered_deliveries(engine: Any) -> None:
 
 
 async def test_outcome_of_an_expired_lease_is_recorded_once(engine: Any) -> None:
-    """The event's own row hears of an attempt as often as it likes."""
+    """Updates of the event are idempotent."""
     event_id = await record(engine, "one", ordered=False)
     (lease,) = await take(engine)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""One delivery on the wire: headers, credentials, signature, client certificate, verdict."""
+"""One delivery on the wire: headers, credentials, signature, client certificate and result."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_configured_headers_are_sent_but_replace_nothing_of_ours(engine: A
 
 @pytest.mark.requirement("attack-62")
 async def test_attack_62_stored_header_that_forges_is_not_sent(engine: Any) -> None:
-    """What could not be saved today may have been saved before."""
+    """Invalid headers may have been stored by an earlier version."""
     headers = {"Host": "evil", "webhook-id": "forged", "X-FusionAuth-Signature-JWT": "forged"}
     request = await received(engine, headers=headers)
     assert request.headers["host"] != "evil"

@@ -1,4 +1,4 @@
-"""What the event log hears of failing webhooks: which, of what event, how; and not more than anybody can read."""
+"""Event log entries about failing webhooks, and their throttling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deliveries that would bring about deliveries for ever: at the service itself, over two services, by the logs."""
+"""Delivery loops: within the service, between two services, and through the logs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOPS = "identity_webhook_loops_total"
 
 @pytest.fixture(scope="module")
 async def first(build: Any) -> AsyncIterator[Any]:
-    """A service of its own: what happens here must not be mixed with what other tests log."""
+    """A separate service, because the tests read its log."""
     async with build(webhooks__schedule="[1]") as service:
         await enable(service)
         yield service
@@ -53,7 +53,7 @@ def local(service: Any, path: str) -> str:
 
 
 async def listen(api: httpx.AsyncClient, url: str, *types: str, webhook_id: str | None = None) -> str:
-    """A webhook with the key of the service that it points at, which is the same for all services of the tests."""
+    """A webhook with the API key of the service at its URL, which is the same for all services of the tests."""
     wanted = {
         "url": url, "global": True, "connectTimeout": 20_000, "readTimeout": 20_000,
         "eventsEnabled": dict.fromkeys(types, True), "headers": {"Authorization": SUPER_KEY},
@@ -64,7 +64,7 @@ async def listen(api: httpx.AsyncClient, url: str, *types: str, webhook_id: str 
 
 
 async def logs_of(api: httpx.AsyncClient, text: str) -> list[dict[str, Any]]:
-    """The events whose body has a text, once no delivery of theirs is under way."""
+    """The events whose body contains a text, once all their deliveries have ended."""
     while True:
         answer = await api.get("/api/system/webhook-event-log/search", params={"event": text})
         found = answer.json()["webhookEventLogs"]
@@ -82,7 +82,7 @@ async def told(api: httpx.AsyncClient, text: str) -> list[str]:
 
 
 async def loops_of(api: httpx.AsyncClient) -> float:
-    """How many requests the service has refused."""
+    """The number of requests that the service has rejected."""
     page = await api.get("/api/prometheus/metrics")
     (line,) = [line for line in page.text.splitlines() if line.startswith(f"{LOOPS} ")]
     return float(line.split()[1])
@@ -90,7 +90,7 @@ async def loops_of(api: httpx.AsyncClient) -> float:
 
 @pytest.mark.requirement("attack-63", "webhooks-15.2-25")
 async def test_attack_63_webhook_to_the_service_itself_is_rejected_and_logged_once(first):
-    """At its own test endpoint, which sends the event that it gets to the webhook: for ever, but for the guard."""
+    """A webhook to the test endpoint of the service, which sends the event to the webhook again."""
     async with client_of(first) as api:
         webhook_id = new_id()
         url = local(first, f"/api/webhook/{webhook_id}/test")
@@ -179,7 +179,7 @@ async def test_chain_over_very_many_services_is_cut_off(first):
 @pytest.mark.requirement("webhooks-15.2-25")
 @pytest.mark.parametrize("log_type", ["event-log.create", "audit-log.create"])
 async def test_failed_delivery_of_log_events_is_not_logged(first, log_type):
-    """One row tells of the failure to deliver a user; the failures to deliver that row are told nowhere."""
+    """The failed delivery of a user event is logged; failed deliveries of that log event are not."""
     async with client_of(first) as api, receiving(answers(500)) as receiver:
         webhook = await listen(api, receiver.url, "user.create.complete", log_type)
         if log_type == "audit-log.create":
@@ -204,7 +204,7 @@ async def has_given_up(api: httpx.AsyncClient, receiver: Receiver, log_type: str
 
 @pytest.mark.requirement("webhooks-15.2-25")
 async def test_via_header_is_accepted_only_with_an_api_key(engine):
-    """Anybody else could keep the next service from hearing of what they did, by a list that has that service in it."""
+    """Otherwise a caller could prevent delivery to a service by listing it."""
     engine.enable("user.create")
     other = delivery_loop_detection.service_id_of("another service")
     nobody = engine.call()

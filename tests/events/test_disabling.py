@@ -1,4 +1,4 @@
-"""Webhooks that fail until they are switched off, from the event to the switch; and those that do not fail enough."""
+"""Webhooks that fail until they are disabled, and those that do not fail long enough."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CREATED, DELETED = "user.create.complete", "user.delete.complete"
 
 
 class Instance:
-    """A service that tries everything once, and disables what has failed for `PERIOD` seconds."""
+    """A service without retries, which disables webhooks that have failed for `PERIOD` seconds."""
 
     def __init__(self, service: app.Service, api: httpx.AsyncClient, clock: ShiftedClock) -> None:
         self.service, self.api, self.clock = service, api, clock
@@ -28,12 +28,12 @@ class Instance:
         return await make_webhook(self.api, {"id": DEFAULT_TENANT}, receiver.url, eventsEnabled={event_type: True})
 
     async def later(self, share: float) -> str:
-        """An event after this share of the period: the user it is about."""
+        """Raise an event after this fraction of the period; returns its user."""
         self.clock.advance(seconds=PERIOD * share)
         return await make_user(self.api)
 
     async def failures(self, webhook: dict[str, Any]) -> int:
-        """How many are counted since the last success."""
+        """The number of failures since the last success."""
         row = await doors.database(self.service).collection("webhook_health").find_one({"_id": webhook["id"]})
         return 0 if row is None else int(row["failures"])
 
@@ -44,7 +44,7 @@ class Instance:
         return str((await find(self.api, webhook)).get("status", "Active"))
 
     async def steps(self, webhook: dict[str, Any]) -> list[str]:
-        """The percentages that the event log has told of."""
+        """The percentages that the event log contains."""
         rows = await told(self.service, webhook)
         return [row.partition(" % ")[0].rpartition(" ")[2] for row in rows if " % of the time" in row]
 

@@ -1,4 +1,4 @@
-"""What webhooks hear of entities, and what a veto undoes."""
+"""Events of entities, and vetoes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TYPES = (*DEEDS, *(f"{name}.complete" for name in DEEDS))
 
 
 class Stage(Hearing):
-    """A tenant whose entity events reach one receiver."""
+    """A tenant that sends all entity events to one receiver."""
 
     def __init__(self, api: httpx.AsyncClient, receiver: Receiver, kind: dict[str, Any]) -> None:
         super().__init__(api, receiver, api.headers["X-FusionAuth-TenantId"])

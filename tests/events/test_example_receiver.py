@@ -1,4 +1,4 @@
-"""The example receiver prints what it gets, and believes no signature but the service's."""
+"""The example receiver prints events, and accepts only signatures of the service."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVENT_SETTINGS = {"events": {"user.create.complete": {"enabled": True, "transact
 
 @asynccontextmanager
 async def running(issuer: str, *options: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """The running example, as a process of its own, and its address."""
+    """The running example, as a separate process, and its address."""
     arguments = [ROOT / "examples" / "webhook" / "receiver.py", "--port", "0", "--issuer", issuer, *options]
     process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=asyncio.subprocess.PIPE)
     try:
@@ -39,7 +39,7 @@ async def receiver(service):
 
 
 def plain() -> httpx.AsyncClient:
-    """A client that is not the service."""
+    """A client other than the service."""
     return httpx.AsyncClient(trust_env=False, verify=NO_TLS)
 
 
@@ -85,7 +85,7 @@ async def test_a_signed_event_is_verified(service, api, tenant, tenant_api, want
 
 
 async def captured(api: httpx.AsyncClient, **settings: object) -> tuple[bytes, dict[str, str]]:
-    """A delivery as it was on the wire: by a webhook with these settings and a shared secret."""
+    """A delivery as sent by a webhook with these settings and a shared secret."""
     async with receiving() as wire:
         webhook = {"url": wire.url, "connectTimeout": 5000, "readTimeout": 5000, **settings}
         made = (await api.post("/api/webhook", json={"webhook": webhook})).json()["webhook"]

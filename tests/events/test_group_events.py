@@ -1,4 +1,4 @@
-"""What webhooks hear of groups and their members: which events, with which payload, and what a veto undoes."""
+"""Events of groups and members: types, payloads and vetoes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ INFO = {"ipAddress": "192.0.2.9", "deviceName": "phone", "userAgent": "app/1"}
 
 
 class Stage(Hearing):
-    """A tenant whose every group event reaches one receiver."""
+    """A tenant that sends all group events to one receiver."""
 
     def __init__(self, api: httpx.AsyncClient, receiver: Receiver, service: app.Service) -> None:
         super().__init__(api, receiver, api.headers["X-FusionAuth-TenantId"])
         self.service = service
 
     async def heard(self, *types: str) -> list[dict[str, Any]]:
-        """The next events, each of the group that it links to."""
+        """The next events, each with its linked group."""
         events = await super().heard(*types)
         assert all(event["linkedObjectId"] == event["group"]["id"] for event in events)
         return events

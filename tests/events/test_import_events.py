@@ -1,4 +1,4 @@
-"""user.bulk.create: what webhooks hear of an import, however large, and that a veto leaves nothing of it."""
+"""user.bulk.create: the event of an import of any size, and vetoes."""
 
 from __future__ import annotations
 

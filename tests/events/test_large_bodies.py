@@ -1,4 +1,4 @@
-"""Shares of what there is only so much of; and large bodies, fetched as they are sent within such a share."""
+"""The bulkhead, and large bodies, which are read within its limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONE, OTHER = "one", "other"
 
 @dataclasses.dataclass
 class Holder:
-    """Who holds a body until told to let go."""
+    """Holds units until released."""
 
     room: Bulkhead
     owner: str

@@ -1,4 +1,4 @@
-"""What webhooks and users hear of logins: every way of logging in, new devices, places nobody can have got to."""
+"""Events and mails of logins: every login method, new devices, and impossible travel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def rp(api: httpx.AsyncClient) -> RelyingParty:
 
 @pytest.fixture
 async def hearing(api: httpx.AsyncClient, rp: RelyingParty) -> AsyncIterator[Hearing]:
-    """Hears of logins of the relying party's tenant."""
+    """Receives login events of the relying party's tenant."""
     async with receiving() as receiver:
         found = Hearing(api, receiver, rp.tenant["id"])
         await found.listen(FAMILY)
@@ -42,7 +42,7 @@ async def hearing(api: httpx.AsyncClient, rp: RelyingParty) -> AsyncIterator[Hea
 
 @pytest.fixture
 async def mailbox(api: httpx.AsyncClient, rp: RelyingParty) -> AsyncIterator[Mailbox]:
-    """Where notices about logins go; their subject says which it is, their text what the template read."""
+    """The mailbox of login notifications; the subject names the kind, the text shows what the template read."""
     names = {"loginNewDeviceEmailTemplateId": "new device", "loginSuspiciousEmailTemplateId": "suspicious"}
     ids = {}
     for name, subject in names.items():

@@ -1,4 +1,4 @@
-"""The events about passwords, and what a veto of a change of password leaves: everything."""
+"""Events of passwords, and vetoes of password changes."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_a_veto_of_a_change_of_password_leaves_the_id_and_the_password(pla
 
 
 async def detect(place: Resetting, on_login: str, **members: object) -> None:
-    """Let the tenant look for common passwords, one of which the user has already."""
+    """Enable the detection of common passwords, one of which the user has."""
     body = {"loginId": place.rp.login_id, "password": COMMON}
     assert (await place.key.post("/api/user/change-password", json=body)).status_code == 200
     detection = {"enabled": True, "matchMode": "Low", "onLogin": on_login, **members}

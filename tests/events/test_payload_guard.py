@@ -1,4 +1,4 @@
-"""Events with large bodies: told of, kept in parts, or refused; never lost in silence (promise 14)."""
+"""Events with large bodies: logged, stored in parts, or refused; never lost silently (promise 14)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def event(size: int, name: str = "user.create.complete") -> Event:
 
 
 async def announce(engine: Any, one: Event) -> None:
-    """Raise an event with a change, and see that the change is there."""
+    """Raise an event with a change, and assert that the change was made."""
     things = engine.database.collection("things")
 
     async def write(session: Any) -> None:
@@ -118,7 +118,7 @@ async def has_state(engine: Any, state: str) -> bool:
 
 
 async def test_event_with_a_missing_part_is_not_found(engine):
-    """Rows and parts are cleared away by instants, and not in one step: nobody gets half a body."""
+    """Events and parts expire separately; an incomplete body is never delivered."""
     engine.limits = PayloadLimits()
     engine.add_webhook("http://127.0.0.1:9/hook", "user.create.complete")
     await announce(engine, event(5 * MEGABYTE))
@@ -145,7 +145,7 @@ async def test_event_of_the_maximum_size_is_delivered(engine):
 @pytest.mark.requirement("webhooks-15.2-24")
 @pytest.mark.parametrize("transaction", ["Any", "SimpleMajority", "SuperMajority", "AbsoluteMajority"])
 async def test_oversized_event_cannot_be_approved(engine, transaction):
-    """Somebody who is to be kept from a change would otherwise only have to make it large."""
+    """Otherwise a large payload would bypass the approval."""
     engine.enable("user.create", transaction=transaction)
     things = engine.database.collection("things")
 
@@ -197,7 +197,7 @@ async def test_refused_event_is_in_the_log_where_there_is_one(engine, are_logged
 
 @pytest.mark.requirement("webhooks-15.2-24")
 async def test_real_sizes(engine):
-    """17 MB, which no document of MongoDB holds, arrives; 26 MB do not, and nothing fails."""
+    """17 MB, more than a MongoDB document, is delivered; 26 MB is not, and nothing fails."""
     engine.limits = PayloadLimits()
     async with receiving() as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create.complete", readTimeout=60_000)

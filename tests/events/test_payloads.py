@@ -1,4 +1,4 @@
-"""Events as they go out: their common members, their order, and their schemas."""
+"""Delivered events: common members, order and schemas."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ ENUMERATED = frozenset(
 @pytest.mark.requirement("audit-b6-test-events")
 @pytest.mark.parametrize("name", sorted(PAYLOADS))
 def test_example_of_an_event_has_values_that_typed_clients_can_read(name: str) -> None:
-    """Where the published API has an enumeration, an invented value breaks clients that deserialize to one."""
+    """For enumerations of the published API, an invented value would break typed clients."""
 
     def texts(value: Any, member: str) -> Iterator[tuple[str, str]]:
         if isinstance(value, dict):
@@ -140,12 +140,12 @@ SECRETS = {
 
 
 def is_harmless(shape: dict[str, Any]) -> bool:
-    """What was before a change, what is told of a token, a reason out of a list, codes of which there are none."""
+    """The original object, token claims, enumerated reasons, and empty codes."""
     return "$ref" in shape or "enum" in shape or shape.get("type") == "object" or shape.get("maxItems") == 0
 
 
 def leaf_values(shape: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every member that an object of a schema may have, and every object that is open to members of any name."""
+    """Every member of the objects of a schema, and every object that allows additional members."""
     if isinstance(shape, list):
         for each in shape:
             yield from leaf_values(each, path)
@@ -162,7 +162,7 @@ def leaf_values(shape: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 @pytest.mark.requirement("webhooks-15.3-42")
 @pytest.mark.parametrize("name", sorted({*PAYLOADS, "definitions"}))
 def test_event_schemas_contain_no_secrets(name: str) -> None:
-    """Events are judged by their schemas wherever the suite hears one; so what has no place there is in none."""
+    """The suite validates every event that it receives, so members missing in the schemas are in no event."""
     schema = orjson.loads(Path(FOLDER, "events", f"{name}.json").read_bytes())
     found = []
     for path, shape in leaf_values([schema, *schema.get("$defs", {}).values()]):

@@ -1,6 +1,6 @@
-"""Every receiver that a delivery may meet, in the background and in a transaction; none of them holds up the others.
+"""Receiver faults in background deliveries and in transactions; none of them blocks other receivers.
 
-What each attempt comes to is in the table of receiver_faults.py; here is what the service makes of it.
+receiver_faults.py defines the expected result of each attempt; the tests check how the service handles it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tests.receiver import receiving, until
 
 CREATE = Event("user.create", PAYLOADS["user.create"])
 LONG_MS = 20_000
-"""For receivers that answer by themselves: as long as a busy machine needs."""
+"""Timeouts for receivers that answer, sufficient for a busy machine."""
 
 
 @pytest.fixture
 async def encrypting(engine: Any, tmp_path: Path) -> AsyncIterator[Any]:
-    """The engine, with the authority that tests trust, and with a client certificate of it."""
+    """The engine with the certificate authority of the tests and a client certificate."""
     file = tmp_path / "ca.pem"
     file.write_text(certificates.authority().pem)
     await engine.http.close()
@@ -69,7 +69,7 @@ async def deliveries(engine: Any) -> dict[str, dict[str, Any]]:
 
 
 def problems(fault: Fault, row: dict[str, Any]) -> list[str]:
-    """What is not as the table has it: in the log of the one attempt, and in what is to follow it."""
+    """The differences from the table in the logged attempt and in the next one."""
     if len(row["attempts"]) != 1:
         return [f"{len(row['attempts'])} attempts"]
     attempt = attempt_response(row["webhookId"], row["attempts"][0], 1)
@@ -87,7 +87,7 @@ def problems(fault: Fault, row: dict[str, Any]) -> list[str]:
 
 
 def _continuation(fault: Fault, row: dict[str, Any], attempt: dict[str, Any]) -> list[str]:
-    """Whether it goes on when it should, and ends when it should."""
+    """Whether it is retried or given up as expected."""
     if fault.ends:
         state = "succeeded" if fault.succeeds else "given up"
         return [] if (row["state"], "nextAttempt" in row) == (state, False) else [row["state"]]
@@ -190,7 +190,7 @@ async def test_every_fault_of_a_transactional_receiver_is_a_veto(encrypting: Any
 
 
 async def _agrees(engine: Any, webhook: dict[str, Any]) -> bool:
-    """Whether a change is made that this webhook alone has to agree to."""
+    """Whether a change is made that requires the approval of this webhook."""
     alone = dataclasses.replace(engine, webhooks=[webhook], registry=prometheus_client.CollectorRegistry())
     try:
         await alone.bus.request_approval(alone.call(), [CREATE])

@@ -1,4 +1,4 @@
-"""Workers that end in every state of a delivery: nothing is lost, and what is repeated has the same id."""
+"""Workers that die in every state of a delivery: nothing is lost, and repetitions have the same id."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.receiver import Received, answers, hangs, in_turn, receiving, until
 
 
 def another(engine: Any) -> Any:
-    """A worker, with metrics of its own."""
+    """A worker with its own metrics."""
     return engine.worker(jitter=0.0)
 
 
 async def die(worker: Any) -> None:
-    """What is left of a worker whose process is killed: nothing is settled, nothing is handed back."""
+    """Stop a worker as if its process were killed: no outcome is written and no lease released."""
     await background_tasks.end(worker._loops)
     await background_tasks.end(list(worker._running))
 
 
 class Unsettling(Outbox):
-    """An outbox that can be read and not be written to any more."""
+    """An outbox that can only be read."""
 
     async def record_outcomes(self, outcomes: Any) -> None:
         raise AutoReconnect("gone")
@@ -113,7 +113,7 @@ async def test_unrecorded_delivery_is_repeated_with_the_same_id(engine: Any) -> 
 
 @pytest.mark.requirement("webhooks-15.3-28")
 async def test_suspended_worker_does_not_overwrite_the_outcome_of_another(engine: Any) -> None:
-    """It was stopped, as a machine under load stops a process, and then gets a failure for what has long arrived."""
+    """It was suspended, and then receives a failure for a delivery that has already succeeded elsewhere."""
     engine.enable("user.create")
     go_on = asyncio.Event()
 
@@ -126,10 +126,10 @@ async def test_suspended_worker_does_not_overwrite_the_outcome_of_another(engine
 
     class Asleep(Outbox):
         async def renew(self, leases: Any, until: Any) -> None:
-            """It does not even hold on to its leases."""
+            """Its leases are not renewed."""
 
         async def lease(self, *arguments: Any, **members: Any) -> Any:
-            """Nor does it take any once it sleeps."""
+            """It leases nothing while it is suspended."""
             return [] if receiver.requests else await super().lease(*arguments, **members)
 
     whole = engine.outbox

@@ -1,4 +1,4 @@
-"""Receivers that answer with what they were sent: the log keeps the answer, and no credential."""
+"""Receivers that echo requests: the log contains the response without credentials."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.receiver import answers, receiving
 
 
 async def echo(request: Any, writer: asyncio.StreamWriter) -> None:
-    """As services for trying out do."""
+    """Like request inspection services."""
     told = "\n".join(f"{name}: {value}" for name, value in request.header_list).encode() + b"\n" + request.body
     sent = {name.lower(): value for name, value in request.header_list}
     await answers(200, told, [f"X-Seen: {sent.get('authorization', '')}", "Content-Type: text/plain"])(request, writer)

@@ -1,4 +1,4 @@
-"""What a receiver can prove with libraries of others: every kind of key, one altered byte, keys that change."""
+"""Signatures verified with independent libraries: every kind of key, altered bytes, and key rotation."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def by_joserfc(text: str, keys: Any) -> dict[str, Any]:
 
 
 def by_authlib(text: str, keys: Any) -> dict[str, Any]:
-    """The claims, verified; raises BadSignatureError of its own."""
+    """The verified claims; raises its own BadSignatureError."""
     with warnings.catch_warnings(record=True):
         return dict(json.loads(JsonWebSignature(NAMES).deserialize_compact(text, keys)["payload"]))
 
@@ -64,7 +64,7 @@ def altered(text: str, part: int) -> str:
 
 
 def prove(request: Received, jose_keys: Any, authlib_keys: Any) -> None:
-    """Both libraries believe the token, it is about this body and no other, and neither believes an altered one."""
+    """Both libraries accept the token for exactly this body, and reject altered tokens."""
     for verify, keys, error in (
         (by_joserfc, jose_keys, BadSignatureError),
         (by_authlib, authlib_keys, authlib_errors.BadSignatureError),
@@ -80,7 +80,7 @@ def prove(request: Received, jose_keys: Any, authlib_keys: Any) -> None:
 
 
 async def published(api: Any, http: Any, algorithm: str) -> tuple[Received, dict[str, Any]]:
-    """A delivery, signed by a fresh key, and that key as the key set has it."""
+    """A delivery signed by a new key, and the key from the key set."""
     length = 2048 if algorithm.startswith("RS") else None
     wish = {"name": new_id(), "algorithm": algorithm, "length": length}
     key = (await api.post("/api/key/generate", json={"key": wish})).json()["key"]
@@ -103,7 +103,7 @@ async def test_published_keys_prove_the_published_signature_to_independent_libra
 
 @pytest.mark.requirement("webhooks-15.3-39")
 async def test_an_edwards_key_proves_the_published_signature(api, http):
-    """Under its name of RFC 9864, as in the key set; Authlib's older library knows only the name before it."""
+    """With its name of RFC 9864, as in the key set; Authlib's older library supports only the previous name."""
     request, one = await published(api, http, "Ed25519")
     keys = KeySet.import_key_set({"keys": [one]})
     assert by_joserfc(token(request), keys) == digest(request.body)
@@ -186,7 +186,7 @@ async def test_a_secret_for_receivers_has_as_many_random_bytes_as_libraries_take
 async def test_keys_and_secrets_that_change_between_two_attempts_sign_the_second(
     service, api, tenant, tenant_api, clock
 ):
-    """The body and its id stay; who signs is what the webhook says when the attempt is made."""
+    """Body and id are unchanged; the current keys of the webhook sign each attempt."""
     enabled = {"tenant": {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True}}}}}
     assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=enabled)).status_code == 200
     keys = [await import_hmac(api, f"{SECRET} {number}") for number in (1, 2)]

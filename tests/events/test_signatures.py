@@ -1,4 +1,4 @@
-"""Signatures on the wire, by keys of the running service's kinds, checked by libraries of others."""
+"""Signatures on the wire by every kind of key, verified with independent libraries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def import_hmac(api, secret: str) -> dict[str, Any]:
 
 
 async def delivered(api, **signature: Any) -> Received:
-    """What a receiver gets from a webhook with this signature configuration."""
+    """The request of a webhook with this signature configuration."""
     async with receiving() as receiver:
         wanted = {
             "url": receiver.url,
@@ -54,7 +54,7 @@ def signed_content(request: Received) -> bytes:
 
 
 def claims(request: Received) -> dict[str, Any]:
-    """What the published signature says; nobody verifies it here."""
+    """The unverified claims of the published signature."""
     part = request.headers["x-fusionauth-signature-jwt"].split(".")[1]
     return dict(json.loads(base64.urlsafe_b64decode(part + "==")))
 

@@ -1,4 +1,4 @@
-"""Traces: from the request of a caller to each attempt at a receiver, as a real collector gets them (promise 13)."""
+"""Traces from the request of a caller to each delivery attempt, as a real collector receives them (promise 13)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def collector() -> AsyncIterator[Collector]:
 
 @pytest.fixture(scope="module")
 async def traced(build: Any, collector: Collector) -> AsyncIterator[Any]:
-    """A service with a collector, whose default tenant tells of users."""
+    """A service with a collector, whose default tenant has user events enabled."""
     async with build(tracing__endpoint=collector.url, tracing__headers="x-token=s3cret") as service:
         async with client_of(service) as api:
             await tell_of(api, DEFAULT_TENANT, ["user.create", "user.create.complete"], "Any")

@@ -1,4 +1,4 @@
-"""Transactions with real receivers: every type, none to six webhooks, and every number of those that agree."""
+"""Transactions with real receivers: every type, zero to six webhooks, and every number of approvals."""
 
 from __future__ import annotations
 

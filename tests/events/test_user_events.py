@@ -1,4 +1,4 @@
-"""What webhooks hear of users and registrations: which events, with which payload, and what a veto undoes."""
+"""Events of users and registrations: types, payloads and vetoes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ VETOABLE = {"user.create", "user.update", "user.delete", "user.deactivate"}
 
 
 class Stage(Hearing):
-    """A tenant whose every user event reaches one receiver."""
+    """A tenant that sends all user events to one receiver."""
 
     def __init__(self, api: httpx.AsyncClient, receiver: Receiver, service: app.Service) -> None:
         super().__init__(api, receiver, api.headers["X-FusionAuth-TenantId"])

@@ -1,4 +1,4 @@
-"""What webhooks hear of verifications: each change from unverified to verified once, and in which order."""
+"""Events of verifications: one per change from unverified to verified, and their order."""
 
 from __future__ import annotations
 

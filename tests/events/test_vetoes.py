@@ -1,6 +1,6 @@
-"""A veto leaves everything as it was: a webhook that must agree fails, and what is kept of the tenant is compared.
+"""Vetoes: a transactional webhook fails, and a snapshot of the tenant's data is unchanged.
 
-One row for each type that can be vetoed: what is made ready, and the request that the webhook stops.
+One row per transactional event type, with the preparation and the vetoed request.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class Scene:
         return f"/api/user/registration/{self.rp.user['id']}/{self.rp.client_id}"
 
     def request(self, method: str, path: str, **body: Any) -> REQUEST:
-        """A request that waits to be sent."""
+        """A request to be sent."""
         return lambda: self.key.request(method, path, json=body or None)
 
     async def made(self, path: str, **body: Any) -> dict[str, Any]:
-        """What a POST answers."""
+        """The response to a POST."""
         answer = await self.key.post(path, json=body)
         assert answer.status_code == 200, answer.text
         return dict(answer.json()) if answer.content else {}
 
     async def logged_in(self, **members: Any) -> dict[str, Any]:
-        """The answer of a login with a refresh token."""
+        """The response to a login with a refresh token."""
         await self.rp.patch(
             f"/api/application/{self.rp.client_id}",
             {"application": {"loginConfiguration": {"allowTokenRefresh": True, "generateRefreshTokens": True}}},
@@ -241,7 +241,7 @@ STOPPED = 504
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """How a veto comes about, what the caller is answered, and what counts all the same."""
+    """A vetoed request, the response to the caller, and its remaining effects."""
 
     prepare: Callable[[Scene], Awaitable[REQUEST]]
     status: int = STOPPED
@@ -329,7 +329,7 @@ async def test_veto_leaves_everything_as_it_was(kind: str, scene: Scene) -> None
 @pytest.mark.requirement("event-veto", "webhooks-8-3")
 @pytest.mark.parametrize("kind", sorted(ROWS))
 async def test_approved_request_succeeds(kind: str, scene: Scene) -> None:
-    """Otherwise a request that is refused for another reason would look like a veto."""
+    """Otherwise a request rejected for another reason would look like a veto."""
     row = ROWS[kind]
     request = await row.prepare(scene)
     async with receiving(answers(200)) as receiver:

@@ -1,4 +1,4 @@
-"""The walk-through of the README and the examples of docs/webhooks.md, run in a shell as they stand there."""
+"""The walk-through of the README and the examples of docs/webhooks.md, run unchanged in a shell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.requirement("webhooks-own-9")
 async def test_documented_webhook_example_works(build, tmp_path):
-    """A first start with the kickstart that everybody has, the example receiver, and the commands in their order."""
+    """A first start with the default kickstart, the example receiver, and the commands in order."""
     readme = (ROOT / "README.md").read_text().partition("## Receive a webhook\n")[2].partition("\n## ")[0]
     (walk,) = shell.blocks_of(readme)
     start, commands = walk.split("\n", 1)

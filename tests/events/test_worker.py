@@ -1,4 +1,4 @@
-"""The delivery loop: nothing lost, nobody held up, whatever dies when."""
+"""The delivery worker: no loss and no blocking, whatever fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def raise_events(engine: Any, count: int = 1) -> None:
 
 
 def move(engine: Any, *, seconds: float) -> None:
-    """Move the clock, and have the worker look at it."""
+    """Advance the clock and wake the worker."""
     engine.clock.advance(seconds=seconds)
     engine.wakeups.awake.set()
 
@@ -51,7 +51,7 @@ async def test_every_webhook_gets_the_same_bytes(engine: Any) -> None:
 
 @pytest.mark.requirement("webhooks-7-5")
 async def test_subscribers_are_resolved_when_the_event_is_raised(engine: Any) -> None:
-    """Not when it is delivered: a webhook that was made meanwhile hears of what comes after it."""
+    """Not at delivery: a webhook created meanwhile receives only later events."""
     async with receiving() as early, receiving() as late:
         engine.add_webhook(early.url, "user.create")
         await raise_events(engine)
@@ -191,7 +191,7 @@ async def test_attack_64_hanging_webhook_blocks_no_other(engine: Any) -> None:
 
 @pytest.mark.parametrize("due_at_once", [True, False])
 async def test_many_hanging_webhooks_block_no_other(engine: Any, due_at_once: bool) -> None:
-    """More than would fill every place, and everything that a process has at hand, whether leased together or not."""
+    """More than all slots and leases of a process, whether leased together or separately."""
     settings = {"concurrency_per_webhook": 4, "max_concurrency": 16, "stop_seconds": 0.0}
     async with receiving(hangs) as dead, receiving() as alive:
         for _ in range(5):
@@ -269,7 +269,7 @@ async def test_quarter_of_the_leases_is_reserved(engine: Any) -> None:
 
 async def test_delivery_leased_again_during_the_write_is_attempted(engine: Any) -> None:
     class Slow(Outbox):
-        """Somebody asks once more, and this process leases that, before it has heard of its own writing."""
+        """The delivery is requested again and leased by this process before its write has returned."""
 
         is_slow = True
 
@@ -369,7 +369,7 @@ async def test_stopping_worker_finishes_attempts_and_releases_leases(engine: Any
 @pytest.mark.requirement("webhooks-15.2-13")
 @pytest.mark.parametrize("seconds_ago", [0, BACKLOG_AGE_SECONDS + 1])
 async def test_stopping_worker_releases_pending_leases(engine: Any, seconds_ago: int) -> None:
-    """Else each restart would leave deliveries lying for a whole lease."""
+    """Otherwise each restart would delay deliveries until their leases expire."""
     leased, go = asyncio.Event(), asyncio.Event()
 
     class Slow(Outbox):
@@ -396,7 +396,7 @@ async def test_stopping_worker_releases_pending_leases(engine: Any, seconds_ago:
 
 
 async def engine_with_one(engine: Any) -> None:
-    """An event for a receiver that nobody runs."""
+    """An event for a receiver that is not running."""
     engine.add_webhook("http://127.0.0.1:9/", "user.create")
     await raise_events(engine)
 
@@ -441,7 +441,7 @@ async def test_delivery_to_a_webhook_that_was_removed_is_dropped(engine: Any) ->
 
 
 async def test_missing_recent_event_is_retried_before_its_delivery_is_dropped(engine: Any) -> None:
-    """As for a moment while MongoDB elects another server."""
+    """As during an election of MongoDB."""
     events = engine.database.collection("events")
     async with receiving() as receiver:
         engine.add_webhook(receiver.url, "user.create")
@@ -489,7 +489,7 @@ async def test_changed_webhook_applies_to_due_deliveries(engine: Any) -> None:
 
 
 class Failing(Outbox):
-    """An outbox whose MongoDB goes away."""
+    """An outbox whose MongoDB becomes unavailable."""
 
     is_away = False
     unsettled = 0
@@ -514,7 +514,7 @@ class Failing(Outbox):
 async def test_outage_of_mongodb_is_survived(
     engine: Any, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    """So is anything else that goes wrong in writing: what came of a delivery is held until it is written."""
+    """Outcomes are retained until they are written, whatever error occurs."""
     monkeypatch.setattr("identity.workers.webhook_delivery._BACK_OFF_SECONDS", 0.01)
     monkeypatch.setattr("identity.background_tasks._RESTART_SECONDS", 0.01)
     monkeypatch.setattr(Failing, "error", error)
@@ -573,7 +573,7 @@ async def test_metrics_count_attempts(engine: Any) -> None:
 async def test_uncached_webhook_is_read_before_a_delivery_is_dropped(
     engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process made it, or enabled it: its events are known through Redis before the change stream tells."""
+    """Another process created or enabled it, and its wake-up arrives before the change stream."""
     async with receiving() as receiver, receiving() as other:
         engine.add_webhook(receiver.url, "user.create")
         enabled = engine.add_webhook(other.url, "user.create")

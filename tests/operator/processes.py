@@ -1,4 +1,4 @@
-"""run.py as an operator meets it: a process with arguments, environment, output and an exit code."""
+"""The service as a process with arguments, environment, output and an exit code."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Process:
         return f"http://127.0.0.1:{self.port}"
 
     def text(self) -> str:
-        """What it has written so far."""
+        """Its output so far."""
         self.output.seek(0)
         return self.output.read()
 
@@ -115,7 +115,7 @@ class Process:
             time.sleep(0.02)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Tell it to stop and wait for its exit code."""
+        """Terminate it and wait for its exit code."""
         if self.popen.poll() is None:
             self.popen.send_signal(number)
         return self.popen.wait(PATIENCE_SECONDS)

@@ -1,4 +1,4 @@
-"""The folder of the service's own files."""
+"""The data folder of the service."""
 
 from __future__ import annotations
 

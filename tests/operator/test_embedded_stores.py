@@ -1,4 +1,4 @@
-"""The embedded stores: real servers that keep their data through every kind of death."""
+"""The embedded stores: durability, restarts and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MongoDB and Redis of the operator's own: TLS, passwords, few rights, and the messages when one of these is wrong."""
+"""External MongoDB and Redis: TLS, passwords, minimal rights, and error messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REDIS_RIGHTS = ("+@all", "-@admin", "-@dangerous", "+info")
 
 
 class TlsMongod(Mongod):
-    """As the embedded one, and speaking TLS to those who want it."""
+    """Like the embedded one, with optional TLS."""
 
     def command(self) -> list[str]:
         base = self.folder.parent
@@ -40,13 +40,13 @@ class TlsMongod(Mongod):
 
 @dataclasses.dataclass
 class Stores:
-    """Where the stores are, and how to get in."""
+    """The addresses and credentials of the stores."""
 
     mongodb: str
     redis: str
 
     def settings(self, *, password: str = "right") -> dict[str, str]:
-        """What stands in the environment of a run.py that uses them."""
+        """The environment variables of a service that uses them."""
         return {
             "mongodb__uri": self.mongodb.replace("PASSWORD", password),
             "redis__url": self.redis.replace("PASSWORD", password),
@@ -88,7 +88,7 @@ def add_mongodb_user(port: int, key: str) -> None:
 
 @contextlib.asynccontextmanager
 async def tls_in_front_of(url: str, certificate: certificates.Certificate):
-    """A port that speaks TLS and passes everything on to a Unix socket: the server of the wheel has no TLS."""
+    """A TLS port that forwards to a Unix socket, because the server of the wheel does not support TLS."""
     socket = url.removeprefix("unix://")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -195,7 +195,7 @@ async def test_a_full_disk_is_named_also_without_embedded_stores(stores, tmp_pat
 
 @contextlib.asynccontextmanager
 async def silence():
-    """The port of a server that takes everything and answers nothing."""
+    """The port of a server that accepts connections and never answers."""
 
     async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()

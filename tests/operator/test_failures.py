@@ -1,4 +1,4 @@
-"""What an operator can get wrong, or a machine: each a message that helps, an exit code, no traceback."""
+"""Errors of operators and machines: a helpful message, an exit code, and no traceback."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every route while a store hangs: answered within its deadline, with 503 unless its table has another status.
+"""Every route while a store hangs: a response within its deadline, with 503 unless a table lists another status.
 
-The servers are stopped (SIGSTOP), so that connections stay open and nothing comes back.
+The servers are suspended (SIGSTOP), so that connections stay open without responses.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ FROM_MEMORY: Final = {
     "/api/jwt/public-key",
     "/api/openapi.json",
 }
-"""What is answered as always: 200."""
+"""The requests that still succeed with 200."""
 
 WITHOUT_STORES: Final = {"POST /oauth2/callback"}
-"""A page that sends a form on."""
+"""A page that forwards a form."""
 
 OF_HEALTH: Final = {
     "/api/health": {MONGODB: 500, REDIS: 500},
@@ -128,7 +128,7 @@ async def service(own_stores: EmbeddedStores, build: Build) -> AsyncIterator[app
 
 @pytest.fixture
 async def connect(service: app.Service) -> AsyncIterator[Connect]:
-    """Makes clients with cookies of their own, and with these headers."""
+    """Creates clients with separate cookies and these headers."""
     async with AsyncExitStack() as stack:
 
         def connected(**headers: str) -> httpx.AsyncClient:
@@ -229,7 +229,7 @@ async def test_every_route_is_answered_in_time_with_a_status_of_its_table(own_st
 
 @pytest.fixture
 async def rp(connect: Connect) -> RelyingParty:
-    """A relying party whose users log in in every way."""
+    """A relying party with every login method."""
     return await relying_party.make_for_every_login(connect(Authorization=SUPER_KEY))
 
 
@@ -352,7 +352,7 @@ async def test_key_set_and_metadata_come_from_memory(own_stores, connect, client
 
 
 async def prefetched(service: app.Service, tenant_id: str) -> None:
-    """Wait until the process has read the tenant by itself."""
+    """Wait until the process has prefetched the tenant."""
     while doors.store(service, "tenants").peek(tenant_id) is None:
         await asyncio.sleep(0.1)
     await asyncio.sleep(1)  # the rest of what it reads of the tenant follows at once

@@ -1,4 +1,4 @@
-"""Mail outlives the process that took it: killed in the middle of a conversation, or with the mail server down."""
+"""Mails survive the death of the process, during a delivery and during an outage of the mail server."""
 
 from __future__ import annotations
 

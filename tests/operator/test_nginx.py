@@ -58,7 +58,7 @@ class Site:
     trust: ssl.SSLContext
 
     def client(self, address: str = "127.0.0.1", **options) -> httpx.AsyncClient:
-        """A client that calls from `address` and knows the site by its name."""
+        """A client with this address that resolves the name of the site."""
         transport = httpx.AsyncHTTPTransport(verify=self.trust, local_address=address, **options)
         return httpx.AsyncClient(
             transport=transport,

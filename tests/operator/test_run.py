@@ -1,4 +1,4 @@
-"""run.py as a process: what it says, how it stops, what survives it."""
+"""The service as a process: output, shutdown and durability."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def tenants(process: Process, key: str) -> httpx.Response:
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory):
-    """The data folder of an instance that was started once and stopped, and what it said."""
+    """The data folder of an instance that was started once and stopped, and its output."""
     data_dir = tmp_path_factory.mktemp("used") / "var"
     with serving(data_dir, terminal=True) as process:
         process.wait_for(lambda: "Stop with" in process.text())

@@ -1,4 +1,4 @@
-"""The supervisor with servers that misbehave."""
+"""The supervisor with faulty servers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ time.sleep(600)
 
 
 class FakeServer:
-    """A Python program in the place of a store."""
+    """A Python program instead of a store."""
 
     name = "redis"
     rotation_signal = None

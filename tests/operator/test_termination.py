@@ -1,4 +1,4 @@
-"""Programs that start MongoDB and Redis stop them, and whatever else they started, when they are terminated."""
+"""Programs that start MongoDB and Redis stop all their processes when they are terminated."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def started(arguments: list[str], **given: str) -> Iterator[subprocess.Popen[byt
 
 
 def with_stores(process: subprocess.Popen[bytes]) -> set[int]:
-    """All that it has started, once both stores are among them."""
+    """All its child processes, once both stores have been started."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         found = descendants(process.pid)

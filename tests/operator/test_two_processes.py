@@ -1,4 +1,4 @@
-"""What counts once counts once over two processes: of 64 callers, half of them at each, exactly one wins."""
+"""One-time operations on two processes: of 64 callers, half at each process, exactly one succeeds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Pair:
     api: httpx.AsyncClient
 
     async def race(self, call: Callable[[httpx.AsyncClient], Awaitable[httpx.Response]]) -> list[httpx.Response]:
-        """The answers to as many callers, every other at the other process."""
+        """The responses to these callers, alternating between the processes."""
         return await asyncio.gather(*(call(self.clients[number % 2]) for number in range(CALLERS)))
 
     async def logged_in(self, rp: RelyingParty) -> None:
@@ -85,13 +85,13 @@ async def pair(processes) -> AsyncIterator[Pair]:
 
 
 def one_winner(answers: list[httpx.Response], status: int = 200) -> httpx.Response:
-    """The answer of the one who won; all others are refused."""
+    """The response of the successful caller; all others are rejected."""
     assert sorted(answer.status_code for answer in answers) == sorted([status] + [400] * (CALLERS - 1))
     return next(answer for answer in answers if answer.status_code == status)
 
 
 def refusals(answers: list[httpx.Response]) -> set[tuple[str, str | None]]:
-    """What those who lost are told: error and error_reason."""
+    """The error and error_reason of the other callers."""
     bodies = [answer.json() for answer in answers if answer.status_code == 400]
     return {(body["error"], body.get("error_reason")) for body in bodies}
 
@@ -178,7 +178,7 @@ async def test_session_ended_by_several_processes_sends_one_logout(pair):
 
 
 async def told(receiver: Receiver) -> set[str]:
-    """The sessions that the receiver has heard of: one that is told twice is still one."""
+    """The distinct sessions of which the receiver was notified."""
     requests = await receiver.wait_for(1)
     return {claims(request.body.decode().partition("=")[2])["sid"] for request in requests}
 

@@ -1,4 +1,4 @@
-"""Events outlive the process that wrote them: killed before and during a delivery, and with a receiver down."""
+"""Events survive the death of the process, before and during a delivery and with the receiver down."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USERS = 12
 
 
 def kickstart(url: str) -> str:
-    """An instance whose default tenant tells one webhook of new users."""
+    """An instance whose default tenant sends events about new users to one webhook."""
     enabled = {name: {"enabled": True} for name in ("user.create", "user.create.complete")}
     events = {"user.create": True, "user.create.complete": True, "kickstart.success": True}
     webhook = {"url": url, "connectTimeout": 500, "readTimeout": 30_000, "global": True, "eventsEnabled": events}
@@ -49,7 +49,7 @@ async def start(folder: Path, url: str) -> Process:
 
 
 async def create_users(process: Process) -> list[str]:
-    """The ids of users that the service said it made."""
+    """The ids of users whose creation was acknowledged."""
     async with httpx.AsyncClient(base_url=process.url, headers={"Authorization": KEY}, trust_env=False) as api:
         made = [
             await api.post(

@@ -1,4 +1,4 @@
-"""Looking for breached passwords: in a file where it lies, and at a service that learns five digits."""
+"""Breached passwords: in a file, and in a k-anonymity range service."""
 
 from __future__ import annotations
 

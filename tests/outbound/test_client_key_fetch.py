@@ -1,4 +1,4 @@
-"""Key sets that clients publish: what is fetched when, what is kept, and what one tenant cannot do to another."""
+"""Published key sets of clients: fetching, caching, and separation of tenants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY = {"kty": "EC", "crv": "P-256", "x": "x", "y": "y", "kid": "1"}
 
 
 class Web:
-    """Stands for the HTTP client: answers what it is told, at once or when it is told to."""
+    """A fake HTTP client with prepared responses, returned at once or on release."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -1,4 +1,4 @@
-"""What providers publish: fetched once for many, kept for a while, bounded, and never a redirect or a proxy away."""
+"""Published documents of providers: shared fetches, bounded caching, no redirects and no environment proxies."""
 
 from __future__ import annotations
 

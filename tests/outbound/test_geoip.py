@@ -1,4 +1,4 @@
-"""Places of addresses: what a MaxMind file tells, and files that are none."""
+"""Locations of addresses: MaxMind files, and invalid files."""
 
 from __future__ import annotations
 

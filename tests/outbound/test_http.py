@@ -340,7 +340,7 @@ async def test_attack_57_address_outside_the_allowed_networks_is_never_connected
 
 @pytest.mark.requirement("attack-58", "webhooks-15.3-3")
 async def test_attack_58_name_that_resolves_inside_is_stopped_at_connect(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The URL passes, as a rebinding name would; the address that it resolves to does not."""
+    """The URL is valid, as with DNS rebinding; the resolved address is blocked."""
     monkeypatch.setattr("identity.outbound.http.check_url", lambda url, allowed: None)
     client = HttpClient()
     async with receiving() as receiver:

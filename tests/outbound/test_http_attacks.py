@@ -1,4 +1,4 @@
-"""Receivers and names that attack: answers before their requests, and DNS that answers differently the second time."""
+"""Attacks by receivers and DNS: unsolicited responses, and DNS rebinding."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def client() -> AsyncIterator[HttpClient]:
 
 @pytest.mark.requirement("webhooks-faults-13")
 async def test_unsolicited_response_is_discarded(client: HttpClient) -> None:
-    """Two answers to one request: the second would turn the failure of the next delivery into a success."""
+    """Of two responses to one request, the second could turn the failure of the next delivery into a success."""
     async with receiving(in_turn(sends(OK + OK, then_close=False), sends(BROKEN, then_close=False))) as receiver:
         first = await client.request(post(receiver.url))
         second = await client.request(post(receiver.url))
@@ -42,7 +42,7 @@ async def test_unsolicited_response_is_discarded(client: HttpClient) -> None:
 
 
 async def test_answer_that_comes_before_the_body_was_read_is_the_answer(client: HttpClient) -> None:
-    """As of a receiver that finds the body too large; it closes with most of it unread."""
+    """The receiver rejects a large body and closes the connection with most of it unread."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -60,7 +60,7 @@ async def test_answer_that_comes_before_the_body_was_read_is_the_answer(client: 
 
 @pytest.mark.requirement("webhooks-faults-13")
 async def test_closed_idle_connection_is_replaced_without_a_failed_attempt(client: HttpClient) -> None:
-    """A keep-alive that the receiver ended: the request goes out once more, on a new one."""
+    """The receiver has closed the idle connection; the request is sent again on a new one."""
     async with receiving(sends(OK)) as receiver:
         for _ in range(3):
             assert (await client.request(post(receiver.url))).status == 200
@@ -100,7 +100,7 @@ async def test_oversized_headers_have_a_readable_error(client: HttpClient, heade
 
 @pytest.fixture
 def dns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The addresses that every name resolves to from now on."""
+    """Make every name resolve to these addresses."""
     answers: list[str] = []
 
     async def look_up(_dns: object, _host: str) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ def only(address: str) -> HttpClient:
 
 @pytest.mark.requirement("attack-58", "webhooks-15.3-40")
 async def test_attack_58_name_that_resolves_to_something_else_after_the_check_is_not_followed(dns: list[str]) -> None:
-    """It passed when it was saved, and was called with success; then its owner points it at this machine."""
+    """The URL was valid and called successfully; then its name is changed to an address of this machine."""
     async with receiving() as allowed:
         port = allowed.port
         async with listening("127.0.0.2", port) as inside:

@@ -1,4 +1,4 @@
-"""Handing mail to real mail servers: encrypted or not, with and without a name, and whatever they answer."""
+"""Sending mail to real mail servers, with and without TLS and credentials, with all kinds of replies."""
 
 from __future__ import annotations
 

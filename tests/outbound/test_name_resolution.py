@@ -45,7 +45,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServers]:
 
 
 class Seconds:
-    """A clock in the test's hand."""
+    """A clock controlled by the test."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -60,7 +60,7 @@ def post(url: str, connect_timeout_ms: int) -> Request:
 
 @pytest.mark.requirement("attack-64")
 async def test_attack_64_silent_name_server_blocks_no_other_receiver(servers: NameServers) -> None:
-    """More calls than libcurl has threads to look names up, to one such receiver, and more such receivers."""
+    """More requests and more such receivers than libcurl has resolver threads."""
     servers.known["good.example.com"] = ("127.0.0.1",)
     client = HttpClient(allowed_networks=LOOPBACK)
     async with receiving() as receiver:
@@ -80,7 +80,7 @@ async def test_attack_64_silent_name_server_blocks_no_other_receiver(servers: Na
 
 @pytest.mark.requirement("webhooks-9-11")
 async def test_the_name_is_what_tls_asks_for_and_verifies(servers: NameServers, tmp_path: Path) -> None:
-    """Not the address that it leads to, though the certificate is good for that, too."""
+    """The host name is verified, not the address, although the certificate covers both."""
     servers.known |= {"good.example.com": ("127.0.0.1",), "other.example.com": ("127.0.0.1",)}
     trusted = tmp_path / "ca.pem"
     trusted.write_text(certificates.authority().pem)

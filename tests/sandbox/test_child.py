@@ -1,4 +1,4 @@
-"""What a process of the sandbox does, in this one: requests in, answers out, and what it gives up first."""
+"""The sandbox process, run within this process: requests, responses and resource limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMITS = {
 
 @pytest.fixture(autouse=True)
 def _no_clock_is_left_running() -> Iterator[None]:
-    """It would end this process, too."""
+    """The timer would end the test process."""
     yield
     signal.setitimer(signal.ITIMER_PROF, 0)
 
@@ -35,7 +35,7 @@ def frame(request: dict[str, Any]) -> bytes:
 
 
 def served(*requests: dict[str, Any]) -> list[dict[str, Any]]:
-    """The answers to these requests, in one life of the process."""
+    """The responses to these requests, in one run of the process."""
     sink = io.BytesIO()
     child.serve(io.BytesIO(b"".join(map(frame, requests))), sink, LIMITS)
     raw, answers = sink.getvalue(), []

@@ -1,4 +1,4 @@
-"""The sandbox: what JavaScript may do, how every way to do too much ends, and that nobody else notices."""
+"""The sandbox: available JavaScript, limits, and isolation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def call(sandbox: Sandbox, statements: str, *arguments: Any) -> Invocation
 
 
 def left(outcome: InvocationResult) -> Any:
-    """The first argument as it was left."""
+    """The first argument after the call."""
     assert outcome.problem is None, outcome.problem
     assert outcome.result is not None
     return json.loads(outcome.result)[0]
@@ -157,7 +157,7 @@ async def test_attack_endless_work_is_stopped(sandbox, statements):
     ],
 )
 async def test_attack_work_that_the_engine_cannot_stop_ends_its_process(sandbox, statements):
-    """The reason for processes: these hold a thread for minutes or for ever."""
+    """These statements would block a thread for minutes or forever, which is why processes are used."""
     outcome = await call(sandbox, statements)
     assert outcome.result is None
     assert "interrupted" in outcome.problem or outcome.problem == "it took more than 200 ms of processor time"
@@ -306,7 +306,7 @@ async def test_64_invocations_at_once_each_get_their_own_answer(sandbox):
 
 @pytest.mark.requirement("core-18-lambdas-27")
 async def test_event_loop_is_not_blocked_by_a_slow_lambda(sandbox):
-    """Told by the order of ends, not by the clock: thousands of turns of the loop go by meanwhile."""
+    """Verified by order and not by time: thousands of loop iterations run meanwhile."""
     ended: list[str] = []
 
     async def endless() -> None:
@@ -400,7 +400,7 @@ async def test_suspended_process_is_killed():
 
 
 async def test_cancelled_call_kills_its_process():
-    """What it would have answered must not be taken for the answer to somebody else."""
+    """Its late response must not be read as the response to another caller."""
     sandbox = Sandbox(limits(processes=1))
     try:
         running = asyncio.ensure_future(call(sandbox, "it.mine = 1"))

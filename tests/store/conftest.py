@@ -1,4 +1,4 @@
-"""Connections of the store tests: a database of their own, a Redis name space, a vault."""
+"""Fixtures of the store tests: a separate database, a Redis key prefix, and a vault."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from identity.store.vault import Vault
 
 @pytest.fixture(scope="session")
 async def redis(stores: EmbeddedStores) -> AsyncIterator[Redis]:
-    """A name space of its own on the session's Redis."""
+    """A separate key prefix in the session's Redis."""
     connected = Redis(str(stores.redis_url), f"test_{new_id()}")
     yield connected
     await connected.close()
@@ -25,14 +25,14 @@ async def redis(stores: EmbeddedStores) -> AsyncIterator[Redis]:
 
 @pytest.fixture(scope="session")
 async def database(stores: EmbeddedStores) -> AsyncIterator[Database]:
-    """A database of its own on the session's MongoDB."""
+    """A separate database in the session's MongoDB."""
     async with database_of_its_own(stores) as connected:
         yield connected
 
 
 @asynccontextmanager
 async def database_of_its_own(stores: EmbeddedStores) -> AsyncIterator[Database]:
-    """The same for one file of tests, or for one test, which then finds nothing of others there."""
+    """A separate database for one file of tests, or for one test."""
     connected = Database(str(stores.mongodb_uri), f"test_{new_id()[:13].replace('-', '')}")
     yield connected
     await connected.drop()
@@ -41,5 +41,5 @@ async def database_of_its_own(stores: EmbeddedStores) -> AsyncIterator[Database]
 
 @pytest.fixture(scope="session")
 def vault() -> Vault:
-    """A vault with keys of its own."""
+    """A vault with its own keys."""
     return Vault({"test": secrets.token_bytes(32)}, secrets.token_bytes(32))

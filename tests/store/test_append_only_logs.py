@@ -1,4 +1,4 @@
-"""Logbooks: numbers, tenants, searches and how the old end is cut off."""
+"""Append-only logs: numbers, tenants, searches and deletion by age."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Authorization codes: used once, by one caller, in one tenant; a replay learns what there is to undo."""
+"""Authorization codes: consumed once, by one caller, in one tenant; a replay returns the tokens to revoke."""
 
 from __future__ import annotations
 

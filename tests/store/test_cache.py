@@ -1,4 +1,4 @@
-"""The cache of documents: how long it remembers, how much, and what it never keeps."""
+"""The document cache: lifetime, size, and values that are never cached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from identity.store.cache import Cache, ChangeStreamStatus, stale_if_unavailable
 
 
 class Source:
-    """What is cached; it counts how often it is asked."""
+    """The source of cached values; counts its loads."""
 
     def __init__(self) -> None:
         self.value: str | None = "first"

@@ -1,4 +1,4 @@
-"""Applications and tenants as a command line reads them beside the service."""
+"""Applications and tenants as the command line reads them."""
 
 from __future__ import annotations
 

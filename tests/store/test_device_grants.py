@@ -1,4 +1,4 @@
-"""Device grants: one decision, one consumption, in one tenant; what a device that asks is told in each state."""
+"""Device grants: one decision, one consumption, separation of tenants, and the result of a poll in each state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ APPROVAL = DeviceApproval("u", ("openid",), NOW, "PASSWORD", ("pwd",))
 
 @dataclasses.dataclass
 class Scene:
-    """A grant that waits."""
+    """A pending grant."""
 
     grants: DeviceGrants
     tenant_id: TenantId

@@ -1,4 +1,4 @@
-"""Documents: what was read before a commit is not remembered after it, and what is too large is told."""
+"""Documents: cache invalidation at commits, name suffixes, and size limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_document_read_during_a_transaction_is_forgotten_when_it_commits(s
 
 
 async def test_document_that_would_exceed_the_size_limit_is_rejected_and_unchanged(service, tenant) -> None:
-    """By replacement, by an update and by a bulk write, each outside of a transaction and inside of one."""
+    """By replacement, update and bulk write, with and without a transaction."""
     services, tenant_id = service.services, TenantId(tenant["id"])
     group = {"id": new_id(), "tenantId": tenant_id, "name": "x", "insertInstant": 1, "lastUpdateInstant": 1}
     half = "x" * 9_000_000
@@ -61,7 +61,7 @@ async def test_document_that_would_exceed_the_size_limit_is_rejected_and_unchang
 
 
 async def test_names_of_an_earlier_version_are_indexed_at_startup(service, api) -> None:
-    """What was stored before names had their endings beside them gets them with the indexes."""
+    """Documents of earlier versions get their name suffixes when the indexes are created."""
     name = f"Earlier {new_id()}"
     made = (await api.post("/api/entity/type", json={"entityType": {"name": name}})).json()["entityType"]
     collection = doors.database(service).collection("entity_types")
@@ -90,7 +90,7 @@ async def test_name_is_found_by_its_new_value_alone_after_a_change(api) -> None:
 
 @pytest.mark.requirement("design-state-18")
 async def test_reading_many_documents_yields_to_other_tasks(service, monkeypatch) -> None:
-    """Every step counts as long: so many turns as there are documents are given to whoever waits."""
+    """With every step counted as long, other tasks run once per document."""
     monkeypatch.setattr(background_tasks, "_STEP_SECONDS", -1.0)
     services, tenant_id = service.services, TenantId(new_id())
     stored = {"tenantId": tenant_id, "insertInstant": 1, "lastUpdateInstant": 1}

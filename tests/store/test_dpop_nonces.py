@@ -1,4 +1,4 @@
-"""Nonces: good for a time and a tenant, and known to every process that has the same keys."""
+"""DPoP nonces: valid for a period and a tenant, in every process with the same keys."""
 
 from __future__ import annotations
 

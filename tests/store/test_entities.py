@@ -1,4 +1,4 @@
-"""Entities and grants in MongoDB: every method once more from a second tenant."""
+"""Entities and grants in MongoDB, and separation of tenants."""
 
 from __future__ import annotations
 

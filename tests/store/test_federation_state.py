@@ -1,4 +1,4 @@
-"""Detours: known to one browser, come back from once, of one tenant and one kind, readable by nobody else."""
+"""Federation states: bound to a browser, a tenant and a kind, consumed once, and encrypted in Redis."""
 
 from __future__ import annotations
 

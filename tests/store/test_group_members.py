@@ -1,4 +1,4 @@
-"""Memberships in MongoDB: in their collection and on their users, and that no tenant reaches another's."""
+"""Memberships in MongoDB, in their collection and in users, and separation of tenants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links as they are stored: one user an account, one number a link, and nothing for another tenant."""
+"""Identity provider links: unique accounts, numbered slots, and separation of tenants."""
 
 from __future__ import annotations
 

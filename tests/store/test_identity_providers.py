@@ -1,4 +1,4 @@
-"""Which providers name an application: asked once, and again after every change."""
+"""The providers of an application: cached until any provider changes."""
 
 from __future__ import annotations
 

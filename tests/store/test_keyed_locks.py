@@ -1,4 +1,4 @@
-"""Turns: who works on the same goes one after the other, and nobody waits for ever."""
+"""Keyed locks: owners of the same key are serialised, with a timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Login intents: used up once, by their own tenant, and forgotten after a while."""
+"""Login intents: consumed once, by their own tenant, and expiring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Login records in MongoDB: batches, order, tenants, and what removes them."""
+"""Login records in MongoDB: batches, order, tenants, and deletion."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_tenant_sees_only_its_own_records(records, tenant_id) -> None:
 
 
 async def test_concurrent_records_are_inserted_together_before_the_answer(records, tenant_id, monkeypatch) -> None:
-    """Every one is stored when its own call returns, however many shared its way."""
+    """Each record is stored when its call returns, even if it was inserted in a batch."""
     batches = []
     inserting = records._rows.insert_many
 
@@ -152,7 +152,7 @@ async def test_records_of_an_application_and_of_a_tenant_are_deleted(records, te
 
 
 async def test_older_rows_are_deleted(stores, tenant_id) -> None:
-    """In a database of its own: age knows no tenant."""
+    """In a separate database, because deletion by age affects all tenants."""
     database = Database(str(stores.mongodb_uri), f"test_{new_id()[:13].replace('-', '')}")
     records = LoginRecords(database)
     for instant in (10, 20, 30):

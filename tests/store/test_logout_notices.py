@@ -1,4 +1,4 @@
-"""Notices of ended sessions: one for each session and application, each tenant's own, each application in its turn."""
+"""Logout notices: one per session and application, leased fairly, and separation of tenants."""
 
 from __future__ import annotations
 

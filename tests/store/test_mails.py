@@ -1,4 +1,4 @@
-"""Mails on their way: taken by one, never lost, sealed, and each tenant's own."""
+"""The mail queue: exclusive leases, durability, sealing, and separation of tenants."""
 
 from __future__ import annotations
 

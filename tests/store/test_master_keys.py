@@ -1,4 +1,4 @@
-"""Master keys: made by one of several processes, rotated, and everything that is sealed moved to the new one."""
+"""Master keys: creation by one of several processes, rotation, and resealing."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_missing_master_key_is_reported_by_its_id(tmp_path: Path) -> None:
     ],
 )
 async def test_document_moves_to_the_new_key_whatever_its_data_look_like(database: Database, data: Any) -> None:
-    """A document may hold what a query would take for operators."""
+    """A document may contain names that look like query operators."""
     old, new = secrets.token_bytes(32), secrets.token_bytes(32)
     name = f"things_{new_id()[:8]}"
 

@@ -1,4 +1,4 @@
-"""Claims: of two transactions that use a name, also in two processes, the second sees what the first wrote."""
+"""Name reservations: of two transactions that use a name, the second one sees the writes of the first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids that count once."""
+"""One-time ids."""
 
 from __future__ import annotations
 

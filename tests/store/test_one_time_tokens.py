@@ -1,4 +1,4 @@
-"""Tickets: used up once, taken back together, of one tenant, forgotten after a while."""
+"""One-time tokens: consumed once, revoked together, separated by tenant, and expiring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open verifications: what an owner was given last, sealed, of one tenant, forgotten after a while."""
+"""Open verifications: the latest per owner, encrypted, separated by tenant, and expiring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outbox: leases that nobody gets twice, results that count, rows that outlive whoever took them."""
+"""The outbox: exclusive leases, outcomes, retention, and recovery from processes that die."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def take(
 
 @pytest.fixture
 def log(outbox: Outbox, database: Database, vault: Vault) -> WebhookEventLog:
-    """What the outbox holds, for looking at it."""
+    """Reads the content of the outbox."""
     return WebhookEventLog(database, vault)
 
 
@@ -344,7 +344,7 @@ async def test_has_succeeded_filters_by_webhook_and_instant(outbox: Outbox, log:
 
 @pytest.mark.requirement("webhooks-15.3-24")
 async def test_delivery_requested_repeatedly_retains_its_last_attempts(outbox: Outbox, log: WebhookEventLog) -> None:
-    """With all of them, and all that a receiver said, its row would outgrow what MongoDB holds and stop every other."""
+    """Otherwise the document would exceed the size limit and block all other outcomes."""
     (row,) = await record(outbox, 1, ["w"])
     for number in range(MAX_STORED_ATTEMPTS + 3):
         (lease,) = await take(outbox)
@@ -426,7 +426,7 @@ async def test_lease_query_reads_only_the_index(outbox: Outbox, database: Databa
 
 @pytest.mark.requirement("webhooks-15.2-12")
 async def test_very_many_lanes_are_read_in_pages(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all at once MongoDB does not even answer the names: they are more than the 16 MB of an answer."""
+    """The names of all lanes may exceed the 16 MB limit of a MongoDB reply."""
     monkeypatch.setattr(delivery_lanes, "_LANES_PER_PAGE", 3)
     expected: set[str] = set()
     for tenant_id in ("one", "two", None):
@@ -493,7 +493,7 @@ async def test_a_sealed_body_moves_to_the_new_master_key(outbox: Outbox, databas
     ],
 )
 async def test_events_are_retained_as_configured(database, vault, kept, schedule_days, days) -> None:
-    """At the least as long as they may still be sent, and not in the log when none is wanted."""
+    """At least as long as they may still be delivered, and hidden from the log if logging is disabled."""
 
     async def sent_events() -> SentEvents:
         return kept
@@ -633,7 +633,7 @@ async def test_backlog_counts_deliveries_waiting_for_their_predecessor(
 
 
 async def record_ordered(outbox: Outbox, count: int) -> list[str]:
-    """Events about one object for one webhook that wants them in order: the ids of their deliveries."""
+    """Record events about one object for an ordered webhook; returns the ids of their deliveries."""
     webhook = WebhookId(new_id())
     found = new_id()
     rows = [dataclasses.replace(make_event(), linked_object_id=found) for _ in range(count)]
@@ -643,7 +643,7 @@ async def record_ordered(outbox: Outbox, count: int) -> list[str]:
 
 
 async def dues(database: Database, ids: list[str]) -> list[int]:
-    """When each of these deliveries is to be looked at again."""
+    """The next attempts of these deliveries."""
     rows = {row["_id"]: row async for row in database.collection("deliveries").find({"_id": {"$in": ids}})}
     return [rows[one].get("nextAttempt") for one in ids]
 
@@ -749,7 +749,7 @@ async def test_delivery_leased_meanwhile_is_not_postponed(
 
 
 async def test_leased_delivery_is_no_longer_waiting(outbox: Outbox, database: Database) -> None:
-    """Else its own next attempt would be made too early, when an earlier one has ended that was asked for again."""
+    """Otherwise its retry would be made too early when a redelivered predecessor ends."""
     ids = await record_ordered(outbox, 2)
     await take(outbox)
     over = {"$set": {"state": "succeeded"}, "$unset": {"lease": "", "nextAttempt": ""}}

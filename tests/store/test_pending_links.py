@@ -1,4 +1,4 @@
-"""Pending links: given out once, to their own tenant, for a while, and readable by nobody who reads the store."""
+"""Pending links: consumed once, by their own tenant, expiring, and encrypted in Redis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pushed requests: for one client of one tenant, for a while, for one use."""
+"""Pushed requests: bound to a client and a tenant, expiring, and consumed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rate limits: how often, for whom, until when, and that many at once are no way around."""
+"""Rate limits: attempts, subjects, periods, and concurrent attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client of Redis: commands that come at the same time travel together, and each has its own end."""
+"""The Redis client: commands of one loop iteration are sent together, and fail separately."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from identity.store.redis import Redis
 
 
 async def calls_of(redis, command: str) -> int:
-    """How often the server was asked for a command."""
+    """How often the server executed a command."""
     return int((await redis.client.info("commandstats")).get(f"cmdstat_{command}", {"calls": 0})["calls"])
 
 

@@ -1,4 +1,4 @@
-"""Refresh tokens: found by value, rotated by one caller, known as spent for ever, revoked in every direction."""
+"""Refresh tokens: lookup by value, atomic rotation, replay detection, and revocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many want at the same time is asked for at once."""
+"""Request coalescing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from identity.store.request_coalescing import RequestCoalescer
 
 
 class Doubling:
-    """Answers each number with its double, when it is let."""
+    """Returns the double of each number, once it is released."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
@@ -26,7 +26,7 @@ class Doubling:
 
 
 async def asked(coalescer: RequestCoalescer[int, int], *numbers: int) -> list[asyncio.Task[int]]:
-    """Those who ask, in this order, each of whom has begun to wait."""
+    """Callers in this order, each of which has submitted its request."""
     tasks = [asyncio.create_task(coalescer.submit(number)) for number in numbers]
     for _ in range(3):
         await asyncio.sleep(0)

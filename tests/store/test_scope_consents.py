@@ -1,4 +1,4 @@
-"""Remembered decisions: merged in one step, forgotten in time and with what they are about, one tenant's only."""
+"""Scope consents: atomic merges, expiry, deletion with scopes and applications, separation of tenants."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def put(document: dict[str, Any], member: str, value: Any) -> None:
 
 
 def rows(resource: Resource) -> Iterator[dict[str, Any]]:
-    """Documents that have every member that is searched for or sorted by, and nothing else."""
+    """Documents with exactly the members that are searched or sorted."""
     rules = resource.search_rules
     members = {*rules.order_by.values(), *(rules.members.get(name, name) for name in rules.criteria)}
     members |= {key for unique in resource.unique for key in unique.keys}
@@ -94,7 +94,7 @@ async def plan_of(documents: Documents, command: dict[str, Any]) -> set[str]:
 
 
 class Recorded:
-    """Stands in for a collection and notes what is asked of it, as commands."""
+    """A fake collection that records the requested operations as commands."""
 
     def __init__(self, collection: Any) -> None:
         self._collection = collection
@@ -136,7 +136,7 @@ class Recorded:
 
 
 async def plans(documents: Documents, ask: Any) -> list[set[str]]:
-    """The plans of everything that a search asks for."""
+    """The query plans of a search."""
     collection = documents._collection
     documents._collection = recorded = Recorded(collection)  # type: ignore[assignment]
     documents._totals.clear()
@@ -148,7 +148,7 @@ async def plans(documents: Documents, ask: Any) -> list[set[str]]:
 
 
 async def run(documents: Documents, tenant_id: TenantId | None, request: dict[str, Any]) -> tuple[int, int]:
-    """Search, assert that nothing is scanned, and answer the total and the length of the page."""
+    """Search, assert that nothing is scanned, and return the total and the length of the page."""
     found: list[tuple[int, int]] = []
 
     async def ask(documents: Documents) -> None:
@@ -168,7 +168,7 @@ async def run(documents: Documents, tenant_id: TenantId | None, request: dict[st
 
 
 def is_in_order(resource: Resource, request: dict[str, Any]) -> bool:
-    """Whether an index has this very order; the few documents with a rare name may be put in order when found."""
+    """Whether an index has exactly this order; the few documents with a rare name may be sorted."""
     has_rare_name = request.get("name") == RARE and search_indexes.has_name_suffixes(resource.search_rules)
     return not has_rare_name and ("orderBy" not in request or not request.keys() - {"orderBy"})
 
@@ -195,7 +195,7 @@ async def test_every_order_is_that_of_an_index(filled, name, tenant_id) -> None:
 @pytest.mark.requirement("core-12-4", "core-12-9")
 @pytest.mark.parametrize(("name", "tenant_id"), SCOPES, ids=lambda part: "tenant" if part == ONE else part or "all")
 async def test_every_criterion_is_found_in_an_index(filled, name, tenant_id) -> None:
-    """Exact ones in the default order without sorting; with any other order they are at least not looked for."""
+    """Exact criteria in the default order require no sort; in any other order they still require no scan."""
     rules = RESOURCES[name].search_rules
     for criterion, kind in rules.criteria.items():
         if kind == "exact" and criterion.endswith("Id") and criterion != "tenantId":

@@ -1,4 +1,4 @@
-"""SSO sessions: known by a secret, idle for so long, ended one by one or all of a user."""
+"""SSO sessions: lookup by secret, idle timeout, and ending one or all sessions of a user."""
 
 from __future__ import annotations
 

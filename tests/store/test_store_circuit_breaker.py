@@ -11,7 +11,7 @@ from identity.store.store_circuit_breaker import BreakerProxy, StoreCircuitBreak
 
 
 class _Server:
-    """Answers, refuses, or hangs; counts what it is asked."""
+    """Answers, fails, or hangs; counts its calls."""
 
     name = "things"
 

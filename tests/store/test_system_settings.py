@@ -1,4 +1,4 @@
-"""The system configuration in memory: read once, read again when it changed, kept while its store is away."""
+"""The system configuration in memory: read once, again after a change, and retained during an outage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trusted devices: one for each secret, of one user, with trust for several applications until it ends."""
+"""Trusted devices: one per secret, of one user, with trust for several applications until it expires."""
 
 from __future__ import annotations
 

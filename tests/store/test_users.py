@@ -1,4 +1,4 @@
-"""Users in MongoDB: what finds them, what judges uniqueness, and that no tenant reaches another's."""
+"""Users in MongoDB: lookups, uniqueness, and separation of tenants."""
 
 from __future__ import annotations
 
@@ -384,7 +384,7 @@ async def test_last_used_method_is_recorded(users: Users) -> None:
 
 @pytest.mark.requirement("users-2.1-9")
 async def test_login_ids_are_looked_up_in_indexes_however_many_users_there_are(users, database):
-    """A tenant of a million users is scanned by whoever forgets the tenant in a branch of the question."""
+    """A branch without the tenant would scan all users of a large tenant."""
     tenant_id = new_id()
     await users._collection.insert_many(
         {

@@ -1,4 +1,4 @@
-"""Wake-ups between processes, and without Redis."""
+"""Wake-ups between processes, and during an outage of Redis."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def pair(stores: Any) -> AsyncIterator[tuple[Wakeups, Wakeups]]:
 
 
 async def is_woken(one: Wakeups, other: Wakeups) -> None:
-    """Notify until the other hears: a subscription may still be on its way."""
+    """Notify until the other process receives it: its subscription may still be pending."""
     other.awake.clear()
 
     def woken() -> bool:
@@ -68,13 +68,13 @@ async def test_listener_comes_back_after_redis_cut_it_off(pair: tuple[Wakeups, W
 async def test_notifying_process_ignores_its_own_message(
     pair: tuple[Wakeups, Wakeups], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is at work already; else each look for work would be followed by one in vain."""
+    """It is working already; otherwise each query for work would be followed by an unnecessary one."""
     one, other = pair
     monkeypatch.setattr("identity.store.wakeups._MAX_REMOTE_DELAY_SECONDS", 0.0)
     words, heard = [one._own_id, one._own_id, other._own_id], 0
 
     class Channel:
-        """A subscription that brings these words and then nothing."""
+        """A subscription that delivers these messages and then nothing."""
 
         async def subscribe(self, _name: str) -> None: ...
 

@@ -1,4 +1,4 @@
-"""DPoP proofs: the RFC's examples hold, and nothing that only looks like one does."""
+"""DPoP proofs: examples of the RFC, and invalid proofs."""
 
 from __future__ import annotations
 

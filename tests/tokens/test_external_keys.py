@@ -1,4 +1,4 @@
-"""Keys of others: which of a set may have signed a token, and what is no key at all."""
+"""External keys: selection from key sets, and invalid keys."""
 
 from __future__ import annotations
 

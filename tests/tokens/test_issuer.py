@@ -1,4 +1,4 @@
-"""Access and ID tokens: what stands in them under each policy, and which come back as ours."""
+"""Access and ID tokens: claims under each policy, and verification."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class World:
         return self.keys.get(key_id)
 
     def _forget(self, tenant_id, application_id):
-        """What a process had not heard of yet is known from here on."""
+        """Make a change visible that this process had not received before."""
         self.forgotten.append((tenant_id, application_id))
         self.clients |= self.news
 

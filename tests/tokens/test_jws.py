@@ -1,4 +1,4 @@
-"""Signatures: ours are read by others, and nothing but ours is read by us."""
+"""Signatures: verified by independent libraries, and rejected when not our own."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ring(documents):
 
 
 class Asked:
-    """Looks up kids and notes what it was asked."""
+    """Finds keys by kid and records the lookups."""
 
     def __init__(self, ring):
         self.ring = ring
@@ -73,7 +73,7 @@ def encoded(value: object) -> str:
 
 
 def signed(key, header: object, claims: object) -> str:
-    """A token with any header and claims whatever, truly signed by one of our keys."""
+    """A token with arbitrary header and claims and a valid signature by one of our keys."""
     signing_input = f"{encoded(header)}.{encoded(claims)}"
     return f"{signing_input}.{base64url(key.signer.sign(signing_input.encode()))}"
 

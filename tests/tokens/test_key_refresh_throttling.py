@@ -1,4 +1,4 @@
-"""Second looks: for each client once a second, and remembered for so many clients only."""
+"""Throttled key refreshes: once a second per client, for a bounded number of clients."""
 
 from __future__ import annotations
 

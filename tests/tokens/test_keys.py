@@ -1,4 +1,4 @@
-"""Generating and importing keys, and what is published of them."""
+"""Generating, importing and publishing keys."""
 
 from __future__ import annotations
 
