@@ -355,6 +355,23 @@ async def test_a_wrong_signature_changes_nothing(key, http, rp, passkey) -> None
     assert credential["signCount"] == 0
 
 
+async def test_rejections_are_recorded_where_the_tenant_debugs(key, http, rp, passkey, api) -> None:
+    async def rows() -> list[str]:
+        found = await api.get("/api/system/event-log/search", params={"message": rp.user["id"], "type": "Debug"})
+        return [row["message"] for row in found.json()["eventLogs"]]
+
+    passkey.flags = UP
+    await refused(http, "login", passkey.get(await start(key, rp)))
+    assert await rows() == []
+    await rp.configure_tenant(webAuthnConfiguration={"debug": True})
+    await refused(http, "login", passkey.get(await start(key, rp)))
+    created = Passkey(flags=UP).create(await register_start(key, rp))
+    await refused(http, "register/complete", {**created, "userId": rp.user["id"]})
+    registered, used = await rows()
+    assert "The authentication is not valid: User verification is required" in used
+    assert "The registration is not valid: User verification is required" in registered
+
+
 async def test_an_assertion_verifies_without_a_login(key, http, rp, passkey) -> None:
     used = passkey.get(await start(key, rp))
     answer = await http.post("/api/webauthn/assert", json=used)

@@ -329,3 +329,31 @@ async def test_attack_42_form_of_another_browser_or_login_changes_nothing(servic
     assert stale.status_code == 403
     for user in (first, rp.user):
         assert "firstName" not in (await found(rp, email=user["email"]) or {})
+
+
+@pytest.mark.requirement("self-service-19")
+@pytest.mark.parametrize(("policy", "is_kept"), [("Required", True), ("Enabled", False)])
+async def test_the_only_second_factor_is_kept_where_logins_require_one(rp, browser, clock, policy, is_kept):
+    await rp.configure_tenant(multiFactorConfiguration={"loginPolicy": policy})
+    factor = {"methods": [authenticator()], "recoveryCodes": ["ABCDE-FGHIJ"]}
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": factor}})
+    away = await browser.get("/account/two-factor", params=place(rp))
+    asked = await rp.submit(browser, await browser.get(away.headers["Location"]))
+    asked = await browser.get(asked.headers["Location"])
+    back = await press(browser, asked, code=code(clock.now()))
+    assert back.status_code == 302
+    listed = await browser.get("/account/two-factor", params=place(rp))
+    link = re.search(r'href="(/account/two-factor/disable\?[^"]+)"', listed.text)
+    assert link is not None
+    removing = await browser.get(html.unescape(link[1]))
+    clock.advance(seconds=60)
+    answer = await press(browser, removing, code=code(clock.now()))
+    assert (answer.status_code, "Add another method before you remove this one." in answer.text) == (
+        (200, True) if is_kept else (302, False)
+    )
+    user = await found(rp, email=rp.login_id)
+    assert user is not None
+    assert len(user["twoFactor"]["methods"]) == is_kept
+    if is_kept:
+        # A user who lost the method has a recovery code, and the next login requires a new method.
+        assert (await press(browser, removing, code="ABCDE-FGHIJ")).status_code == 302

@@ -23,8 +23,9 @@ RECOVERY_CODE: Final = "recoveryCode"
 
 DISABLED: Final = "Disabled"
 ENABLED: Final = "Enabled"
+REQUIRED: Final = "Required"
 """loginPolicy values: with Disabled no login requires a second factor, with Enabled those of users who have a method
-do.
+do, with Required all do.
 """
 
 ADDRESS_MEMBERS: Final = {EMAIL: "email", SMS: "mobilePhone"}
@@ -61,7 +62,7 @@ def is_challenged(tenant: Document, application: Document | None, user: Document
         return False
     if user["twoFactor"]["methods"]:
         return not is_trusted
-    return policy == "Required"
+    return policy == REQUIRED
 
 
 def configurable_methods(tenant: Document) -> tuple[str, ...]:

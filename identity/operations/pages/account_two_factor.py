@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.two_factor import two_factor
@@ -14,6 +15,8 @@ from identity.operations.pages.method_setup import MethodSetup
 from identity.operations.two_factor import two_factor_methods
 from identity.operations.two_factor.two_factor_codes import CodeAddress
 from identity.services import Services
+
+ONLY_METHOD: Final = "accountTwoFactorDisable.onlyMethod"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,13 +83,25 @@ async def send_removal_code(services: Services, call: Call, account: Account, re
 async def remove(
     services: Services, call: Call, account: Account, removal: MethodRemoval, code: str
 ) -> MethodRemoval | MethodsChanged:
-    """Remove the method after verifying a code of it; a recovery code removes all methods."""
-    client = account.client
+    """Remove the method after verifying a code of it; a recovery code removes all methods.
+
+    Where logins require a second factor, a code does not remove the only method. A recovery code does, for a user who
+    lost the method; the next login requires a new one.
+    """
+    client, code = account.client, code.strip()
+    if _is_required(account) and not two_factor.matches_recovery_code(account.user["twoFactor"]["recoveryCodes"], code):
+        return dataclasses.replace(removal, message=ONLY_METHOD)
     try:
         await two_factor_methods.disable(
-            services, call.within(client.tenant_id), client.tenant, account.user, code.strip(), removal.method["id"],
+            services, call.within(client.tenant_id), client.tenant, account.user, code, removal.method["id"],
             application=client.application,
         )  # fmt: skip
     except (WrongCode, Invalid, NotFound, Unavailable) as error:
         return dataclasses.replace(removal, message=page_messages.of_code_error(error))
     return MethodsChanged()
+
+
+def _is_required(account: Account) -> bool:
+    """Whether the user has a single method, and logins require one."""
+    policy = two_factor.login_policy(account.client.tenant, account.client.application)
+    return policy == two_factor.REQUIRED and len(account.user["twoFactor"]["methods"]) == 1

@@ -29,6 +29,7 @@ from identity.operations.users import login_responses
 from identity.operations.users.login_responses import LoginOptions, LoginResponse
 from identity.operations.webauthn import challenges, relying_parties
 from identity.operations.webauthn.challenges import ANY_USER, Ceremony, Challenge
+from identity.operations.webauthn.rejections import log_rejection
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -191,6 +192,7 @@ async def verify(services: Services, call: Call, challenge: Challenge, request: 
             await _report_clone(services, call, credential, assertion)
             raise ceremonies.cloned_error()
     except Invalid as error:
+        await log_rejection(services, call, challenge.tenant, user["id"], error)
         raise RejectedPasskey(error, user) from error
     return VerifiedPasskey(challenge, credential, assertion, user)
 

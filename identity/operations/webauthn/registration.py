@@ -15,6 +15,7 @@ from identity.ids import TenantId
 from identity.operations.objects import user_lookup
 from identity.operations.webauthn import challenges, relying_parties
 from identity.operations.webauthn.challenges import Ceremony, Challenge
+from identity.operations.webauthn.rejections import log_rejection
 from identity.services import Services
 
 _START = "api/webauthn-register-start.request.json"
@@ -109,7 +110,11 @@ async def finish(
         challenge.value, request["origin"], request["rpId"], challenge.settings["requiresUserVerification"]
     )
     response = request["credential"]
-    verified = ceremonies.verify_registration(response, expected)
+    try:
+        verified = ceremonies.verify_registration(response, expected)
+    except Invalid as error:
+        await log_rejection(services, call, challenge.tenant, challenge.user_id, error)
+        raise
     user = await services.directory.users.find(challenge.tenant_id, challenge.user_id)
     if user is None:
         raise NotFound(log_detail="the user of a registration was deleted")
