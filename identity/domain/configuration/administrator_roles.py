@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from identity import permissions
-from identity.call import AdministratorCaller, Document
+from identity.call import AdministratorCaller, ApiKeyCaller, Document
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.ids import parse_id
 
@@ -92,8 +92,6 @@ class Authority:
 
     def covers(self, other: Authority) -> bool:
         """Whether a holder of this authority may act on behalf of a holder of the other one."""
-        if other.is_key_manager and not self.is_key_manager:
-            return False
         is_same_scope = self.tenant_id in {None, other.tenant_id}
         return is_same_scope and permissions.covers(self.permissions, other.permissions)
 
@@ -116,6 +114,12 @@ def of_user(user: Document) -> Authority | None:
         tenant_id = user["tenantId"] if named is None else parse_id(named)
         return None if tenant_id is None else Authority({}, tenant_id)
     return None
+
+
+def of_caller(caller: ApiKeyCaller) -> Authority:
+    """Return the authority of an API key, or of an administrator."""
+    api_key = caller.api_key
+    return Authority(api_key["permissions"]["endpoints"], caller.tenant_id, api_key["keyManager"])
 
 
 def registration_of(user: Document) -> Document | None:

@@ -87,7 +87,8 @@ class Resource:
     account and masked for keys without write access. `feature` is the feature of `license.features` that enables the
     API.
 
-    `prepare` and `commit` take part in the generic operations. `create` to `to_response` replace those of
+    `authorize` raises Unauthorized for a caller who may not change a stored object or its subresources. `prepare` and
+    `commit` take part in the generic operations. `create` to `to_response` replace those of
     operations/objects/crud.py that do not fit.
     """
 
@@ -103,6 +104,7 @@ class Resource:
     sealed: tuple[str, ...] = ()
     credentials: tuple[Credential, ...] = ()
     search_rules: SearchRules = NO_SEARCH
+    authorize: Callable[[Call, Document], None] | None = None
     prepare: Prepare | None = None
     commit: Commit | None = None
     create: Create | None = None

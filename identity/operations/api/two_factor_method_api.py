@@ -10,6 +10,7 @@ from identity.domain.users import users as user_rules
 from identity.errors import Invalid, NotFound
 from identity.ids import TenantId
 from identity.operations.clients import bearer_tokens, clients
+from identity.operations.groups import administrators
 from identity.operations.login import two_factor_challenges
 from identity.operations.objects import user_lookup
 from identity.operations.two_factor import two_factor_methods
@@ -68,6 +69,7 @@ async def get_subject(services: Services, call: Call, token: str | None, user_id
         user_id, tenant_id = bearer.user["id"], TenantId(bearer.user["tenantId"])
         application = bearer.token.application
     user = await services.directory.users.get(tenant_id, user_id)
+    await administrators.require_authority(services, call, user)
     return Subject(call.within(tenant_id), await services.configuration.tenants.get(None, tenant_id), user, application)
 
 

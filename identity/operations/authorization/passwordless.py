@@ -22,6 +22,7 @@ from identity.ids import Secret, TenantId, fingerprint, same_secret
 from identity.instants import Instant
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
+from identity.operations.groups import administrators
 from identity.operations.limits import code_attempt_limits, failed_login_limits, message_limits
 from identity.operations.login import password_login
 from identity.operations.login.login_side_effects import LoginSideEffects
@@ -89,6 +90,7 @@ async def start(services: Services, call: Call, body: Document) -> Document:
     user = await services.directory.users.find_by_login_id(client.tenant_id, request["loginId"], types)
     if user is None:
         raise NotFound
+    await administrators.require_authority(services, call, user)
     state, strategy = request.get("state"), request.get("loginStrategy")
     started = await begin(services, client, user["id"], state=state, strategy=strategy)
     return started.to_document()

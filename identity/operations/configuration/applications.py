@@ -16,7 +16,7 @@ from identity.errors import GeneralError, Invalid, NotLicensed
 from identity.ids import ApplicationId, TenantId
 from identity.operations.clients import client_ids, client_key_policy
 from identity.operations.configuration import ip_access_control_lists, object_copies, scope_consents
-from identity.operations.groups import groups
+from identity.operations.groups import administrators, groups
 from identity.operations.lambdas import lambdas
 from identity.operations.objects import crud, features, key_references, references
 from identity.operations.providers import identity_providers
@@ -49,6 +49,10 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += await references.problems(services, RESOURCE, document, stored, _REFERENCED)
     crud.require_no_errors(errors, _tenant_manager_problems(services, document))
     return document
+
+
+def _authorize(call: Call, application: Document) -> None:
+    administrators.require_all_permissions(call, application["id"])
 
 
 def tenant_manager_id(services: Services) -> str:
@@ -98,6 +102,7 @@ RESOURCE = Resource(
         {"name": "text", "state": "exact", "tenantId": "exact"},
         {"id": "_id", "insertInstant": "insertInstant", "name": "name", "tenant": "tenantId"},
     ),
+    authorize=_authorize,
     prepare=prepare,
     commit=_commit,
     create=create,
@@ -172,6 +177,7 @@ async def oauth_configuration(services: Services, call: Call, application_id: st
 
 @crud.retry_on_conflict
 async def _set_state(services: Services, call: Call, application_id: str, *, active: bool) -> Document:
+    administrators.require_all_permissions(call, application_id)
     tenant_id = await crud.get_tenant_id(services, call, RESOURCE, application_id)
     application = await services.configuration.applications.get(tenant_id, application_id)
     version = application["lastUpdateInstant"]

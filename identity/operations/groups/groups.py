@@ -13,6 +13,7 @@ from identity.domain.objects.resource_definition import Resource, SearchRules, U
 from identity.errors import Invalid, NotFound
 from identity.events.changes import Change, Event
 from identity.ids import TenantId, new_id, parse_id
+from identity.operations.groups import administrators
 from identity.operations.objects import crud, object_events
 from identity.services import Services
 from identity.store.mongo import Session
@@ -20,7 +21,7 @@ from identity.store.mongo import Session
 _DELETING = "private.deleting"
 
 
-async def prepare(services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
+async def prepare(services: Services, call: Call, document: Document, _stored: Document | None) -> Document:
     """Resolve the requested role ids to grants. Raises Invalid for a role that no application of the tenant has."""
     role_ids = document["private"].pop("requestedRoleIds")
     where = {"roles.id": {"$in": role_ids}}
@@ -31,6 +32,7 @@ async def prepare(services: Services, _call: Call, document: Document, _stored: 
         message = f"There is no role [{'], ['.join(unknown)[:200]}] in any application of the tenant."
         raise Invalid.field("invalid", "roleIds", message)
     document["private"]["grants"] = grants
+    require_authority(call, document)
     return document
 
 
@@ -109,6 +111,13 @@ async def forget_role(services: Services, application: Document, role: Document,
     if after is None:
         grant = {"applicationId": application["id"], "roleId": role["id"]}
         await _remove_grants(services, TenantId(application["tenantId"]), grant)
+
+
+def require_authority(call: Call, *changed: Document) -> None:
+    """Raise Unauthorized if groups grant roles of administrators and the caller may not appoint them."""
+    for group in changed:
+        for grant in group["private"]["grants"]:
+            administrators.require_all_permissions(call, grant["applicationId"])
 
 
 async def to_response(services: Services, group: Document) -> Document:

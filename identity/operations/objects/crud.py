@@ -305,6 +305,8 @@ async def _replace(
     """Replace an object once, by the body of an update or by a patch of `content_type`. Raises Conflict."""
     documents, tenant_id = collection_of(services, resource), await get_tenant_id(services, call, resource, object_id)
     stored = await documents.get(tenant_id, object_id)
+    if resource.authorize is not None:
+        resource.authorize(call, stored)
     if content_type is not None:
         body = patches.apply(content_type, {resource.name: to_patch_target(services, resource, stored)}, body)
     own = update_instants(stored, call.now)

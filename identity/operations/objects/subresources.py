@@ -122,6 +122,8 @@ async def _delete(
 
 async def _store(services: Services, call: Call, subresource: Subresource, owner: Document, changed: Document) -> None:
     """Store an owner after one of its subresources changed. Raises Invalid and Conflict."""
+    if subresource.owner.authorize is not None:
+        subresource.owner.authorize(call, owner)
     crud.require_no_errors(subresource.errors(owner, changed))
     version = owner["lastUpdateInstant"]
     owner |= crud.update_instants(owner, call.now)

@@ -11,6 +11,7 @@ from identity.domain.users import users as user_rules
 from identity.errors import Forbidden, Invalid, NotFound, Unaddressable, Unauthorized
 from identity.ids import TenantId
 from identity.operations.clients import bearer_tokens, clients
+from identity.operations.groups import administrators
 from identity.operations.login import one_time_passwords
 from identity.operations.messaging import user_notifications
 from identity.operations.objects import crud, user_lookup
@@ -69,6 +70,7 @@ async def start_reset(services: Services, call: Call, body: Document) -> Documen
     user = await services.directory.users.find_by_login_id(TenantId(tenant["id"]), target.login_id, target.types)
     if user is None or not user["active"]:
         raise NotFound(log_detail="no user has this login id")
+    await administrators.require_authority(services, call, user)
     if sends and user_rules.email_address(user) is None:
         raise Unaddressable(log_detail="the user has no email address")
     change_id = await password_changes.start_reset(
@@ -133,6 +135,7 @@ async def change_by_login_id(services: Services, call: Call, body: Document) -> 
     user = await services.directory.users.find_by_login_id(tenant_id, login_id, types)
     if user is None:
         raise Invalid.field("invalid", "loginId", "No user has this [loginId].")
+    await administrators.require_authority(services, call, user)
     if "currentPassword" in request:
         await password_changes.require_current_password(services, call, target.tenant, user, request["currentPassword"])
     change = PasswordChange(request["password"], application=target.application)

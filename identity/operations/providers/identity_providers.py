@@ -16,6 +16,7 @@ from identity.domain.objects.stored_credentials import Credential
 from identity.domain.providers import identity_providers as provider_rules
 from identity.errors import FieldError, Invalid, NotFound, Unauthorized
 from identity.ids import TenantId
+from identity.operations.groups import administrators
 from identity.operations.lambdas import lambdas
 from identity.operations.objects import crud, key_references
 from identity.outbound.addresses import check_url
@@ -51,6 +52,8 @@ _CREDENTIALS = (
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
     """Return the provider to store. Raises Invalid with all problems."""
     provider = provider_rules.complete(document, stored)
+    for application_id in provider["applicationConfiguration"]:
+        administrators.require_all_permissions(call, application_id)
     if stored is not None and "tenantId" not in stored:
         provider.pop("tenantId", None)
     errors = provider_rules.problems(provider, stored)

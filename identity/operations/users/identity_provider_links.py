@@ -15,6 +15,7 @@ from identity.domain.users import identity_provider_links as link_rules
 from identity.errors import AlreadyLinked, Conflict, Duplicate, FieldError, Invalid, NotFound
 from identity.events.changes import Change, Event
 from identity.ids import TenantId, parse_id
+from identity.operations.groups import administrators
 from identity.operations.messaging import user_events, user_views
 from identity.operations.objects import crud, user_lookup
 from identity.services import Services
@@ -48,6 +49,7 @@ async def create(services: Services, call: Call, body: Document) -> Document:
     )
     assert provider is not None
     assert user is not None
+    await administrators.require_authority(services, call, user)
     return await _link(services, call, provider, user, requested)
 
 
@@ -84,6 +86,7 @@ async def delete(services: Services, call: Call, query: Mapping[str, str]) -> No
         [FieldError.of("missing", name, f"You must specify the [{name}] parameter.") for name in absent]
     )
     user = await user_lookup.retrieve(services, call, str(user_id))
+    await administrators.require_authority(services, call, user)
     tenant_id = TenantId(user["tenantId"])
 
     change = Change(

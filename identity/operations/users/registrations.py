@@ -14,7 +14,7 @@ from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid, NotFound
 from identity.events.changes import Change
 from identity.ids import ApplicationId, TenantId, new_secret
-from identity.operations.groups import group_roles
+from identity.operations.groups import administrators, group_roles
 from identity.operations.issuance import user_tokens
 from identity.operations.login import login_records
 from identity.operations.messaging import user_events
@@ -164,6 +164,7 @@ async def _create_with_user(
         await check(draft.user, registration)
     user = await new_users.finish_draft(services, call, draft, errors)
     user = user_rules.with_derived_members(registration_rules.with_registration(user, registration))
+    await administrators.require_authority(services, call, user)
     await users.insert(
         services,
         call,
@@ -244,6 +245,7 @@ async def _commit(
 ) -> Document:
     """Commit a user whose registration was created, updated or deleted, with its events. Raises Conflict."""
     tenant_id = TenantId(stored["tenantId"])
+    await administrators.require_authority(services, call, stored, changed)
     user = user_rules.with_derived_members(
         {**changed, "lastUpdateInstant": max(call.now, stored["lastUpdateInstant"] + 1)}
     )

@@ -25,7 +25,7 @@ from identity.errors import Conflict, Duplicate, FieldError, GeneralError, Inval
 from identity.events.changes import Change, Event
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
-from identity.operations.groups import group_members, groups
+from identity.operations.groups import administrators, group_members, groups
 from identity.operations.objects import crud, features
 from identity.operations.passwords import user_passwords
 from identity.schemas import Shape
@@ -210,6 +210,8 @@ def _add_draft(
     elif "password" in parsed:
         factor = user_passwords.default_factor(parsed["encryptionScheme"])
         user["private"]["password"] = import_rules.stored_password(parsed, factor)
+    for registration in user["registrations"]:
+        administrators.require_all_permissions(call, registration["applicationId"])
     user = user_rules.with_derived_members(user)
     drafts.users.append((tenant_id, orjson.dumps(user), is_plain))
     keys = {kind: user_rules.login_key(value) for kind, value in user_rules.login_ids(user).items()}

@@ -16,7 +16,7 @@ from identity.errors import Duplicate, FieldError, Invalid, NotFound
 from identity.events.changes import Change, Event
 from identity.ids import TenantId, UserId
 from identity.operations.clients import bearer_tokens
-from identity.operations.groups import group_members
+from identity.operations.groups import administrators, group_members
 from identity.operations.issuance import user_tokens
 from identity.operations.messaging import user_events, user_notifications, user_views
 from identity.operations.objects import crud, features, index_search, user_lookup
@@ -123,6 +123,7 @@ async def reactivate(services: Services, call: Call, user_id: str) -> Document:
     stored = await services.directory.users.get(tenant_id, user_id)
     if stored["active"]:
         return stored
+    await administrators.require_authority(services, call, stored)
     user = user_rules.next_version({**stored, "active": True}, call.now)
     change = Change(
         writes=[functools.partial(services.directory.users.replace, tenant_id, user, stored["lastUpdateInstant"])],
@@ -139,6 +140,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     """
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
     stored = expected or await services.directory.users.get(tenant_id, user_id)
+    await administrators.require_authority(services, call, stored)
     termination = await session_termination.prepare(services, call, stored)
     version = None if expected is None else expected["lastUpdateInstant"]
     deletions = _deletions(services, tenant_id, user_id, version)
@@ -217,6 +219,7 @@ async def _deactivate(services: Services, call: Call, tenant_id: TenantId, user_
     stored = await services.directory.users.get(tenant_id, user_id)
     if not stored["active"]:
         return
+    await administrators.require_authority(services, call, stored)
     user = user_rules.next_version({**stored, "active": False}, call.now)
     termination = await session_termination.prepare(services, call, stored)
     replace = functools.partial(services.directory.users.replace, tenant_id, user, stored["lastUpdateInstant"])
@@ -238,6 +241,7 @@ async def _change(
     stored = await services.directory.users.get(tenant_id, user_id)
     request = services.schemas[SCHEMA].read(body if patch_kind is None else _patched(stored, patch_kind, body))
     user = await _replacement(services, call, tenant, stored, request)
+    await administrators.require_authority(services, call, stored, user)
     await _replace(services, call, tenant, stored, user)
     application = await new_users.find_application(services, tenant_id, request.get("applicationId"))
     await email_verifications.start_for_change(services, call.within(tenant_id), tenant, stored, user, application)

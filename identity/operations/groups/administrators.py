@@ -1,0 +1,41 @@
+"""Protection of administrators: no API key and no role of the console acts on a user with more permissions.
+
+Otherwise a caller who may manage users could set the password of an administrator, or appoint one. Callers without an
+API key, such as users who change their own account, are not concerned.
+"""
+
+from __future__ import annotations
+
+from identity.call import ApiKeyCaller, Call, Document
+from identity.domain.configuration import administrator_roles
+from identity.domain.configuration.administrator_roles import Authority
+from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
+from identity.errors import Unauthorized
+from identity.operations.groups import group_roles
+from identity.services import Services
+
+_EVERYTHING = Authority({})
+
+
+async def require_authority(services: Services, call: Call, *users: Document) -> None:
+    """Raise Unauthorized unless the caller has the permissions of each user who is an administrator."""
+    if not isinstance(call.caller, ApiKeyCaller):
+        return
+    own = administrator_roles.of_caller(call.caller)
+    for user in users:
+        if administrator_roles.registration_of(user) is None:
+            continue
+        authority = administrator_roles.of_user(await group_roles.with_group_roles(services, user))
+        if authority is not None and not own.covers(authority):
+            raise Unauthorized(log_detail="the user is an administrator with more permissions than the caller")
+
+
+def require_all_permissions(call: Call, application_id: str) -> None:
+    """Raise Unauthorized for a change of the administrators' application by a caller without all permissions.
+
+    Its roles, and the providers and groups that refer to it, decide who becomes an administrator.
+    """
+    if application_id != ADMINISTRATOR_APPLICATION_ID or not isinstance(call.caller, ApiKeyCaller):
+        return
+    if not administrator_roles.of_caller(call.caller).covers(_EVERYTHING):
+        raise Unauthorized(log_detail="the administrators' application requires all permissions")
