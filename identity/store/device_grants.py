@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from identity.call import Document
 from identity.domain.authorization.device_grants import DeviceApproval, DeviceRequest
+from identity.domain.objects import stored_values
 from identity.ids import TenantId, fingerprint
 from identity.instants import Instant
 from identity.store.redis import RedisStore, parse_document
@@ -73,7 +74,7 @@ class DeviceGrants(RedisStore):
         lifetime_seconds = max(1, (new.expires - now) // 1000) + RETENTION_SECONDS
         keys = [self._prefix(tenant_id) + hashed, self._user_key(tenant_id, user_code)]
         grant = (
-            json.dumps(new.request.to_document()),
+            json.dumps(stored_values.to_document(new.request)),
             new.client_id,
             new.grant_id,
             new.interval_seconds,
@@ -93,7 +94,7 @@ class DeviceGrants(RedisStore):
         if status in {"Pending", "Approved"} and expires <= now:
             status = "Expired"
         stored = parse_document(grant)
-        request = DeviceRequest() if stored is None else DeviceRequest.from_document(stored)
+        request = DeviceRequest() if stored is None else stored_values.from_document(DeviceRequest, stored)
         return DeviceGrant(grant_id, client_id, status, request, expires)
 
     async def decide(
@@ -108,7 +109,7 @@ class DeviceGrants(RedisStore):
 
         `Unknown`: it was decided before, or the code belongs to another grant.
         """
-        decision, stored = ("Denied", {}) if approval is None else ("Approved", approval.to_document())
+        decision, stored = ("Denied", {}) if approval is None else ("Approved", stored_values.to_document(approval))
         keys = [self._user_key(tenant_id, user_code)]
         outcome: Literal["Approved", "Denied", "Expired", "Unknown"] = await self._redis.run(
             "device_decide", keys, self._prefix(tenant_id), grant_id, now, decision, json.dumps(stored)
@@ -128,7 +129,7 @@ class DeviceGrants(RedisStore):
         outcome, *rest = await self._redis.run("device_poll", keys, client_id, now, *settings)
         if outcome == "Approved":
             grant, approval = (json.loads(text) for text in rest)
-            return DevicePoll("Approved", grant["device"], DeviceApproval.from_document(approval))
+            return DevicePoll("Approved", grant["device"], stored_values.from_document(DeviceApproval, approval))
         return DevicePoll(outcome, issued=parse_document(rest[0] or None) if rest else None)
 
     async def record_redemption(self, tenant_id: TenantId, device_code: str, client_id: str, issued: Document) -> bool:

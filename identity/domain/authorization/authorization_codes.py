@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from identity.call import Document
 from identity.domain.authorization import claims_request
 from identity.domain.authorization.claims_request import ClaimsRequest
+from identity.domain.objects import stored_values
 from identity.instants import Instant
 
 
@@ -40,45 +41,9 @@ class AuthorizationCode:
     @classmethod
     def from_document(cls, stored: Document) -> AuthorizationCode:
         """Return the grant that `to_document` stored."""
-        return cls(
-            client_id=stored["clientId"],
-            redirect_uri=stored["redirectUri"],
-            user_id=stored["userId"],
-            scopes=tuple(stored["scopes"]),
-            auth_instant=Instant(stored["authInstant"]),
-            authentication_type=stored["authenticationType"],
-            nonce=stored.get("nonce"),
-            code_challenge=stored.get("codeChallenge"),
-            dpop_jkt=stored.get("dpopJkt"),
-            sso_session_id=stored.get("ssoSessionId"),
-            authentication_methods=tuple(stored.get("authenticationMethods", ())),
-            claims=ClaimsRequest.from_document(stored.get("claims")),
-            resources=tuple(stored.get("resources", ())),
-            device=stored["device"],
-            token_ids=tuple(stored.get("tokenIds", ())),
-            user_code=stored.get("userCode"),
-            device_grant_id=stored.get("deviceGrantId"),
-        )
+        claims = ClaimsRequest.from_document(stored.get("claims"))
+        return dataclasses.replace(stored_values.from_document(cls, {**stored, "claims": None}), claims=claims)
 
     def to_document(self) -> Document:
         """Return the stored form."""
-        document: Document = {
-            "clientId": self.client_id,
-            "redirectUri": self.redirect_uri,
-            "userId": self.user_id,
-            "scopes": list(self.scopes),
-            "nonce": self.nonce,
-            "codeChallenge": self.code_challenge,
-            "dpopJkt": self.dpop_jkt,
-            "authInstant": self.auth_instant,
-            "authenticationType": self.authentication_type,
-            "ssoSessionId": self.sso_session_id,
-            "device": dict(self.device),
-            "authenticationMethods": list(self.authentication_methods),
-            "claims": self.claims.to_document(),
-            "resources": list(self.resources),
-            "tokenIds": list(self.token_ids),
-        }
-        if self.user_code is not None:
-            document |= {"userCode": self.user_code, "deviceGrantId": self.device_grant_id}
-        return document
+        return {**stored_values.to_document(self), "claims": self.claims.to_document()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from identity.call import Document
+from identity.domain.objects.stored_values import stored_as
 from identity.instants import Instant
 
 
@@ -19,29 +19,8 @@ class DeviceRequest:
     scopes: tuple[str, ...] = ()
     address: str = ""
     device: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    pending_link_id: str | None = None
+    pending_link_id: str | None = stored_as("pendingIdPLinkId", default=None)
     user_code: str = dataclasses.field(default="", repr=False)
-
-    @classmethod
-    def from_document(cls, stored: Document) -> DeviceRequest:
-        """Return the request that `to_document` stored."""
-        return cls(
-            tuple(stored["scopes"]),
-            stored["address"],
-            stored["device"],
-            stored.get("pendingIdPLinkId"),
-            stored["userCode"],
-        )
-
-    def to_document(self) -> Document:
-        """Return the stored form."""
-        return {
-            "scopes": list(self.scopes),
-            "address": self.address,
-            "device": dict(self.device),
-            "pendingIdPLinkId": self.pending_link_id,
-            "userCode": self.user_code,
-        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,24 +32,3 @@ class DeviceApproval:
     auth_instant: Instant
     authentication_type: str
     authentication_methods: tuple[str, ...]
-
-    @classmethod
-    def from_document(cls, stored: Document) -> DeviceApproval:
-        """Return the approval that `to_document` stored."""
-        return cls(
-            stored["userId"],
-            tuple(stored["scopes"]),
-            Instant(stored["authInstant"]),
-            stored["authenticationType"],
-            tuple(stored["authenticationMethods"]),
-        )
-
-    def to_document(self) -> Document:
-        """Return the stored form."""
-        return {
-            "userId": self.user_id,
-            "scopes": list(self.scopes),
-            "authInstant": self.auth_instant,
-            "authenticationType": self.authentication_type,
-            "authenticationMethods": list(self.authentication_methods),
-        }

@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Document
+from identity.domain.objects import stored_values
+from identity.domain.objects.stored_values import stored_as
 from identity.errors import InvalidRequest
 from identity.ids import UserId, fingerprint
 from identity.instants import Instant
@@ -46,20 +48,6 @@ _SEPARATOR: Final = "."
 _FORM: Final = "oauth2/authorize.form.json"
 _REQUEST: Final = "oauth2/authorize.request.json"
 
-_MEMBERS: Final = (
-    "userId",
-    "authenticationType",
-    "identityType",
-    "isPersistent",
-    "secondFactor",
-    "reasonToChange",
-    "sessionId",
-    "link",
-    "details",
-    "since",
-)
-"""The stored members of an InterruptedLogin, in the order of its fields."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InterruptedLogin:
@@ -78,9 +66,9 @@ class InterruptedLogin:
     second_factor: str = ""
     reason_to_change: str | None = None
     session_id: str = ""
-    pending_link_id: str = dataclasses.field(default="", repr=False)
+    pending_link_id: str = stored_as("link", default="", repr=False)
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    authenticated_instant: int | None = None
+    authenticated_instant: int | None = stored_as("since", default=None)
 
     def with_details(self, **details: Any) -> InterruptedLogin:
         """Return the login with exactly these details."""
@@ -195,8 +183,7 @@ async def find_interrupted(
     stored = await _find(services, client, page, cookie, transaction_id)
     if stored is None or not stored.get("isHalted"):
         return None
-    values: list[Any] = [stored.get(name) for name in _MEMBERS]
-    return stored["given"], InterruptedLogin(*values)
+    return stored["given"], stored_values.from_document(InterruptedLogin, stored)
 
 
 async def find_authenticated(
@@ -299,5 +286,4 @@ def _with_request(services: Services, verified_client: VerifiedClient, page: str
 
 
 def _interrupted_document(login: InterruptedLogin) -> Document:
-    values = (getattr(login, field.name) for field in dataclasses.fields(login))
-    return {**dict(zip(_MEMBERS, values, strict=True)), "isHalted": True}
+    return {**stored_values.to_document(login), "isHalted": True}
