@@ -83,7 +83,15 @@ from identity.web.oauth2 import (
     verification_gates,
 )
 from identity.web.oauth2 import webauthn as webauthn_pages
-from identity.web.self_service import account, account_two_factor, account_webauthn, email_changes, tenant_links, verify
+from identity.web.self_service import (
+    account,
+    account_two_factor,
+    account_webauthn,
+    email_changes,
+    registration_code,
+    tenant_links,
+    verify,
+)
 from identity.web.self_service import passwords as password_pages
 
 _log = structlog.get_logger("identity.access")
@@ -155,6 +163,7 @@ _PAGES = (
     two_factor_challenge,
     two_factor_enable,
     verification_gates,
+    registration_code,
     verify,
     password_pages,
     account,

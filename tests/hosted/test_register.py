@@ -528,3 +528,40 @@ async def test_a_child_names_a_parent_where_that_is_required_and_the_parent_is_a
         adult = {"email": an_email(), "password": PASSWORD, "birthDate": born(13)}
         await send(another, await open_page(rp, another), **adult)
     assert "parentEmail" not in await found(rp, email=adult["email"])
+
+
+@pytest.fixture
+async def coded(rp, api, discreet):
+    """As `discreet`, with a code in place of the link."""
+    text = "${verificationOneTimeCode}"
+    emails = {"verificationStrategy": "FormField", "verificationEmailTemplateId": await make_template(api, text)}
+    await rp.configure_tenant(emailConfiguration=emails)
+    return discreet
+
+
+async def test_new_user_enters_the_code_right_after_registering(rp, browser, coded):
+    email = an_email()
+    asked = await steps.follow(
+        browser, await send(browser, await open_page(rp, browser), email=email, password=PASSWORD)
+    )
+    (mail,) = await coded.wait_for(1)
+    assert "This code is incorrect." in page(await press(browser, asked, oneTimeCode="WRONG")).text
+    done = await steps.follow(browser, await press(browser, asked, oneTimeCode=mail.part("plain").strip()))
+    back = re.search(r'class="button" href="(/oauth2/authorize\?[^"]+)"', done.text)
+    assert back is not None
+    login = await browser.get(html.unescape(back[1]))
+    assert response(await rp.submit(browser, login, loginId=email))["userState"] == "Authenticated"
+
+
+@pytest.mark.requirement("attack-44")
+async def test_attack_44_page_for_the_code_is_the_same_for_a_taken_address(rp, browser, coded):
+    shown = await open_page(rp, browser)
+    pages = []
+    for email in (an_email(), rp.login_id):
+        sent = await send(browser, shown, email=email, password=PASSWORD)
+        asked = await steps.follow(browser, sent)
+        seen = [asked, *[await press(browser, asked, oneTimeCode="WRONG") for _ in range(6)]]
+        path = urllib.parse.urlsplit(sent.headers["Location"]).path
+        pages.append([answer.text.replace(path, "") for answer in seen] + [answer.status_code for answer in seen])
+    assert pages[0] == pages[1]
+    assert "no longer valid" in pages[0][6]

@@ -27,7 +27,7 @@ from identity.operations.authorization import authorization, current_logins
 from identity.operations.clients.clients import Client
 from identity.operations.lambdas import login_validation_lambdas
 from identity.operations.login_transactions.authorization_steps import Browser, NewLogin, Step, VerifiedClient
-from identity.operations.pages import page_messages
+from identity.operations.pages import page_messages, registration_code
 from identity.operations.passwords import user_passwords
 from identity.operations.providers import authorization_redirect
 from identity.operations.users import families, new_users, registrations
@@ -55,7 +55,12 @@ class FormRejected:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EmailSent:
-    """The result is sent by email, so that the page does not reveal whether the account existed."""
+    """The result is sent by email, so that the page does not reveal whether the account existed.
+
+    `page_id` is that of the page for the code of the email; empty if the email contains a link.
+    """
+
+    page_id: str = ""
 
 
 async def step_before_page(
@@ -103,7 +108,7 @@ async def register(
     except Unavailable:
         return FormRejected(general=[GeneralError(page_messages.SERVICE_BUSY, "")])
     if _hides_existing_users(client):
-        return EmailSent()
+        return EmailSent(await registration_code.issue(services, client, user))
     new_login = NewLogin(user, AUTHENTICATION_TYPE, is_persistent)
     return await authorization.continue_with_login(services, call, verified_client, request, browser, new_login)
 
@@ -134,7 +139,7 @@ async def _reject_without_email_in_use(
     if others or error.general:
         return FormRejected(others, error.general)
     await user_passwords.is_correct(services, client.tenant, None, form.get(self_registration.PASSWORD, ""))
-    return EmailSent()
+    return EmailSent(await registration_code.issue(services, client, None))
 
 
 async def _create_user(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import urllib.parse
 from typing import Final
 
 from identity.call import Call, Document
@@ -49,6 +50,8 @@ class RegisterHandler(LoginFlowHandler):
         )
         if isinstance(step, FormRejected):
             return await self.registration_page(verified_client.client, form, refused=step)
+        if isinstance(step, EmailSent) and step.page_id:
+            return Reply(status=302, headers={"Location": self.code_url(verified_client.client, form, step.page_id)})
         if isinstance(step, EmailSent):
             return await register.reply_email_sent(self, verified_client.client, form, self.request_parameter_names())
         reply = await self.render_step(step, form)
@@ -71,6 +74,13 @@ class RegisterHandler(LoginFlowHandler):
         return await register.reply(
             self, client, given, self.request_parameter_names(), refused=refused, message=message
         )
+
+    def code_url(self, client: Client, given: Document, page_id: str) -> str:
+        """Return the URL of the page for the code of the email."""
+        request = request_sources.form_parameters(given)
+        query = {name: request[name] for name in self.request_parameter_names() if name in request}
+        query |= {"client_id": client.client_id, "tenantId": client.tenant_id}
+        return f"/email/code/{page_id}?{urllib.parse.urlencode(query)}"
 
 
 ROUTES = tenant_routes([("/oauth2/register", RegisterHandler)])
