@@ -70,6 +70,14 @@ async def test_login_of_the_account_pages_gives_no_code_and_ends_nowhere_else(rp
     assert (await browser.get("/account", params={"client_id": new_id()})).status_code == 400
 
 
+async def test_all_errors_of_a_password_form_are_shown_at_once(rp, browser):
+    await rp.configure_tenant(passwordValidationRules={"minLength": 12, "requireNumber": True})
+    shown = await enter(rp, browser, "/account/password")
+    refused = await press(browser, shown, currentPassword="wrong", password="abc", passwordConfirm="abd")
+    for text in ("Incorrect current password.", "too short", "use a digit", "do not match"):
+        assert text in page(refused).text
+
+
 async def test_account_pages_need_no_client_id(rp, browser):
     tenant = {"tenantId": rp.tenant["id"]}
     for path in ("/account", "/account/password"):

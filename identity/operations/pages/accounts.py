@@ -159,13 +159,18 @@ async def pending_email(services: Services, account: Account) -> str:
     return "" if found is None else found[1]
 
 
-async def change_password(services: Services, call: Call, account: Account, current: str, password: str) -> None:
+async def change_password(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> None:
     """Set a new password after verifying the current one; all sessions end, including this one.
 
-    Raises Invalid for an incorrect current password or an unacceptable new one, and WebhookTransactionFailed.
+    Raises Invalid with all errors of the form, and WebhookTransactionFailed.
     """
-    tenant = account.client.tenant
-    await _require_password(services, call, account, current)
+    tenant, password = account.client.tenant, form.get("password", "")
+    errors = user_passwords.form_problems(tenant, account.user, password, form.get("passwordConfirm", ""))
+    try:
+        await _require_password(services, call, account, form.get("currentPassword", ""))
+    except Invalid as error:
+        raise Invalid([*error.fields, *errors], error.general) from error
+    crud.require_no_errors(errors)
     change = PasswordChange(password, application=account.client.application)
     await password_changes.change_password(services, call, tenant, account.user_id, change)
 

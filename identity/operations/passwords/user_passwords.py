@@ -71,6 +71,14 @@ def policy_problems(tenant: Document, user: Document, password: NewPassword, pat
     return errors
 
 
+def form_problems(tenant: Document, user: Document, password: str, confirmation: str) -> list[FieldError]:
+    """Return all errors of a form with a new password and its confirmation that need no lookup."""
+    errors = policy_problems(tenant, user, under_tenant_scheme(tenant, password), "password")
+    if password != confirmation:
+        errors.append(FieldError.of("doNotMatch", "passwordConfirm", "The two passwords do not match."))
+    return errors
+
+
 async def change_problems(
     services: Services,
     tenant: Document,

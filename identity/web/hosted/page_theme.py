@@ -98,7 +98,7 @@ class PageTheme:
     def script_texts(self) -> str:
         """Return the texts of the pages' script as JSON."""
         texts: dict[str, Any] = {name: self[f"script.{name}"] for name in _SCRIPT_TEXTS}
-        texts["strength"] = [self[f"script.strength{score}"] for score in range(5)]
+        texts["strength"] = [self[f"script.strength.{score}"] for score in range(5)]
         return orjson.dumps(texts).decode()
 
     def language_name(self) -> str:

@@ -33,7 +33,7 @@ from identity.web.hosted import csrf, fields, register, render
 from identity.web.hosted.fields import Field, Form
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 from identity.web.self_service.page_context import PageContext, SelfServiceHandler
-from identity.web.self_service.passwords import PASSWORDS_DIFFER, send_code_buttons
+from identity.web.self_service.passwords import send_code_buttons
 
 REQUEST: Final = "oauth2/account.request.json"
 FORM: Final = "oauth2/account.form.json"
@@ -240,11 +240,8 @@ class PasswordHandler(AccountFormHandler):
 
     async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
         """Change the password; the user has to log in again."""
-        password = form.get("password", "")
-        if password != form.get("passwordConfirm", ""):
-            return await self.page(context, account, form, FormFeedback([PASSWORDS_DIFFER]))
         try:
-            await accounts.change_password(self.services, call, account, form.get("currentPassword", ""), password)
+            await accounts.change_password(self.services, call, account, form)
         except (Invalid, Unavailable, WebhookTransactionFailed) as error:
             return await self.page(context, account, form, FormFeedback.of(error))
         return self.redirect_to(context.url("/account", changed="password"))

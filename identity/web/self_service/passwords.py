@@ -16,6 +16,7 @@ from identity.operations.messaging import user_notifications
 from identity.operations.pages import page_messages, password_pages
 from identity.operations.pages.password_pages import PasswordForm, TwoFactorForm
 from identity.operations.password_changes import password_changes
+from identity.operations.passwords import user_passwords
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import csrf
@@ -28,7 +29,6 @@ _FORGOT: Final = "oauth2/forgot-password.form.json"
 _CHANGE: Final = "oauth2/change-password.form.json"
 _PASSWORD: Final = "password"  # noqa: S105 (the name of a field)
 _CONFIRM: Final = "passwordConfirm"
-PASSWORDS_DIFFER: Final = FieldError.of("doNotMatch", _CONFIRM, "The two passwords do not match.")
 
 _MAXIMUM_LOGIN_ID: Final = 500
 
@@ -165,8 +165,10 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
     ) -> Reply:
         """Set the password, and resume the interrupted login. Raises NotFound."""
         password = form.get(_PASSWORD, "")
-        if password != form.get(_CONFIRM, ""):
-            return self.change_form(context, step, errors=[PASSWORDS_DIFFER])
+        valid_id = step.valid_id
+        errors = user_passwords.form_problems(valid_id.tenant, valid_id.user, password, form.get(_CONFIRM, ""))
+        if errors:
+            return self.change_form(context, step, errors=errors)
         try:
             await password_pages.complete(self.services, call, step, change_id, password)
         except Invalid as error:
