@@ -23,6 +23,9 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "rotate-master-key": "master_keys:rotate",
     "reencrypt": "master_keys:reencrypt",
     "admin": "admin:commands",
+    "export": "declarative.commands:export",
+    "plan": "declarative.commands:plan",
+    "apply": "declarative.commands:apply",
 }
 """The commands by name, as module:attribute. They are imported when they are needed, for a fast start."""
 

@@ -93,6 +93,26 @@ def test_installed_service_starts_in_an_empty_folder_and_takes_a_login(identity,
     assert shown.stdout == f"{__version__}\n"
 
 
+@pytest.mark.requirement("ship-1", "ship-8")
+def test_installed_program_exports_plans_and_applies(identity, running):
+    folder, url = running
+    secrets = dict(line.split(": ", 1) for line in (folder / "var" / "kickstart-secrets.txt").read_text().splitlines())
+    given = {"PATH": os.environ["PATH"], "IDENTITY_URL": url, "IDENTITY_API_KEY": secrets["API key"]}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        full = [str(identity), *arguments, "--dir", "exported"]
+        return subprocess.run(full, cwd=folder, env=given, check=False, capture_output=True, text=True)
+
+    assert run("export").returncode == 0
+    file = folder / "exported" / "applications" / "example-application.yaml"
+    file.write_text(file.read_text().replace("name: Example application", "name: My application"))
+    planned = run("plan", "--check")
+    assert planned.returncode == 10, planned.stderr
+    assert '~ name: "Example application" -> "My application"' in planned.stdout
+    assert run("apply", "--yes").returncode == 0
+    assert run("plan", "--check").returncode == 0
+
+
 @pytest.mark.requirement("ship-1")
 def test_wheel_has_every_file_of_the_package_and_of_schemas_and_config(built):
     (wheel,) = built.glob("*.whl")

@@ -18,3 +18,8 @@ _FILES: Final[Mapping[str, str]] = {
 
 BODIES: Final[Mapping[str, str]] = {kind: (_FOLDER / name).read_text("utf-8") for kind, name in _FILES.items()}
 """Source text by type."""
+
+
+def name_of(kind: str) -> str:
+    """Return the name of the default lambda of a type."""
+    return f"Default {kind.removesuffix('Reconcile')} reconcile"

@@ -52,7 +52,7 @@ async def _add_default(services: Services, call: Call, kind: str, lambda_id: str
         "debug": False,
         "engineType": lambda_rules.ENGINE,
         "id": lambda_id,
-        "name": f"Default {kind.removesuffix('Reconcile')} reconcile",
+        "name": default_lambdas.name_of(kind),
         "type": kind,
         **crud.creation_instants(call.now),
     }
