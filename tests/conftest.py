@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ import pytest
 import structlog
 
 from identity import app, config
+from identity.domain.configuration import key_rotation
 from identity.ids import new_id
 from identity.instants import Instant, SystemClock
 from identity.store.embedded.stores import EmbeddedStores
@@ -125,6 +126,23 @@ def clock(session_clock: ShiftedClock) -> Any:
     before = session_clock.offset
     yield session_clock
     session_clock.offset = before
+
+
+@pytest.fixture
+def publication_lag() -> int:
+    """The milliseconds for which a new signing key waits for other processes, for tests about them."""
+    return key_rotation.LAG_MS
+
+
+@pytest.fixture(autouse=True)
+def brief_lag(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let new signing keys wait for nothing where there is one process: each takes 1.25 s otherwise."""
+    if "service" not in request.fixturenames or "publication_lag" in request.fixturenames:
+        yield
+        return
+    before, key_rotation.LAG_MS = key_rotation.LAG_MS, 20
+    yield
+    key_rotation.LAG_MS = before
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.domain.configuration import key_rotation
 from identity.ids import new_id
 from tests.conftest import NOBODY
 
@@ -95,8 +94,7 @@ async def test_everything_wrong_with_a_type_is_told_at_once(api) -> None:
 
 
 @pytest.mark.requirement("core-10-3", "core-10-4", "core-7-rotation-entity")
-async def test_tokens_are_signed_by_a_key_that_exists_and_can_sign(api, clock, monkeypatch) -> None:
-    monkeypatch.setattr(key_rotation, "LAG_MS", 20)
+async def test_tokens_are_signed_by_a_key_that_exists_and_can_sign(api, clock) -> None:
     key = (await api.post("/api/key/generate", json={"key": {"algorithm": "ES256", "name": new_id()}})).json()["key"]
     public = {"name": new_id(), "type": "EC", "publicKey": key["publicKey"]}
     half = (await api.post("/api/key/import", json={"key": public})).json()["key"]

@@ -15,7 +15,6 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet, OctKey
 
-from identity.domain.configuration import key_rotation
 from identity.domain.configuration.key_rotation import LAG_MS, MARGIN_MS
 from identity.ids import new_id
 from tests import doors, relying_party
@@ -33,13 +32,6 @@ SHADOW = {
 }
 ALGORITHMS = ["RS256", "ES256", "ES384"]
 TOKENS = ("access_token", "id_token")
-
-
-@pytest.fixture(autouse=True)
-def lag(request, monkeypatch) -> None:
-    """Where there is one process nobody has to hear of anything."""
-    if "second" not in request.fixturenames:
-        monkeypatch.setattr(key_rotation, "LAG_MS", 20)
 
 
 class Verifier:
@@ -103,7 +95,7 @@ async def until_verified(issued: list[dict[str, Any]], name: str, key: dict[str,
 
 
 @pytest.fixture
-async def second(service, build, session_clock, tmp_path) -> AsyncIterator[httpx.AsyncClient]:
+async def second(service, build, session_clock, tmp_path, publication_lag) -> AsyncIterator[httpx.AsyncClient]:
     """Another process of the same instance."""
     config = doors.config(service)
     data_dir = shutil.copytree(config.data_dir, tmp_path / "second")
