@@ -75,6 +75,7 @@ async def passkey(key: httpx.AsyncClient, http: httpx.AsyncClient, rp: RelyingPa
 # Registration
 
 
+@pytest.mark.requirement("passkeys-7")
 async def test_options_of_a_registration_follow_the_tenant(key, rp) -> None:
     options = await register_start(key, rp, workflow="reauthentication", name="work")
     assert options["rp"] == {"id": RELYING_PARTY, "name": "Example"}
@@ -95,6 +96,7 @@ async def test_options_of_a_registration_follow_the_tenant(key, rp) -> None:
     assert "authenticatorAttachment" not in general["authenticatorSelection"]
 
 
+@pytest.mark.requirement("passkeys-1")
 @pytest.mark.parametrize(("algorithm", "attestation"), [(-7, "none"), (EDDSA, "none"), (RS256, "packed")])
 async def test_a_passkey_is_registered_and_shown(key, http, rp, algorithm, attestation) -> None:
     passkey = Passkey(algorithm, count=4, flags=UP | UV | BE | BS)
@@ -142,6 +144,7 @@ async def test_a_registration_is_used_once_and_by_its_user_alone(key, http, rp, 
     assert duplicate == ["[duplicate]credential.id"]
 
 
+@pytest.mark.requirement("passkeys-4")
 async def test_of_64_racers_one_registers(key, http, rp) -> None:
     body = {**Passkey().create(await register_start(key, rp)), "userId": rp.user["id"]}
     answers = await asyncio.gather(*(http.post("/api/webauthn/register/complete", json=body) for _ in range(64)))
@@ -187,6 +190,7 @@ async def test_the_start_of_a_registration_requires_user_names_and_workflow(key,
     assert await refused(key, "register/start", body) == ["[WebAuthnDisabled]"]
 
 
+@pytest.mark.requirement("passkeys-3")
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
@@ -216,6 +220,7 @@ async def test_confused_requests_are_refused(key, http, rp, passkey, changes, co
 # Logins
 
 
+@pytest.mark.requirement("passkeys-2")
 async def test_a_passkey_logs_its_user_in(key, http, rp, passkey) -> None:
     options = await start(key, rp, state={"at": "the door"})
     assert options == {
@@ -235,6 +240,7 @@ async def test_a_passkey_logs_its_user_in(key, http, rp, passkey) -> None:
     assert await refused(http, "login", used) == ["[invalid]credential.response.clientDataJSON"]
 
 
+@pytest.mark.requirement("passkeys-4")
 async def test_of_64_racers_one_logs_in(key, http, rp, passkey) -> None:
     body = {**passkey.get(await start(key, rp)), "noJWT": True}
     answers = await asyncio.gather(*(http.post("/api/webauthn/login", json=body) for _ in range(64)))
@@ -312,6 +318,7 @@ async def test_without_a_relying_party_id_that_of_the_page_counts(key, http, rp)
     await post(http, "login", passkey.get(await start(key, rp)))
 
 
+@pytest.mark.requirement("passkeys-13")
 async def test_a_second_factor_is_required_as_after_a_password(key, http, rp, passkey, clock) -> None:
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}})
     body = await post(http, "login", passkey.get(await start(key, rp)), 242)
@@ -330,6 +337,7 @@ async def test_a_deactivated_user_is_refused(key, http, rp, passkey) -> None:
 # Cloned authenticators, events
 
 
+@pytest.mark.requirement("passkeys-5")
 async def test_a_counter_that_does_not_increase_is_refused_and_reported(key, http, rp, passkey, api, receiver) -> None:
     await post(http, "login", passkey.get(await start(key, rp)))
     await listen(api, rp.tenant, receiver.url, ["user.login.failed", "user.login.success"])
@@ -407,6 +415,7 @@ async def test_passkeys_go_with_their_user(key, http, rp, service) -> None:
     assert await doors.store(service, "webauthn_credentials").find(rp.tenant["id"], made["id"]) is None
 
 
+@pytest.mark.requirement("passkeys-8")
 async def test_second_tenant_sees_and_changes_nothing(key, http, rp, tenant_api, passkey) -> None:
     (credential,) = (await key.get("/api/webauthn", params={"userId": rp.user["id"]})).json()["credentials"]
     path, params = f"/api/webauthn/{credential['id']}", {"userId": rp.user["id"]}
@@ -440,6 +449,7 @@ def imported(rp: RelyingParty, passkey: Passkey, **members: Any) -> Document:
     return {**usual, **members}
 
 
+@pytest.mark.requirement("passkeys-9")
 async def test_imported_passkeys_log_in(key, http, rp) -> None:
     passkeys = [Passkey(algorithm, count=9) for algorithm in (-7, EDDSA, RS256)]
     rows = [imported(rp, one, signCount=9, insertInstant=7, data={"x": 1}, id=new_id()) for one in passkeys]
@@ -454,6 +464,7 @@ async def test_imported_passkeys_log_in(key, http, rp) -> None:
         await post(http, "login", one.get(await start(key, rp)))
 
 
+@pytest.mark.requirement("passkeys-9")
 async def test_an_import_names_every_problem_and_stores_nothing(key, http, rp, passkey) -> None:
     good, other = Passkey(), Passkey(EDDSA)
     rows = [

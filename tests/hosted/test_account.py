@@ -339,7 +339,7 @@ async def test_attack_42_form_of_another_browser_or_login_changes_nothing(servic
         assert "firstName" not in (await found(rp, email=user["email"]) or {})
 
 
-@pytest.mark.requirement("self-service-19")
+@pytest.mark.requirement("self-service-19", "passkeys-14")
 @pytest.mark.parametrize(("policy", "is_kept"), [("Required", True), ("Enabled", False)])
 async def test_the_only_second_factor_is_kept_where_logins_require_one(rp, browser, clock, policy, is_kept):
     await rp.configure_tenant(multiFactorConfiguration={"loginPolicy": policy})

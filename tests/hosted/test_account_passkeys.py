@@ -150,6 +150,7 @@ async def test_a_passkey_of_another_user_is_not_deleted(rp, browser, passkey, se
     assert await owned(key, theirs) == [credential]
 
 
+@pytest.mark.requirement("passkeys-14")
 async def test_the_only_way_to_sign_in_is_kept(rp, browser, passkey, key, service):
     second = Passkey(origin=passkey.origin, relying_party="localhost")
     await add(rp, browser, passkey)

@@ -133,6 +133,7 @@ async def exchange(http: httpx.AsyncClient, rp: RelyingParty, base_url: str, val
     return claims(await rp.exchange(http, value, redirect_uri=f"{base_url}/callback"))
 
 
+@pytest.mark.requirement("passkeys-10")
 async def test_button_logs_in_without_a_login_id(chromium, authenticator, passkey, rp, base_url, http):
     await chromium.go(login_url(base_url, rp))
     await chromium.find("#passkey:not([hidden])")
@@ -143,6 +144,7 @@ async def test_button_logs_in_without_a_login_id(chromium, authenticator, passke
     assert (found["sub"], found["authenticationType"], found["amr"]) == (rp.user["id"], "WebAuthn", ["hwk"])
 
 
+@pytest.mark.requirement("passkeys-10")
 async def test_suggestion_logs_in_without_a_click(chromium, authenticator, passkey, rp, base_url, http):
     await authenticator.respond(True)
     await chromium.go(login_url(base_url, rp))
@@ -150,6 +152,7 @@ async def test_suggestion_logs_in_without_a_click(chromium, authenticator, passk
     assert (found["sub"], found["authenticationType"]) == (rp.user["id"], "WebAuthn")
 
 
+@pytest.mark.requirement("passkeys-11")
 async def test_a_session_is_renewed_with_a_passkey_of_its_user(chromium, authenticator, passkey, rp, base_url, http):
     await authenticator.respond(True)
     await chromium.go(login_url(base_url, rp))
@@ -176,6 +179,7 @@ async def test_a_refused_passkey_leaves_the_password(chromium, authenticator, pa
     assert await code(chromium)
 
 
+@pytest.mark.requirement("passkeys-12")
 async def test_the_page_works_without_script(chromium, rp, base_url):
     await chromium.emulate("Emulation.setScriptExecutionDisabled", value=True)
     try:

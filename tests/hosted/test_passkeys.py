@@ -104,6 +104,7 @@ def is_refused(answer: httpx.Response) -> bool:
 # Offer
 
 
+@pytest.mark.requirement("passkeys-12")
 async def test_only_pages_that_may_use_passkeys_offer_them(rp, browser, origin):
     shown = await rp.authorize(browser)
     assert form_of(shown) is not None
@@ -133,6 +134,7 @@ async def test_script_is_served_under_a_name_of_its_content(rp, browser):
 # Logins
 
 
+@pytest.mark.requirement("passkeys-10")
 @pytest.mark.parametrize("prefix", [False, True])
 async def test_a_passkey_logs_in_without_a_login_id(rp, browser, passkey, http, prefix):
     if prefix:
@@ -208,6 +210,7 @@ async def test_a_counter_that_does_not_increase_is_refused(rp, browser, passkey)
     assert is_refused(await log_in(rp, browser, passkey, prompt="login"))
 
 
+@pytest.mark.requirement("passkeys-13")
 async def test_a_second_factor_follows(rp, browser, passkey, clock, http):
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}})
     halted = await log_in(rp, browser, passkey)
@@ -242,6 +245,7 @@ async def test_the_page_in_another_language_is_the_login_page(rp, browser):
 # Re-authentication
 
 
+@pytest.mark.requirement("passkeys-11")
 async def test_a_session_is_confirmed_with_a_passkey_of_its_user_alone(rp, browser, passkey, key, api, origin):
     stranger = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
     theirs = await add(key, stranger["id"], origin)

@@ -72,6 +72,7 @@ async def test_counter_only_increases(passkeys, tenant_id, stored, sent, is_reco
     assert (found.get("lastUseInstant"), found.get("backedUp")) == ((later, True) if is_recorded else (None, None))
 
 
+@pytest.mark.requirement("passkeys-5")
 async def test_of_64_racers_with_one_counter_one_is_recorded(passkeys, tenant_id) -> None:
     one = make(tenant_id, signCount=1)
     await passkeys.insert(tenant_id, one)
@@ -79,6 +80,7 @@ async def test_of_64_racers_with_one_counter_one_is_recorded(passkeys, tenant_id
     assert sorted(await asyncio.gather(*racers)) == [False] * 63 + [True]
 
 
+@pytest.mark.requirement("passkeys-8")
 async def test_second_tenant_sees_and_changes_nothing(passkeys, tenant_id) -> None:
     one, other = make(tenant_id), TenantId(new_id())
     await passkeys.insert(tenant_id, one)

@@ -38,6 +38,7 @@ def path_of(error: pytest.ExceptionInfo[Invalid]) -> str:
     return field.path.removeprefix("credential.").removeprefix("response.")
 
 
+@pytest.mark.requirement("passkeys-1", "passkeys-2")
 @pytest.mark.parametrize("attestation", ["none", "packed"])
 @pytest.mark.parametrize("algorithm", [ES256, EDDSA, RS256])
 def test_every_algorithm_registers_and_authenticates(algorithm, attestation) -> None:
@@ -48,6 +49,7 @@ def test_every_algorithm_registers_and_authenticates(algorithm, attestation) -> 
     assert authenticate(passkey) == ceremonies.Assertion(8, is_user_verified=True, is_backed_up=False)
 
 
+@pytest.mark.requirement("passkeys-3")
 @pytest.mark.parametrize(
     ("passkey", "client_data", "path"),
     [
@@ -70,6 +72,7 @@ def test_confused_registration_is_refused(passkey, client_data, path) -> None:
     assert path_of(error) == path
 
 
+@pytest.mark.requirement("passkeys-3")
 @pytest.mark.parametrize(
     ("passkey", "client_data", "path"),
     [
@@ -141,6 +144,7 @@ def test_credential_id_is_that_of_the_authenticator() -> None:
     assert path_of(error) == "id"
 
 
+@pytest.mark.requirement("passkeys-6")
 def test_backup_flags_are_read_and_eligibility_cannot_change() -> None:
     synced = Passkey(flags=UP | UV | BE | BS)
     new = register(synced)
@@ -153,6 +157,7 @@ def test_backup_flags_are_read_and_eligibility_cannot_change() -> None:
     assert path_of(error) == "authenticatorData"
 
 
+@pytest.mark.requirement("passkeys-5")
 @pytest.mark.parametrize(
     ("stored_count", "sign_count", "is_cloned"),
     [(0, 0, False), (0, 1, False), (5, 6, False), (5, 5, True), (5, 4, True), (5, 0, True)],

@@ -13,6 +13,7 @@ from tests.builders import make_application, make_tenant
 ON, OFF = {"enabled": True}, {"enabled": False}
 
 
+@pytest.mark.requirement("passkeys-7")
 @pytest.mark.parametrize(
     ("globally", "tenant_s", "own", "application_s"), [*itertools.product([True, False], repeat=4)]
 )
