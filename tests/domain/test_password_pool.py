@@ -53,7 +53,7 @@ async def test_attack_45_an_enormous_password_is_never_hashed(pool, monkeypatch)
 
 
 @pytest.mark.requirement("attack-45", "core-3-12", "design-state-10")
-async def test_attack_45_only_so_many_callers_wait(pool, monkeypatch):
+async def test_attack_45_queue_of_callers_is_bounded(pool, monkeypatch):
     free = threading.Event()
     monkeypatch.setattr(password_hashing, "verify", lambda *given: free.wait(30))
     stored = await pool.hash("x", "salted-hmac-sha256", 1)
@@ -86,12 +86,12 @@ async def test_attack_44_unknown_user_costs_a_verification_under_the_same_scheme
         ("bcrypt", 24_000, ["[invalid]x.encryptionSchemeFactor"]),
     ],
 )
-def test_scheme_of_a_tenant_is_judged(scheme, factor, expected):
+def test_scheme_of_a_tenant_is_validated(scheme, factor, expected):
     configuration = {"encryptionScheme": scheme, "encryptionSchemeFactor": factor}
     assert [error.code for error in scheme_problems(configuration, "x")] == expected
 
 
-async def test_memory_is_given_back_once_nobody_logs_in(pool, monkeypatch):
+async def test_memory_is_released_when_idle(pool, monkeypatch):
     given_back, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def give_back(really=pools._give_memory_back):

@@ -59,7 +59,7 @@ async def stays_local(browser, query) -> None:
 @pytest.mark.requirement("attack-1")
 @pytest.mark.parametrize("attack", REFUSED)
 @pytest.mark.parametrize("prompt", [None, "none"])
-async def test_redirect_uri_that_is_not_registered_is_never_redirected_to(rp, browser, attack, prompt):
+async def test_unregistered_redirect_uri_is_never_used(rp, browser, attack, prompt):
     await rp.configure(authorizedRedirectURLs=REGISTERED)
     await stays_local(browser, rp.query(redirect_uri=REFUSED[attack], prompt=prompt))
 
@@ -73,7 +73,7 @@ async def test_attack_9_nul_is_refused(rp, browser):
     "uri",
     [REDIRECT_URI, "http://127.0.0.1:4711/callback", "com.example.app:/callback", "HTTPS://APP.example.com/callback"],
 )
-async def test_registered_redirect_uri_is_taken(rp, browser, uri):
+async def test_registered_redirect_uri_is_accepted(rp, browser, uri):
     await rp.configure(authorizedRedirectURLs=REGISTERED)
     answer = await rp.authorize(browser, redirect_uri=uri, prompt="none")
     assert answer.status_code == 302
@@ -102,7 +102,7 @@ async def test_attack_11_repeated_parameter_is_refused(rp, browser, name):
 
 
 @pytest.mark.parametrize("name", ["code", "state", "error", "iss"])
-async def test_attack_11_redirect_uri_that_holds_an_answer_is_refused(rp, browser, name):
+async def test_attack_11_redirect_uri_with_response_parameters_is_rejected(rp, browser, name):
     uri = f"{REDIRECT_URI}?{name}=planted"
     await rp.configure(authorizedRedirectURLs=[uri])
     await stays_local(browser, rp.query(redirect_uri=uri))
@@ -116,7 +116,7 @@ async def test_attack_15_nothing_is_fetched_for_a_request(rp, browser, name):
 
 
 @pytest.mark.requirement("attack-17", "oauth-12-21")
-async def test_attack_17_every_response_names_its_issuer(rp, browser):
+async def test_attack_17_every_response_has_iss(rp, browser):
     for mode in ("query", "fragment", "form_post"):
         refused = await rp.authorize(browser, prompt="none", response_mode=mode)
         assert response(refused)["iss"] == rp.tenant["issuer"]

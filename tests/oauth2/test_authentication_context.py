@@ -28,7 +28,7 @@ ASKED = [
 
 @pytest.mark.requirement("certification-authorize-7", "oauth-1.1-8", "oauth-1.8-17")
 @pytest.mark.parametrize("asked", ASKED)
-async def test_configured_class_is_told_when_it_is_asked_for(rp, browser, http, asked):
+async def test_configured_acr_is_returned_if_requested(rp, browser, http, asked):
     await rp.configure(authenticationContextClass=BRONZE)
     tokens = await rp.tokens(http, browser, **asked)
     assert claims(tokens["id_token"])["acr"] == BRONZE
@@ -37,20 +37,20 @@ async def test_configured_class_is_told_when_it_is_asked_for(rp, browser, http, 
 
 
 @pytest.mark.requirement("oauth-1.8-17")
-async def test_class_is_not_told_to_whoever_did_not_ask(rp, browser, http):
+async def test_acr_is_not_returned_without_a_request(rp, browser, http):
     await rp.configure(authenticationContextClass=BRONZE)
     assert "acr" not in claims((await rp.tokens(http, browser))["id_token"])
 
 
 @pytest.mark.requirement("oauth-1.1-8")
-async def test_application_without_a_class_tells_none(rp, browser, http):
+async def test_application_without_acr_returns_none(rp, browser, http):
     for asked in ({"acr_values": BRONZE}, {"claims": acr(value=BRONZE)}):
         assert "acr" not in claims((await rp.tokens(http, browser, **asked))["id_token"])
 
 
 @pytest.mark.requirement("error-unmet_authentication_requirements", "oauth-1.8-17")
 @pytest.mark.parametrize("own", [None, BRONZE])
-async def test_essential_class_that_cannot_be_had_fails_the_request(rp, browser, own):
+async def test_unavailable_essential_acr_fails_the_request(rp, browser, own):
     await rp.configure(authenticationContextClass=own)
     error = response(await rp.authorize(browser, claims=acr(essential=True, values=["urn:example:gold"])))
     assert error["error"] == "unmet_authentication_requirements"
@@ -58,13 +58,13 @@ async def test_essential_class_that_cannot_be_had_fails_the_request(rp, browser,
     assert error["state"] == "the-state"
 
 
-async def test_essential_class_of_any_value_needs_one(rp, browser):
+async def test_essential_acr_without_value_requires_one(rp, browser):
     error = response(await rp.authorize(browser, claims=acr(essential=True)))
     assert error["error"] == "unmet_authentication_requirements"
 
 
 @pytest.mark.requirement("oauth-1.8-18")
-async def test_methods_are_told_where_the_application_wants_them(rp, browser, http):
+async def test_amr_is_returned_if_configured(rp, browser, http):
     first = await rp.tokens(http, browser)
     assert "amr" not in claims(first["id_token"])
     await rp.configure(authenticationMethodsEnabled=True)
@@ -77,7 +77,7 @@ async def test_methods_are_told_where_the_application_wants_them(rp, browser, ht
 
 
 @pytest.mark.requirement("oauth-1.8-18")
-async def test_methods_are_told_of_a_password_grant_too(rp, http):
+async def test_amr_is_returned_for_the_password_grant(rp, http):
     await rp.configure(authenticationMethodsEnabled=True, enabledGrants=["password"])
     answer = await rp.token(
         http, grant_type="password", username=rp.login_id, password=relying_party.PASSWORD, scope="openid"
@@ -86,7 +86,7 @@ async def test_methods_are_told_of_a_password_grant_too(rp, http):
 
 
 @pytest.mark.requirement("oauth-12-26")
-async def test_metadata_names_the_classes_and_hybrid_types_of_the_tenants_applications(rp, http, api):
+async def test_metadata_lists_acr_values_and_hybrid_types(rp, http, api):
     async def published():
         return (await http.get(f"/{rp.tenant['id']}/.well-known/openid-configuration")).json()
 
@@ -103,7 +103,7 @@ async def test_metadata_names_the_classes_and_hybrid_types_of_the_tenants_applic
 
 
 @pytest.mark.parametrize("value", ["two words", "ä", "x" * 256])
-async def test_class_that_could_not_be_asked_for_cannot_be_configured(rp, api, value):
+async def test_invalid_acr_cannot_be_configured(rp, api, value):
     body = {"application": {"oauthConfiguration": {"authenticationContextClass": value}}}
     answer = await api.patch(
         f"/api/application/{rp.client_id}", json=body, headers={"X-FusionAuth-TenantId": rp.tenant["id"]}

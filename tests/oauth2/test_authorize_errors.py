@@ -38,14 +38,14 @@ def is_error(answer: dict, error: str, reason: str | None) -> bool:
 
 
 @pytest.mark.requirement("contract-authorize-tenantId", "oauth-1.2-row-1", "reason-invalid_tenant_id")
-async def test_row_1_unknown_tenant_stays_local(rp, browser):
+async def test_row_1_unknown_tenant_is_not_redirected(rp, browser):
     for tenant_id in ("no-uuid", new_id()):
         error = await local_error(browser, rp.query(tenantId=tenant_id))
         assert is_error(error, "invalid_request", "invalid_tenant_id")
 
 
 @pytest.mark.requirement("oauth-0.3-5", "oauth-1.2-row-1")
-async def test_row_1_tenant_of_another_client_stays_local(rp, browser, api):
+async def test_row_1_tenant_of_another_client_is_not_redirected(rp, browser, api):
     other = await relying_party.make(api)
     error = await local_error(browser, rp.query(tenantId=other.tenant["id"]))
     assert is_error(error, "invalid_request", "invalid_tenant_id")
@@ -54,7 +54,7 @@ async def test_row_1_tenant_of_another_client_stays_local(rp, browser, api):
 
 
 @pytest.mark.requirement("oauth-0.3-2")
-async def test_row_1_two_tenants_at_once_stay_local(rp, browser):
+async def test_row_1_two_tenants_are_not_redirected(rp, browser):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await browser.get("/oauth2/authorize", params=rp.query(), headers=headers)).status_code == 200
     error = await local_error(browser, rp.query(tenantId=new_id()), **headers)
@@ -68,18 +68,18 @@ async def test_row_1_two_tenants_at_once_stay_local(rp, browser):
     "oauth-1.2-row-2",
     "reason-missing_client_id",
 )
-async def test_row_2_missing_client_id_stays_local(rp, browser):
+async def test_row_2_missing_client_id_is_not_redirected(rp, browser):
     assert is_error(await local_error(browser, rp.query(client_id=None)), "invalid_request", "missing_client_id")
 
 
 @pytest.mark.requirement("contract-authorize-client_id", "oauth-1.2-row-3", "reason-invalid_client_id")
 @pytest.mark.parametrize("client_id", ["no-uuid", "00000000-0000-0000-0000-000000000000"])
-async def test_row_3_unknown_client_stays_local(rp, browser, client_id):
+async def test_row_3_unknown_client_is_not_redirected(rp, browser, client_id):
     assert is_error(await local_error(browser, rp.query(client_id=client_id)), "invalid_request", "invalid_client_id")
 
 
 @pytest.mark.requirement("oauth-1.2-row-3")
-async def test_row_3_inactive_client_stays_local(rp, browser, api):
+async def test_row_3_inactive_client_is_not_redirected(rp, browser, api):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     answer = await api.delete(f"/api/application/{rp.client_id}", headers=headers)
     assert answer.status_code == 200
@@ -87,21 +87,21 @@ async def test_row_3_inactive_client_stays_local(rp, browser, api):
 
 
 @pytest.mark.requirement("oauth-1.2-row-4", "reason-missing_redirect_uri")
-async def test_row_4_missing_redirect_uri_stays_local(rp, browser):
+async def test_row_4_missing_redirect_uri_is_not_redirected(rp, browser):
     assert is_error(await local_error(browser, rp.query(redirect_uri=None)), "invalid_request", "missing_redirect_uri")
 
 
 @pytest.mark.requirement(
     "certification-authorize-11", "contract-authorize-redirect_uri", "oauth-1.2-row-5", "reason-invalid_redirect_uri"
 )
-async def test_row_5_unregistered_redirect_uri_stays_local(rp, browser):
+async def test_row_5_unregistered_redirect_uri_is_not_redirected(rp, browser):
     error = await local_error(browser, rp.query(redirect_uri="https://evil.example.com/"))
     assert is_error(error, "invalid_request", "invalid_redirect_uri")
     assert "redirect" in error["error_description"]
 
 
 @pytest.mark.requirement("oauth-1.2-row-6", "oauth-1.2-row-7", "reason-invalid_origin", "reason-invalid_origin_opaque")
-async def test_rows_6_and_7_origin_is_checked_where_origins_are_configured(rp, browser):
+async def test_rows_6_and_7_origin_is_checked_if_configured(rp, browser):
     await rp.configure(authorizedOriginURLs=["https://app.example.com"])
     opaque = await redirected_error(browser, rp.query(), Origin="null")
     assert is_error(opaque, "invalid_request", "invalid_origin_opaque")
@@ -180,7 +180,7 @@ ROWS = {
     "reason-unknown_scope",
 )
 @pytest.mark.parametrize("row", ROWS)
-async def test_later_rows_go_to_the_redirect_uri(rp, browser, row):
+async def test_later_rows_are_redirected(rp, browser, row):
     changes, error, reason = ROWS[row]
     answer = await redirected_error(browser, rp.query(**changes))
     assert is_error(answer, error, reason)
@@ -205,7 +205,7 @@ async def test_row_10_error_of_token_with_openid_is_in_the_query(rp, browser):
 
 
 @pytest.mark.requirement("oauth-1.2-row-11")
-async def test_row_11_tokens_never_travel_in_a_query(rp, browser):
+async def test_row_11_tokens_are_never_in_a_query(rp, browser):
     await rp.configure(enabledGrants=["implicit"])
     query = rp.query(response_type="id_token", nonce="n", response_mode="query")
     answer = await browser.get("/oauth2/authorize", params=query)
@@ -226,7 +226,7 @@ async def test_row_15_challenge_is_required_by_policy(rp, browser):
 
 
 @pytest.mark.requirement("oauth-1.2-row-21")
-async def test_row_21_unknown_identity_provider_is_told_on_the_login_page(rp, browser):
+async def test_row_21_unknown_identity_provider_is_shown_on_the_login_page(rp, browser):
     shown = await rp.authorize(browser, idp_hint=new_id())
     assert shown.status_code == 200
     assert "identity provider" in relying_party.page(shown).text
@@ -241,7 +241,7 @@ async def test_nonce_is_required_with_an_id_token_from_this_endpoint(rp, browser
 
 
 @pytest.mark.requirement("certification-authorize-9", "oauth-1.2-channel")
-async def test_errors_travel_as_the_response_would_have(rp, browser):
+async def test_errors_use_the_requested_response_mode(rp, browser):
     fragment = await browser.get("/oauth2/authorize", params=rp.query(prompt="none", response_mode="fragment"))
     assert "#error=login_required" in fragment.headers["Location"]
     form = await browser.get("/oauth2/authorize", params=rp.query(prompt="none", response_mode="form_post"))
@@ -262,7 +262,7 @@ async def test_unknown_scopes_are_dropped_or_kept_by_policy(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-1.8-15")
-async def test_third_party_is_not_given_what_nobody_agreed_to(rp, browser):
+async def test_third_party_gets_no_scopes_without_consent(rp, browser):
     await rp.configure(relationship="ThirdParty")
     query = rp.query(scope="openid email", prompt="none")
     shown = await rp.authorize(browser, scope="openid")
@@ -278,7 +278,7 @@ async def test_reflected_text_is_escaped_on_the_error_page(rp, browser):
 
 
 @pytest.mark.requirement("contract-authorize-response-4", "error-server_error", "oauth-1.2-row-25")
-async def test_row_25_internal_failure_is_told_at_the_redirect_uri_and_says_nothing(rp, browser, service, monkeypatch):
+async def test_row_25_internal_error_is_redirected_without_details(rp, browser, service, monkeypatch):
     async def broken(*_arguments: object) -> None:
         raise RuntimeError("a secret detail")
 
@@ -289,7 +289,7 @@ async def test_row_25_internal_failure_is_told_at_the_redirect_uri_and_says_noth
     assert "secret" not in str(answer)
 
 
-async def test_crowded_service_shows_the_login_page_again(rp, browser, service, monkeypatch):
+async def test_busy_service_shows_the_login_page_again(rp, browser, service, monkeypatch):
     async def crowded(*_arguments: object) -> None:
         raise Unavailable
 

@@ -80,7 +80,7 @@ async def listener(rp, receiver: Receiver):
 
 
 @pytest.mark.requirement("certification-logout-4")
-async def test_logout_is_told_with_a_token_that_others_verify(listener, receiver, browser, http, clock):
+async def test_logout_token_is_verified_by_another_library(listener, receiver, browser, http, clock):
     told = claims((await listener.tokens(http, browser))["id_token"])
     await log_out(browser, listener)
     (request,) = await receiver.wait_for(1)
@@ -96,9 +96,7 @@ async def test_logout_is_told_with_a_token_that_others_verify(listener, receiver
 
 
 @pytest.mark.requirement("webhooks-15.2-17")
-async def test_notice_carries_on_what_the_end_of_the_session_has_come_through(
-    listener, receiver, browser, http, api, service
-):
+async def test_logout_token_request_propagates_the_trace(listener, receiver, browser, http, api, service):
     told = claims((await listener.tokens(http, browser))["id_token"])
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     tenant = {"X-FusionAuth-TenantId": listener.tenant["id"]}
@@ -111,7 +109,7 @@ async def test_notice_carries_on_what_the_end_of_the_session_has_come_through(
 
 
 @pytest.mark.requirement("certification-logout-4")
-async def test_id_token_keeps_the_name_of_its_session_over_refreshes(listener, receiver, browser, http):
+async def test_sid_is_stable_across_refreshes(listener, receiver, browser, http):
     tokens = await listener.tokens(http, browser)
     refreshed = claims((await listener.refresh(http, tokens["refresh_token"])).json()["id_token"])
     await log_out(browser, listener)
@@ -131,7 +129,7 @@ async def test_without_session_required_the_token_names_the_user_alone(listener,
 
 
 @pytest.mark.requirement("certification-logout-5")
-async def test_everybody_who_joined_is_told_and_nobody_else(listener, receiver, browser, api, http, service):
+async def test_session_clients_get_logout_tokens(listener, receiver, browser, api, http, service):
     async with receiving() as two, receiving() as stranger:
         joined = await relying_party.make(api, tenant=listener.tenant, backChannelLogoutURL=two.url)
         await relying_party.make(api, tenant=listener.tenant, backChannelLogoutURL=stranger.url)
@@ -149,7 +147,7 @@ async def test_everybody_who_joined_is_told_and_nobody_else(listener, receiver, 
 
 
 @pytest.mark.requirement("certification-logout-4")
-async def test_application_s_own_key_signs(listener, receiver, browser, api, http):
+async def test_logout_token_is_signed_with_the_applications_key(listener, receiver, browser, api, http):
     key = {"key": {"name": f"Key {new_id()}", "algorithm": "ES256"}}
     key_id = (await api.post("/api/key/generate", json=key)).json()["key"]["id"]
     configuration = {"enabled": True, "idTokenKeyId": key_id, "accessTokenKeyId": key_id, "timeToLiveInSeconds": 60}
@@ -165,7 +163,7 @@ async def test_application_s_own_key_signs(listener, receiver, browser, api, htt
 
 
 @pytest.mark.requirement("certification-logout-4")
-async def test_client_secret_signs_where_it_signs_id_tokens(listener, receiver, browser, http):
+async def test_logout_token_is_signed_with_the_client_secret_like_id_tokens(listener, receiver, browser, http):
     configuration = {"idTokenKeyId": "092dbedc-30af-4149-9c61-b578f2c72f59"}
     await listener.configure_tenant(jwtConfiguration=configuration)
     await listener.log_in(browser)
@@ -177,7 +175,7 @@ async def test_client_secret_signs_where_it_signs_id_tokens(listener, receiver, 
 
 @pytest.mark.requirement("certification-logout-5")
 @pytest.mark.parametrize("deed", ["deactivated", "deleted", "new password", "tokens revoked", "global logout"])
-async def test_all_sessions_of_a_user_end_with_the_user(listener, receiver, browser, new_browser, http, api, deed):
+async def test_deletion_of_a_user_ends_all_sessions(listener, receiver, browser, new_browser, http, api, deed):
     browsers = [browser, new_browser()]
     sids = {claims((await listener.tokens(http, one))["id_token"])["sid"] for one in browsers}
     path, headers = f"/api/user/{listener.user['id']}", {"X-FusionAuth-TenantId": listener.tenant["id"]}
@@ -201,7 +199,7 @@ async def test_all_sessions_of_a_user_end_with_the_user(listener, receiver, brow
         assert response(await listener.authorize(one, prompt="none"))["error"] == "login_required"
 
 
-async def test_password_that_may_change_quietly_ends_nothing(listener, receiver, browser, service):
+async def test_password_change_without_policy_ends_no_session(listener, receiver, browser, service):
     await listener.configure_tenant(jwtConfiguration={"refreshTokenRevocationPolicy": {"onPasswordChanged": False}})
     await listener.log_in(browser)
     await listener.patch(f"/api/user/{listener.user['id']}", {"user": {"password": "another horse battery"}})
@@ -210,7 +208,7 @@ async def test_password_that_may_change_quietly_ends_nothing(listener, receiver,
 
 
 @pytest.mark.requirement("certification-logout-5")
-async def test_who_logs_in_again_keeps_the_session_and_nobody_is_told(listener, receiver, browser, http, api, service):
+async def test_repeated_login_sends_no_logout_tokens(listener, receiver, browser, http, api, service):
     async with receiving() as other:
         second = await relying_party.make(api, tenant=listener.tenant, backChannelLogoutURL=other.url)
         first = claims((await listener.tokens(http, browser))["id_token"])
@@ -225,7 +223,7 @@ async def test_who_logs_in_again_keeps_the_session_and_nobody_is_told(listener, 
 
 
 @pytest.mark.requirement("certification-logout-5")
-async def test_login_of_another_user_ends_the_session_before(listener, receiver, browser, http, api):
+async def test_login_of_another_user_ends_the_previous_session(listener, receiver, browser, http, api):
     first = claims((await listener.tokens(http, browser))["id_token"])
     listener.user = await relying_party.make_user(api, listener.tenant["id"], listener.client_id)
     shown = await listener.authorize(browser, prompt="login")
@@ -238,7 +236,7 @@ async def test_login_of_another_user_ends_the_session_before(listener, receiver,
 
 
 @pytest.mark.requirement("certification-logout-5")
-async def test_receiver_that_is_away_hears_of_it_later(listener, receiver, browser, http, service, clock):
+async def test_unavailable_receiver_gets_the_logout_token_later(listener, receiver, browser, http, service, clock):
     await receiver.stop()
     await listener.log_in(browser)
     await log_out(browser, listener)
@@ -267,7 +265,7 @@ async def test_receiver_that_is_away_hears_of_it_later(listener, receiver, brows
 
 
 @pytest.mark.requirement("certification-logout-5")
-async def test_receiver_that_never_takes_it_is_given_up(listener, receiver, browser, service, clock):
+async def test_logout_token_is_given_up_after_the_schedule(listener, receiver, browser, service, clock):
     receiver.behaviour = answers(400, b'{"error": "invalid_request"}')
     await listener.log_in(browser)
     await log_out(browser, listener)
@@ -288,7 +286,9 @@ async def test_receiver_that_never_takes_it_is_given_up(listener, receiver, brow
 
 
 @pytest.mark.requirement("certification-logout-5")
-async def test_notice_of_a_process_that_died_is_taken_over(listener, receiver, browser, service, clock, monkeypatch):
+async def test_logout_token_of_a_killed_process_is_sent_by_another(
+    listener, receiver, browser, service, clock, monkeypatch
+):
     queue = doors.store(service, "logout_notices")
     held = []
 
@@ -312,7 +312,7 @@ async def test_notice_of_a_process_that_died_is_taken_over(listener, receiver, b
 
 
 @pytest.mark.requirement("certification-logout-5")
-async def test_notices_are_there_before_the_session_is_over(listener, receiver, browser, service, monkeypatch):
+async def test_logout_tokens_are_queued_before_the_session_ends(listener, receiver, browser, service, monkeypatch):
     """Whoever is killed between the two has forgotten nobody."""
 
     async def dies(*arguments: Any) -> None:
@@ -329,9 +329,7 @@ async def test_notices_are_there_before_the_session_is_over(listener, receiver, 
 
 
 @pytest.mark.requirement("certification-logout-5", "contract-logout-10")
-async def test_logout_that_cannot_be_told_to_anybody_has_not_happened(
-    listener, receiver, browser, service, monkeypatch
-):
+async def test_logout_fails_if_its_tokens_cannot_be_queued(listener, receiver, browser, service, monkeypatch):
     await listener.log_in(browser)
 
     async def away(*_arguments: Any) -> None:
@@ -347,7 +345,7 @@ async def test_logout_that_cannot_be_told_to_anybody_has_not_happened(
 
 
 @pytest.mark.requirement("certification-logout-5")
-async def test_64_logouts_at_once_are_told_as_one(listener, receiver, browser, service):
+async def test_64_concurrent_logouts_send_one_token(listener, receiver, browser, service):
     await receiver.stop()
     await listener.log_in(browser)
     cookie = {"Cookie": f"fusionauth.sso={browser.cookies['fusionauth.sso']}"}
@@ -359,9 +357,7 @@ async def test_64_logouts_at_once_are_told_as_one(listener, receiver, browser, s
 
 
 @pytest.mark.requirement("certification-logout-5")
-async def test_application_that_joined_at_the_last_moment_is_told(
-    listener, receiver, browser, http, service, monkeypatch
-):
+async def test_client_that_joined_last_gets_a_logout_token(listener, receiver, browser, http, service, monkeypatch):
     async with receiving() as other:
         late = await relying_party.make(listener.api, tenant=listener.tenant, backChannelLogoutURL=other.url)
         await listener.log_in(browser)
@@ -380,7 +376,7 @@ async def test_application_that_joined_at_the_last_moment_is_told(
         assert (await verified(http, (await receiver.wait_for(1))[0]))["aud"] == listener.client_id
 
 
-async def test_application_that_is_gone_or_wants_no_more_is_let_be(listener, receiver, browser, service, clock):
+async def test_deleted_or_unsubscribed_application_gets_no_logout_token(listener, receiver, browser, service, clock):
     await receiver.stop()
     await listener.log_in(browser)
     await log_out(browser, listener)
@@ -399,7 +395,7 @@ async def _adds_nothing(notices: Any, *_arguments: Any) -> None:
     assert not notices
 
 
-async def test_without_receivers_a_logout_asks_for_nothing_more(rp, browser, service, monkeypatch):
+async def test_logout_without_receivers_needs_no_more_queries(rp, browser, service, monkeypatch):
     await rp.log_in(browser)
 
     def never(*_arguments: Any) -> None:
@@ -411,7 +407,7 @@ async def test_without_receivers_a_logout_asks_for_nothing_more(rp, browser, ser
     assert response(await rp.authorize(browser, prompt="none"))["error"] == "login_required"
 
 
-async def test_notices_go_with_their_tenant(listener, receiver, browser, service, api):
+async def test_logout_tokens_are_deleted_with_their_tenant(listener, receiver, browser, service, api):
     await receiver.stop()
     await listener.log_in(browser)
     await log_out(browser, listener)
@@ -428,7 +424,7 @@ async def test_notices_go_with_their_tenant(listener, receiver, browser, service
         "https://metadata.google.internal/", "https://app.example.com:6379/", "https://[::ffff:10.0.0.1]/",
     ],
 )  # fmt: skip
-async def test_attack_57_logout_url_is_guarded_when_it_is_saved(rp, api, url):
+async def test_attack_57_logout_url_is_checked_when_stored(rp, api, url):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     body = {"application": {"oauthConfiguration": {"backChannelLogoutURL": url}}}
     answer = await api.patch(f"{PATH}/{rp.client_id}", json=body, headers=headers)
@@ -456,7 +452,7 @@ async def test_attack_58_59_address_is_checked_when_it_is_called_and_redirects_a
         assert inside.requests == []
 
 
-async def test_attack_58_address_that_is_forbidden_by_now_is_not_called(listener, receiver, browser, service):
+async def test_attack_58_address_forbidden_meanwhile_is_not_called(listener, receiver, browser, service):
     await listener.log_in(browser)
     applications = doors.database(service).collection("applications")
     change = {"$set": {"oauthConfiguration.backChannelLogoutURL": "http://169.254.169.254/"}}
@@ -469,7 +465,7 @@ async def test_attack_58_address_that_is_forbidden_by_now_is_not_called(listener
 
 
 @pytest.mark.requirement("certification-logout-5")
-async def test_attack_64_slow_receiver_holds_up_neither_the_logout_nor_others(listener, browser, receiver, http, api):
+async def test_attack_64_slow_receiver_delays_neither_logout_nor_others(listener, browser, receiver, http, api):
     hangs, goes_on = asyncio.Event(), asyncio.Event()
 
     async def hang(_request, writer) -> None:
@@ -487,7 +483,7 @@ async def test_attack_64_slow_receiver_holds_up_neither_the_logout_nor_others(li
         goes_on.set()
 
 
-async def test_attack_27_43_logout_token_is_good_for_nothing_here(listener, receiver, browser, http):
+async def test_attack_27_43_logout_token_is_rejected_by_all_endpoints(listener, receiver, browser, http):
     await listener.log_in(browser)
     await log_out(browser, listener)
     (request,) = await receiver.wait_for(1)
@@ -505,7 +501,7 @@ async def test_attack_27_43_logout_token_is_good_for_nothing_here(listener, rece
     assert "invalid_id_token_hint" in hint.text
 
 
-async def test_sessions_of_another_tenant_are_not_ended_and_not_told(listener, receiver, browser, service, api):
+async def test_sessions_of_another_tenant_are_not_ended(listener, receiver, browser, service, api):
     await listener.log_in(browser)
     other = await relying_party.make(api)
     await log_out(browser, other)

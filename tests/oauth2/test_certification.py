@@ -76,7 +76,7 @@ async def test_issuer_with_a_tenant_path_prefixes_the_discovery_of_that_tenant(h
 
 
 @pytest.mark.requirement("certification-discovery-2")
-async def test_metadata_names_what_strict_clients_look_for(http):
+async def test_metadata_has_the_members_that_strict_clients_require(http):
     document = (await http.get(CONFIGURATION)).json()
     assert "RS256" in document["id_token_signing_alg_values_supported"]
     assert {"sub", "iss", "auth_time", "acr", *TOLD, "email", "updated_at"} <= set(document["claims_supported"])
@@ -88,13 +88,13 @@ async def test_metadata_names_what_strict_clients_look_for(http):
 
 
 @pytest.mark.requirement("certification-discovery-4")
-async def test_id_tokens_are_signed_with_rs256_until_somebody_chooses_otherwise(rp, browser, http):
+async def test_id_tokens_are_signed_with_rs256_by_default(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     assert header(tokens["id_token"])["alg"] == "RS256"
 
 
 @pytest.mark.requirement("certification-authorize-2")
-async def test_everything_wrong_at_once_is_told_in_the_order_of_the_specification(rp, browser):
+async def test_errors_follow_the_order_of_the_specification(rp, browser):
     await rp.configure(enabledGrants=["implicit"])
     wrong = {
         "client_id": new_id(), "redirect_uri": "https://evil.example.com/", "registration": "{}",
@@ -130,7 +130,7 @@ async def test_everything_wrong_at_once_is_told_in_the_order_of_the_specificatio
 
 
 @pytest.mark.requirement("certification-authorize-1")
-async def test_form_of_a_page_that_was_reached_by_post_carries_the_whole_request(rp, browser, http):
+async def test_login_form_of_a_posted_request_has_the_complete_request(rp, browser, http):
     request = {
         "nonce": "n-1", "acr_values": "1", "claims": json.dumps({"id_token": {"email": None}}), "max_age": "1000",
         "response_mode": "form_post", "login_hint": rp.login_id, "code_challenge": CHALLENGE,
@@ -148,7 +148,7 @@ async def test_form_of_a_page_that_was_reached_by_post_carries_the_whole_request
 
 
 @pytest.mark.requirement("certification-authorize-6")
-async def test_hints_are_taken_where_the_session_answers_and_where_nobody_is_known(rp, browser):
+async def test_hints_are_accepted_with_and_without_session(rp, browser):
     hints = {"display": "touch", "ui_locales": "xx-XX", "claims_locales": "xx", "acr_values": "a b", "foo": "bar"}
     assert "code" in await rp.log_in(browser, **hints)
     assert "code" in response(await rp.authorize(browser, **hints, login_hint="nobody@example.com"))
@@ -166,7 +166,7 @@ async def test_prompt_consent_with_offline_access_gives_a_refresh_token(rp, brow
 
 
 @pytest.mark.requirement("certification-authorize-11")
-async def test_words_of_an_error_page_name_the_parameter(rp, browser):
+async def test_error_page_names_the_parameter(rp, browser):
     shown = await rp.authorize(browser, redirect_uri="https://evil.example.com/")
     assert "redirect_uri" in page(shown).text
     for changes, name in (
@@ -179,7 +179,7 @@ async def test_words_of_an_error_page_name_the_parameter(rp, browser):
 
 
 @pytest.mark.requirement("certification-authorize-11")
-async def test_login_page_says_what_it_is_for_and_its_first_button_logs_in(rp, browser):
+async def test_first_button_of_the_login_page_logs_in(rp, browser):
     shown = await rp.authorize(browser)
     text = page(shown).text
     assert re.search(r"Sign in|Log in", text)
@@ -189,7 +189,7 @@ async def test_login_page_says_what_it_is_for_and_its_first_button_logs_in(rp, b
 
 
 @pytest.mark.requirement("certification-token-1")
-async def test_halves_of_the_basic_header_are_form_decoded(rp, browser, http):
+async def test_basic_credentials_are_form_decoded(rp, browser, http):
     secret = "p%lus+ /=:ä&"
     await rp.configure(clientSecret=secret)
     half = urllib.parse.quote_plus
@@ -202,7 +202,7 @@ async def test_halves_of_the_basic_header_are_form_decoded(rp, browser, http):
 
 
 @pytest.mark.requirement("certification-token-2")
-async def test_code_that_is_used_again_later_is_still_refused_and_what_it_gave_is_gone(rp, browser, http, service):
+async def test_late_replay_is_rejected_and_revokes_the_tokens(rp, browser, http, service):
     code = await rp.code(browser)
     tokens = (await rp.exchange(http, code)).json()
     bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
@@ -236,7 +236,7 @@ async def test_id_token_has_the_claims_of_its_scopes(ada, browser, http):
 
 
 @pytest.mark.requirement("audit-b2")
-async def test_minimal_id_token_leaves_the_claims_of_scopes_to_userinfo(ada, browser, http):
+async def test_minimal_id_token_has_no_scope_claims(ada, browser, http):
     await ada.configure(idTokenClaims="Minimal")
     tokens = await ada.tokens(http, browser, scope=ALL_SCOPES, nonce="n")
     assert claims(tokens["id_token"]).keys() == MINIMAL | {"at_hash", "c_hash"}
@@ -254,7 +254,7 @@ async def test_minimal_id_token_leaves_the_claims_of_scopes_to_userinfo(ada, bro
 
 
 @pytest.mark.requirement("audit-b2", "certification-token-6")
-async def test_address_is_in_an_id_token_that_comes_alone(ada, browser):
+async def test_address_is_in_an_id_token_without_access_token(ada, browser):
     await ada.configure(enabledGrants=["implicit"])
     answer = await ada.log_in(browser, response_type="id_token", scope=ALL_SCOPES, nonce="n")
     id_token = claims(answer["id_token"])
@@ -268,7 +268,7 @@ async def test_address_is_in_an_id_token_that_comes_alone(ada, browser):
 
 
 @pytest.mark.requirement("certification-token-7")
-async def test_userinfo_tells_every_standard_claim_in_each_of_three_ways(ada, browser, http):
+async def test_userinfo_returns_all_standard_claims_by_all_methods(ada, browser, http):
     tokens = await ada.tokens(http, browser, scope=ALL_SCOPES)
     bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
     for answer in (

@@ -47,7 +47,7 @@ async def ada(rp, api):
 
 
 @pytest.mark.requirement("certification-authorize-7", "oauth-1.1-7")
-async def test_claims_come_where_they_are_wanted_and_nowhere_else(ada, browser, http):
+async def test_requested_claims_are_returned_where_requested(ada, browser, http):
     request = wanted(
         userinfo={"given_name": None, "nickname": {"essential": True}, "http://example.info/claims": None},
         id_token={"email": {"essential": True}, "phone_number": None, "picture": {"essential": True}},
@@ -62,7 +62,7 @@ async def test_claims_come_where_they_are_wanted_and_nowhere_else(ada, browser, 
 
 
 @pytest.mark.requirement("certification-authorize-7")
-async def test_claims_outlive_the_code_and_the_first_tokens(ada, browser, http):
+async def test_requested_claims_survive_refresh(ada, browser, http):
     request = wanted(userinfo={"given_name": None}, id_token={"name": None})
     first = await ada.tokens(http, browser, scope="openid offline_access", claims=request)
     refreshed = (await ada.refresh(http, first["refresh_token"])).json()
@@ -71,7 +71,7 @@ async def test_claims_outlive_the_code_and_the_first_tokens(ada, browser, http):
 
 
 @pytest.mark.requirement("oauth-12-25")
-async def test_claims_come_from_the_authorization_endpoint_too(ada, browser, http):
+async def test_requested_claims_are_in_implicit_id_tokens(ada, browser, http):
     await ada.configure(enabledGrants=["implicit"])
     request = wanted(userinfo={"email": None}, id_token={"given_name": None})
     answer = await ada.log_in(browser, response_type="token id_token", scope="openid", nonce="n", claims=request)
@@ -79,7 +79,7 @@ async def test_claims_come_from_the_authorization_endpoint_too(ada, browser, htt
     assert (await ask(http, answer["access_token"])).keys() == {"sub", "email"}
 
 
-async def test_without_openid_nothing_is_told(ada, browser, http):
+async def test_claims_parameter_requires_openid(ada, browser, http):
     await ada.configure(scopeHandlingPolicy="Compatibility")
     request = wanted(userinfo={"nickname": None})
     tokens = await ada.tokens(http, browser, scope="email", claims=request)
@@ -91,7 +91,7 @@ async def test_without_openid_nothing_is_told(ada, browser, http):
 
 
 @pytest.mark.requirement("oauth-12-25")
-async def test_value_that_the_user_does_not_have_is_not_told(ada, browser, http):
+async def test_unavailable_claims_are_omitted(ada, browser, http):
     request = wanted(
         userinfo={"given_name": {"value": "Ada"}, "family_name": {"value": "Byron"}},
         id_token={"email_verified": {"values": [True]}, "phone_number": {"values": ["+1", "+2"]}},
@@ -102,7 +102,7 @@ async def test_value_that_the_user_does_not_have_is_not_told(ada, browser, http)
 
 
 @pytest.mark.requirement("oauth-12-25")
-async def test_scope_that_the_application_does_not_have_cannot_be_got_round(ada, browser, http):
+async def test_claims_cannot_bypass_disabled_scopes(ada, browser, http):
     await ada.configure(providedScopePolicy={"email": {"enabled": False, "required": False}})
     request = wanted(userinfo={"email": None, "nickname": None})
     tokens = await ada.tokens(http, browser, scope="openid", claims=request)
@@ -110,7 +110,7 @@ async def test_scope_that_the_application_does_not_have_cannot_be_got_round(ada,
 
 
 @pytest.mark.requirement("oauth-1.1-7")
-async def test_consent_of_a_third_partys_user_cannot_be_got_round(ada, browser, http):
+async def test_claims_cannot_bypass_consent(ada, browser, http):
     await ada.configure(relationship="ThirdParty")
     request = wanted(userinfo={"email": None}, id_token={"email": None})
     tokens = await ada.tokens(http, browser, scope="openid", claims=request)
@@ -132,7 +132,7 @@ async def test_consent_of_a_third_partys_user_cannot_be_got_round(ada, browser, 
         '{"userinfo": {"email": {"value": ' + "[" * 300 + "]" * 300 + "}}}", '{"x": "' + 9000 * "x" + '"}',
     ],
 )  # fmt: skip
-async def test_claims_that_cannot_be_read_are_an_invalid_request(rp, browser, text):
+async def test_malformed_claims_are_an_invalid_request(rp, browser, text):
     answer = await rp.authorize(browser, claims=text)
     assert answer.headers["Location"].startswith(REDIRECT_URI)
     error = response(answer)
@@ -140,7 +140,7 @@ async def test_claims_that_cannot_be_read_are_an_invalid_request(rp, browser, te
     assert "claims" in error["error_description"]
 
 
-async def test_hard_to_store_values_are_no_harm(rp, browser, http):
+async def test_unusual_claim_values_are_stored(rp, browser, http):
     request = wanted(
         userinfo={"email": {"value": {"$where": {"a.b": 2**63}}}, "__proto__": None, "$set": None},
         id_token={"given_name": {"values": [[], {"x": None}, 1e300]}},
@@ -151,7 +151,7 @@ async def test_hard_to_store_values_are_no_harm(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-12-25")
-async def test_only_the_user_who_is_asked_for_is_answered_for(rp, browser, api):
+async def test_requested_sub_must_match_the_user(rp, browser, api):
     other = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
     mine, others = (wanted(id_token={"sub": {"value": user["id"]}}) for user in (rp.user, other))
     assert "code" in await rp.log_in(browser, claims=mine)
@@ -165,7 +165,7 @@ async def test_only_the_user_who_is_asked_for_is_answered_for(rp, browser, api):
 
 
 @pytest.mark.requirement("oauth-12-25")
-async def test_login_of_another_user_than_the_hint_names_is_no_answer(rp, browser, new_browser, http, api):
+async def test_login_of_another_user_than_the_hint_is_rejected(rp, browser, new_browser, http, api):
     hint = (await rp.tokens(http, browser))["id_token"]
     other = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
     fresh = new_browser()
@@ -175,6 +175,6 @@ async def test_login_of_another_user_than_the_hint_names_is_no_answer(rp, browse
     assert "code" in response(await rp.submit(fresh, shown))
 
 
-async def test_nothing_of_it_stands_in_tokens_that_nobody_asked_claims_for(rp, browser, http):
+async def test_tokens_without_claims_request_are_unchanged(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     assert "userinfo_claims" not in claims(tokens["access_token"])

@@ -135,7 +135,7 @@ async def test_every_family_of_keys_authenticates(rp, http):
 
 
 @pytest.mark.requirement("oauth-2.1-13")
-async def test_assertion_alone_tells_the_client_and_client_id_may_repeat_it(keyed, http):
+async def test_assertion_identifies_the_client_with_optional_client_id(keyed, http):
     taken(await ask(keyed, http, signed(KEY, claims(keyed)), client_id=keyed.client_id))
     assertion = signed(KEY, claims(keyed))
     refused(await ask(keyed, http, assertion, client_id=new_id()), "client_id_mismatch")
@@ -150,7 +150,7 @@ async def test_token_endpoint_is_an_audience_too(keyed, http, service):
 
 
 @pytest.mark.requirement("oauth-2.1-16")
-async def test_strict_client_names_the_issuer(keyed, http, service):
+async def test_strict_client_requires_the_issuer_as_audience(keyed, http, service):
     place = f"{service.base_url}/oauth2/token"
     await keyed.configure_strict()
     for audience in (place, [keyed.tenant["issuer"]]):
@@ -182,7 +182,7 @@ async def test_strict_client_registers_no_key_for_pkcs1(rp, api):
 
 
 @pytest.mark.requirement("oauth-2.1-16")
-async def test_claims_must_be_those_of_an_assertion_of_now(keyed, http):
+async def test_assertion_claims_are_validated(keyed, http):
     for changes, word in [
         ({"iss": new_id()}, "iss"),
         ({"iss": None}, "iss"),
@@ -204,13 +204,13 @@ async def test_claims_must_be_those_of_an_assertion_of_now(keyed, http):
 
 
 @pytest.mark.requirement("oauth-2.1-16")
-async def test_far_exp_is_cut_to_five_minutes_after_iat(keyed, http):
+async def test_lifetime_is_limited_to_five_minutes_after_iat(keyed, http):
     """Authlib gives an hour to every assertion."""
     taken(await ask(keyed, http, signed(KEY, claims(keyed, exp=int(time.time()) + 3600))))
 
 
 @pytest.mark.requirement("attack-38")
-async def test_attack_38_claims_of_wrong_types_are_no_assertion(keyed, http):
+async def test_attack_38_mistyped_claims_are_rejected(keyed, http):
     for changes in [{"sub": None}, {"sub": ""}, {"sub": 7}, {"exp": "1"}, {"iat": -1}, {"aud": [1]}]:
         refused(await ask(keyed, http, signed(KEY, claims(keyed, **changes))))
 
@@ -222,7 +222,7 @@ async def test_assertion_of_an_unknown_client_is_refused(rp, http):
 
 
 @pytest.mark.requirement("oauth-2.1-16")
-async def test_client_of_another_tenant_is_not_spoken_for(keyed, http, api):
+async def test_client_of_another_tenant_is_rejected(keyed, http, api):
     other = await relying_party.make(api)
     answer = await ask(keyed, http, signed(KEY, claims(keyed)), tenantId=other.tenant["id"])
     assert (answer.status_code, answer.json()["error_reason"]) == (400, "invalid_tenant_id")
@@ -231,7 +231,7 @@ async def test_client_of_another_tenant_is_not_spoken_for(keyed, http, api):
 
 
 @pytest.mark.requirement("oauth-2.1-15")
-async def test_methods_decide_what_is_taken(rp, http):
+async def test_configured_methods_restrict_authentication(rp, http):
     by_key, by_secret = signed(KEY, claims(rp)), signed(rp.secret, claims(rp), "HS256")
     scheme = "invalid_client_authentication_scheme"
     for assertion in (by_key, by_secret):
@@ -248,7 +248,7 @@ async def test_methods_decide_what_is_taken(rp, http):
 
 
 @pytest.mark.requirement("oauth-2.1-15", "reason-client_authentication_missing")
-async def test_client_with_methods_must_use_one_unless_none_is_among_them(keyed, http):
+async def test_client_must_use_a_configured_method_unless_none_is_listed(keyed, http):
     await keyed.configure(clientAuthenticationPolicy="NotRequired")
     refused(await keyed.token(http, **FORM, client_secret=None), "client_authentication_missing")
     await keyed.configure(clientAuthenticationMethods=["private_key_jwt", "none"])
@@ -259,7 +259,7 @@ async def test_client_with_methods_must_use_one_unless_none_is_among_them(keyed,
 
 
 @pytest.mark.requirement("attack-25", "oauth-2.1-17")
-async def test_attack_25_assertion_beside_another_credential_is_refused(keyed, http):
+async def test_attack_25_assertion_with_another_credential_is_rejected(keyed, http):
     await keyed.configure(clientAuthenticationMethods=METHODS)
     assertion = signed(KEY, claims(keyed))
     refused(await ask(keyed, http, assertion, client_secret=keyed.secret), word="two methods")
@@ -270,7 +270,7 @@ async def test_attack_25_assertion_beside_another_credential_is_refused(keyed, h
 
 
 @pytest.mark.requirement("oauth-2.1-17")
-async def test_type_and_assertion_come_together(keyed, http):
+async def test_client_assertion_type_and_assertion_are_both_required(keyed, http):
     assertion = signed(KEY, claims(keyed))
     scheme = "invalid_client_authentication_scheme"
     for kind in (None, "", "urn:ietf:params:oauth:client-assertion-type:saml2-bearer"):
@@ -301,7 +301,7 @@ async def test_attack_33_assertion_without_a_known_algorithm_is_refused(keyed, h
 
 
 @pytest.mark.requirement("attack-34")
-async def test_attack_34_public_key_is_no_secret(keyed, http):
+async def test_attack_34_public_key_is_not_used_as_secret(keyed, http):
     """Whatever form the public key takes, an HMAC made with it proves nothing; only the client secret does."""
     await keyed.configure(clientAuthenticationMethods=METHODS)
     native = KEY.public_key
@@ -323,7 +323,7 @@ def _hmac_of(secret, body, **header):
 
 
 @pytest.mark.requirement("attack-34")
-async def test_attack_34_secret_does_not_stand_in_for_a_key(keyed, http):
+async def test_attack_34_secret_does_not_replace_a_key(keyed, http):
     refused(
         await ask(keyed, http, signed(keyed.secret, claims(keyed), "HS256")), "invalid_client_authentication_scheme"
     )
@@ -332,7 +332,7 @@ async def test_attack_34_secret_does_not_stand_in_for_a_key(keyed, http):
 
 
 @pytest.mark.requirement("attack-35")
-async def test_attack_35_header_brings_no_key_along(keyed, http):
+async def test_attack_35_key_in_the_header_is_ignored(keyed, http):
     evil = new_key()
     for header in (
         {"jwk": evil.as_dict(private=False)},
@@ -361,7 +361,7 @@ async def test_attack_36_crit_is_refused(keyed, http):
 
 
 @pytest.mark.requirement("attack-37")
-async def test_attack_37_what_is_no_jws_is_refused(keyed, http):
+async def test_attack_37_malformed_jws_is_rejected(keyed, http):
     for assertion in [
         "x",
         "a.b",
@@ -378,18 +378,18 @@ async def test_attack_37_what_is_no_jws_is_refused(keyed, http):
 
 
 @pytest.mark.requirement("attack-27")
-async def test_attack_27_jwt_of_another_type_is_no_assertion(keyed, http):
+async def test_attack_27_jwt_of_another_type_is_rejected(keyed, http):
     for kind in ["at+jwt", "dpop+jwt", "logout+jwt", "oauth-authz-req+jwt", "JWS"]:
         refused(await ask(keyed, http, signed(KEY, claims(keyed), typ=kind)), word="another type")
 
 
-async def test_assertion_may_say_that_it_is_one(keyed, http):
+async def test_assertion_may_have_its_typ(keyed, http):
     for kind in [None, "jwt", "client-authentication+jwt", "application/client-authentication+jwt"]:
         taken(await ask(keyed, http, signed(KEY, claims(keyed), typ=kind)))
 
 
 @pytest.mark.requirement("attack-40")
-async def test_attack_40_of_64_racing_uses_of_an_assertion_one_counts(keyed, http):
+async def test_attack_40_one_of_64_racing_uses_of_an_assertion_succeeds(keyed, http):
     assertion = signed(KEY, claims(keyed))
     every = await asyncio.gather(*(ask(keyed, http, assertion) for _ in range(64)))
     assert sorted(answer.status_code for answer in every) == [400] + [401] * 63
@@ -398,7 +398,7 @@ async def test_attack_40_of_64_racing_uses_of_an_assertion_one_counts(keyed, htt
 
 
 @pytest.mark.requirement("attack-40")
-async def test_attack_40_assertion_is_spent_for_as_long_as_it_counts_and_not_by_a_forgery(keyed, http, service, clock):
+async def test_attack_40_assertion_is_consumed_until_it_expires_and_not_by_a_forgery(keyed, http, service, clock):
     jti = new_id()
     refused(await ask(keyed, http, signed(new_key(kid=KEY.kid), claims(keyed, jti=jti))), word="not signed")
     refused(await ask(keyed, http, signed(KEY, claims(keyed, jti=jti, aud="https://x.example.com"))), word="aud")
@@ -411,7 +411,7 @@ async def test_attack_40_assertion_is_spent_for_as_long_as_it_counts_and_not_by_
 
 
 @pytest.mark.requirement("attack-40")
-async def test_attack_40_ids_of_two_clients_are_two(keyed, http, api):
+async def test_attack_40_jti_is_scoped_to_the_client(keyed, http, api):
     other = await relying_party.make(api, tenant=keyed.tenant)
     await other.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(KEY))
     taken(await ask(keyed, http, signed(KEY, claims(keyed, jti="one"))))
@@ -454,7 +454,7 @@ def claims_of(form):
 
 
 @pytest.mark.requirement("contract-authentication-8", "oauth-2.1-2")
-async def test_policy_table_of_the_contract_holds_at_the_token_endpoint(rp, http):
+async def test_authentication_policy_table_holds_at_the_token_endpoint(rp, http):
     """Authentication 4; what PKCE makes of it is in test_public_client_proves_itself_by_pkce."""
     await rp.configure(enabledGrants=["authorization_code", "password", "refresh_token"])
     grants = (
@@ -483,7 +483,7 @@ async def test_short_secret_does_not_sign(secretive, http):
 
 
 @pytest.mark.requirement("oauth-12-5")
-async def test_keys_change_at_once(keyed, http):
+async def test_key_changes_take_effect_immediately(keyed, http):
     successor = new_key()
     await keyed.configure(jwks=public(KEY, successor))
     taken(await ask(keyed, http, signed(successor, claims(keyed))))
@@ -492,7 +492,7 @@ async def test_keys_change_at_once(keyed, http):
     refused(await ask(keyed, http, signed(KEY, claims(keyed))), word="not signed")
 
 
-async def test_key_for_one_algorithm_signs_by_no_other(rp, http):
+async def test_key_is_bound_to_its_algorithm(rp, http):
     key = new_key("RS256", alg="RS256")
     await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(key))
     taken(await ask(rp, http, signed(key, claims(rp), "RS256")))
@@ -502,7 +502,7 @@ async def test_key_for_one_algorithm_signs_by_no_other(rp, http):
 
 
 @pytest.mark.requirement("oauth-2.1-18")
-async def test_failed_assertion_is_told_in_the_event_log_without_it(keyed, http, api):
+async def test_failed_assertion_is_logged_without_its_value(keyed, http, api):
     await keyed.configure(debug=True)
     assertion = signed(new_key(), claims(keyed))
     refused(await ask(keyed, http, assertion))
@@ -545,7 +545,7 @@ async def test_key_set_is_fetched_once(publishing, http, site):
 
 
 @pytest.mark.requirement("oauth-12-5")
-async def test_unknown_kid_is_looked_for_again_once_a_minute(publishing, http, site, clock):
+async def test_unknown_kid_refetches_the_key_set_once_a_minute(publishing, http, site, clock):
     def now():
         return int(clock.now() / 1000)
 
@@ -562,7 +562,7 @@ async def test_unknown_kid_is_looked_for_again_once_a_minute(publishing, http, s
 
 
 @pytest.mark.requirement("oauth-12-5")
-async def test_many_who_wait_ask_once(publishing, http, site):
+async def test_concurrent_requests_fetch_the_key_set_once(publishing, http, site):
     every = await asyncio.gather(*(ask(publishing, http, signed(KEY, claims(publishing))) for _ in range(20)))
     for answer in every:
         taken(answer)
@@ -570,7 +570,7 @@ async def test_many_who_wait_ask_once(publishing, http, site):
 
 
 @pytest.mark.requirement("oauth-12-5")
-async def test_key_set_that_cannot_be_had_is_told_without_a_detail(publishing, http, site):
+async def test_unavailable_key_set_is_reported_without_details(publishing, http, site):
     for behaviour in (answers(500), answers(200, b"no json"), answers(200, b"[]"), answers(302, b"{}")):
         await publishing.configure(jwksURI=f"{site.url}{new_id()}")
         site.behaviour = behaviour
@@ -580,7 +580,7 @@ async def test_key_set_that_cannot_be_had_is_told_without_a_detail(publishing, h
 
 
 @pytest.mark.requirement("oauth-12-5")
-async def test_nothing_waits_for_a_key_set_that_hangs(publishing, http, site, api):
+async def test_hanging_key_set_does_not_block_other_clients(publishing, http, site, api):
     """More hang than a tenant may have, and others go on."""
     site.behaviour = hangs
     hanging = []
@@ -601,7 +601,7 @@ async def test_nothing_waits_for_a_key_set_that_hangs(publishing, http, site, ap
 
 
 @pytest.mark.requirement("attack-15", "core-9-oauthConfiguration")
-async def test_attack_15_address_is_judged_when_it_is_saved(rp, api):
+async def test_attack_15_jwks_url_is_checked_when_stored(rp, api):
     for url in [
         "http://keys.example.com/jwks",
         "https://169.254.169.254/jwks",
@@ -632,7 +632,7 @@ async def patched(rp, api, oauth):
 
 
 @pytest.mark.requirement("core-9-oauthConfiguration")
-async def test_keys_are_shown_as_they_were_saved_with_their_public_members_alone(rp, api):
+async def test_stored_keys_are_returned_with_public_members_only(rp, api):
     [entry] = public(KEY)["keys"]
     answer = await patched(rp, api, {"jwks": {"keys": [{**entry, "x5c": ["MII"], "$where": {"a": 1}}]}})
     assert answer.status_code == 200, answer.text
@@ -640,7 +640,7 @@ async def test_keys_are_shown_as_they_were_saved_with_their_public_members_alone
 
 
 @pytest.mark.requirement("attack-39")
-async def test_attack_39_private_key_is_refused_and_not_repeated(rp, api):
+async def test_attack_39_private_key_is_rejected_and_not_repeated(rp, api):
     for algorithm in ["RS256", "ES256", "EdDSA"]:
         private = dict(new_key(algorithm).as_dict(private=True))
         answer = await patched(rp, api, {"jwks": {"keys": [private]}})
@@ -650,7 +650,7 @@ async def test_attack_39_private_key_is_refused_and_not_repeated(rp, api):
 
 
 @pytest.mark.requirement("core-9-oauthConfiguration")
-async def test_what_is_no_public_key_for_signatures_is_refused(rp, api):
+async def test_invalid_public_keys_are_rejected(rp, api):
     [good] = public(KEY)["keys"]
     small = {"kty": "RSA", "n": base64url(b"\xff" * 128), "e": "AQAB"}
     for entry in (
@@ -672,7 +672,7 @@ async def test_what_is_no_public_key_for_signatures_is_refused(rp, api):
 
 
 @pytest.mark.requirement("core-9-oauthConfiguration")
-async def test_keys_are_bounded_and_their_names_differ(rp, api):
+async def test_number_of_keys_is_bounded_and_kids_are_unique(rp, api):
     path = "application.oauthConfiguration.jwks.keys"
     answer = await patched(rp, api, {"jwks": {"keys": public(KEY)["keys"] * 2}})
     assert f"[duplicate]{path}" in answer.text
@@ -683,7 +683,7 @@ async def test_keys_are_bounded_and_their_names_differ(rp, api):
 
 
 @pytest.mark.requirement("core-9-oauthConfiguration")
-async def test_method_needs_keys_and_there_is_one_place_for_them(rp, api):
+async def test_private_key_jwt_requires_keys_from_one_source(rp, api):
     answer = await patched(rp, api, {"clientAuthenticationMethods": ["private_key_jwt"]})
     assert "[missing]application.oauthConfiguration.jwks" in answer.text
     both = {"jwks": public(KEY), "jwksURI": "https://keys.example.com/jwks"}

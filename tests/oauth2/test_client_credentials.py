@@ -98,7 +98,7 @@ def refused(answer: httpx.Response, error: str, reason: str | None, status: int 
 
 
 @pytest.mark.requirement("contract-token-14", "oauth-2.10-8", "oauth-2.2-30")
-async def test_token_for_one_target_names_it_and_what_may_be_done_there(machine):
+async def test_token_for_one_target_has_audience_and_permissions(machine):
     target = await machine.target("read", "write")
     scope = f"target-entity:{target['id']}:read"
     answer = await machine.ask(scope)
@@ -123,7 +123,7 @@ async def test_token_for_one_target_names_it_and_what_may_be_done_there(machine)
 
 
 @pytest.mark.requirement("contract-token-14", "oauth-2.10-8")
-async def test_several_targets_are_a_list(machine):
+async def test_several_targets_are_a_list_of_audiences(machine):
     one, other = await machine.target("read", "write"), await machine.target("scim:user:read")
     scope = f"target-entity:{one['id']} target-entity:{other['id']}:scim:user:read"
     body = (await machine.ask(scope)).json()
@@ -134,7 +134,7 @@ async def test_several_targets_are_a_list(machine):
 
 
 @pytest.mark.requirement("contract-token-14")
-async def test_without_scope_the_token_is_for_nobody(machine):
+async def test_token_without_scope_has_no_target(machine):
     await machine.target("read")
     for scope in (None, "", "  "):
         body = (await machine.ask(scope)).json()
@@ -142,7 +142,7 @@ async def test_without_scope_the_token_is_for_nobody(machine):
         assert not claims(body["access_token"]).keys() & {"aud", "permissions", "scope"}
 
 
-async def test_grant_without_permissions_opens_the_door_and_no_more(machine):
+async def test_grant_without_permissions_gives_audience_only(machine):
     target = await machine.target()
     await machine.grant(target)
     assert claims(await machine.token(target))["permissions"] == {target["id"]: []}
@@ -155,7 +155,7 @@ async def test_entity_may_be_its_own_target(machine):
 
 
 @pytest.mark.requirement("oauth-2.2-27")
-async def test_what_changes_counts_at_once(machine, api):
+async def test_changes_take_effect_immediately(machine, api):
     target = await machine.target("read", "write")
     scope = f"target-entity:{target['id']}"
     assert claims(await machine.token(target))["permissions"] == {target["id"]: ["read", "write"]}
@@ -174,7 +174,7 @@ async def test_what_changes_counts_at_once(machine, api):
     refused(await machine.ask(scope), "invalid_scope", "invalid_target_entity_scope")
 
 
-async def test_token_that_nobody_could_read_again_is_not_issued(machine, api):
+async def test_oversized_token_is_not_issued(machine, api):
     names = [f"{number:04}-{'x' * 180}" for number in range(80)]
     kind = await make_type(api, permissions=[{"name": name} for name in names])
     target = await make_entity(machine.api, kind)
@@ -184,7 +184,7 @@ async def test_token_that_nobody_could_read_again_is_not_issued(machine, api):
 
 
 @pytest.mark.requirement("oauth-2.2-30")
-async def test_warm_request_asks_no_store(machine, monkeypatch):
+async def test_request_with_warm_caches_queries_no_store(machine, monkeypatch):
     target = await machine.target("read", clientId=f"target {new_id()}")
     machine.entity = (
         await machine.api.patch(
@@ -225,7 +225,7 @@ async def test_warm_request_asks_no_store(machine, monkeypatch):
         "TARGET-ENTITY:{target}",
     ],
 )
-async def test_scope_that_names_no_entity_with_a_grant(machine, scope):
+async def test_scope_without_a_grant_is_rejected(machine, scope):
     target, ungranted = await machine.target("read", "write"), await machine.target()
     answer = await machine.ask(scope.format(target=target["id"], ungranted=ungranted["id"]))
     refused(answer, "invalid_scope", "invalid_target_entity_scope")
@@ -233,14 +233,14 @@ async def test_scope_that_names_no_entity_with_a_grant(machine, scope):
 
 @pytest.mark.requirement("attack-28", "oauth-2.2-27", "reason-invalid_entity_permission_scope")
 @pytest.mark.parametrize("permissions", ["write", "read,write", "nonsense", "Read", "read:write"])
-async def test_attack_28_permission_that_was_not_granted(machine, permissions):
+async def test_attack_28_permission_without_a_grant_is_rejected(machine, permissions):
     target = await machine.target("read")
     answer = await machine.ask(f"target-entity:{target['id']}:{permissions}")
     refused(answer, "invalid_scope", "invalid_entity_permission_scope")
 
 
 @pytest.mark.requirement("oauth-2.2-26")
-async def test_grant_is_a_one_way_street_and_of_one_recipient(machine):
+async def test_grant_has_one_direction_and_one_recipient(machine):
     target = await machine.target("read")
     stranger = await make_entity(machine.api, machine.kind)
     for asking, wanted in ((target, machine.entity), (stranger, target)):
@@ -250,7 +250,7 @@ async def test_grant_is_a_one_way_street_and_of_one_recipient(machine):
 
 
 @pytest.mark.requirement("oauth-2.2-26")
-async def test_grant_of_a_user_is_none_of_an_entity(machine):
+async def test_grant_of_a_user_does_not_apply_to_entities(machine):
     target = await machine.target()
     user = await machine.api.post("/api/user", json={"user": {"username": new_id(), "password": "password"}})
     grant = {"userId": user.json()["user"]["id"], "permissions": ["read"]}
@@ -268,7 +268,7 @@ async def test_entity_of_another_tenant_is_no_target(machine, api):
 
 
 @pytest.mark.requirement("oauth-2.2-29")
-async def test_basic_credentials_do_as_well(machine):
+async def test_basic_authentication_is_accepted(machine):
     for secret in (machine.secret, "a+b/c= %41"):
         patch = {"entity": {"clientSecret": secret, "clientId": f"the machine {new_id()}"}}
         changed = await machine.api.patch(f"/api/entity/{machine.entity['id']}", json=patch)
@@ -303,7 +303,7 @@ async def test_basic_credentials_do_as_well(machine):
         ({"tenantId": "default"}, "invalid_request", "invalid_tenant_id", 400),
     ],
 )
-async def test_attack_24_client_that_does_not_prove_itself(machine, api, form, error, reason, status):
+async def test_attack_24_unauthenticated_client_is_rejected(machine, api, form, error, reason, status):
     if form.get("tenantId") == "default":
         form = {"tenantId": (await api.get("/api/tenant")).json()["tenants"][-1]["id"]}
         assert form["tenantId"] != machine.tenant["id"]
@@ -313,7 +313,7 @@ async def test_attack_24_client_that_does_not_prove_itself(machine, api, form, e
 
 
 @pytest.mark.requirement("oauth-2.2-29")
-async def test_tenant_may_be_named_in_each_of_the_three_ways(machine):
+async def test_tenant_may_be_in_path_form_or_header(machine):
     form = {"grant_type": "client_credentials", "client_id": machine.client_id, "client_secret": machine.secret}
     named = {**form, "tenantId": machine.tenant["id"]}
     assert (await machine.http.post("/oauth2/token", data=named)).status_code == 200
@@ -323,7 +323,7 @@ async def test_tenant_may_be_named_in_each_of_the_three_ways(machine):
 
 
 @pytest.mark.requirement("oauth-2.2-29")
-async def test_application_has_no_credentials_for_this_grant(machine, api):
+async def test_application_cannot_use_client_credentials(machine, api):
     rp = await relying_party.make(api)
     answer = await rp.token(machine.http, grant_type="client_credentials")
     refused(answer, "unauthorized_client", "grant_type_disabled")
@@ -335,13 +335,13 @@ async def test_application_has_no_credentials_for_this_grant(machine, api):
 
 @pytest.mark.requirement("oauth-2.2-29")
 @pytest.mark.parametrize("grant_type", ["authorization_code", "refresh_token", "password"])
-async def test_entity_has_no_other_grant(machine, grant_type):
+async def test_entity_cannot_use_other_grants(machine, grant_type):
     answer = await machine.ask(grant_type=grant_type, code="code", refresh_token="token", redirect_uri="https://a")
     refused(answer, "invalid_client", "invalid_client_id", 401)
 
 
 @pytest.mark.requirement("attack-29")
-async def test_attack_29_entity_that_is_gone_gets_nothing_and_its_tokens_end(machine):
+async def test_attack_29_deleted_entity_gets_no_tokens_and_its_tokens_end(machine):
     target = await machine.target("read")
     token = await machine.token(target)
     assert (await machine.introspect(target, token)).json()["active"] is True
@@ -351,7 +351,7 @@ async def test_attack_29_entity_that_is_gone_gets_nothing_and_its_tokens_end(mac
 
 
 @pytest.mark.requirement("attack-29")
-async def test_attack_29_entity_of_a_tenant_that_is_gone_gets_nothing(machine, api):
+async def test_attack_29_entity_of_a_deleted_tenant_gets_no_tokens(machine, api):
     target = await machine.target("read")
     token = await machine.token(target)
     answer = await api.delete(f"/api/tenant/{machine.tenant['id']}", params={"async": "true"})
@@ -377,7 +377,7 @@ async def configure(machine: Machine, api: httpx.AsyncClient, **jwt_configuratio
 
 
 @pytest.mark.requirement("oauth-2.10-9")
-async def test_type_has_a_key_and_a_lifetime_of_its_own_where_it_is_enabled(machine, api):
+async def test_entity_type_may_have_its_own_key_and_lifetime(machine, api):
     own = await key(api)
     for enabled in (True, False):
         await configure(machine, api, enabled=enabled, accessTokenKeyId=own["id"], timeToLiveInSeconds=60)
@@ -392,7 +392,7 @@ async def test_type_has_a_key_and_a_lifetime_of_its_own_where_it_is_enabled(mach
 
 
 @pytest.mark.requirement("core-7-rotation-entity")
-async def test_tokens_outlive_the_key_of_their_type(machine, api, clock):
+async def test_tokens_remain_valid_after_a_key_change_of_their_type(machine, api, clock):
     first, second = await key(api), await key(api)
     tokens = [await machine.token()]
     for members in (
@@ -414,7 +414,7 @@ async def test_tokens_outlive_the_key_of_their_type(machine, api, clock):
 
 
 @pytest.mark.requirement("core-7-rotation-entity")
-async def test_new_key_signs_when_every_process_can_know_it(machine, api, publication_lag):
+async def test_new_key_signs_after_the_publication_lag(machine, api, publication_lag):
     own = await key(api)
     started = asyncio.get_running_loop().time()
     changing = asyncio.create_task(
@@ -435,7 +435,7 @@ async def test_new_key_signs_when_every_process_can_know_it(machine, api, public
 
 
 @pytest.mark.requirement("contract-device-10")
-async def test_introspection_tells_the_entity_and_each_target(machine):
+async def test_introspection_is_open_to_entity_and_targets(machine):
     targets = [await machine.target("read"), await machine.target("write")]
     token = await machine.token(*targets)
     for asking in (machine.entity, *targets):
@@ -450,7 +450,7 @@ async def test_introspection_tells_the_entity_and_each_target(machine):
 
 
 @pytest.mark.requirement("attack-30")
-async def test_attack_30_introspection_tells_nobody_else(machine, api):
+async def test_attack_30_introspection_is_closed_to_others(machine, api):
     token = await machine.token(await machine.target("read"))
     stranger = await make_entity(machine.api, machine.kind)
     refused(await machine.introspect(stranger, token), "invalid_client", "client_id_mismatch", 401)
@@ -464,7 +464,7 @@ async def test_attack_30_introspection_tells_nobody_else(machine, api):
 
 
 @pytest.mark.requirement("attack-30")
-async def test_attack_30_entity_learns_nothing_of_users_tokens(machine, api, browser):
+async def test_attack_30_entity_cannot_introspect_user_tokens(machine, api, browser):
     rp = await relying_party.make(api, tenant=machine.tenant)
     tokens = await rp.tokens(machine.http, browser)
     for kind in ("access_token", "id_token"):
@@ -477,7 +477,7 @@ async def test_attack_30_entity_learns_nothing_of_users_tokens(machine, api, bro
     assert (await rp.refresh(machine.http, tokens["refresh_token"])).status_code == 200
 
 
-async def test_introspection_asks_an_entity_for_its_secret(machine):
+async def test_introspection_requires_the_secret_of_an_entity(machine):
     token = await machine.token()
     without = {**machine.entity, "clientSecret": ""}
     refused(await machine.introspect(without, token), "invalid_client", "missing_client_secret", 401)
@@ -486,7 +486,7 @@ async def test_introspection_asks_an_entity_for_its_secret(machine):
 
 
 @pytest.mark.requirement("oauth-12-4")
-async def test_entity_gives_back_its_own_token_and_no_target_does(machine):
+async def test_entity_can_revoke_its_token_and_targets_cannot(machine):
     target = await machine.target("read")
     token, kept = await machine.token(target), await machine.token(target)
     refused(await machine.revoke(target, token), "invalid_client", "client_id_mismatch", 401)
@@ -504,7 +504,7 @@ async def test_expired_token_is_inactive(machine, clock):
 
 
 @pytest.mark.requirement("error-invalid_token", "oauth-4.2-12", "reason-access_token_invalid")
-async def test_userinfo_refuses_the_token_of_an_entity(machine):
+async def test_userinfo_rejects_the_token_of_an_entity(machine):
     for token in (await machine.token(), await machine.token(await machine.target("read"))):
         answer = await machine.http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
         refused(answer, "invalid_token", "access_token_invalid", 401)
@@ -512,7 +512,7 @@ async def test_userinfo_refuses_the_token_of_an_entity(machine):
 
 
 @pytest.mark.requirement("attack-27", "oauth-4.2-12")
-async def test_attack_27_entity_that_bears_the_ids_of_others_is_nobody_else(machine, api, http):
+async def test_attack_27_entity_with_the_id_of_another_object_is_not_confused(machine, api, http):
     """An entity with the id of a user, and a target with that of an application: still no token of the user's."""
     rp = await relying_party.make(api, tenant=machine.tenant)
     answer = await machine.api.post(
@@ -562,7 +562,7 @@ async def test_lambda_of_the_tenant_adds_to_the_claims(machine, api):
 
 
 @pytest.mark.requirement("contract-discovery-4")
-async def test_metadata_names_the_grant(http):
+async def test_metadata_lists_the_grant(http):
     for path in ("openid-configuration", "oauth-authorization-server"):
         assert "client_credentials" in (await http.get(f"/.well-known/{path}")).json()["grant_types_supported"]
 

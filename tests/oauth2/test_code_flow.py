@@ -23,7 +23,7 @@ from tests.relying_party import PKCE, REDIRECT_URI, VERIFIER, claims, half_hash,
     "oauth-2.10-1",
     "service-12",
 )
-async def test_login_leads_to_a_code_and_the_code_to_tokens(rp, browser, http):
+async def test_login_returns_a_code_and_the_code_tokens(rp, browser, http):
     answer = await rp.log_in(browser, nonce="n-0S6_WzA2Mj", **PKCE)
     assert answer.keys() == {"code", "state", "userState", "iss"}
     assert answer["state"] == "the-state"
@@ -84,14 +84,14 @@ async def test_request_may_be_posted_by_another_site(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-0.3-1")
-async def test_tenant_may_stand_in_the_path(rp, browser):
+async def test_tenant_may_be_in_the_path(rp, browser):
     shown = await browser.get(f"/{rp.tenant['id']}/oauth2/authorize", params=rp.query())
     assert relying_party.page(shown).forms[0]["action"] == f"/{rp.tenant['id']}/oauth2/authorize"
     assert "code" in response(await rp.submit(browser, shown))
 
 
 @pytest.mark.requirement("certification-authorize-5", "contract-authorize-response-2", "service-12")
-async def test_session_answers_without_a_page(rp, browser, http):
+async def test_session_responds_without_a_page(rp, browser, http):
     first = await rp.tokens(http, browser)
     again = await rp.authorize(browser)
     assert again.status_code == 302
@@ -102,7 +102,7 @@ async def test_session_answers_without_a_page(rp, browser, http):
 
 @pytest.mark.requirement("contract-token-1", "oauth-2.1-1", "service-13")
 @pytest.mark.parametrize("method", ["basic", "post"])
-async def test_client_authenticates_in_either_way(rp, browser, http, method):
+async def test_client_authenticates_by_header_or_form(rp, browser, http, method):
     form = {"grant_type": "authorization_code", "code": await rp.code(browser), "redirect_uri": REDIRECT_URI}
     if method == "basic":
         answer = await http.post("/oauth2/token", data=form, auth=(rp.client_id, rp.secret))
@@ -112,7 +112,7 @@ async def test_client_authenticates_in_either_way(rp, browser, http, method):
 
 
 @pytest.mark.requirement("contract-authorize-response-5", "contract-states-2", "oauth-1.3-3")
-async def test_user_state_tells_what_the_user_lacks(rp, browser, new_browser, api):
+async def test_user_state_reports_missing_steps(rp, browser, new_browser, api):
     rp.user = await relying_party.make_user(api, rp.tenant["id"])
     assert (await rp.log_in(browser))["userState"] == "AuthenticatedNotRegistered"
 
@@ -120,7 +120,7 @@ async def test_user_state_tells_what_the_user_lacks(rp, browser, new_browser, ap
 @pytest.mark.requirement(
     "contract-authorize-locale", "contract-authorize-metaData.device.description", "contract-authorize-response-5"
 )
-async def test_locale_and_device_travel_along(rp, browser, service, http):
+async def test_locale_and_device_are_passed_through(rp, browser, service, http):
     device = {"metaData.device.name": "phone", "metaData.device.description": "my phone"}
     answer = await rp.log_in(browser, locale="fr_CA", **device)
     assert answer["locale"] == "fr_CA"
@@ -132,7 +132,7 @@ async def test_locale_and_device_travel_along(rp, browser, service, http):
 
 
 @pytest.mark.requirement("certification-authorize-10", "contract-authorize-state")
-async def test_state_comes_back_unchanged(rp, browser):
+async def test_state_is_returned_unchanged(rp, browser):
     state = "-._~" + "aZ09" * 30 + "~._-"
     assert (await rp.log_in(browser, state=state))["state"] == state
 
@@ -156,7 +156,7 @@ async def test_unknown_parameters_and_hints_are_never_an_error(rp, browser):
 
 @pytest.mark.requirement("contract-authorize-response_mode", "oauth-1.3-5")
 @pytest.mark.parametrize("mode", ["query", "fragment", "form_post"])
-async def test_code_travels_in_every_response_mode(rp, browser, mode):
+async def test_code_is_returned_in_every_response_mode(rp, browser, mode):
     shown = await rp.authorize(browser, response_mode=mode)
     answer = await rp.submit(browser, shown)
     assert "code" in response(answer)
@@ -190,7 +190,7 @@ async def test_application_signs_with_its_own_key(rp, browser, http, api, algori
     "certification-authorize-9", "contract-authorize-response-6", "contract-authorize-response_type", "oauth-1.3-2"
 )
 @pytest.mark.parametrize("response_type", ["token", "id_token", "token id_token", "id_token token"])
-async def test_implicit_grant_gives_tokens_at_once(rp, browser, http, response_type):
+async def test_implicit_grant_returns_tokens(rp, browser, http, response_type):
     await rp.configure(enabledGrants=["implicit"])
     scope = "profile" if response_type == "token" else "openid profile offline_access"
     answer = await rp.log_in(browser, response_type=response_type, scope=scope, nonce="n")

@@ -29,7 +29,7 @@ def refused(answer) -> tuple[str, str]:
 
 
 @pytest.mark.requirement("oauth-1.9-22", "oauth-1.9-6")
-async def test_user_is_asked_after_the_login_and_the_answer_is_what_is_granted(rp, browser, http):
+async def test_consent_is_prompted_after_login_and_determines_scopes(rp, browser, http):
     shown = await ask(rp, browser, scope="openid offline_access email phone")
     assert choices(shown) == {"email": False, "phone": False}
     assert rp.login_id in page(shown).text
@@ -47,7 +47,7 @@ async def test_user_is_asked_after_the_login_and_the_answer_is_what_is_granted(r
 
 
 @pytest.mark.requirement("oauth-1.9-22")
-async def test_implicit_tokens_hold_what_was_granted_and_no_more(rp, browser):
+async def test_implicit_tokens_have_granted_scopes_only(rp, browser):
     await rp.configure(enabledGrants=["implicit"])
     shown = await ask(rp, browser, response_type="token id_token", nonce="n", scope="openid email phone")
     answer = response(await send(browser, shown, "email"))
@@ -56,7 +56,7 @@ async def test_implicit_tokens_hold_what_was_granted_and_no_more(rp, browser):
     assert claims(answer["id_token"])["nonce"] == "n"
 
 
-async def test_answer_goes_by_form_post_where_the_request_wants_it(rp, browser):
+async def test_response_uses_form_post_if_requested(rp, browser):
     shown = await ask(rp, browser, response_mode="form_post")
     answer = await send(browser, shown)
     assert answer.status_code == 200
@@ -64,14 +64,14 @@ async def test_answer_goes_by_form_post_where_the_request_wants_it(rp, browser):
 
 
 @pytest.mark.requirement("oauth-1.9-22")
-async def test_userinfo_tells_nothing_that_was_declined(rp, browser, http):
+async def test_userinfo_has_no_claims_of_declined_scopes(rp, browser, http):
     answer = await agree(rp, browser, "phone", scope="openid email phone")
     token = (await rp.exchange(http, answer["code"])).json()["access_token"]
     told = (await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})).json()
     assert told == {"sub": rp.user["id"]}
 
 
-async def test_scopes_that_nobody_is_asked_about_ask_nothing(rp, browser):
+async def test_scopes_without_consent_show_no_page(rp, browser):
     assert "code" in await rp.log_in(browser, scope="openid offline_access")
     assert "code" in response(await rp.authorize(browser, scope=None))
 
@@ -90,7 +90,7 @@ async def test_required_scopes_cannot_be_left_out(rp, browser, http):
 
 
 @pytest.mark.requirement("error-access_denied", "oauth-1.2-row-23", "reason-consent_canceled")
-async def test_row_23_cancelling_tells_the_application_and_grants_nothing(rp, browser):
+async def test_row_23_cancelling_is_access_denied(rp, browser):
     shown = await ask(rp, browser)
     answer = response(await send(browser, shown, "email", action="cancel"))
     assert (answer["error"], answer["error_reason"]) == ("access_denied", "consent_canceled")
@@ -99,18 +99,18 @@ async def test_row_23_cancelling_tells_the_application_and_grants_nothing(rp, br
 
 
 @pytest.mark.requirement("oauth-1.2-row-23")
-async def test_an_action_that_does_not_exist_grants_nothing(rp, browser):
+async def test_unknown_action_grants_nothing(rp, browser):
     shown = await ask(rp, browser)
     assert refused(await send(browser, shown, "email", action="ALLOW")) == ("access_denied", "consent_canceled")
 
 
-async def test_answers_about_scopes_that_were_not_asked_for_grant_nothing(rp, browser, http):
+async def test_approval_of_unrequested_scopes_is_ignored(rp, browser, http):
     shown = await ask(rp, browser, scope="openid email")
     answer = response(await send(browser, shown, "phone", "email", "offline_access", "profile", "anything"))
     assert await scope_of(rp, http, answer) == "openid email"
 
 
-async def test_custom_scopes_are_asked_for_and_required_like_the_others(rp, browser, http):
+async def test_custom_scopes_are_prompted_and_required_like_others(rp, browser, http):
     scopes = [
         {"name": "calendar:read", "defaultConsentMessage": "Read your calendar", "defaultConsentDetail": "Every day."},
         {"name": "it's", "required": True},
@@ -128,7 +128,7 @@ async def test_custom_scopes_are_asked_for_and_required_like_the_others(rp, brow
     assert await scope_of(rp, http, answer) == "openid calendar:read it's"
 
 
-async def test_unknown_scopes_are_shown_and_need_no_answer(rp, browser, http):
+async def test_unknown_scopes_are_shown_without_a_choice(rp, browser, http):
     await rp.configure(unknownScopePolicy="Allow")
     shown = await ask(rp, browser, scope="openid email unheard-of")
     assert "unheard-of" in page(shown).text
@@ -137,7 +137,7 @@ async def test_unknown_scopes_are_shown_and_need_no_answer(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-1.8-9")
-async def test_page_can_be_looked_at_again_and_answered_once(rp, browser):
+async def test_page_can_be_reloaded_and_submitted_once(rp, browser):
     shown = await ask(rp, browser)
     assert (await browser.get(str(shown.url))).status_code == 200
     assert "code" in response(await send(browser, shown))
@@ -149,7 +149,7 @@ async def test_page_can_be_looked_at_again_and_answered_once(rp, browser):
 
 
 @pytest.mark.requirement("oauth-1.9-25")
-async def test_attack_of_64_callers_with_one_form_exactly_one_gets_a_code(rp, browser):
+async def test_attack_one_of_64_racing_submissions_gets_a_code(rp, browser):
     shown = await ask(rp, browser)
     answers = await asyncio.gather(*(send(browser, shown, "email") for _ in range(64)))
     codes = [answer for answer in answers if answer.status_code == 302]
@@ -159,7 +159,7 @@ async def test_attack_of_64_callers_with_one_form_exactly_one_gets_a_code(rp, br
 
 
 @pytest.mark.requirement("oauth-1.9-25")
-async def test_form_is_of_no_use_in_another_browser(rp, browser, new_browser):
+async def test_form_is_bound_to_its_browser(rp, browser, new_browser):
     shown, other = await ask(rp, browser), new_browser()
     assert (await send(other, shown)).status_code == 400
     assert (await other.get(str(shown.url))).status_code == 400
@@ -169,7 +169,7 @@ async def test_form_is_of_no_use_in_another_browser(rp, browser, new_browser):
 
 
 @pytest.mark.requirement("oauth-1.9-25")
-async def test_form_of_another_client_or_tenant_is_of_no_use(rp, browser, api):
+async def test_form_of_another_client_or_tenant_is_rejected(rp, browser, api):
     shown = await ask(rp, browser)
     sibling = await relying_party.make(api, tenant=rp.tenant, relationship="ThirdParty")
     stranger = await relying_party.make(api, relationship="ThirdParty")
@@ -179,14 +179,14 @@ async def test_form_of_another_client_or_tenant_is_of_no_use(rp, browser, api):
     assert "code" in response(await send(browser, shown))
 
 
-async def test_several_tabs_wait_for_several_answers(rp, browser):
+async def test_several_tabs_have_separate_transactions(rp, browser):
     first, second = await ask(rp, browser, state="first"), await ask(rp, browser, state="second")
     assert response(await send(browser, first))["state"] == "first"
     assert response(await send(browser, second))["state"] == "second"
 
 
 @pytest.mark.requirement("attack-42", "oauth-1.9-26")
-async def test_attack_42_answer_that_was_not_given_here_is_refused_and_nothing_is_lost(rp, browser):
+async def test_attack_42_forged_submission_is_rejected_and_keeps_the_transaction(rp, browser):
     shown = await ask(rp, browser)
     forged = await send(browser, shown, "email", csrf_token="guessed")
     assert forged.status_code == 403
@@ -198,7 +198,7 @@ async def test_attack_42_answer_that_was_not_given_here_is_refused_and_nothing_i
 
 
 @pytest.mark.requirement("oauth-1.9-25")
-async def test_intent_is_forgotten_when_its_time_is_over(rp, browser, service):
+async def test_transaction_expires(rp, browser, service):
     shown = await ask(rp, browser)
     redis = doors.redis(service)
     keys = [key async for key in redis.client.scan_iter(redis.key("login-intent", rp.tenant["id"], "*"))]
@@ -208,7 +208,7 @@ async def test_intent_is_forgotten_when_its_time_is_over(rp, browser, service):
     assert (await send(browser, shown)).status_code == 400
 
 
-async def test_password_is_not_remembered_with_the_intent(rp, browser, service):
+async def test_transaction_does_not_contain_the_password(rp, browser, service):
     await ask(rp, browser)
     redis = doors.redis(service)
     (key,) = [key async for key in redis.client.scan_iter(redis.key("login-intent", rp.tenant["id"], "*"))]
@@ -218,7 +218,7 @@ async def test_password_is_not_remembered_with_the_intent(rp, browser, service):
     assert browser.cookies["fusionauth.li"] not in key + stored
 
 
-async def test_page_without_a_login_is_refused(rp, browser):
+async def test_page_without_a_login_is_rejected(rp, browser):
     for query in ({"client_id": rp.client_id}, {"client_id": rp.client_id, "intent": "x"}):
         answer = await browser.get("/oauth2/consent", params=query)
         assert answer.status_code == 400
@@ -226,7 +226,7 @@ async def test_page_without_a_login_is_refused(rp, browser):
     assert "client_id" in page(await browser.get("/oauth2/consent")).text
 
 
-async def test_who_logs_out_meanwhile_has_to_log_in_again(rp, browser):
+async def test_logout_meanwhile_requires_a_new_login(rp, browser):
     shown = await ask(rp, browser)
     cookie = browser.cookies["fusionauth.li"]
     await browser.get("/oauth2/logout", params={"client_id": rp.client_id})
@@ -238,14 +238,14 @@ async def test_who_logs_out_meanwhile_has_to_log_in_again(rp, browser):
     assert (await rp.submit(browser, again)).headers["Location"].startswith("/oauth2/consent?")
 
 
-async def test_user_who_was_locked_meanwhile_gets_nothing(rp, browser, api):
+async def test_user_locked_meanwhile_gets_no_response(rp, browser, api):
     shown = await ask(rp, browser)
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.delete(f"/api/user/{rp.user['id']}", headers=headers)).status_code == 200
     assert (await send(browser, shown)).status_code == 200
 
 
-async def test_consent_without_a_session_where_the_tenant_has_none(rp, browser, http):
+async def test_consent_works_with_sso_disabled(rp, browser, http):
     await rp.configure_tenant(httpSessionMaxInactiveInterval=0)
     answer = await agree(rp, browser, "email", scope="openid email")
     assert await scope_of(rp, http, answer) == "openid email"
@@ -253,7 +253,7 @@ async def test_consent_without_a_session_where_the_tenant_has_none(rp, browser, 
 
 
 @pytest.mark.requirement("attack-46")
-async def test_attack_46_consent_after_a_login_with_a_former_password_gives_nothing(rp, browser, api, clock):
+async def test_attack_46_login_with_a_former_password_cannot_consent(rp, browser, api, clock):
     await rp.configure_tenant(httpSessionMaxInactiveInterval=0)
     shown = await ask(rp, browser, scope="openid email")
     clock.advance(seconds=1)
@@ -265,7 +265,7 @@ async def test_attack_46_consent_after_a_login_with_a_former_password_gives_noth
     assert 'name="password"' in answer.text
 
 
-async def test_redirect_uri_that_was_taken_from_the_application_meanwhile_gets_nothing(rp, browser):
+async def test_redirect_uri_removed_meanwhile_is_not_used(rp, browser):
     shown = await ask(rp, browser)
     await rp.configure(authorizedRedirectURLs=["https://other.example.com/"])
     answer = await send(browser, shown)
@@ -273,7 +273,7 @@ async def test_redirect_uri_that_was_taken_from_the_application_meanwhile_gets_n
     assert "redirect_uri" in page(answer).text
 
 
-async def test_nothing_is_asked_any_more_when_the_application_became_a_first_party(rp, browser):
+async def test_first_party_application_skips_the_prompt(rp, browser):
     shown = await ask(rp, browser)
     await rp.configure(relationship="FirstParty")
     answer = await browser.get(str(shown.url))
@@ -282,7 +282,7 @@ async def test_nothing_is_asked_any_more_when_the_application_became_a_first_par
 
 
 @pytest.mark.requirement("attack-14", "oauth-1.9-26")
-async def test_page_is_closed_to_frames_scripts_and_other_targets(rp, browser):
+async def test_page_has_a_strict_content_security_policy(rp, browser):
     shown = await ask(rp, browser)
     policy = dict(part.split(" ", 1) for part in shown.headers["Content-Security-Policy"].split("; "))
     assert policy["script-src"] == "'none'"
@@ -293,7 +293,7 @@ async def test_page_is_closed_to_frames_scripts_and_other_targets(rp, browser):
 
 
 @pytest.mark.requirement("attack-19", "oauth-1.9-26")
-async def test_attack_19_page_escapes_what_it_repeats(rp, browser):
+async def test_attack_19_page_escapes_request_values(rp, browser):
     nasty = "<script>alert(1)</script>"
     await rp.patch(f"/api/application/{rp.client_id}", {"application": {"name": nasty + rp.client_id}})
     await rp.configure(unknownScopePolicy="Allow")
@@ -303,7 +303,7 @@ async def test_attack_19_page_escapes_what_it_repeats(rp, browser):
     assert response(await send(browser, shown))["state"] == nasty
 
 
-async def test_tenant_may_stand_in_the_path(rp, browser):
+async def test_tenant_may_be_in_the_path(rp, browser):
     path = f"/{rp.tenant['id']}/oauth2"
     shown = await browser.get(f"{path}/authorize", params=rp.query(scope="openid email"))
     answer = await rp.submit(browser, shown)
@@ -316,14 +316,14 @@ async def test_tenant_may_stand_in_the_path(rp, browser):
 @pytest.mark.requirement(
     "certification-authorize-3", "error-consent_required", "oauth-1.8-15", "reason-consent_required"
 )
-async def test_prompt_none_never_asks(rp, browser):
+async def test_prompt_none_shows_no_page(rp, browser):
     await ask(rp, browser)
     answer = await rp.authorize(browser, scope="openid email", prompt="none")
     assert refused(answer) == ("consent_required", "consent_required")
     assert answer.headers["Location"].startswith(REDIRECT_URI)
 
 
-async def test_pushed_request_is_asked_about_and_answered_once(rp, browser, http):
+async def test_pushed_request_shows_the_prompt_and_gets_one_response(rp, browser, http):
     form = {**rp.query(scope="openid email"), "client_secret": rp.secret}
     uri = (await http.post("/oauth2/par", data=form)).json()["request_uri"]
     opened = await browser.get("/oauth2/authorize", params={"client_id": rp.client_id, "request_uri": uri})
@@ -339,7 +339,7 @@ async def test_pushed_request_is_asked_about_and_answered_once(rp, browser, http
     assert await scope_of(rp, http, response(await send(browser, asked))) == "openid"
 
 
-async def test_application_that_takes_only_pushed_requests_gets_its_answer(rp, browser, http):
+async def test_application_that_requires_par_gets_its_response(rp, browser, http):
     await rp.configure(requirePushedAuthorizationRequests=True)
     form = {**rp.query(scope="openid email"), "client_secret": rp.secret}
     uri = (await http.post("/oauth2/par", data=form)).json()["request_uri"]
@@ -350,7 +350,7 @@ async def test_application_that_takes_only_pushed_requests_gets_its_answer(rp, b
 
 
 @pytest.mark.requirement("oauth-1.9-25")
-async def test_no_page_can_be_left_out_by_taking_its_login_to_another(rp, browser, api):
+async def test_steps_cannot_be_skipped_with_another_transaction(rp, browser, api):
     await rp.configure(
         enabledGrants=["authorization_code", "urn:ietf:params:oauth:grant-type:device_code"],
         deviceVerificationURL="https://app.example.com/device",

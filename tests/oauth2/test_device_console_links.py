@@ -49,7 +49,7 @@ async def a_token(consoles: FakeConsoles, kind: str, account: str, client_id: st
 
 @pytest.mark.requirement("audit-d3")
 @pytest.mark.parametrize("kind", TYPES)
-async def test_account_is_verified_shown_and_linked_when_the_device_is_approved(rp, http, consoles, kind):
+async def test_account_is_linked_when_the_device_is_approved(rp, http, consoles, kind):
     provider, account = await provider_of(rp, kind), an_account(kind)
     token = await a_token(consoles, kind, account)
     device = await Device.begin(rp, http, scope=f"openid idp-link:{provider['id']}:{token} offline_access")
@@ -76,7 +76,7 @@ async def test_account_is_verified_shown_and_linked_when_the_device_is_approved(
 
 @pytest.mark.requirement("audit-d3")
 @pytest.mark.parametrize("kind", TYPES)
-async def test_unknown_token_is_refused_at_once_and_not_repeated(rp, http, consoles, kind):
+async def test_unknown_token_is_rejected_immediately_without_being_repeated(rp, http, consoles, kind):
     provider = await provider_of(rp, kind)
     for token in (new_id(), "", "x.y.z", f"{await a_token(consoles, kind, an_account(kind))}:a:b"):
         answer = await begin(rp, http, f"idp-link:{provider['id']}:{token}")
@@ -94,7 +94,7 @@ async def test_token_of_another_client_is_refused(rp, http, consoles, kind):
 
 @pytest.mark.requirement("audit-d3")
 @pytest.mark.parametrize("kind", STATES_CLIENT)
-async def test_client_of_an_application_is_the_one_that_counts_for_it(rp, http, consoles, kind):
+async def test_client_override_of_an_application_is_used(rp, http, consoles, kind):
     own = {rp.client_id: {"enabled": True, "client_id": "own-client"}}
     provider = await provider_of(rp, kind, applicationConfiguration=own)
     token = await a_token(consoles, kind, an_account(kind), "own-client")
@@ -105,7 +105,7 @@ async def test_client_of_an_application_is_the_one_that_counts_for_it(rp, http, 
 
 @pytest.mark.requirement("audit-d3")
 @pytest.mark.parametrize("mode", ["Public", "Partner"])
-async def test_steam_takes_an_application_id_and_a_session_ticket(rp, http, consoles, mode):
+async def test_steam_accepts_an_application_id_and_a_session_ticket(rp, http, consoles, mode):
     provider, account = await provider_of(rp, "Steam", apiMode=mode), an_account("Steam")
     ticket = consoles.issue_ticket(account)
     device = await Device.begin(rp, http, scope=f"idp-link:{provider['id']}:480:{ticket}")
@@ -143,7 +143,7 @@ async def test_nintendo_token_must_be_a_live_access_token_signed_by_nintendo(rp,
         ("Xbox", "/user/authenticate", []),
     ],
 )
-async def test_strange_answer_of_a_platform_links_nobody(rp, http, consoles, kind, path, answer):
+async def test_unexpected_platform_response_links_no_account(rp, http, consoles, kind, path, answer):
     provider, account = await provider_of(rp, kind), an_account(kind)
     token = await a_token(consoles, kind, account)
     consoles.changed[path] = answer
@@ -151,7 +151,7 @@ async def test_strange_answer_of_a_platform_links_nobody(rp, http, consoles, kin
 
 
 @pytest.mark.requirement("audit-d3")
-async def test_platform_without_an_answer_refuses_the_device_and_logs_no_token(rp, http, consoles, monkeypatch, api):
+async def test_unavailable_platform_rejects_the_device_without_logging_tokens(rp, http, consoles, monkeypatch, api):
     provider = await provider_of(rp, "SonyPSN", debug=True)
     monkeypatch.setitem(console_tokens.ENDPOINTS, "sony_token_info", "http://127.0.0.1:1/2.0/oauth/token")
     token = consoles.issue(new_id())

@@ -62,7 +62,7 @@ async def approve(rp: RelyingParty, http: httpx.AsyncClient, user_code: str, **f
 
 
 @pytest.mark.requirement("contract-device-1", "contract-device-2")
-async def test_device_is_given_its_codes(rp, http):
+async def test_device_authorization_returns_codes(rp, http):
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id, "scope": "openid"})
     assert answer.status_code == 200
     assert (answer.headers["Cache-Control"], answer.headers["Pragma"]) == ("no-store", "no-cache")
@@ -78,7 +78,7 @@ async def test_device_is_given_its_codes(rp, http):
 
 
 @pytest.mark.requirement("contract-device-2")
-async def test_tenant_decides_the_lifetime_and_the_form_of_the_codes(rp, http):
+async def test_tenant_configures_lifetime_and_form_of_codes(rp, http):
     await rp.configure(deviceVerificationURL=f"{URL}?lang=en")
     generator = {"type": "randomDigits", "length": 9}
     await rp.configure_tenant(
@@ -92,7 +92,7 @@ async def test_tenant_decides_the_lifetime_and_the_form_of_the_codes(rp, http):
 
 
 @pytest.mark.requirement("oauth-3-3")
-async def test_tenant_without_user_codes_left_says_so(rp, http, monkeypatch):
+async def test_exhausted_user_codes_are_reported(rp, http, monkeypatch):
     monkeypatch.setattr("identity.domain.clients.user_codes.generate", lambda _generator: "BCDFGH")
     await Device.begin(rp, http)
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id})
@@ -111,13 +111,13 @@ async def test_tenant_without_user_codes_left_says_so(rp, http, monkeypatch):
         ({"tenantId": NOBODY}, "invalid_request", "invalid_tenant_id"),
     ],
 )
-async def test_device_authorization_refuses_with_400_whatever_is_wrong(rp, http, form, error, reason):
+async def test_device_authorization_errors_are_400(rp, http, form, error, reason):
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id, **form})
     refused(answer, error, reason)
 
 
 @pytest.mark.requirement("oauth-3-2")
-async def test_client_that_authenticates_in_the_header_is_judged_by_it(rp, http):
+async def test_credentials_in_the_header_are_verified(rp, http):
     for secret, status in ((rp.secret, 200), ("wrong", 400)):
         answer = await http.post("/oauth2/device_authorize", data={"scope": "openid"}, auth=(rp.client_id, secret))
         assert answer.status_code == status
@@ -125,7 +125,7 @@ async def test_client_that_authenticates_in_the_header_is_judged_by_it(rp, http)
 
 @pytest.mark.requirement("contract-device-1", "oauth-3-2")
 @pytest.mark.parametrize(("profile", "status"), [("baseline", 200), ("strict", 400)])
-async def test_confidential_client_has_to_authenticate_where_its_profile_is_strict(api, http, profile, status):
+async def test_strict_confidential_client_has_to_authenticate(api, http, profile, status):
     strict = {"profile": profile, "enabledGrants": [DEVICE_GRANT], "proofKeyForCodeExchangePolicy": "Required"}
     tokens = await relying_party.strict_tokens(api)
     rp = await device_client(api, clientAuthenticationPolicy="Required", tokens=tokens, **strict)
@@ -147,7 +147,7 @@ async def test_application_has_to_enable_the_grant(rp, http):
 
 
 @pytest.mark.requirement("oauth-3-1", "reason-missing_verification_uri")
-async def test_application_without_a_page_is_told_what_it_lacks(rp, http, service):
+async def test_application_without_verification_url_is_rejected(rp, http, service):
     # The API refuses to enable the grant without a page, so that only the store can hold such an application.
     change = {"$unset": {"oauthConfiguration.deviceVerificationURL": ""}}
     await doors.store(service, "applications").update(rp.tenant["id"], {"_id": rp.client_id}, change)
@@ -165,7 +165,7 @@ async def test_unknown_scopes_are_dropped_or_kept_by_policy(rp, http):
 
 
 @pytest.mark.requirement("oauth-3-10")
-async def test_what_a_device_tells_of_itself_is_bounded(rp, http):
+async def test_device_description_is_limited(rp, http):
     long = {"client_id": rp.client_id, "metaData.device.name": "x" * 1000, "metaData.device.type": "y" * 24}
     assert (await http.post("/oauth2/device_authorize", data=long)).status_code == 200
     answer = await http.post("/oauth2/device_authorize", data={**long, "metaData.device.type": "y" * 25})
@@ -179,7 +179,7 @@ async def test_what_a_device_tells_of_itself_is_bounded(rp, http):
 
 
 @pytest.mark.requirement("oauth-3-10")
-async def test_address_begins_only_so_many_devices(rp, http, monkeypatch):
+async def test_device_authorizations_are_limited_by_address(rp, http, monkeypatch):
     monkeypatch.setattr(device_authorization, "MAXIMUM_PER_ADDRESS", 2)
     for _ in range(2):
         await Device.begin(rp, http)
@@ -224,7 +224,7 @@ async def test_approved_device_gets_tokens(rp, http, service):
     }  # fmt: skip
 
 
-async def test_scope_decides_what_a_device_gets(rp, http):
+async def test_scope_determines_the_tokens_of_a_device(rp, http):
     device = await Device.begin(rp, http)
     await device.approved(http)
     tokens = await device.tokens()
@@ -232,7 +232,7 @@ async def test_scope_decides_what_a_device_gets(rp, http):
     assert "sid" not in claims(tokens["access_token"])
 
 
-async def test_refresh_token_of_a_device_works_on(rp, http, clock):
+async def test_refresh_token_of_a_device_can_be_used(rp, http, clock):
     device = await Device.begin(rp, http, scope="openid offline_access")
     await device.approved(http)
     first = await device.tokens()
@@ -247,7 +247,7 @@ async def test_refresh_token_of_a_device_works_on(rp, http, clock):
 
 @pytest.mark.requirement("oauth-2.2-33")
 @pytest.mark.parametrize("policy", ["Required", "NotRequiredWhenUsingPKCE", "NotRequired"])
-async def test_policy_decides_whether_a_device_authenticates(rp, http, policy):
+async def test_authentication_policy_applies_to_devices(rp, http, policy):
     await rp.configure(clientAuthenticationPolicy=policy)
     device = await Device.begin(rp, http, scope="offline_access")
     await device.approved(http)
@@ -265,7 +265,7 @@ async def test_policy_decides_whether_a_device_authenticates(rp, http, policy):
 @pytest.mark.requirement(
     "contract-token-10", "oauth-2.2-31", "reason-invalid_device_code", "reason-missing_device_code"
 )
-async def test_what_is_no_device_code_is_refused(rp, http, api):
+async def test_unknown_device_code_is_rejected(rp, http, api):
     device = await Device.begin(rp, http)
     refused(await device.poll(device_code=None), "invalid_request", "missing_device_code")
     refused(await device.poll(device_code="x" * 43), "invalid_request", "invalid_device_code")
@@ -276,7 +276,7 @@ async def test_what_is_no_device_code_is_refused(rp, http, api):
 
 
 @pytest.mark.requirement("attack-49", "contract-token-10", "error-slow_down")
-async def test_attack_49_device_that_asks_too_often_has_to_wait_longer_each_time(rp, http, clock):
+async def test_attack_49_fast_polling_increases_the_interval(rp, http, clock):
     device = await Device.begin(rp, http)
     told = []
     for seconds in (0, 1, 8, 1, 15, 4, 21):
@@ -289,7 +289,7 @@ async def test_attack_49_device_that_asks_too_often_has_to_wait_longer_each_time
 
 
 @pytest.mark.requirement("contract-errors-8", "contract-token-10", "error-expired_token", "oauth-2.2-31")
-async def test_device_code_expires_and_is_told_so(rp, http, clock):
+async def test_expired_device_code_is_rejected_with_its_reason(rp, http, clock):
     device, late = [await Device.begin(rp, http) for _ in range(2)]
     await device.approved(http)
     clock.advance(seconds=300)
@@ -298,7 +298,7 @@ async def test_device_code_expires_and_is_told_so(rp, http, clock):
 
 
 @pytest.mark.requirement("oauth-2.2-31")
-async def test_tokens_are_given_once_and_a_second_use_takes_them_back(rp, http):
+async def test_tokens_are_issued_once_and_reuse_revokes_them(rp, http):
     device = await Device.begin(rp, http, scope="openid offline_access")
     await device.approved(http)
     tokens = await device.tokens()
@@ -310,7 +310,7 @@ async def test_tokens_are_given_once_and_a_second_use_takes_them_back(rp, http):
 
 
 @pytest.mark.requirement("oauth-2.2-32")
-async def test_of_64_racing_callers_one_gets_tokens(rp, http):
+async def test_one_of_64_racing_callers_gets_tokens(rp, http):
     device = await Device.begin(rp, http, scope="openid")
     await device.approved(http)
     answers = await asyncio.gather(*(device.poll() for _ in range(64)))
@@ -320,7 +320,7 @@ async def test_of_64_racing_callers_one_gets_tokens(rp, http):
             refused(answer, "invalid_request", "invalid_device_code")
 
 
-async def test_user_who_is_gone_meanwhile_gives_a_device_nothing(rp, http, api):
+async def test_user_deleted_meanwhile_gets_no_device_tokens(rp, http, api):
     device = await Device.begin(rp, http)
     await device.approved(http)
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
@@ -330,7 +330,7 @@ async def test_user_who_is_gone_meanwhile_gives_a_device_nothing(rp, http, api):
 
 
 @pytest.mark.requirement("oauth-3-12")
-async def test_device_of_one_tenant_is_nothing_in_another(rp, http, api, monkeypatch):
+async def test_device_codes_are_isolated_by_tenant(rp, http, api, monkeypatch):
     other = await device_client(api)
     monkeypatch.setattr("identity.domain.clients.user_codes.generate", lambda _generator: "BCDFGH")
     device, foreign = await Device.begin(rp, http), await Device.begin(other, http)
@@ -346,7 +346,7 @@ async def test_device_of_one_tenant_is_nothing_in_another(rp, http, api, monkeyp
 
 
 @pytest.mark.requirement("attack-28")
-async def test_attack_28_device_gets_no_scope_that_was_not_asked_for(rp, http):
+async def test_attack_28_device_gets_requested_scopes_only(rp, http):
     device = await Device.begin(rp, http, scope="openid")
     await device.approved(http)
     answer = await device.poll(scope="openid email offline_access")
@@ -367,7 +367,7 @@ async def test_password_grant_approves_a_device(rp, http):
 
 
 @pytest.mark.requirement("contract-token-9")
-async def test_password_that_is_wrong_approves_nothing(rp, http):
+async def test_wrong_password_approves_no_device(rp, http):
     device = await Device.begin(rp, http)
     form = {"username": rp.login_id, "password": "wrong", "user_code": device.user_code}
     refused(await rp.token(http, grant_type="password", **form), "invalid_grant", "invalid_user_credentials")
@@ -396,7 +396,7 @@ async def test_refresh_token_approves_a_device(rp, http, clock):
 
 
 @pytest.mark.requirement("contract-token-12")
-async def test_refresh_that_is_refused_approves_nothing_and_a_wrong_code_uses_nothing_up(rp, http):
+async def test_failed_refresh_approves_no_device_and_wrong_code_consumes_nothing(rp, http):
     await rp.configure_tenant(
         jwtConfiguration={
             "refreshTokenUsagePolicy": "OneTimeUse",
@@ -420,7 +420,7 @@ async def test_refresh_that_is_refused_approves_nothing_and_a_wrong_code_uses_no
 
 
 @pytest.mark.requirement("contract-device-3")
-async def test_client_learns_what_a_device_wants(rp, http, clock):
+async def test_client_can_describe_a_device(rp, http, clock):
     device = await Device.begin(rp, http, scope="openid email offline_access", **SHOWN)
     clock.advance(seconds=100)
     written = device.user_code.lower()[:3] + "-" + device.user_code[3:]
@@ -440,7 +440,7 @@ async def test_client_learns_what_a_device_wants(rp, http, clock):
 
 
 @pytest.mark.requirement("contract-device-3")
-async def test_what_a_device_did_not_tell_is_left_out(rp, http):
+async def test_missing_device_members_are_omitted(rp, http):
     device = await Device.begin(rp, http, scope="openid")
     form = {"client_id": rp.client_id, "user_code": device.user_code}
     answer = await http.post("/oauth2/device/user-code", data=form)
@@ -448,7 +448,7 @@ async def test_what_a_device_did_not_tell_is_left_out(rp, http):
 
 
 @pytest.mark.requirement("contract-device-3")
-async def test_api_key_learns_of_the_devices_of_its_tenant(rp, http, api, manager):
+async def test_api_key_can_describe_devices_of_its_tenant(rp, http, api, manager):
     device = await Device.begin(rp, http)
 
     async def ask(key: str, **form: str) -> httpx.Response:
@@ -486,14 +486,14 @@ async def test_api_key_learns_of_the_devices_of_its_tenant(rp, http, api, manage
         ({"user_code": "XXXXXX"}, "invalid_request", "invalid_user_code", 400),
     ],
 )
-async def test_question_about_a_user_code_is_refused(rp, http, form, error, reason, status):
+async def test_invalid_user_code_requests_are_rejected(rp, http, form, error, reason, status):
     device = await Device.begin(rp, http)
     merged = {"client_id": rp.client_id, "user_code": device.user_code, **form}
     refused(await http.post("/oauth2/device/user-code", data=merged), error, reason, status)
 
 
 @pytest.mark.requirement("contract-device-3")
-async def test_confidential_client_asks_with_its_secret(api, http):
+async def test_confidential_client_describes_devices_with_its_secret(api, http):
     rp = await device_client(api, clientAuthenticationPolicy="Required")
     device = await Device.begin(rp, http)
     form = {"client_id": rp.client_id, "user_code": device.user_code}
@@ -546,7 +546,7 @@ async def test_access_token_approves_a_device(rp, http):
 
 
 @pytest.mark.requirement("contract-device-5")
-async def test_token_of_another_application_of_the_tenant_approves(rp, http, api):
+async def test_token_of_another_application_can_approve(rp, http, api):
     sibling = await device_client(api, tenant=rp.tenant)
     device = await Device.begin(rp, http)
     token = await access_token(sibling, http)
@@ -554,7 +554,7 @@ async def test_token_of_another_application_of_the_tenant_approves(rp, http, api
 
 
 @pytest.mark.requirement("oauth-3-12")
-async def test_token_of_another_tenant_approves_nothing(rp, http, api):
+async def test_token_of_another_tenant_cannot_approve(rp, http, api):
     other = await device_client(api)
     device = await Device.begin(rp, http)
     token = await access_token(other, http)
@@ -563,7 +563,7 @@ async def test_token_of_another_tenant_approves_nothing(rp, http, api):
 
 
 @pytest.mark.requirement("contract-device-5")
-async def test_only_its_own_client_approves_a_device(rp, http, api):
+async def test_only_the_devices_client_can_approve(rp, http, api):
     sibling = await device_client(api, tenant=rp.tenant)
     device = await Device.begin(rp, http)
     refused(await approve(sibling, http, device.user_code), "invalid_request", "invalid_user_code")
@@ -575,7 +575,7 @@ async def test_only_its_own_client_approves_a_device(rp, http, api):
     assert (await approve(rp, http, device.user_code)).status_code == 200
 
 
-async def test_token_of_a_third_party_approves_no_device_of_another_application(rp, http, api):
+async def test_third_party_token_cannot_approve_devices_of_others(rp, http, api):
     third = await device_client(api, tenant=rp.tenant)
     token = await access_token(third, http)
     await third.configure(relationship="ThirdParty", consentMode="NeverPrompt")
@@ -585,14 +585,14 @@ async def test_token_of_a_third_party_approves_no_device_of_another_application(
 
 
 @pytest.mark.requirement("contract-device-5")
-async def test_approval_names_what_is_missing(rp, http):
+async def test_approval_reports_missing_parameters(rp, http):
     device = await Device.begin(rp, http)
     refused(await approve(rp, http, device.user_code, token=None), "invalid_request", "missing_token")
     refused(await approve(rp, http, ""), "invalid_request", "missing_user_code")
     refused(await approve(rp, http, "XXXXXX"), "invalid_request", "invalid_user_code")
 
 
-async def test_approval_comes_too_late(rp, http, clock):
+async def test_late_approval_is_rejected(rp, http, clock):
     device = await Device.begin(rp, http)
     token = await access_token(rp, http)
     clock.advance(seconds=300)
@@ -612,7 +612,7 @@ async def signed(rp, service, token: str, **changes: Any) -> str:
 @pytest.mark.requirement(
     "contract-device-5", "reason-access_token_expired", "reason-invalid_user_id", "reason-missing_user_id"
 )
-async def test_every_way_in_which_a_token_does_not_hold_is_told(rp, http, service, clock):
+async def test_invalid_tokens_are_rejected_with_their_reason(rp, http, service, clock):
     device = await Device.begin(rp, http)
     good = await access_token(rp, http)
     now = claims(good)["iat"]
@@ -636,7 +636,7 @@ async def test_every_way_in_which_a_token_does_not_hold_is_told(rp, http, servic
     refused(await device.poll(), "authorization_pending", None)
 
 
-async def test_token_from_which_a_lambda_took_what_it_may_approves_all_the_same(rp, http, service):
+async def test_token_changed_by_a_lambda_can_approve(rp, http, service):
     device = await Device.begin(rp, http)
     token = await signed(rp, service, await access_token(rp, http), auth_time=None, authenticationType=None)
     assert (await approve(rp, http, device.user_code, token=token)).status_code == 200
@@ -657,7 +657,7 @@ async def test_webhook_may_veto_an_approval(rp, http, api):
 
 
 @pytest.mark.requirement("contract-device-5", "oauth-3-11")
-async def test_user_who_may_not_log_in_approves_nothing(rp, http, api):
+async def test_barred_user_cannot_approve(rp, http, api):
     device = await Device.begin(rp, http)
     token = await access_token(rp, http)
 
@@ -683,7 +683,7 @@ async def test_user_who_may_not_log_in_approves_nothing(rp, http, api):
 
 
 @pytest.mark.requirement("oauth-3-8")
-async def test_third_party_device_gets_only_what_the_token_s_user_agreed_to(rp, http):
+async def test_third_party_device_gets_consented_scopes_only(rp, http):
     await rp.configure(relationship="ThirdParty")
     device = await Device.begin(rp, http, scope="openid email")
     await device.approved(http)
@@ -700,7 +700,7 @@ async def test_third_party_device_gets_only_what_the_token_s_user_agreed_to(rp, 
 
 @pytest.mark.requirement("attack-49", "contract-errors-8")
 @pytest.mark.parametrize("way", ["validate", "user-code", "approve", "password", "refresh", "authorize"])
-async def test_attack_49_wrong_user_codes_from_an_address_are_counted_on_every_way(rp, http, service, way):
+async def test_attack_49_wrong_user_codes_are_limited_on_every_endpoint(rp, http, service, way):
     tokens = (await rp.token(http, grant_type="password", username=rp.login_id, password=relying_party.PASSWORD,
                              scope="openid offline_access")).json()  # fmt: skip
     device = await Device.begin(rp, http)
@@ -738,7 +738,7 @@ async def test_attack_49_wrong_user_codes_from_an_address_are_counted_on_every_w
     await device.approved(http)
 
 
-async def test_right_user_codes_are_not_counted(rp, http, service):
+async def test_correct_user_codes_are_not_counted(rp, http, service):
     device = await Device.begin(rp, http)
     query = {"client_id": rp.client_id, "user_code": device.user_code}
     async with checking_client(service.base_url, headers={"X-Forwarded-For": "203.0.113.77"}) as client:
@@ -746,7 +746,7 @@ async def test_right_user_codes_are_not_counted(rp, http, service):
             assert (await client.get("/oauth2/device/validate", params=query)).status_code == 200
 
 
-async def test_client_that_authenticates_speaks_for_many_users(rp, http, monkeypatch):
+async def test_authenticated_client_has_a_higher_limit(rp, http, monkeypatch):
     monkeypatch.setattr(device_grants, "CALLER_FAILURES", 12)
     form = {"client_id": rp.client_id, "client_secret": rp.secret, "user_code": "XXXXXX"}
     for _ in range(12):

@@ -80,7 +80,7 @@ async def links(rp: RelyingParty, user: Document | None = None) -> list[Document
 
 
 @pytest.mark.requirement("contract-device-1", "event-user.identity-provider.link-2", "oauth-3-4")
-async def test_account_is_shown_and_linked_when_the_device_is_approved(rp, http, provider, key, session_clock):
+async def test_account_is_linked_after_device_approval(rp, http, provider, key, session_clock):
     account = new_id()
     token = await jwt(key, session_clock, account)
     device = await Device.begin(rp, http, scope=f"openid idp-link:{provider['id']}:{token} offline_access")
@@ -114,7 +114,9 @@ async def test_account_is_shown_and_linked_when_the_device_is_approved(rp, http,
 
 
 @pytest.mark.requirement("oauth-3-4")
-async def test_account_of_another_user_is_not_linked_and_the_device_waits_on(rp, http, provider, key, session_clock):
+async def test_account_of_another_user_is_not_linked_and_the_grant_stays_pending(
+    rp, http, provider, key, session_clock
+):
     account, other = new_id(), await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     scope = f"idp-link:{provider['id']}:{await jwt(key, session_clock, account)}"
     first, second = [await Device.begin(rp, http, scope=scope) for _ in range(2)]
@@ -129,7 +131,7 @@ async def test_account_of_another_user_is_not_linked_and_the_device_waits_on(rp,
 
 
 @pytest.mark.requirement("oauth-3-9")
-async def test_page_shows_the_account_and_says_what_became_of_it(rp, http, service, provider, key, session_clock):
+async def test_page_shows_the_account_and_the_result(rp, http, service, provider, key, session_clock):
     account = new_id()
     scope = f"idp-link:{provider['id']}:{await jwt(key, session_clock, account)}"
     first, second = [await Device.begin(rp, http, scope=scope) for _ in range(2)]
@@ -157,7 +159,7 @@ async def connected(rp: RelyingParty, browser: httpx.AsyncClient, device: Device
 
 
 @pytest.mark.requirement("oauth-3-4")
-async def test_token_that_cannot_be_trusted_is_refused_at_once(rp, http, provider, key, session_clock):
+async def test_untrusted_token_is_rejected_immediately(rp, http, provider, key, session_clock):
     stranger = await make_key(kid="theirs")
     good = await jwt(key, session_clock, "person")
     for token in (
@@ -175,7 +177,7 @@ async def test_token_that_cannot_be_trusted_is_refused_at_once(rp, http, provide
 
 
 @pytest.mark.requirement("contract-device-1")
-async def test_only_providers_that_are_spoken_to_here_are_taken(rp, http, provider, key, session_clock):
+async def test_only_supported_providers_are_accepted(rp, http, provider, key, session_clock):
     token = await jwt(key, session_clock, "person")
     for kind in ("Google", "LinkedIn", "Twitch"):
         other = await add_provider(rp, type=kind, client_id="x", client_secret="x")
@@ -214,7 +216,7 @@ async def link_scope(provider: Document, fake: FakeProvider, **changes: Any) -> 
     return f"idp-link:{provider['id']}:{await signed(fake.key, fake.claims(**changes))}"
 
 
-async def test_provider_without_an_issuer_has_no_keys_to_check_with(rp, http, key, session_clock):
+async def test_provider_without_issuer_cannot_verify_id_tokens(rp, http, key, session_clock):
     endpoints = {f"{name}_endpoint": "https://provider.example.com" for name in ("authorization", "token", "userinfo")}
     provider = await add_provider(
         rp, type="OpenIDConnect", oauth2={"client_id": "x", "client_secret": "x", **endpoints}

@@ -31,7 +31,7 @@ CONTRACT = {
     "contract-discovery-5",
     "oauth-4.4-9",
 )
-async def test_default_tenant_describes_itself_under_its_issuer(http, service):
+async def test_metadata_of_the_default_tenant_has_its_issuer(http, service):
     document = (await http.get(CONFIGURATION)).json()
     assert document["issuer"] == service.base_url
     assert document.keys() >= CONTRACT
@@ -52,7 +52,7 @@ async def test_default_tenant_describes_itself_under_its_issuer(http, service):
 
 
 @pytest.mark.requirement("contract-discovery-2", "service-15")
-async def test_tenant_is_named_in_path_or_query(http, tenant):
+async def test_tenant_may_be_in_path_or_query(http, tenant):
     by_path = (await http.get(f"/{tenant['id']}{CONFIGURATION}")).json()
     by_query = (await http.get(CONFIGURATION, params={"tenantId": tenant["id"]})).json()
     assert by_path == by_query
@@ -69,7 +69,7 @@ async def test_unknown_tenant_has_no_metadata(http):
             assert (answer.status_code, answer.json()["error_reason"]) == (404, "invalid_tenant_id")
 
 
-async def test_changed_tenant_is_described_anew_at_once(http, api):
+async def test_changed_tenant_updates_the_metadata_immediately(http, api):
     tenant = (await api.post("/api/tenant", json={"tenant": {"name": new_id(), "issuer": "one"}})).json()["tenant"]
     first = await http.get(f"/{tenant['id']}{CONFIGURATION}")
     await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": {"issuer": "two"}})
@@ -79,7 +79,7 @@ async def test_changed_tenant_is_described_anew_at_once(http, api):
 
 
 @pytest.mark.requirement("design-state-23", "oauth-4.4-3")
-async def test_documents_are_checked_by_etag_and_may_be_kept_where_they_follow_no_host_header(http):
+async def test_metadata_has_an_etag_and_is_cacheable_without_host_header(http):
     for path in (CONFIGURATION, KEYS):
         answer = await http.get(path)
         assert answer.headers["Cache-Control"] == ("public, max-age=300, s-maxage=1" if path == KEYS else "no-store")
@@ -90,7 +90,7 @@ async def test_documents_are_checked_by_etag_and_may_be_kept_where_they_follow_n
 @pytest.mark.requirement(
     "attack-39", "certification-discovery-3", "contract-discovery-1", "core-7-key-set", "oauth-4.4-1", "service-15"
 )
-async def test_attack_39_key_set_is_public_halves_alone(http, api):
+async def test_attack_39_key_set_has_public_members_only(http, api):
     for algorithm in ("RS256", "ES256", "ES384", "ES512", "HS256"):
         key = {
             "algorithm": algorithm,
@@ -110,7 +110,7 @@ async def test_attack_39_key_set_is_public_halves_alone(http, api):
 
 
 @pytest.mark.requirement("audit-b6-key-set", "oauth-4.4-2")
-async def test_key_is_published_as_soon_as_something_names_it(http, api, tenant):
+async def test_referenced_key_is_published(http, api, tenant):
     key = {"algorithm": "ES256", "name": new_id()}
     made = (await api.post("/api/key/generate", json={"key": key})).json()["key"]
     before = await http.get(KEYS)
@@ -122,7 +122,7 @@ async def test_key_is_published_as_soon_as_something_names_it(http, api, tenant)
     assert before.headers["ETag"] != after.headers["ETag"]
 
 
-async def test_foreign_public_key_is_not_published_as_ours(http, api):
+async def test_imported_public_key_is_not_published(http, api):
     made = (await api.post("/api/key/generate", json={"key": {"algorithm": "ES256", "name": new_id()}})).json()["key"]
     foreign = {"name": new_id(), "publicKey": made["publicKey"], "kid": new_id()}
     answer = await api.post("/api/key/import", json={"key": foreign})
@@ -131,7 +131,7 @@ async def test_foreign_public_key_is_not_published_as_ours(http, api):
 
 
 @pytest.mark.requirement("certification-discovery-4", "oauth-2.10-14")
-async def test_signing_key_is_among_the_published(rp, browser, http):
+async def test_signing_key_is_published(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     keys = {key["kid"]: key for key in (await http.get(KEYS)).json()["keys"]}
     key = keys[header(tokens["id_token"])["kid"]]
@@ -149,7 +149,7 @@ async def test_attack_47_host_headers_never_reach_the_issuer(build, api):
 
 
 @pytest.mark.requirement("contract-discovery-2", "oauth-0.3-4")
-async def test_default_tenant_is_the_one_without_a_name(http):
+async def test_metadata_without_tenant_is_that_of_the_default_tenant(http):
     named = (await http.get(f"/{DEFAULT_TENANT}{CONFIGURATION}")).json()
     unnamed = (await http.get(CONFIGURATION)).json()
     assert named.pop("jwks_uri").endswith(f"/{DEFAULT_TENANT}/.well-known/jwks.json")
@@ -158,7 +158,7 @@ async def test_default_tenant_is_the_one_without_a_name(http):
 
 
 @pytest.mark.requirement("core-7-public-key", "oauth-4.4-4")
-async def test_public_keys_come_as_pem_too(rp, http, api):
+async def test_public_keys_are_available_as_pem(rp, http, api):
     """For receivers from before there were key sets: all, one by its kid, one by its application."""
     key = {"algorithm": "ES256", "name": f"Key {new_id()}"}
     made = (await api.post("/api/key/generate", json={"key": key})).json()["key"]
@@ -190,7 +190,7 @@ async def test_public_keys_come_as_pem_too(rp, http, api):
 
 
 @pytest.mark.requirement("certification-logout-6")
-async def test_logouts_are_published(http):
+async def test_logout_support_is_published(http):
     document = (await http.get("/.well-known/openid-configuration")).json()
     kinds = ("backchannel_logout", "frontchannel_logout")
     assert all(document[f"{kind}_supported"] and document[f"{kind}_session_supported"] for kind in kinds)

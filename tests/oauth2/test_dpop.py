@@ -76,7 +76,7 @@ async def test_without_a_proof_tokens_are_bearer_tokens(rp, browser, http):
     assert "cnf" not in claims(tokens["access_token"])
 
 
-async def test_tenant_in_the_path_is_part_of_the_address(rp, browser, http, key):
+async def test_tenant_in_the_path_is_part_of_htu(rp, browser, http, key):
     path = f"/{rp.tenant['id']}/oauth2/token"
     form = {**exchange(await rp.code(browser)), "client_id": rp.client_id, "client_secret": rp.secret}
     refused(await http.post(path, data=form, headers=key.header(http, "POST", TOKEN)), "invalid_dpop_proof")
@@ -84,7 +84,7 @@ async def test_tenant_in_the_path_is_part_of_the_address(rp, browser, http, key)
     assert answer.json()["token_type"] == "DPoP"
 
 
-async def test_address_is_the_one_that_a_trusted_proxy_reports(rp, browser, http, key):
+async def test_htu_uses_the_address_of_a_trusted_proxy(rp, browser, http, key):
     headers = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "id.example.com"}
     proof = key.proof("POST", "https://id.example.com/oauth2/token")
     form = exchange(await rp.code(browser))
@@ -108,7 +108,7 @@ BAD_PROOFS = {
 
 
 @pytest.mark.requirement("error-invalid_dpop_proof", "oauth-2.2-9")
-async def test_attack_40_bad_proof_is_refused_and_costs_no_code(rp, browser, http, key):
+async def test_attack_40_invalid_proof_is_rejected_without_consuming_the_code(rp, browser, http, key):
     code = await rp.code(browser)
     for changes in BAD_PROOFS.values():
         answer = await ask(rp, http, key.header(http, "POST", TOKEN, **changes), **exchange(code))
@@ -127,7 +127,7 @@ async def test_attack_40_bad_proof_is_refused_and_costs_no_code(rp, browser, htt
 
 
 @pytest.mark.requirement("attack-40")
-async def test_attack_40_of_64_racing_uses_of_one_proof_one_counts(rp, browser, http, key):
+async def test_attack_40_one_of_64_racing_uses_of_a_proof_succeeds(rp, browser, http, key):
     tokens = await rp.tokens(http, browser)
     headers = key.header(http, "POST", TOKEN)
     form = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
@@ -138,7 +138,7 @@ async def test_attack_40_of_64_racing_uses_of_one_proof_one_counts(rp, browser, 
             refused(answer, "invalid_dpop_proof")
 
 
-async def test_used_proof_is_remembered_for_as_long_as_it_would_count(rp, browser, http, key, service):
+async def test_used_proof_is_stored_until_it_expires(rp, browser, http, key, service):
     proof = key.header(http, "POST", TOKEN, iat=int(time.time()) + 50)
     assert (await ask(rp, http, proof, **exchange(await rp.code(browser)))).status_code == 200
     redis = doors.redis(service)
@@ -148,7 +148,7 @@ async def test_used_proof_is_remembered_for_as_long_as_it_would_count(rp, browse
 
 
 @pytest.mark.requirement("attack-40")
-async def test_attack_40_proof_is_used_up_at_a_protected_resource_as_well(rp, browser, http, key):
+async def test_attack_40_proof_is_consumed_at_a_protected_resource(rp, browser, http, key):
     token = (await bound(rp, browser, http, key))["access_token"]
     headers = key.shown(http, token, USERINFO)
     assert (await http.get(USERINFO, headers=headers)).status_code == 200
@@ -156,7 +156,7 @@ async def test_attack_40_proof_is_used_up_at_a_protected_resource_as_well(rp, br
 
 
 @pytest.mark.requirement("oauth-12-16")
-async def test_bound_token_is_no_bearer_token(rp, browser, http, key):
+async def test_bound_token_is_rejected_as_bearer_token(rp, browser, http, key):
     token = (await bound(rp, browser, http, key))["access_token"]
     bearer = {"Authorization": f"Bearer {token}"}
     for headers in (bearer, {**key.shown(http, token, USERINFO), **bearer}):
@@ -166,14 +166,14 @@ async def test_bound_token_is_no_bearer_token(rp, browser, http, key):
 
 
 @pytest.mark.requirement("oauth-12-16")
-async def test_bearer_token_is_refused_with_the_scheme_of_bound_ones(rp, browser, http, key):
+async def test_bearer_token_is_rejected_with_the_dpop_scheme(rp, browser, http, key):
     token = (await rp.tokens(http, browser))["access_token"]
     answer = await http.get(USERINFO, headers=key.shown(http, token, USERINFO))
     rejected(answer, "invalid_token", "access_token_invalid")
 
 
 @pytest.mark.requirement("attack-40")
-async def test_attack_40_protected_resource_wants_the_key_and_the_hash_of_the_token(rp, browser, http, key):
+async def test_attack_40_protected_resource_checks_key_and_ath(rp, browser, http, key):
     token = (await bound(rp, browser, http, key))["access_token"]
     other = (await bound(rp, browser, http, key))["access_token"]
     rejected(await http.get(USERINFO, headers={"Authorization": f"DPoP {token}"}), "invalid_dpop_proof", None)
@@ -190,14 +190,14 @@ async def test_attack_40_protected_resource_wants_the_key_and_the_hash_of_the_to
 
 
 @pytest.mark.requirement("oauth-12-16")
-async def test_request_without_a_token_is_told_both_schemes(http):
+async def test_missing_token_challenges_with_both_schemes(http):
     answer = await http.get(USERINFO)
     assert answer.headers["WWW-Authenticate"] == f'Bearer, DPoP algs="{ALGORITHMS}"'
     rejected(await http.get(USERINFO, headers={"Authorization": "DPoP x"}), "invalid_token", "access_token_malformed")
 
 
 @pytest.mark.requirement("oauth-2.10-11")
-async def test_introspection_tells_the_key(rp, browser, http, key):
+async def test_introspection_returns_the_key_thumbprint(rp, browser, http, key):
     token = (await bound(rp, browser, http, key))["access_token"]
     form = {"client_id": rp.client_id, "client_secret": rp.secret}
     told = (await http.post("/oauth2/introspect", data={**form, "token": token})).json()
@@ -282,13 +282,13 @@ async def test_dpop_jkt_binds_the_code(rp, browser, http, key):
 
 
 @pytest.mark.requirement("oauth-1.1-4")
-async def test_dpop_jkt_travels_with_the_login_form(rp, browser, http, key):
+async def test_dpop_jkt_is_kept_by_the_login_form(rp, browser, http, key):
     shown = await rp.authorize(browser, dpop_jkt=key.thumbprint)
     assert page(shown).forms[0]["fields"]["dpop_jkt"] == key.thumbprint
 
 
 @pytest.mark.requirement("oauth-1.1-4")
-async def test_dpop_jkt_that_is_no_thumbprint_is_refused(rp, browser):
+async def test_invalid_dpop_jkt_is_rejected(rp, browser):
     given = response(await rp.authorize(browser, dpop_jkt="x"))
     assert (given["error"], given["error_reason"]) == ("invalid_request", "unknown")
 
@@ -323,7 +323,7 @@ async def test_lambda_cannot_change_the_key(rp, browser, http, key, api):
     assert ("cnf" in token, token["seen"]) == (False, True)
 
 
-async def test_proof_of_one_tenant_is_fresh_in_another_only_by_its_own_address(rp, browser, http, key):
+async def test_proof_is_bound_to_the_tenant_of_its_address(rp, browser, http, key):
     headers = key.header(http, "POST", TOKEN)
     first = await ask(rp, http, headers, **exchange(await rp.code(browser)))
     assert first.status_code == 200
@@ -331,7 +331,7 @@ async def test_proof_of_one_tenant_is_fresh_in_another_only_by_its_own_address(r
 
 
 @pytest.mark.requirement("oauth-12-18")
-async def test_metadata_tells_the_algorithms(http):
+async def test_metadata_lists_the_algorithms(http):
     document = (await http.get("/.well-known/openid-configuration")).json()
     assert document["dpop_signing_alg_values_supported"] == ALGORITHMS.split()
     assert not {"none", "HS256"} & set(document["dpop_signing_alg_values_supported"])
@@ -364,7 +364,7 @@ async def test_device_binds_its_tokens_with_a_fresh_proof_each_time(api, http, k
 
 
 @pytest.mark.requirement("error-use_dpop_nonce", "oauth-12-20")
-async def test_application_may_want_nonces_of_ours_in_proofs(rp, browser, http, key, clock):
+async def test_application_may_require_nonces_in_proofs(rp, browser, http, key, clock):
     code = await rp.code(browser)
     await rp.configure(dpopNonceRequired=True)
     answer = await ask(rp, http, key.header(http, "POST", TOKEN), **exchange(code))
@@ -393,12 +393,12 @@ async def test_application_may_want_nonces_of_ours_in_proofs(rp, browser, http, 
 
 
 @pytest.mark.requirement("oauth-12-20")
-async def test_nonce_is_not_looked_at_where_none_is_wanted(rp, browser, http, key):
+async def test_nonce_is_ignored_if_not_required(rp, browser, http, key):
     headers = key.header(http, "POST", TOKEN, nonce="whatever")
     assert (await ask(rp, http, headers, **exchange(await rp.code(browser)))).status_code == 200
 
 
-async def test_openapi_document_names_the_header_where_it_is_read(http):
+async def test_openapi_document_lists_the_dpop_header(http):
     paths = (await http.get("/api/openapi.json")).json()["paths"]
     proof = {"$ref": "#/components/parameters/proof"}
     for path, method in ((TOKEN, "post"), ("/oauth2/par", "post"), (USERINFO, "get"), (USERINFO, "post")):

@@ -31,7 +31,7 @@ async def heard(receiver: Receiver, *types: str) -> list[dict]:
 
 
 @pytest.mark.requirement("oauth-1.8-12", "service-21")
-async def test_login_is_told_with_how_it_was_done(rp, browser, receiver):
+async def test_login_event_has_the_authentication_type(rp, browser, receiver):
     await rp.log_in(browser)
     await rp.authorize(browser)
     events = await heard(receiver, "user.login.success", "user.login.success")
@@ -44,7 +44,7 @@ async def test_login_is_told_with_how_it_was_done(rp, browser, receiver):
 
 
 @pytest.mark.requirement("service-21")
-async def test_failed_login_is_told(rp, browser, receiver):
+async def test_failed_login_sends_an_event(rp, browser, receiver):
     await rp.submit(browser, await rp.authorize(browser), password="wrong")
     (event,) = await heard(receiver, "user.login.failed")
     assert event["user"]["id"] == rp.user["id"]
@@ -52,7 +52,7 @@ async def test_failed_login_is_told(rp, browser, receiver):
 
 
 @pytest.mark.requirement("contract-events-2", "event-jwt.refresh-2", "oauth-2.2-19")
-async def test_refresh_tells_both_tokens_and_the_one_they_replace(rp, browser, http, receiver):
+async def test_refresh_event_has_new_and_original_tokens(rp, browser, http, receiver):
     tokens = await rp.tokens(http, browser)
     await receiver.wait_for(1)
     receiver.requests.clear()
@@ -66,7 +66,7 @@ async def test_refresh_tells_both_tokens_and_the_one_they_replace(rp, browser, h
 
 
 @pytest.mark.requirement("contract-token-13")
-async def test_cookie_beats_the_body_as_the_original(rp, browser, http, receiver):
+async def test_cookie_takes_precedence_as_the_original_token(rp, browser, http, receiver):
     tokens = await rp.tokens(http, browser)
     await receiver.wait_for(1)
     receiver.requests.clear()
@@ -77,7 +77,7 @@ async def test_cookie_beats_the_body_as_the_original(rp, browser, http, receiver
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke-7")
-async def test_replay_tells_what_it_revoked(rp, browser, http, receiver):
+async def test_replay_event_lists_revoked_tokens(rp, browser, http, receiver):
     code = await rp.code(browser)
     tokens = (await rp.exchange(http, code)).json()
     await rp.exchange(http, code)
@@ -91,7 +91,7 @@ async def test_replay_tells_what_it_revoked(rp, browser, http, receiver):
 
 
 @pytest.mark.requirement("oauth-2.2-19", "webhooks-8-17")
-async def test_veto_of_a_refresh_leaves_the_token_as_it_was(rp, browser, http, api):
+async def test_vetoed_refresh_does_not_change_the_token(rp, browser, http, api):
     await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
     value = (await rp.tokens(http, browser))["refresh_token"]
     async with receiving(answers(500)) as receiver:
@@ -107,7 +107,7 @@ async def test_veto_of_a_refresh_leaves_the_token_as_it_was(rp, browser, http, a
 
 
 @pytest.mark.requirement("oauth-1.9-4", "webhooks-8-15")
-async def test_veto_of_a_login_shows_the_page_again_and_makes_no_session(rp, browser, api):
+async def test_vetoed_login_creates_no_session(rp, browser, api):
     async with receiving(answers(500)) as receiver:
         await listen(api, rp.tenant, receiver.url, TYPES, "AbsoluteMajority")
         shown = await rp.submit(browser, await rp.authorize(browser))
@@ -121,7 +121,7 @@ async def test_veto_of_a_login_shows_the_page_again_and_makes_no_session(rp, bro
         assert (await rp.authorize(browser)).status_code == 200
 
 
-async def test_rotation_that_lost_a_race_is_not_told(rp, browser, http, api, receiver):
+async def test_lost_rotation_race_sends_no_event(rp, browser, http, api, receiver):
     await rp.configure_tenant(
         jwtConfiguration={
             "refreshTokenUsagePolicy": "OneTimeUse",

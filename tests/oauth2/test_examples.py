@@ -71,7 +71,7 @@ async def test_documented_client_signs_a_request_and_pushes_it(run):
     assert answer["request_uri"].startswith("urn:ietf:params:oauth:request_uri:")
 
 
-async def test_documented_request_is_pushed_and_its_name_leads_to_the_login_page(run, browser):
+async def test_documented_request_is_pushed_and_opens_the_login_page(run, browser):
     pushed = (await run("oauth/pushed-authorization-requests.md"))[-1]
     first = await browser.get(pushed.splitlines()[-1])
     shown = await browser.get(first.headers["Location"])
@@ -94,14 +94,14 @@ async def test_documented_entity_gets_a_token_for_another(run):
     assert list(claims(token)["permissions"].values()) == [["read"]]
 
 
-async def test_documented_device_waits_and_is_approved_by_a_token(run):
+async def test_documented_device_is_approved_by_a_token(run):
     _, waiting, approved = await run("oauth/device-grant.md")
     assert ('"authorization_pending"' in waiting, '"slow_down"' in waiting) == (True, True)
     assert '"deviceGrantStatus":"Approved"' in approved
     assert '"access_token"' in approved
 
 
-async def test_documented_consent_is_asked_for_and_remembered_decisions_are_listed(run, browser):
+async def test_documented_consent_is_prompted_and_listed(run, browser):
     made, address, decisions = await run("oauth/consent.md")
     assert '"consentMode":"RememberDecision"' in made
     assert (await browser.get(address)).status_code == 200
@@ -115,11 +115,11 @@ async def test_documented_address_shows_the_login_page(run, browser, document):
     assert "Sign in" in (await browser.get(address)).text
 
 
-async def test_documented_settings_are_taken(run):
+async def test_documented_settings_are_accepted(run):
     assert '"profile":"strict"' in (await run("oauth/profiles.md"))[0]
 
 
-async def test_documented_receiver_of_logouts_is_taken(run):
+async def test_documented_logout_receiver_is_accepted(run):
     (printed,) = await run("oauth/back-channel-logout.md")
     assert '"backChannelLogoutURL":"https://app.example.com/backchannel-logout"' in printed
 

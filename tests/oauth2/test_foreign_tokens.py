@@ -41,12 +41,12 @@ async def ask(http, token: str):
     return await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
 
 
-async def test_token_that_is_signed_elsewhere_with_our_key_is_ours(forge, http):
+async def test_token_signed_elsewhere_with_a_stored_key_is_accepted(forge, http):
     assert (await ask(http, forge())).status_code == 200
 
 
 @pytest.mark.requirement("oauth-4.2-7", "reason-access_token_unavailable_for_processing")
-async def test_token_from_the_future_is_told_so(forge, http):
+async def test_token_issued_in_the_future_is_rejected_with_its_reason(forge, http):
     answer = await ask(http, forge(nbf=int(time.time()) + 600))
     assert (answer.status_code, answer.json()["error"]) == (401, "invalid_token")
     assert answer.json()["error_reason"] == "access_token_unavailable_for_processing"

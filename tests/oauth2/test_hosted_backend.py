@@ -74,7 +74,7 @@ async def log_in(party: RelyingParty, browser: httpx.AsyncClient, **query: str) 
 
 
 @pytest.mark.requirement("audit-b3")
-async def test_login_keeps_the_tokens_in_cookies_and_returns_with_the_state(party, browser) -> None:
+async def test_login_sets_token_cookies_and_returns_the_state(party, browser) -> None:
     answer = await log_in(party, browser, state="a state & more")
     assert location(answer) == (APP, {"state": "a state & more"})
     cookies = set_cookies(answer)
@@ -113,7 +113,7 @@ async def test_path_form_and_defaults(party, browser) -> None:
 
 
 @pytest.mark.requirement("audit-b3")
-async def test_registration_where_it_is_offered_and_the_login_elsewhere(party, browser, service) -> None:
+async def test_register_redirects_to_registration_or_login(party, browser, service) -> None:
     query = {"client_id": party.client_id, "redirect_uri": APP}
     assert location(await browser.get("/app/register/", params=query))[0] == f"{service.base_url}/oauth2/authorize"
     members = {"registrationConfiguration": {"enabled": True, "type": "basic"}}
@@ -143,7 +143,7 @@ async def test_two_logins_of_one_browser_at_once(party, browser) -> None:
         "https://app.example.com/../x",
     ],
 )
-async def test_redirects_lead_to_registered_urls_only(party, browser, redirect_uri) -> None:
+async def test_redirects_require_registered_urls(party, browser, redirect_uri) -> None:
     query = {"client_id": party.client_id, "redirect_uri": redirect_uri}
     for path in ("login", "register"):
         answer = await browser.get(f"/app/{path}/", params=query)
@@ -154,7 +154,7 @@ async def test_redirects_lead_to_registered_urls_only(party, browser, redirect_u
 
 
 @pytest.mark.requirement("audit-b3")
-async def test_url_that_is_not_registered_any_more_is_not_returned_to(party, browser) -> None:
+async def test_url_unregistered_meanwhile_is_not_used(party, browser) -> None:
     callback = await to_callback(party, browser)
     await party.configure(authorizedRedirectURLs=["https://app.example.com/other"])
     answer = await browser.get(callback)
@@ -162,7 +162,7 @@ async def test_url_that_is_not_registered_any_more_is_not_returned_to(party, bro
 
 
 @pytest.mark.requirement("audit-b3")
-async def test_callback_works_once_and_only_in_the_browser_that_began(party, browser, service) -> None:
+async def test_callback_works_once_in_the_starting_browser(party, browser, service) -> None:
     callback = await to_callback(party, browser)
     async with checking_client(service.base_url) as other:
         await other.get(f"/app/login/{party.client_id}")
@@ -174,7 +174,7 @@ async def test_callback_works_once_and_only_in_the_browser_that_began(party, bro
 
 @pytest.mark.requirement("audit-b3")
 @pytest.mark.parametrize("state", ["", "forged", None])
-async def test_callback_needs_a_state_of_its_own(party, browser, state) -> None:
+async def test_callback_requires_its_own_state(party, browser, state) -> None:
     url, query = location(httpx.Response(302, headers={"Location": await to_callback(party, browser)}))
     given = {**query, "state": state}
     answer = await browser.get(url, params={name: value for name, value in given.items() if value is not None})
@@ -206,7 +206,7 @@ async def test_confidential_client_is_served_too(party, browser) -> None:
 
 
 @pytest.mark.requirement("audit-b3")
-async def test_callback_is_no_way_round_client_authentication(party, browser, service) -> None:
+async def test_callback_does_not_bypass_client_authentication(party, browser, service) -> None:
     """The internal authentication is of the hosted backend alone: its codes buy nothing at the token endpoint."""
     await party.configure(clientAuthenticationPolicy="Required")
     query = location(httpx.Response(302, headers={"Location": await to_callback(party, browser)}))[1]
@@ -257,7 +257,7 @@ async def test_me_without_a_valid_token_is_401(party, browser) -> None:
 
 @pytest.mark.requirement("audit-b3")
 @pytest.mark.parametrize("origin", [EVIL, "null", "https://app.example.com.evil.example.net", "http://app.example.com"])
-async def test_other_origins_read_nothing_and_refresh_nothing(party, browser, origin) -> None:
+async def test_other_origins_cannot_read_or_refresh(party, browser, origin) -> None:
     await log_in(party, browser)
     for answer in (
         await browser.get("/app/me/", headers={"Origin": origin}),
@@ -314,7 +314,7 @@ async def test_one_time_refresh_tokens_are_replaced(party, browser) -> None:
 
 
 @pytest.mark.requirement("audit-b3")
-async def test_refresh_without_a_valid_token_is_400_and_readable_for_the_application(party, browser) -> None:
+async def test_refresh_without_a_valid_token_gets_a_readable_400(party, browser) -> None:
     headers = {"Origin": ORIGIN}
     answer = await browser.post(f"/app/refresh/{party.client_id}", headers=headers)
     assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (400, ORIGIN)
@@ -323,7 +323,7 @@ async def test_refresh_without_a_valid_token_is_400_and_readable_for_the_applica
 
 
 @pytest.mark.requirement("audit-b3")
-async def test_refresh_by_another_origin_that_hides_itself_is_refused(party, browser) -> None:
+async def test_cross_origin_refresh_without_origin_header_is_rejected(party, browser) -> None:
     await log_in(party, browser)
     answer = await browser.post(f"/app/refresh/{party.client_id}", headers={"Sec-Fetch-Site": "same-site"})
     assert (answer.status_code, set_cookies(answer)) == (400, {})
@@ -354,7 +354,7 @@ async def test_logout_removes_the_cookies_and_ends_session_and_refresh_token(par
 
 
 @pytest.mark.requirement("audit-b3")
-async def test_other_sites_cannot_log_a_user_out_unasked(party, browser) -> None:
+async def test_cross_site_logout_requires_confirmation(party, browser) -> None:
     await log_in(party, browser)
     query = {"client_id": party.client_id, "redirect_uri": APP}
     headers = {"Sec-Fetch-Site": "cross-site"}
@@ -401,13 +401,13 @@ async def test_cookies_of_a_public_host_are_secure_and_for_its_domain(party, bro
 
 
 @pytest.mark.requirement("audit-b3")
-async def test_id_token_that_fits_into_no_cookie_is_left_out(party, browser) -> None:
+async def test_oversized_id_token_is_omitted(party, browser) -> None:
     await hook(party, "idTokenPopulateId", "jwt.text = 'x'.repeat(5000)")
     assert set_cookies(await log_in(party, browser)).keys() == COOKIES - {"app.idt"}
 
 
 @pytest.mark.requirement("audit-b3")
-async def test_pages_between_login_and_callback_keep_the_way_back(party, browser) -> None:
+async def test_intermediate_pages_return_to_the_callback(party, browser) -> None:
     """A third party's users are asked for their consent on a page of its own, which redirects to the callback."""
     await party.configure(relationship="ThirdParty", consentMode="AlwaysPrompt")
     scope = {"description": "See your orders", "name": "orders", "required": True}

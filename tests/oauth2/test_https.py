@@ -73,7 +73,7 @@ async def test_cookies_of_pages_are_bound_to_the_host_on_https(rp, https):
 
 
 @pytest.mark.requirement("audit-a8-https")
-async def test_known_browser_is_recognised_by_its_prefixed_cookie(rp, https):
+async def test_known_device_is_recognized_by_its_prefixed_cookie(rp, https):
     await logged_in(rp, https)
     before = {name: value for name, value in https.cookies.items() if "known-device" in name}
     assert before
@@ -87,7 +87,7 @@ async def logged_in_again(rp: RelyingParty, browser: HttpsBrowser) -> None:
 
 
 @pytest.mark.requirement("audit-a8-https")
-async def test_session_that_a_neighbouring_host_planted_is_not_used(rp, https):
+async def test_session_cookie_of_a_sibling_host_is_ignored(rp, https):
     """A host of the same domain can set a cookie without the prefix for all of the domain, and no other."""
     await logged_in(rp, https)
     planted = https.cookies[f"__Host-{SSO}"]
@@ -116,7 +116,7 @@ async def test_cookies_with_published_names_keep_them(rp, https):
 @pytest.mark.parametrize(
     "path", ["/api/status", "/oauth2/authorize", CONFIGURATION, "/nothing-is-here", "/api/webhook", "/oauth2/token"]
 )
-async def test_every_response_over_https_asks_for_https(https, path):
+async def test_https_responses_have_hsts(https, path):
     answer = await https.get(path)
     assert answer.headers[HSTS] == "max-age=31536000", path
     assert HSTS not in (await https.client.get(path)).headers

@@ -30,9 +30,7 @@ async def redirected_error(rp, browser, **changes):
 
 @pytest.mark.requirement("certification-authorize-9", "oauth-12-24")
 @pytest.mark.parametrize("response_type", ["code id_token", "code token", "id_token code token"])
-async def test_hybrid_answer_holds_what_its_type_names_and_the_code_gives_the_rest(
-    hybrid, browser, http, response_type
-):
+async def test_hybrid_response_has_its_types_and_a_usable_code(hybrid, browser, http, response_type):
     words = response_type.split()
     shown = await hybrid.authorize(browser, response_type=response_type, nonce="n-1")
     answered = await hybrid.submit(browser, shown)
@@ -60,7 +58,7 @@ async def test_hybrid_answer_holds_what_its_type_names_and_the_code_gives_the_re
 
 
 @pytest.mark.requirement("audit-b2")
-async def test_claims_of_scopes_stay_at_userinfo_when_a_code_comes_with_a_minimal_id_token(hybrid, browser):
+async def test_minimal_hybrid_id_token_has_no_scope_claims(hybrid, browser):
     answer = await hybrid.log_in(browser, response_type="code id_token", scope="openid email", nonce="n")
     assert claims(answer["id_token"])["email"] == hybrid.login_id
     await hybrid.configure(idTokenClaims="Minimal")
@@ -72,7 +70,7 @@ async def test_claims_of_scopes_stay_at_userinfo_when_a_code_comes_with_a_minima
     assert claims(answer["id_token"])["email"] == hybrid.login_id
 
 
-async def test_hybrid_answer_may_be_posted_and_never_stands_in_a_query(hybrid, browser):
+async def test_hybrid_response_may_be_posted_but_never_in_a_query(hybrid, browser):
     posted = await hybrid.log_in(browser, response_type="code id_token", nonce="n", response_mode="form_post")
     assert posted.keys() >= {"code", "id_token"}
     for response_type in ("code id_token", "code token", "code id_token token"):
@@ -84,7 +82,7 @@ async def test_hybrid_answer_may_be_posted_and_never_stands_in_a_query(hybrid, b
 
 
 @pytest.mark.requirement("oauth-1.3-6")
-async def test_hybrid_types_are_unknown_until_they_are_switched_on(rp, browser):
+async def test_hybrid_types_are_disabled_by_default(rp, browser):
     await rp.configure(enabledGrants=BOTH)
     for response_type in ("code id_token", "code token", "code id_token token"):
         where, error, _ = await redirected_error(rp, browser, response_type=response_type)
@@ -92,7 +90,7 @@ async def test_hybrid_types_are_unknown_until_they_are_switched_on(rp, browser):
         assert where.startswith(f"{REDIRECT_URI}?")
 
 
-async def test_words_may_not_be_repeated(hybrid, browser):
+async def test_response_type_values_must_not_be_repeated(hybrid, browser):
     _, error, told = await redirected_error(hybrid, browser, response_type="code code id_token")
     assert error == ("unsupported_response_type", "invalid_response_type")
     assert "code id_token token" in told["error_description"]
@@ -109,7 +107,7 @@ async def test_hybrid_types_need_both_grants(hybrid, browser, missing):
 
 
 @pytest.mark.requirement("certification-authorize-8")
-async def test_nonce_is_required_when_an_id_token_comes_at_once(hybrid, browser):
+async def test_nonce_is_required_for_front_channel_id_tokens(hybrid, browser):
     for response_type in ("code id_token", "code id_token token"):
         where, error, told = await redirected_error(hybrid, browser, response_type=response_type, nonce=None)
         assert error == ("invalid_request", "unknown")
@@ -124,7 +122,7 @@ async def test_id_token_needs_the_scope_openid(hybrid, browser):
 
 
 @pytest.mark.requirement("certification-authorize-9")
-async def test_errors_of_a_hybrid_request_travel_in_the_fragment_or_the_form(hybrid, browser):
+async def test_hybrid_errors_use_fragment_or_form(hybrid, browser):
     where, error, _ = await redirected_error(hybrid, browser, response_type="code id_token", prompt="none")
     assert error == ("login_required", "authentication_required")
     assert where.startswith(f"{REDIRECT_URI}#")
@@ -134,14 +132,14 @@ async def test_errors_of_a_hybrid_request_travel_in_the_fragment_or_the_form(hyb
     assert (where, error) == ("", ("login_required", "authentication_required"))
 
 
-async def test_challenge_binds_the_code_of_a_hybrid_answer(hybrid, browser, http):
+async def test_pkce_binds_the_code_of_a_hybrid_response(hybrid, browser, http):
     await hybrid.configure(proofKeyForCodeExchangePolicy="Required")
     _, error, _ = await redirected_error(hybrid, browser, response_type="code id_token")
     assert error == ("invalid_request", "missing_code_challenge")
 
 
 @pytest.mark.requirement("attack-20", "oauth-12-24")
-async def test_attack_20_replayed_code_takes_back_the_access_token_that_came_beside_it(hybrid, browser, http):
+async def test_attack_20_replayed_code_revokes_the_front_channel_access_token(hybrid, browser, http):
     answer = await hybrid.log_in(browser, response_type="code token")
     bearer = {"Authorization": f"Bearer {answer['access_token']}"}
     assert (await hybrid.exchange(http, answer["code"])).status_code == 200
@@ -150,14 +148,14 @@ async def test_attack_20_replayed_code_takes_back_the_access_token_that_came_bes
     assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 401
 
 
-async def test_code_that_is_all_the_answer_still_goes_in_the_query(hybrid, browser):
+async def test_code_alone_is_returned_in_the_query(hybrid, browser):
     answer = await hybrid.submit(browser, await hybrid.authorize(browser))
     assert answer.headers["Location"].startswith(f"{REDIRECT_URI}?code=")
 
 
 @pytest.mark.requirement("oauth-12-24")
 @pytest.mark.parametrize("algorithm", ["RS256", "ES384"])
-async def test_id_token_of_a_hybrid_answer_is_valid_to_authlib(hybrid, browser, http, api, algorithm):
+async def test_hybrid_id_token_is_valid_for_authlib(hybrid, browser, http, api, algorithm):
     """Hashes and claims as another's client judges them, with digests of two lengths."""
     if algorithm != "RS256":
         made = await api.post("/api/key/generate", json={"key": {"algorithm": algorithm, "name": hybrid.client_id}})

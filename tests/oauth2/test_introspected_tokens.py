@@ -40,7 +40,7 @@ async def forge(rp, browser, http, service):
     return sign
 
 
-async def test_token_for_several_is_told_to_each_of_them_in_its_tenant(rp, http, api, forge):
+async def test_token_with_several_audiences_is_described_to_each(rp, http, api, forge):
     other = await relying_party.make(api, tenant=rp.tenant)
     stranger = await relying_party.make(api, tenant=rp.tenant)
     for audience in ([rp.client_id, other.client_id], [other.client_id, rp.client_id, "https://api.example.com"]):
@@ -54,7 +54,7 @@ async def test_token_for_several_is_told_to_each_of_them_in_its_tenant(rp, http,
     assert alone.json()["active"] is True
 
 
-async def test_attack_30_token_for_several_reaches_no_other_tenant(rp, http, api, forge):
+async def test_attack_30_token_with_several_audiences_is_limited_to_its_tenant(rp, http, api, forge):
     elsewhere = await relying_party.make(api)
     token = await forge(aud=[rp.client_id, elsewhere.client_id])
     assert (await introspect(elsewhere, http, token)).json() == INACTIVE
@@ -72,16 +72,14 @@ async def test_attack_30_token_for_several_reaches_no_other_tenant(rp, http, api
     ],
     ids=str,
 )  # fmt: skip
-async def test_token_that_is_not_for_here_or_now_is_not_active_and_cannot_be_ended(rp, http, forge, changes):
+async def test_foreign_or_early_token_is_inactive_and_cannot_be_revoked(rp, http, forge, changes):
     token = await forge(**changes)
     assert (await introspect(rp, http, token)).json() == INACTIVE
     answer = await revoke(rp, http, token)
     assert (answer.status_code, answer.content) == (200, b"")
 
 
-async def test_what_one_process_ends_is_ended_in_every_other(
-    rp, browser, http, api, service, build, session_clock, tmp_path
-):
+async def test_revocation_applies_to_all_processes(rp, browser, http, api, service, build, session_clock, tmp_path):
     config = doors.config(service)
     data_dir = shutil.copytree(config.data_dir, tmp_path / "second")
     one, two, third = [await rp.tokens(http, browser) for _ in range(3)]

@@ -41,7 +41,7 @@ def refused(answer, status: int, error: str, reason: str) -> None:
 
 
 @pytest.mark.requirement("contract-device-9")
-async def test_access_token_is_told_with_all_its_claims(rp, browser, http):
+async def test_access_token_is_described_with_all_claims(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     answer = await told(rp, http, tokens["access_token"])
     assert answer == {"active": True, **claims(tokens["access_token"])}
@@ -63,7 +63,7 @@ async def test_access_token_is_told_with_all_its_claims(rp, browser, http):
 
 
 @pytest.mark.requirement("contract-device-9")
-async def test_compatible_application_is_told_the_users_claims(rp, browser, http, api):
+async def test_compatible_application_gets_user_claims(rp, browser, http, api):
     await rp.configure(scopeHandlingPolicy="Compatibility")
     rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id, username=f"u{new_id()}")
     answer = await told(rp, http, (await rp.tokens(http, browser, scope=None))["access_token"])
@@ -74,13 +74,13 @@ async def test_compatible_application_is_told_the_users_claims(rp, browser, http
 
 
 @pytest.mark.requirement("contract-device-9")
-async def test_id_token_is_told_with_all_its_claims(rp, browser, http):
+async def test_id_token_is_described_with_all_claims(rp, browser, http):
     token = (await rp.tokens(http, browser, nonce="n"))["id_token"]
     for form in ({}, {"token_type_hint": "id_token"}):
         assert await told(rp, http, token, **form) == {"active": True, **claims(token)}
 
 
-async def test_refresh_token_is_told_by_its_end_alone_and_only_with_the_hint(rp, browser, http, service):
+async def test_refresh_token_is_described_by_exp_with_the_hint_only(rp, browser, http, service):
     tokens = await rp.tokens(http, browser)
     answer = await told(rp, http, tokens["refresh_token"], token_type_hint="refresh_token")
     record = await doors.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
@@ -88,14 +88,14 @@ async def test_refresh_token_is_told_by_its_end_alone_and_only_with_the_hint(rp,
     assert await told(rp, http, tokens["refresh_token"]) == INACTIVE
 
 
-async def test_token_of_the_kind_that_the_hint_names_is_told(rp, browser, http):
+async def test_token_matching_the_hint_is_described(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     for kind in ("access_token", "id_token", "refresh_token"):
         assert (await told(rp, http, tokens[kind], token_type_hint=kind))["active"] is True
 
 
 @pytest.mark.parametrize("kind", ["access_token", "id_token", "refresh_token"])
-async def test_attack_27_hint_of_another_kind_is_refused(rp, browser, http, kind):
+async def test_attack_27_wrong_hint_is_rejected(rp, browser, http, kind):
     tokens = await rp.tokens(http, browser)
     for hint in {"access_token", "id_token", "refresh_token"} - {kind}:
         answer = await introspect(rp, http, tokens[kind], token_type_hint=hint)
@@ -110,13 +110,13 @@ async def test_unknown_hint_is_refused(rp, browser, http):
         refused(answer, 400, "unsupported_token_type", "unsupported_token_type")
 
 
-async def test_empty_hint_is_no_hint(rp, browser, http):
+async def test_empty_hint_is_ignored(rp, browser, http):
     token = (await rp.tokens(http, browser))["access_token"]
     assert (await told(rp, http, token, token_type_hint=""))["active"] is True
 
 
 @pytest.mark.requirement("contract-device-7", "reason-missing_token")
-async def test_token_must_be_there(rp, http):
+async def test_token_is_required(rp, http):
     for token in (None, ""):
         refused(await introspect(rp, http, token), 400, "invalid_request", "missing_token")
 
@@ -124,7 +124,7 @@ async def test_token_must_be_there(rp, http):
 @pytest.mark.requirement("contract-device-8")
 @pytest.mark.parametrize("hint", [None, "access_token", "id_token", "refresh_token"])
 @pytest.mark.parametrize("token", ["x", "a.b.c", "..", "a" * 20_000, "é.x.y", "eyJhbGciOiJub25lIn0.e30.", " "])
-async def test_what_is_no_token_is_not_active(rp, http, token, hint):
+async def test_malformed_token_is_not_active(rp, http, token, hint):
     assert await told(rp, http, token, token_type_hint=hint) == INACTIVE
 
 
@@ -167,14 +167,14 @@ async def test_attack_20_revoked_tokens_are_not_active(rp, browser, http):
         assert await told(rp, http, tokens[kind], token_type_hint=hint) == INACTIVE
 
 
-async def test_one_access_token_may_be_denied_by_its_id(rp, browser, http, service):
+async def test_access_token_can_be_revoked_by_jti(rp, browser, http, service):
     one, other = [(await rp.tokens(http, browser))["access_token"] for _ in range(2)]
     await doors.store(service, "revocations").revoke(rp.tenant["id"], [claims(one)["jti"]], 60)
     assert await told(rp, http, one) == INACTIVE
     assert (await told(rp, http, other))["active"] is True
 
 
-async def test_rotated_refresh_token_is_active_as_long_as_the_grant_takes_it(rp, browser, http, clock):
+async def test_rotated_refresh_token_is_active_during_the_grace_period(rp, browser, http, clock):
     one_time = {"gracePeriodInSeconds": 10}
     await rp.configure_tenant(
         jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse", "refreshTokenOneTimeUseConfiguration": one_time}
@@ -192,7 +192,7 @@ async def test_rotated_refresh_token_is_active_as_long_as_the_grant_takes_it(rp,
 
 @pytest.mark.requirement("attack-30", "contract-device-11", "reason-client_id_mismatch")
 @pytest.mark.parametrize("kind", ["access_token", "id_token", "refresh_token"])
-async def test_attack_30_token_of_another_client_is_refused_and_tells_nothing(rp, browser, http, api, kind):
+async def test_attack_30_token_of_another_client_is_rejected_without_details(rp, browser, http, api, kind):
     other = await relying_party.make(api, tenant=rp.tenant)
     token = (await other.tokens(http, browser))[kind]
     for hint in ("access_token", "id_token", "refresh_token"):
@@ -203,7 +203,7 @@ async def test_attack_30_token_of_another_client_is_refused_and_tells_nothing(rp
 
 @pytest.mark.requirement("attack-30")
 @pytest.mark.parametrize("kind", ["access_token", "id_token", "refresh_token"])
-async def test_attack_30_token_of_another_tenant_is_nothing(rp, browser, http, api, kind):
+async def test_attack_30_token_of_another_tenant_is_inactive(rp, browser, http, api, kind):
     other = await relying_party.make(api)
     token = (await other.tokens(http, browser))[kind]
     for hint in (None, "access_token", "id_token", "refresh_token"):
@@ -211,7 +211,7 @@ async def test_attack_30_token_of_another_tenant_is_nothing(rp, browser, http, a
 
 
 @pytest.mark.parametrize("query", [{"hardDelete": "true"}, {}])
-async def test_attack_29_token_of_a_user_who_is_gone_is_inactive_at_once(rp, browser, http, api, query):
+async def test_attack_29_token_of_a_deleted_user_is_inactive_immediately(rp, browser, http, api, query):
     tokens = await rp.tokens(http, browser)
     assert (await told(rp, http, tokens["access_token"]))["active"] is True
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
@@ -228,21 +228,21 @@ async def test_attack_29_token_of_an_expired_user_is_inactive(rp, browser, http)
         assert await told(rp, http, tokens[kind], token_type_hint=kind) == INACTIVE
 
 
-async def test_attack_29_inactive_client_learns_nothing(rp, browser, http, api):
+async def test_attack_29_inactive_client_cannot_introspect(rp, browser, http, api):
     token = (await rp.tokens(http, browser))["access_token"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.delete(f"/api/application/{rp.client_id}", headers=headers)).status_code == 200
     refused(await introspect(rp, http, token), 401, "invalid_client", "invalid_client_id")
 
 
-async def test_attack_29_client_of_a_deleted_tenant_learns_nothing(rp, browser, http, api):
+async def test_attack_29_client_of_a_deleted_tenant_cannot_introspect(rp, browser, http, api):
     token = (await rp.tokens(http, browser))["access_token"]
     assert (await api.delete(f"/api/tenant/{rp.tenant['id']}", params={"async": "true"})).status_code in {200, 202}
     refused(await introspect(rp, http, token), 401, "invalid_client", "invalid_client_id")
 
 
 @pytest.mark.requirement("attack-31")
-async def test_attack_31_answer_is_never_one_that_another_question_got(rp, browser, http, api):
+async def test_attack_31_responses_are_not_cached(rp, browser, http, api):
     """The same token, asked for by others, with other hints and later, is judged anew each time."""
     other = await relying_party.make(api, tenant=rp.tenant)
     tokens = await rp.tokens(http, browser)
@@ -255,13 +255,13 @@ async def test_attack_31_answer_is_never_one_that_another_question_got(rp, brows
 
 
 @pytest.mark.requirement("contract-device-7")
-async def test_secret_may_come_in_the_header(rp, browser, http):
+async def test_secret_is_accepted_in_the_header(rp, browser, http):
     token = (await rp.tokens(http, browser))["access_token"]
     answer = await http.post("/oauth2/introspect", data={"token": token}, auth=(rp.client_id, rp.secret))
     assert answer.json()["active"] is True
 
 
-async def test_tenant_may_be_named_and_must_be_the_clients(rp, browser, http, api):
+async def test_tenant_parameter_must_match_the_client(rp, browser, http, api):
     token = (await rp.tokens(http, browser))["access_token"]
     tenant_id = rp.tenant["id"]
     assert (await told(rp, http, token, tenantId=tenant_id))["active"] is True
@@ -300,7 +300,7 @@ async def test_attacks_24_and_25_authentication_is_that_of_the_token_endpoint(rp
     refused(answer, 401, "invalid_client", "invalid_client_authentication_scheme")
 
 
-async def test_secret_is_judged_before_anything_is_said_of_the_token(rp, browser, http):
+async def test_client_is_authenticated_before_the_token_is_examined(rp, browser, http):
     token = (await rp.tokens(http, browser))["access_token"]
     for shown, hint in ((token, None), (token, "magic"), (None, None)):
         answer = await introspect(rp, http, shown, token_type_hint=hint, client_secret="wrong")
@@ -319,7 +319,7 @@ async def test_request_is_a_form_by_post_with_each_parameter_once(rp, browser, h
 
 
 @pytest.mark.requirement("oauth-12-22")
-async def test_access_token_costs_one_question_to_redis_and_none_to_mongodb(rp, browser, http, service, monkeypatch):
+async def test_access_token_needs_one_redis_query_and_no_mongodb_query(rp, browser, http, service, monkeypatch):
     token = (await rp.tokens(http, browser))["access_token"]
     await told(rp, http, token)
     questions: list[str] = []
@@ -360,7 +360,7 @@ ALONE = {"client_id": None, "client_secret": None}
 
 
 @pytest.mark.requirement("audit-b4-introspection")
-async def test_token_alone_names_its_client_where_authentication_is_not_required(rp, browser, http):
+async def test_token_identifies_its_client_without_required_authentication(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     for name in ("access_token", "id_token"):
         answer = await introspect(rp, http, tokens[name], **ALONE)
@@ -373,7 +373,7 @@ async def test_token_alone_names_its_client_where_authentication_is_not_required
 
 
 @pytest.mark.requirement("audit-b4-introspection")
-async def test_token_alone_that_names_no_client_is_refused(rp, browser, http):
+async def test_token_without_client_is_rejected(rp, browser, http):
     await rp.configure(clientAuthenticationPolicy="NotRequired")
     tokens = await rp.tokens(http, browser)
     for token in ("nonsense", tokens["refresh_token"]):

@@ -107,7 +107,7 @@ async def second(service, build, session_clock, tmp_path, publication_lag) -> As
 
 
 @pytest.mark.requirement("core-7-rotation-publish", "core-8-jwtConfiguration")
-async def test_no_verification_fails_anywhere_while_keys_change(rp, browser, http, api, second):
+async def test_key_rotation_fails_no_verification(rp, browser, http, api, second):
     """Three key changes of the tenant and three of the application, while both processes issue and verify."""
     refresh_token = (await rp.tokens(http, browser))["refresh_token"]
     everywhere, verifiers = (http, second), (Verifier(http), Verifier(second))
@@ -156,7 +156,7 @@ async def test_no_verification_fails_anywhere_while_keys_change(rp, browser, htt
 
 
 @pytest.mark.requirement("core-7-rotation-publish")
-async def test_key_is_published_everywhere_before_anything_new_is_answered(service, http, api, second):
+async def test_new_key_is_published_before_the_response(service, http, api, second):
     """A new application signs with a key of a moment ago."""
     key = await generate(api)
     configuration = {"enabled": True, "accessTokenKeyId": key["id"]}
@@ -170,7 +170,7 @@ async def test_key_is_published_everywhere_before_anything_new_is_answered(servi
 
 
 @pytest.mark.requirement("core-7-rotation-verify")
-async def test_old_key_stays_until_its_last_token_is_dead_and_can_then_be_deleted(rp, browser, http, api, clock):
+async def test_old_key_is_kept_until_its_last_token_expires(rp, browser, http, api, clock):
     old, new = await generate(api), await generate(api)
     await configure(rp, accessTokenKeyId=old["id"], idTokenKeyId=old["id"], timeToLiveInSeconds=600)
     tokens = await rp.tokens(http, browser)
@@ -200,7 +200,7 @@ async def test_old_key_stays_until_its_last_token_is_dead_and_can_then_be_delete
 
 
 @pytest.mark.requirement("core-7-rotation-verify")
-async def test_key_of_an_application_that_goes_back_to_the_tenants_keys_stays(rp, browser, http, api, clock):
+async def test_key_is_kept_after_return_to_tenant_keys(rp, browser, http, api, clock):
     key = await generate(api)
     await configure(rp, application=True, enabled=True, accessTokenKeyId=key["id"], timeToLiveInSeconds=600)
     token = (await rp.tokens(http, browser))["access_token"]
@@ -212,7 +212,7 @@ async def test_key_of_an_application_that_goes_back_to_the_tenants_keys_stays(rp
     assert (await api.delete(f"/api/key/{key['id']}")).status_code == 200
 
 
-async def test_private_notes_of_a_rotation_are_not_shown_copied_or_changed(rp, service, api):
+async def test_rotation_state_is_not_exposed_copied_or_changed(rp, service, api):
     key = await generate(api)
     await configure(rp, accessTokenKeyId=key["id"])
     path = f"/api/tenant/{rp.tenant['id']}"
@@ -234,7 +234,7 @@ async def test_private_notes_of_a_rotation_are_not_shown_copied_or_changed(rp, s
 
 @pytest.mark.requirement("core-7-client-secret")
 @pytest.mark.parametrize("algorithm", SHADOW)
-async def test_id_token_is_signed_with_the_client_secret_and_comes_back(rp, browser, http, algorithm):
+async def test_id_token_signed_with_the_client_secret_is_accepted_as_hint(rp, browser, http, algorithm):
     await rp.configure(clientSecret="a-client-secret-of-sixty-four-characters-" + "x" * 23)
     rp.application["oauthConfiguration"]["clientSecret"] = "a-client-secret-of-sixty-four-characters-" + "x" * 23
     before = await rp.tokens(http, browser)
@@ -294,7 +294,7 @@ async def told(rp, api):
 
 
 @pytest.mark.requirement("core-7-rotation-event", "event-jwt.public-key.update")
-async def test_all_applications_that_a_change_of_the_tenant_reaches_are_named(rp, api, told):
+async def test_event_lists_all_affected_applications(rp, api, told):
     follower = await relying_party.make(api, tenant=rp.tenant)
     own, half = await relying_party.make(api, tenant=rp.tenant), await relying_party.make(api, tenant=rp.tenant)
     keys = [await generate(api) for _ in range(3)]
@@ -317,7 +317,7 @@ async def test_all_applications_that_a_change_of_the_tenant_reaches_are_named(rp
 
 
 @pytest.mark.requirement("core-7-rotation-event", "event-jwt.public-key.update")
-async def test_changes_without_a_public_key_are_not_told(rp, api, told):
+async def test_changes_without_a_public_key_send_no_event(rp, api, told):
     key = await generate(api)
     first, then = await generate(api, "HS256"), await generate(api, "HS512")
     await configure(rp, application=True, accessTokenKeyId=key["id"])  # not enabled
@@ -329,7 +329,7 @@ async def test_changes_without_a_public_key_are_not_told(rp, api, told):
 
 
 @pytest.mark.requirement("core-7-rotation-event")
-async def test_keys_that_change_places_are_told(rp, api, told):
+async def test_swapped_keys_send_an_event(rp, api, told):
     one, other = await generate(api), await generate(api)
     await configure(rp, accessTokenKeyId=one["id"], idTokenKeyId=other["id"])
     await configure(rp, accessTokenKeyId=other["id"], idTokenKeyId=one["id"])
@@ -352,7 +352,7 @@ async def test_veto_keeps_the_old_key(rp, browser, http, api):
 
 
 @pytest.mark.requirement("core-7-rotation-publish")
-async def test_named_key_is_in_the_set_of_every_process_within_the_lag(http, api, second, tenant):
+async def test_referenced_key_is_published_within_the_lag(http, api, second, tenant):
     key = await generate(api)
     settings = {"jwtConfiguration": {"accessTokenVerificationKeyIds": [key["id"]]}}
     assert (await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": settings})).status_code == 200
@@ -368,7 +368,7 @@ async def test_named_key_is_in_the_set_of_every_process_within_the_lag(http, api
 
 
 @pytest.mark.requirement("core-7-rotation-entity")
-async def test_no_token_of_an_entity_fails_anywhere_while_the_key_of_its_type_changes(http, api, tenant_api, second):
+async def test_entity_key_rotation_fails_no_verification(http, api, tenant_api, second):
     """A key of its own, another one, and back to the tenant's, while both processes issue and introspect."""
     kind = await make_type(api, permissions=[{"name": "read"}])
     entity, target = [await make_entity(tenant_api, kind) for _ in range(2)]

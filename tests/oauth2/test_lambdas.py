@@ -86,7 +86,7 @@ async def told(service: app.Service, lambda_: Document) -> list[tuple[str, str]]
 
 
 @pytest.mark.requirement("core-18-lambdas-12")
-async def test_each_token_has_a_lambda_of_its_own(rp, http):
+async def test_access_and_id_tokens_have_separate_lambdas(rp, http):
     await hook(rp, "accessTokenPopulateId", "jwt.colour = 'blue'; jwt.list = [1, {a: null}]")
     tokens = await given(rp, http, scope="openid")
     assert claims(tokens["access_token"])["colour"] == "blue"
@@ -100,7 +100,7 @@ async def test_each_token_has_a_lambda_of_its_own(rp, http):
 
 
 @pytest.mark.requirement("core-18-lambdas-12")
-async def test_every_way_to_a_token_goes_through_the_lambda(rp, http, browser, api):
+async def test_every_grant_runs_the_lambda(rp, http, browser, api):
     await hook(rp, "accessTokenPopulateId", "jwt.way = jwt.authenticationType")
     await hook(rp, "idTokenPopulateId", "jwt.way = 'id'")
     code = await rp.tokens(http, browser)
@@ -156,7 +156,7 @@ async def test_other_claims_can_be_changed_and_null_removes_one(rp, http):
 
 
 @pytest.mark.requirement("core-18-lambdas-14")
-async def test_what_a_lambda_added_is_introspected(rp, http):
+async def test_introspection_has_claims_added_by_a_lambda(rp, http):
     await hook(rp, "accessTokenPopulateId", "jwt.colour = 'blue'")
     token = (await given(rp, http))["access_token"]
     form = {"client_id": rp.client_id, "client_secret": rp.secret, "token": token}
@@ -164,7 +164,7 @@ async def test_what_a_lambda_added_is_introspected(rp, http):
     assert (answer["active"], answer["colour"]) == (True, "blue")
 
 
-async def test_code_that_is_used_again_takes_back_the_token_whose_jti_a_lambda_made(rp, http, browser):
+async def test_replayed_code_revokes_a_token_with_a_lambda_jti(rp, http, browser):
     await hook(rp, "accessTokenPopulateId", f"jwt.jti = '{new_id()}'")
     code = await rp.code(browser, scope="openid")
     token = (await rp.exchange(http, code)).json()["access_token"]
@@ -173,7 +173,7 @@ async def test_code_that_is_used_again_takes_back_the_token_whose_jti_a_lambda_m
     assert (await userinfo(http, token)).status_code == 401
 
 
-async def test_lambda_sees_the_user_and_the_registration_without_secrets(rp, http, api):
+async def test_lambda_gets_user_and_registration_without_secrets(rp, http, api):
     await hook(rp, "accessTokenPopulateId", "jwt.user = user; jwt.registration = registration")
     seen = claims((await given(rp, http))["access_token"])
     assert seen["user"]["id"] == rp.user["id"]
@@ -185,7 +185,7 @@ async def test_lambda_sees_the_user_and_the_registration_without_secrets(rp, htt
     assert "registration" not in claims((await given(rp, http))["access_token"])
 
 
-async def test_a_change_of_user_or_registration_stays_inside(rp, http):
+async def test_changes_of_user_and_registration_are_not_stored(rp, http):
     await hook(
         rp, "accessTokenPopulateId", "user.email = 'x@y.z'; user.data = {a: 1}; registration.roles.push('admin')"
     )
@@ -195,7 +195,7 @@ async def test_a_change_of_user_or_registration_stays_inside(rp, http):
 
 
 @pytest.mark.requirement("core-18-lambdas-26")
-async def test_attack_results_that_are_no_claims(rp, http):
+async def test_attack_invalid_results_are_rejected(rp, http):
     await hook(
         rp,
         "accessTokenPopulateId",
@@ -228,7 +228,7 @@ FAILURES = {
 
 @pytest.mark.requirement("core-18-lambdas-21", "core-3-14")
 @pytest.mark.parametrize("case", FAILURES)
-async def test_attack_failing_lambda_fails_the_token_and_nothing_else(rp, http, service, case):
+async def test_attack_failing_lambda_fails_the_token_only(rp, http, service, case):
     statements, reason = FAILURES[case]
     made = await hook(rp, "accessTokenPopulateId", statements)
     answer = await ask(rp, http, scope="openid offline_access")
@@ -246,7 +246,7 @@ async def test_attack_failing_lambda_fails_the_token_and_nothing_else(rp, http, 
 
 
 @pytest.mark.requirement("core-18-lambdas-21")
-async def test_failing_lambda_answers_an_authorization_request_at_its_redirect_uri(rp, http, browser, service):
+async def test_failing_lambda_error_is_redirected(rp, http, browser, service):
     made = await hook(rp, "idTokenPopulateId", "throw 'the secret reason'")
     shown = await rp.authorize(browser, response_type="id_token", nonce="n", scope="openid")
     answer = await rp.submit(browser, shown)
@@ -258,7 +258,7 @@ async def test_failing_lambda_answers_an_authorization_request_at_its_redirect_u
     assert [kind for kind, _ in await told(service, made)] == ["Error"]
 
 
-async def test_user_is_made_though_the_lambda_of_its_token_fails(rp, api, service):
+async def test_user_is_created_although_the_token_lambda_fails(rp, api, service):
     made = await hook(rp, "accessTokenPopulateId", "throw 1")
     body = {"user": {"username": new_id(), "password": PASSWORD}, "registration": {"applicationId": rp.client_id}}
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
@@ -269,7 +269,7 @@ async def test_user_is_made_though_the_lambda_of_its_token_fails(rp, api, servic
     assert len(await told(service, made)) == 1
 
 
-async def test_full_sandbox_refuses_for_a_while(rp, http, service, monkeypatch):
+async def test_busy_sandbox_rejects_requests(rp, http, service, monkeypatch):
     made = await hook(rp, "accessTokenPopulateId", "")
 
     async def full(*_given: Any) -> Any:
@@ -282,7 +282,7 @@ async def test_full_sandbox_refuses_for_a_while(rp, http, service, monkeypatch):
 
 
 @pytest.mark.requirement("core-18-lambdas-28")
-async def test_without_a_lambda_the_sandbox_is_not_asked(rp, http, service, monkeypatch):
+async def test_tokens_without_lambda_do_not_use_the_sandbox(rp, http, service, monkeypatch):
     def never(*_given: Any) -> Any:
         raise AssertionError("nobody wants a lambda")
 
@@ -292,7 +292,7 @@ async def test_without_a_lambda_the_sandbox_is_not_asked(rp, http, service, monk
 
 
 @pytest.mark.requirement("core-18-lambdas-25")
-async def test_nothing_of_one_tenant_is_left_for_another(rp, http, api):
+async def test_lambda_state_is_isolated_by_tenant(rp, http, api):
     other = await relying_party.make(api, enabledGrants=["password"])
     made = await hook(rp, "accessTokenPopulateId", "jwt.before = globalThis.kept ?? null; globalThis.kept = user.email")
     configuration = {"lambdaConfiguration": {"accessTokenPopulateId": made["id"]}}
@@ -301,7 +301,7 @@ async def test_nothing_of_one_tenant_is_left_for_another(rp, http, api):
         assert "before" not in claims((await given(party, http))["access_token"])
 
 
-async def test_64_tokens_at_once_each_have_their_own_claims(rp, service):
+async def test_64_concurrent_tokens_have_their_own_claims(rp, service):
     made = await hook(rp, "accessTokenPopulateId", "jwt.mine = jwt.sub + '!'")
     call = call_of(service, rp)
     results = await asyncio.gather(
@@ -314,7 +314,7 @@ async def test_64_tokens_at_once_each_have_their_own_claims(rp, service):
 
 
 @pytest.mark.requirement("core-18-lambdas-27")
-async def test_other_requests_are_answered_while_a_lambda_takes_all_its_time(rp, http):
+async def test_slow_lambda_does_not_block_other_requests(rp, http):
     """Told by the order of ends."""
     await hook(rp, "accessTokenPopulateId", ENDLESS)
     ended: list[str] = []
@@ -342,7 +342,7 @@ async def test_lambda_of_another_type_or_none_changes_nothing(rp, service):
 
 @pytest.mark.requirement("core-18-lambdas-22")
 @pytest.mark.parametrize("debug", [True, False])
-async def test_console_goes_to_the_event_log_where_debug_is_on(rp, http, service, debug):
+async def test_console_output_is_logged_with_debug(rp, http, service, debug):
     made = await hook(rp, "accessTokenPopulateId", "console.log('one', jwt.tty); console.error('two')", debug=debug)
     await given(rp, http)
     expected = [
@@ -355,7 +355,7 @@ async def test_console_goes_to_the_event_log_where_debug_is_on(rp, http, service
 
 
 @pytest.mark.requirement("core-18-lambdas-22")
-async def test_console_of_a_failing_lambda_comes_before_its_error(rp, http, service):
+async def test_console_output_precedes_the_error(rp, http, service):
     made = await hook(rp, "accessTokenPopulateId", "console.log('before'); throw 'after'", debug=True)
     assert (await ask(rp, http)).status_code == 512
     assert [(kind, text.rpartition(" ")[2]) for kind, text in await told(service, made)] == [
@@ -368,7 +368,7 @@ async def test_console_of_a_failing_lambda_comes_before_its_error(rp, http, serv
 
 
 @pytest.mark.requirement("contract-userinfo-4", "core-18-lambdas-15")
-async def test_userinfo_is_populated_but_for_what_is_reserved(rp, http):
+async def test_userinfo_is_populated_except_reserved_claims(rp, http):
     await hook(rp, "accessTokenPopulateId", "jwt.colour = 'blue'")
     await hook(
         rp,
@@ -387,7 +387,7 @@ async def test_userinfo_is_populated_but_for_what_is_reserved(rp, http):
 
 
 @pytest.mark.requirement("core-18-lambdas-15")
-async def test_failing_userinfo_lambda_says_nothing_of_itself(rp, http, service):
+async def test_failing_userinfo_lambda_is_reported_without_details(rp, http, service):
     token = (await given(rp, http, scope="openid"))["access_token"]
     made = await hook(rp, "userinfoPopulateId", "throw new Error('the secret reason')")
     answer = await userinfo(http, token)
@@ -402,7 +402,7 @@ CLOSED = "result.errors.generalErrors.push({code: '[LoginPrevented]', message: '
 
 
 @pytest.mark.requirement("core-18-lambdas-17", "oauth-2.2-10", "reason-login_prevented")
-async def test_password_grant_is_refused_with_what_the_lambda_says(rp, http):
+async def test_password_grant_returns_the_error_of_the_lambda(rp, http):
     await hook(rp, "loginValidationId", f"{CLOSED} result.errors.fieldErrors['user.email'] = [{{message: 'Not you.'}}]")
     answer = await ask(rp, http)
     assert answer.status_code == 400
@@ -416,7 +416,7 @@ async def test_password_grant_is_refused_with_what_the_lambda_says(rp, http):
 
 
 @pytest.mark.requirement("core-18-lambdas-17")
-async def test_login_page_shows_what_the_lambda_says_escaped(rp, browser):
+async def test_login_page_shows_the_escaped_error_of_the_lambda(rp, browser):
     await hook(rp, "loginValidationId", CLOSED)
     answer = await rp.submit(browser, await rp.authorize(browser))
     assert answer.status_code == 200
@@ -425,19 +425,19 @@ async def test_login_page_shows_what_the_lambda_says_escaped(rp, browser):
     assert (await rp.authorize(browser)).status_code == 200, "there is no session"
 
 
-async def test_lambda_that_has_no_errors_lets_everybody_in(rp, http, browser):
+async def test_lambda_without_errors_permits_logins(rp, http, browser):
     await hook(rp, "loginValidationId", "user.email = 'x'; result.other = 1")
     assert "access_token" in await given(rp, http)
     assert "code" in await rp.log_in(browser)
 
 
-async def test_session_is_no_login_to_be_validated(rp, browser):
+async def test_session_use_is_not_validated_by_the_lambda(rp, browser):
     await rp.log_in(browser)
     await hook(rp, "loginValidationId", CLOSED)
     assert "code" in response(await rp.authorize(browser))
 
 
-async def test_login_lambda_knows_the_request(rp, http, service):
+async def test_login_lambda_gets_the_request_context(rp, http, service):
     made = await hook(rp, "loginValidationId", "console.log({user: user.id, registration, context})", debug=True)
     await given(rp, http)
     ((_, text),) = await told(service, made)
@@ -448,7 +448,7 @@ async def test_login_lambda_knows_the_request(rp, http, service):
 
 
 @pytest.mark.requirement("core-18-lambdas-17", "event-user.login.failed-2")
-async def test_webhooks_hear_of_a_login_that_a_lambda_refused(rp, http):
+async def test_rejected_login_sends_an_event(rp, http):
     made = await hook(rp, "loginValidationId", CLOSED)
     types = ("user.login.failed", "user.login.success")
     async with receiving() as receiver:
@@ -472,7 +472,7 @@ async def test_webhooks_hear_of_a_login_that_a_lambda_refused(rp, http):
 @pytest.mark.parametrize(
     "statements", ["throw 'the secret reason'", ENDLESS, "result.errors = 'no'", "result.errors.generalErrors = ['no']"]
 )
-async def test_failing_login_lambda_lets_nobody_in(rp, http, browser, service, statements):
+async def test_failing_login_lambda_prevents_logins(rp, http, browser, service, statements):
     made = await hook(rp, "loginValidationId", statements)
     answer = await ask(rp, http)
     assert (answer.status_code, answer.json()["error"]) == (512, "server_error")
@@ -482,7 +482,7 @@ async def test_failing_login_lambda_lets_nobody_in(rp, http, browser, service, s
 
 
 @pytest.mark.requirement("core-18-lambdas-18")
-async def test_registration_lambda_answers_errors(rp, service):
+async def test_registration_lambda_returns_errors(rp, service):
     call = call_of(service, rp)
     services = service.services
     user = await services.directory.users.find(call.tenant_id, rp.user["id"])
@@ -512,7 +512,7 @@ async def test_registration_lambda_answers_errors(rp, service):
 # Client credentials
 
 
-async def test_attack_27_token_of_a_user_cannot_be_made_one_of_an_entity(rp, http):
+async def test_attack_27_lambda_cannot_turn_a_user_token_into_an_entity_token(rp, http):
     made = await hook(rp, "accessTokenPopulateId", "jwt.gty = ['client_credentials']")
     answer = await ask(rp, http)
     assert (answer.status_code, answer.json()["error"]) == (512, "server_error")
@@ -522,7 +522,7 @@ async def test_attack_27_token_of_a_user_cannot_be_made_one_of_an_entity(rp, htt
 
 
 @pytest.mark.requirement("core-18-lambdas-16")
-async def test_entity_s_token_is_populated_but_for_what_is_reserved(rp, service):
+async def test_entity_token_is_populated_except_reserved_claims(rp, service):
     call = call_of(service, rp)
     before = {"sub": "e", "aud": "t", "exp": 2, "iat": 1, "permissions": {"t": ["read"]}, "tid": "x", "iss": "i"}
 

@@ -50,7 +50,7 @@ async def leaver(rp, browser):
     "service-16",
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_logout_ends_the_session_and_goes_where_it_was_asked_to(leaver, browser, method):
+async def test_logout_ends_the_session_and_redirects(leaver, browser, method):
     answer = await log_out(browser, method, client_id=leaver.client_id, post_logout_redirect_uri=AFTER, state="a b&c")
     assert answer.status_code == 302
     assert answer.headers["Location"] == AFTER + "?state=a%20b%26c"
@@ -62,7 +62,7 @@ async def test_logout_ends_the_session_and_goes_where_it_was_asked_to(leaver, br
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke-4")
-async def test_webhooks_hear_of_the_end_of_a_session_and_may_veto_it(leaver, browser, api):
+async def test_logout_sends_events_that_can_be_vetoed(leaver, browser, api):
     kind = "jwt.refresh-token.revoke"
     async with receiving(in_turn(answers(500), answers(200))) as receiver:
         hearing = Hearing(leaver.api, receiver, leaver.tenant["id"])
@@ -82,7 +82,7 @@ async def test_webhooks_hear_of_the_end_of_a_session_and_may_veto_it(leaver, bro
 
 
 @pytest.mark.requirement("contract-logout-8")
-async def test_session_is_over_even_for_who_kept_the_cookie(leaver, browser):
+async def test_ended_session_is_invalid_with_its_cookie(leaver, browser):
     cookie = browser.cookies["fusionauth.sso"]
     await log_out(browser, client_id=leaver.client_id)
     browser.cookies.set("fusionauth.sso", cookie, domain="localhost.local", path="/")
@@ -90,14 +90,14 @@ async def test_session_is_over_even_for_who_kept_the_cookie(leaver, browser):
 
 
 @pytest.mark.requirement("contract-logout-8")
-async def test_tokens_live_on(rp, browser, http):
+async def test_logout_does_not_revoke_tokens(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     await log_out(browser, client_id=rp.client_id)
     assert (await rp.refresh(http, tokens["refresh_token"])).status_code == 200
 
 
 @pytest.mark.requirement("contract-logout-6", "contract-logout-7", "oauth-4.3-2")
-async def test_target_is_the_first_that_is_configured(leaver, browser):
+async def test_first_configured_target_is_used(leaver, browser):
     assert (await log_out(browser, client_id=leaver.client_id)).headers["Location"] == "/"
     await leaver.configure_tenant(logoutURL="https://tenant.example.com/")
     assert (await log_out(browser, client_id=leaver.client_id)).headers["Location"] == "https://tenant.example.com/"
@@ -108,7 +108,7 @@ async def test_target_is_the_first_that_is_configured(leaver, browser):
 
 
 @pytest.mark.requirement("certification-authorize-11", "oauth-1.9-15")
-async def test_logout_that_cannot_go_back_says_so(leaver, browser):
+async def test_logout_without_target_shows_a_page(leaver, browser):
     answer = await log_out(browser, client_id=leaver.client_id)
     shown = await browser.get(answer.headers["Location"])
     assert "signed out" in page(shown).text.lower()
@@ -117,13 +117,13 @@ async def test_logout_that_cannot_go_back_says_so(leaver, browser):
 
 
 @pytest.mark.requirement("contract-logout-10", "oauth-4.3-7")
-async def test_without_a_session_the_browser_is_sent_on_all_the_same(rp, browser):
+async def test_logout_without_session_redirects(rp, browser):
     answer = await log_out(browser, client_id=rp.client_id, post_logout_redirect_uri=REDIRECT_URI)
     assert answer.headers["Location"] == REDIRECT_URI
 
 
 @pytest.mark.requirement("contract-logout-3", "oauth-4.3-1")
-async def test_id_token_names_the_client_expired_or_not(rp, browser, http, clock):
+async def test_expired_id_token_hint_identifies_the_client(rp, browser, http, clock):
     id_token = (await rp.tokens(http, browser))["id_token"]
     clock.advance(seconds=3601)
     for client in ({}, {"client_id": rp.client_id.upper()}):
@@ -132,7 +132,7 @@ async def test_id_token_names_the_client_expired_or_not(rp, browser, http, clock
 
 
 @pytest.mark.requirement("attack-43", "oauth-4.3-1")
-async def test_attack_43_hint_of_another_client_is_refused_and_nothing_ends(rp, browser, http, api):
+async def test_attack_43_hint_of_another_client_is_rejected(rp, browser, http, api):
     id_token = (await rp.tokens(http, browser))["id_token"]
     other = await relying_party.make(api, tenant=rp.tenant)
     answer = await log_out(browser, client_id=other.client_id, id_token_hint=id_token)
@@ -142,7 +142,7 @@ async def test_attack_43_hint_of_another_client_is_refused_and_nothing_ends(rp, 
 
 @pytest.mark.requirement("attack-43", "certification-logout-1", "oauth-4.3-4", "reason-invalid_id_token_hint")
 @pytest.mark.parametrize("forged", ["unsigned", "client secret", "access token", "nonsense", "changed"])
-async def test_attack_43_hint_that_is_no_id_token_of_ours_is_refused(rp, browser, http, forged):
+async def test_attack_43_foreign_hint_is_rejected(rp, browser, http, forged):
     tokens = await rp.tokens(http, browser)
     head, body, signature = tokens["id_token"].split(".")
     hint = {
@@ -174,7 +174,7 @@ async def test_unknown_client_and_tenant_are_refused(rp, browser):
 
 
 @pytest.mark.requirement("attack-42", "audit-a8-logout")
-async def test_attack_42_another_site_cannot_log_out_without_a_word(leaver, browser):
+async def test_attack_42_cross_site_logout_requires_confirmation(leaver, browser):
     answer = await log_out(browser, headers=ELSEWHERE, tenantId=leaver.tenant["id"])
     assert answer.status_code == 200
     form = page(answer).forms[0]
@@ -198,7 +198,7 @@ async def confirmed(browser, answer):
     [ELSEWHERE, {"Referer": "https://evil.example.com/"}, {"Origin": "https://evil.example.com"}],
     ids=["Fetch Metadata", "Referer", "Origin"],
 )
-async def test_attack_42_another_site_with_a_client_id_needs_the_users_confirmation(leaver, browser, headers):
+async def test_attack_42_cross_site_logout_with_client_id_requires_confirmation(leaver, browser, headers):
     parameters = {"client_id": leaver.client_id, "post_logout_redirect_uri": AFTER, "state": "s"}
     answer = await log_out(browser, headers=headers, **parameters)
     assert not {"fusionauth.sso", "fusionauth.li"} & {
@@ -212,7 +212,7 @@ async def test_attack_42_another_site_with_a_client_id_needs_the_users_confirmat
 
 
 @pytest.mark.requirement("audit-a8-logout")
-async def test_attack_42_confirmation_needs_the_token_of_this_browser(leaver, browser):
+async def test_attack_42_confirmation_requires_a_csrf_token(leaver, browser):
     answer = await log_out(browser, headers=ELSEWHERE, client_id=leaver.client_id)
     form = page(answer).forms[0]
     for token in ("x", "x" * 43):
@@ -225,7 +225,7 @@ async def test_attack_42_confirmation_needs_the_token_of_this_browser(leaver, br
 
 
 @pytest.mark.requirement("audit-a8-logout")
-async def test_another_site_with_an_id_token_of_the_session_ends_it_at_once(rp, browser, http):
+async def test_cross_site_logout_with_the_id_token_needs_no_confirmation(rp, browser, http):
     id_token = (await rp.tokens(http, browser))["id_token"]
     answer = await log_out(browser, headers=ELSEWHERE, id_token_hint=id_token, post_logout_redirect_uri=REDIRECT_URI)
     assert (answer.status_code, answer.headers["Location"]) == (302, REDIRECT_URI)
@@ -233,7 +233,7 @@ async def test_another_site_with_an_id_token_of_the_session_ends_it_at_once(rp, 
 
 
 @pytest.mark.requirement("audit-a8-logout")
-async def test_attack_42_id_token_of_another_session_needs_confirmation(rp, browser, new_browser, http):
+async def test_attack_42_id_token_of_another_session_requires_confirmation(rp, browser, new_browser, http):
     """Another session of the same user, and a session of another user."""
     other = await relying_party.make(rp.api, tenant=rp.tenant)
     hints = [(await one.tokens(http, new_browser()))["id_token"] for one in (rp, other)]
@@ -245,7 +245,7 @@ async def test_attack_42_id_token_of_another_session_needs_confirmation(rp, brow
 
 
 @pytest.mark.requirement("audit-a8-logout")
-async def test_attack_42_client_of_another_tenant_takes_no_cookie_away(leaver, browser, api):
+async def test_attack_42_client_of_another_tenant_removes_no_cookie(leaver, browser, api):
     other = await relying_party.make(api)
     answer = await log_out(browser, headers=ELSEWHERE, client_id=other.client_id)
     assert answer.status_code == 302
@@ -265,20 +265,20 @@ async def test_cross_site_post_is_repeated_with_the_cookie(rp, browser, new_brow
 
 
 @pytest.mark.requirement("audit-a8-logout")
-async def test_another_site_is_sent_on_at_once_where_there_is_no_session(rp, browser):
+async def test_cross_site_logout_without_session_redirects(rp, browser):
     answer = await log_out(browser, headers=ELSEWHERE, client_id=rp.client_id, post_logout_redirect_uri=REDIRECT_URI)
     assert (answer.status_code, answer.headers["Location"]) == (302, REDIRECT_URI)
 
 
 @pytest.mark.requirement("audit-a8-logout")
-async def test_other_host_of_the_same_site_logs_its_user_out(leaver, browser):
+async def test_same_site_logout_needs_no_confirmation(leaver, browser):
     answer = await log_out(browser, headers={"Sec-Fetch-Site": "same-site"}, client_id=leaver.client_id)
     assert answer.status_code == 302
     assert not await is_logged_in(leaver, browser)
 
 
 @pytest.mark.requirement("audit-b7-logout-page")
-async def test_target_without_client_or_hint_names_what_is_missing(leaver, browser):
+async def test_target_without_client_or_hint_is_rejected(leaver, browser):
     answer = await log_out(browser, post_logout_redirect_uri=AFTER)
     refused(answer, "invalid_post_logout_redirect_uri")
     assert "neither an id_token_hint nor a client_id" in page(answer).text
@@ -296,7 +296,7 @@ async def test_frames_are_loaded_after_the_confirmation(leaver, browser):
 
 
 @pytest.mark.requirement("certification-logout-3", "contract-logout-9", "oauth-4.3-8")
-async def test_every_application_is_told_by_a_frame(leaver, browser, api, http):
+async def test_every_application_gets_a_logout_frame(leaver, browser, api, http):
     await leaver.configure(logoutURL="https://app.example.com/out")
     urls = ["https://one.example.com/out", "https://two.example.com/out?x=1"]
     for url in urls:
@@ -316,14 +316,14 @@ async def test_every_application_is_told_by_a_frame(leaver, browser, api, http):
 
 
 @pytest.mark.requirement("oauth-4.3-8")
-async def test_redirect_only_tells_nobody(leaver, browser):
+async def test_redirect_only_loads_no_frames(leaver, browser):
     await leaver.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
     answer = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
     assert (answer.status_code, answer.headers["Location"]) == (302, AFTER)
 
 
 @pytest.mark.requirement("oauth-4.3-9")
-async def test_active_applications_tells_only_those_that_joined(leaver, browser, api):
+async def test_active_applications_loads_frames_of_session_clients(leaver, browser, api):
     own, joined, stranger = (f"https://{name}.example.com/out" for name in ("own", "joined", "stranger"))
     await leaver.configure(logoutURL=own, logoutBehavior="ActiveApplications")
     other = await relying_party.make(api, tenant=leaver.tenant, logoutURL=joined)
@@ -347,7 +347,7 @@ async def test_inactive_and_native_applications_have_no_frames(leaver, browser, 
 
 
 @pytest.mark.requirement("oauth-4.3-10")
-async def test_without_a_client_every_application_of_the_tenant_is_told(leaver, browser):
+async def test_logout_without_client_loads_all_frames_of_the_tenant(leaver, browser):
     await leaver.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
     await leaver.configure_tenant(logoutURL="https://tenant.example.com/")
     answer = await log_out(browser, tenantId=leaver.tenant["id"])
@@ -357,14 +357,14 @@ async def test_without_a_client_every_application_of_the_tenant_is_told(leaver, 
 
 
 @pytest.mark.requirement("oauth-4.3-8")
-async def test_frames_of_a_browser_without_a_session_name_none(leaver, new_browser):
+async def test_frames_without_session_have_no_sid(leaver, new_browser):
     await leaver.configure(logoutURL="https://app.example.com/out")
     answer = await log_out(new_browser(), client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
     assert page(answer).frames == ["https://app.example.com/out"]
 
 
 @pytest.mark.requirement("oauth-4.3-8")
-async def test_page_of_frames_goes_on_by_itself_and_to_the_word_of_the_end(leaver, browser):
+async def test_frame_page_redirects_automatically(leaver, browser):
     await leaver.configure(logoutURL="https://app.example.com/out")
     other = await relying_party.make(leaver.api, tenant=leaver.tenant)
     answer = await log_out(browser, client_id=other.client_id)
@@ -378,7 +378,7 @@ async def test_page_of_frames_goes_on_by_itself_and_to_the_word_of_the_end(leave
 
 
 @pytest.mark.requirement("oauth-4.3-11")
-async def test_post_logout_target_keeps_to_the_policy_of_redirect_urls(rp, browser):
+async def test_post_logout_redirect_uri_follows_the_redirect_policy(rp, browser):
     for target in (REDIRECT_URI + "/", REDIRECT_URI + "?x=1", REDIRECT_URI.replace("https", "http"), "/", "//evil"):
         answer = await log_out(browser, client_id=rp.client_id, post_logout_redirect_uri=target)
         refused(answer, "invalid_post_logout_redirect_uri")
@@ -389,7 +389,7 @@ async def test_post_logout_target_keeps_to_the_policy_of_redirect_urls(rp, brows
 
 
 @pytest.mark.requirement("oauth-4.3-13")
-async def test_tenant_may_stand_in_the_path_and_parameters_of_a_post_only_in_its_form(leaver, browser):
+async def test_tenant_may_be_in_the_path_and_post_parameters_in_the_form(leaver, browser):
     await leaver.configure_tenant(logoutURL="https://tenant.example.com/")
     answer = await browser.get(f"/{leaver.tenant['id']}/oauth2/logout")
     assert answer.headers["Location"] == "https://tenant.example.com/"
@@ -400,14 +400,14 @@ async def test_tenant_may_stand_in_the_path_and_parameters_of_a_post_only_in_its
 
 
 @pytest.mark.requirement("oauth-4.3-13")
-async def test_repeated_parameter_is_refused_and_nothing_ends(leaver, browser):
+async def test_repeated_parameter_is_rejected_without_logout(leaver, browser):
     answer = await browser.get(f"/oauth2/logout?client_id={leaver.client_id}&client_id={leaver.client_id}")
     assert answer.status_code == 400
     assert await is_logged_in(leaver, browser)
 
 
 @pytest.mark.requirement("contract-logout-10")
-async def test_failure_is_json_for_who_prefers_it(rp, browser):
+async def test_error_is_json_if_preferred(rp, browser):
     answer = await log_out(browser, headers={"Accept": "application/json"}, client_id=new_id())
     assert (answer.status_code, answer.headers["Content-Type"]) == (400, "application/json")
     assert (answer.json()["error"], answer.json()["error_reason"]) == ("invalid_request", "invalid_client_id")

@@ -15,7 +15,7 @@ async def noted_login(service, rp) -> int:
 
 
 @pytest.mark.requirement("oauth-1.8-10")
-async def test_use_of_a_session_is_noted_once_a_minute(rp, browser, service, clock):
+async def test_session_use_is_recorded_once_a_minute(rp, browser, service, clock):
     await rp.log_in(browser)
     first = await noted_login(service, rp)
     clock.advance(seconds=SESSION_RECORD_INTERVAL_SECONDS / 2)
@@ -26,7 +26,7 @@ async def test_use_of_a_session_is_noted_once_a_minute(rp, browser, service, clo
     assert await noted_login(service, rp) > first
 
 
-async def test_every_password_login_is_noted(rp, browser, service, clock):
+async def test_every_password_login_is_recorded(rp, browser, service, clock):
     await rp.log_in(browser)
     first = await noted_login(service, rp)
     clock.advance(seconds=1)
@@ -40,7 +40,7 @@ async def device(service, rp, tokens) -> tuple[str, int]:
     return seen["lastAccessedAddress"], seen["lastAccessedInstant"]
 
 
-async def test_use_of_a_reusable_refresh_token_is_noted_once_a_minute(rp, browser, http, service, clock):
+async def test_use_of_a_reusable_refresh_token_is_recorded_once_a_minute(rp, browser, http, service, clock):
     tokens = await rp.tokens(http, browser)
     first = await device(service, rp, tokens)
     clock.advance(seconds=SESSION_RECORD_INTERVAL_SECONDS / 2)
@@ -51,14 +51,14 @@ async def test_use_of_a_reusable_refresh_token_is_noted_once_a_minute(rp, browse
     assert (await device(service, rp, tokens))[1] > first[1]
 
 
-async def test_use_of_a_refresh_token_from_another_address_is_noted_at_once(rp, browser, http, service):
+async def test_refresh_from_another_address_is_recorded_immediately(rp, browser, http, service):
     tokens = await rp.tokens(http, browser)
     http.headers["X-Forwarded-For"] = "203.0.113.9"
     assert (await rp.refresh(http, tokens["refresh_token"])).status_code == 200
     assert (await device(service, rp, tokens))[0] == "203.0.113.9"
 
 
-async def test_refresh_token_that_slides_is_written_at_every_use(rp, browser, http, service, clock):
+async def test_sliding_refresh_token_is_written_at_every_use(rp, browser, http, service, clock):
     await rp.configure_tenant(jwtConfiguration={"refreshTokenExpirationPolicy": "SlidingWindow"})
     tokens = await rp.tokens(http, browser)
     first = await doors.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])

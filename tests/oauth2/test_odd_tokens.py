@@ -36,7 +36,7 @@ async def secretive(rp):
 
 @pytest.mark.requirement("attack-67")
 @pytest.mark.parametrize("member", ["sub", "jti"])
-async def test_half_a_character_in_an_assertion_is_no_client(secretive, http, member):
+async def test_lone_surrogate_in_an_assertion_is_rejected(secretive, http, member):
     assertion = signed(secretive.secret, client_signer.claims(secretive, **{member: HALF}))
     form = {**CODE, "client_assertion_type": JWT_BEARER, "client_assertion": assertion}
     for path in ("token", "par", "introspect", "revoke", "device_authorize", "device/approve"):
@@ -45,7 +45,7 @@ async def test_half_a_character_in_an_assertion_is_no_client(secretive, http, me
         assert answer.json()["error"] == "invalid_client", path
 
 
-async def test_half_a_character_in_a_request_object_is_no_request(secretive, http):
+async def test_lone_surrogate_in_a_request_object_is_rejected(secretive, http):
     for changes in ({"state": HALF}, {"claims": {"id_token": {HALF: None}}}, {"jti": HALF}):
         claims = {**secretive.query(), **client_signer.claims(secretive, sub=None), **changes}
         form = {**secretive.query(), "request": signed(secretive.secret, claims)}
@@ -56,14 +56,14 @@ async def test_half_a_character_in_a_request_object_is_no_request(secretive, htt
 
 
 @pytest.mark.parametrize("member", ["jti", "htu"])
-async def test_half_a_character_in_a_proof_is_no_proof(rp, http, member):
+async def test_lone_surrogate_in_a_proof_is_rejected(rp, http, member):
     proof = ClientKey().header(http, "POST", "/oauth2/token", **{member: HALF})
     form = {**CODE, "client_id": rp.client_id, "client_secret": rp.secret}
     answer = await http.post("/oauth2/token", data=form, headers=proof)
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_dpop_proof")
 
 
-async def test_half_a_character_in_an_access_token_is_no_token(rp, http):
+async def test_lone_surrogate_in_an_access_token_is_rejected(rp, http):
     for members in ({"aud": HALF}, {"sub": HALF, "gty": ["client_credentials"]}):
         claims = {"sub": rp.user["id"], "aud": rp.client_id, "tty": "at", **members}
         token = f"{unsigned({'alg': 'RS256', 'kid': 'k'}, claims)}.AAAA"

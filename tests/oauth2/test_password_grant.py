@@ -54,7 +54,7 @@ async def lock(rp, api) -> None:
     assert (await api.delete(f"/api/user/{rp.user['id']}", headers=headers)).status_code == 200
 
 
-async def test_password_gives_tokens(rp, http):
+async def test_password_grant_returns_tokens(rp, http):
     tokens = await given(rp, http, scope="openid offline_access")
     assert tokens.keys() == {
         "access_token", "expires_in", "id_token", "refresh_token", "refresh_token_id", "scope", "token_type", "userId",
@@ -78,7 +78,7 @@ async def test_password_gives_tokens(rp, http):
 
 
 @pytest.mark.requirement("contract-token-7")
-async def test_scope_decides_what_is_given(rp, http):
+async def test_scope_determines_the_tokens(rp, http):
     assert (await given(rp, http)).keys() == {"access_token", "expires_in", "token_type", "userId"}
     with_email = await given(rp, http, scope="openid email")
     assert with_email.keys() == {"access_token", "expires_in", "id_token", "scope", "token_type", "userId"}
@@ -88,7 +88,7 @@ async def test_scope_decides_what_is_given(rp, http):
     assert claims(offline["access_token"])["sid"] == offline["refresh_token_id"]
 
 
-async def test_refresh_token_works_on_as_any_other(rp, http, clock):
+async def test_refresh_token_can_be_used(rp, http, clock):
     first = await given(rp, http, scope="openid offline_access")
     clock.advance(seconds=100)
     answer = await rp.refresh(http, first["refresh_token"])
@@ -99,13 +99,13 @@ async def test_refresh_token_works_on_as_any_other(rp, http, clock):
     assert refreshed["sid"] == first["refresh_token_id"]
 
 
-async def test_application_without_refresh_tokens_gives_none(rp, http):
+async def test_application_without_refresh_tokens_issues_none(rp, http):
     await rp.configure(generateRefreshTokens=False)
     assert not (await given(rp, http, scope="offline_access")).keys() & {"refresh_token", "refresh_token_id"}
 
 
 @pytest.mark.requirement("contract-token-8")
-async def test_device_is_kept_with_the_refresh_token(rp, http, service):
+async def test_device_is_stored_with_the_refresh_token(rp, http, service):
     device = {"description": "Ada's phone", "name": "phone", "type": "FOLDABLE"}
     named = {f"metaData.device.{name}": value for name, value in device.items()}
     tokens = await given(rp, http, scope="offline_access", **named)
@@ -128,7 +128,7 @@ async def test_user_is_found_by_email_and_username_under_either_parameter(rp, ht
     refused(await ask(rp, http, loginId="somebody@example.com"), "invalid_request", "unknown")
 
 
-async def test_password_is_taken_as_it_is(rp, http, api):
+async def test_password_is_not_trimmed(rp, http, api):
     password = " pässwörd + % & = \t"
     rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id, password=password)
     await given(rp, http, password=password)
@@ -138,14 +138,14 @@ async def test_password_is_taken_as_it_is(rp, http, api):
 @pytest.mark.requirement("contract-token-6", "oauth-2.2-10")
 @pytest.mark.parametrize("value", [None, ""])
 @pytest.mark.parametrize("name", ["username", "password"])
-async def test_user_and_password_must_be_there(rp, http, name, value):
+async def test_username_and_password_are_required(rp, http, name, value):
     answer = await ask(rp, http, **{name: value})
     refused(answer, "invalid_request", "unknown")
     assert name in answer.json()["error_description"]
 
 
 @pytest.mark.requirement("reason-grant_type_disabled")
-async def test_grant_is_off_unless_the_application_enables_it(rp, http, api):
+async def test_grant_is_disabled_by_default(rp, http, api):
     other = await relying_party.make(api)
     refused(await ask(other, http), "unauthorized_client", "grant_type_disabled")
     await rp.configure(enabledGrants=["authorization_code"])
@@ -163,7 +163,7 @@ async def test_policy_decides_whether_the_client_has_to_authenticate(rp, http):
     refused(await ask(rp, http, client_secret=""), "invalid_client", "missing_client_secret", 401)
 
 
-async def test_refresh_token_of_a_password_is_no_proof_of_the_client(rp, http):
+async def test_refresh_token_of_a_password_does_not_authenticate_the_client(rp, http):
     await rp.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     tokens = await given(rp, http, scope="offline_access")
     answer = await rp.refresh(http, tokens["refresh_token"], client_secret=None)
@@ -171,7 +171,7 @@ async def test_refresh_token_of_a_password_is_no_proof_of_the_client(rp, http):
 
 
 @pytest.mark.requirement("oauth-2.2-10", "reason-invalid_user_credentials")
-async def test_attack_44_unknown_user_and_wrong_password_look_alike(rp, http, api):
+async def test_attack_44_unknown_user_and_wrong_password_get_the_same_response(rp, http, api):
     told = []
     for form in ({"password": "wrong"}, {"username": "nobody@example.com"}, {"username": f"{new_id()}"}):
         answer = await ask(rp, http, **form)
@@ -184,7 +184,7 @@ async def test_attack_44_unknown_user_and_wrong_password_look_alike(rp, http, ap
     assert len({str([pair for pair in pairs if pair[0] != "date"]) for _, pairs in told}) == 1
 
 
-async def test_attack_44_unknown_user_costs_a_comparison_like_a_wrong_password(rp, http, monkeypatch):
+async def test_attack_44_unknown_user_takes_the_time_of_a_wrong_password(rp, http, monkeypatch):
     compared: list[str] = []
     verify = PasswordPool.verify
 
@@ -210,7 +210,7 @@ STATES = {
 
 @pytest.mark.requirement("oauth-2.2-10", "reason-user_expired")
 @pytest.mark.parametrize("state", STATES)
-async def test_what_is_wrong_with_a_user_is_told_only_for_the_right_password(rp, http, state):
+async def test_user_state_is_revealed_only_with_the_correct_password(rp, http, state):
     change, error, reason = STATES[state]
     await change_user(rp, **change)
     refused(await ask(rp, http), error, reason)
@@ -218,13 +218,13 @@ async def test_what_is_wrong_with_a_user_is_told_only_for_the_right_password(rp,
 
 
 @pytest.mark.requirement("reason-user_locked")
-async def test_attack_29_locked_user_gets_nothing(rp, http, api):
+async def test_attack_29_locked_user_gets_no_tokens(rp, http, api):
     await lock(rp, api)
     refused(await ask(rp, http), "invalid_grant", "user_locked")
     refused(await ask(rp, http, password="wrong"), "invalid_grant", "invalid_user_credentials")
 
 
-async def test_attack_29_inactive_client_and_deleted_tenant_get_nothing(rp, http, api):
+async def test_attack_29_inactive_client_and_deleted_tenant_get_no_tokens(rp, http, api):
     other = await relying_party.make(api, tenant=rp.tenant, enabledGrants=["password"])
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.delete(f"/api/application/{rp.client_id}", headers=headers)).status_code == 200
@@ -245,7 +245,7 @@ async def test_attack_29_inactive_client_and_deleted_tenant_get_nothing(rp, http
         (None, "change_password_administrative"),
     ],
 )
-async def test_reason_of_a_change_of_password_is_told(rp, http, service, reason, told):
+async def test_reason_of_a_required_password_change_is_returned(rp, http, service, reason, told):
     users = doors.store(service, "users")
     user = await users.find(rp.tenant["id"], rp.user["id"])
     marked = {**user, "passwordChangeRequired": True}
@@ -258,7 +258,7 @@ async def test_reason_of_a_change_of_password_is_told(rp, http, service, reason,
 
 
 @pytest.mark.requirement("contract-errors-6", "oauth-0.1-11", "users-7-22")
-async def test_id_of_a_change_of_password_changes_it(rp, http):
+async def test_returned_id_changes_the_password(rp, http):
     await change_user(rp, passwordChangeRequired=True)
     change_id = (await ask(rp, http)).json()["change_password_id"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
@@ -269,7 +269,7 @@ async def test_id_of_a_change_of_password_changes_it(rp, http):
 
 
 @pytest.mark.requirement("reason-change_password_expired", "users-7-26")
-async def test_old_password_has_to_be_changed(rp, http, clock):
+async def test_expired_password_has_to_be_changed(rp, http, clock):
     await rp.configure_tenant(maximumPasswordAge={"enabled": True, "days": 1})
     await given(rp, http)
     clock.advance(seconds=86_401)
@@ -283,7 +283,7 @@ async def test_password_below_the_rules_has_to_be_changed(rp, http):
 
 
 @pytest.mark.requirement("error-two_factor_required", "oauth-0.1-9")
-async def test_second_factor_is_told_without_its_secret(rp, http):
+async def test_second_factor_is_described_without_its_secret(rp, http):
     secret = "bm9ib2R5IG1heSBzZWUgdGhpcyE="
     methods = [
         {"method": "authenticator", "secret": secret, "authenticator": {}},
@@ -303,7 +303,7 @@ async def test_second_factor_is_told_without_its_secret(rp, http):
 
 
 @pytest.mark.requirement("oauth-0.1-10")
-async def test_second_factor_of_a_grant_is_shown_at_the_two_factor_login(rp, http, clock):
+async def test_challenge_of_the_grant_is_completed_by_the_api(rp, http, clock):
     await change_user(rp, twoFactor={"methods": [two_factor.authenticator()]})
     refusal = await ask(rp, http)
     refused(refusal, "two_factor_required", None)
@@ -314,7 +314,7 @@ async def test_second_factor_of_a_grant_is_shown_at_the_two_factor_login(rp, htt
 
 
 @pytest.mark.requirement("oauth-2.2-10", "reason-email_verification_required")
-async def test_gates_are_told(rp, http, api, service):
+async def test_verification_gates_are_reported(rp, http, api, service):
     gated = {
         "verifyRegistration": True,
         "verificationEmailTemplateId": EMAIL_TEMPLATE,
@@ -341,7 +341,7 @@ async def _unverify(rp, service, *, registration: bool) -> None:
     await users.replace(rp.tenant["id"], changed, user["lastUpdateInstant"])
 
 
-async def test_user_without_a_registration_gets_tokens_even_where_pages_want_one(rp, http, api):
+async def test_unregistered_user_gets_tokens_although_pages_require_registration(rp, http, api):
     await rp.configure(requireRegistration=True)
     rp.user = await relying_party.make_user(api, rp.tenant["id"])
     token = claims((await given(rp, http))["access_token"])
@@ -361,7 +361,7 @@ async def test_policy_decides_about_unknown_scopes(rp, http):
 
 
 @pytest.mark.requirement("reason-missing_required_scope")
-async def test_third_party_gets_nothing_that_the_user_would_have_to_be_asked_for(rp, http):
+async def test_third_party_gets_no_scopes_that_need_consent(rp, http):
     await rp.configure(relationship="ThirdParty", consentMode="AlwaysPrompt")
     for mode in ("AlwaysPrompt", "RememberDecision"):
         await rp.configure(consentMode=mode)
@@ -374,12 +374,12 @@ async def test_third_party_gets_nothing_that_the_user_would_have_to_be_asked_for
 
 
 @pytest.mark.requirement("contract-token-9")
-async def test_user_code_of_no_device_is_refused_before_anybody_is_logged_in(rp, http, service):
+async def test_unknown_user_code_is_rejected_before_the_login(rp, http, service):
     refused(await ask(rp, http, user_code="ABCDEF"), "invalid_request", "invalid_user_code")
     assert "lastLoginInstant" not in await doors.store(service, "users").find(rp.tenant["id"], rp.user["id"])
 
 
-async def test_login_is_noted(rp, http, service):
+async def test_login_is_recorded(rp, http, service):
     await given(rp, http)
     user = await doors.store(service, "users").find(rp.tenant["id"], rp.user["id"])
     assert user["lastLoginInstant"] == user["registrations"][0]["lastLoginInstant"] > 0
@@ -396,7 +396,7 @@ async def closes_after(rp, limit: int) -> None:
     await rp.configure_tenant(rateLimitConfiguration={"failedLogin": failed})
 
 
-async def test_attack_48_account_is_closed_after_too_many_failures_whatever_the_headers_say(rp, http):
+async def test_attack_48_account_is_limited_regardless_of_headers(rp, http):
     await closes_after(rp, 3)
     for attempt in range(3):
         http.headers["X-Forwarded-For"] = f"203.0.113.{attempt}"
@@ -407,7 +407,7 @@ async def test_attack_48_account_is_closed_after_too_many_failures_whatever_the_
     assert "Too many attempts" in answer.json()["error_description"]
 
 
-async def test_attack_48_success_elsewhere_resets_nothing(rp, http, api):
+async def test_attack_48_success_of_others_resets_nothing(rp, http, api):
     await closes_after(rp, 2)
     victim = rp.login_id
     rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
@@ -418,7 +418,7 @@ async def test_attack_48_success_elsewhere_resets_nothing(rp, http, api):
 
 
 @pytest.mark.requirement("attack-48")
-async def test_attack_48_pages_and_grant_count_together(rp, http, browser):
+async def test_attack_48_pages_and_grant_share_the_limit(rp, http, browser):
     await closes_after(rp, 2)
     await rp.configure(enabledGrants=["authorization_code", "password"])
     await rp.submit(browser, await rp.authorize(browser), password="wrong")
@@ -426,7 +426,7 @@ async def test_attack_48_pages_and_grant_count_together(rp, http, browser):
     refused(await ask(rp, http), "invalid_grant", "unknown")
 
 
-async def test_attacks_44_and_48_unknown_users_are_closed_like_known_ones(rp, http):
+async def test_attacks_44_and_48_unknown_users_are_limited_like_known_ones(rp, http):
     await closes_after(rp, 1)
     told = set()
     for login_id in (rp.login_id, "nobody@example.com"):
@@ -438,7 +438,7 @@ async def test_attacks_44_and_48_unknown_users_are_closed_like_known_ones(rp, ht
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_attack_48_address_that_fails_for_everybody_is_refused_for_everybody(api, http, monkeypatch):
+async def test_attack_48_address_limit_applies_to_all_users(api, http, monkeypatch):
     rp = await relying_party.make(
         api, enabledGrants=["password", "refresh_token"], clientAuthenticationPolicy="NotRequired"
     )
@@ -449,14 +449,14 @@ async def test_attack_48_address_that_fails_for_everybody_is_refused_for_everybo
     refused(await ask(rp, http, client_secret=None), "invalid_grant", "unknown")
 
 
-async def test_attack_45_huge_passwords_are_wrong_or_refused(rp, http):
+async def test_attack_45_huge_passwords_are_rejected(rp, http):
     refused(await ask(rp, http, password="x" * 1_000_000), "invalid_grant", "invalid_user_credentials")
     answer = await ask(rp, http, password="x" * 1_100_000)
     assert answer.status_code == 413
     await given(rp, http)
 
 
-async def test_attack_45_full_queue_of_passwords_is_told_as_such(rp, http, monkeypatch):
+async def test_attack_45_full_password_queue_is_reported(rp, http, monkeypatch):
     async def full(*_arguments: object) -> bool:
         raise Unavailable("Too many passwords wait.")
 
@@ -464,7 +464,7 @@ async def test_attack_45_full_queue_of_passwords_is_told_as_such(rp, http, monke
     refused(await ask(rp, http), "server_error", "unknown", 503)
 
 
-async def test_logins_are_told_with_the_device_and_without_the_password(rp, http, api):
+async def test_login_events_have_the_device_and_no_password(rp, http, api):
     device = {"description": "Ada's phone", "name": "phone", "type": "MOBILE"}
     named = {f"metaData.device.{name}": value for name, value in device.items()}
     async with receiving() as receiver:
@@ -487,7 +487,7 @@ async def test_logins_are_told_with_the_device_and_without_the_password(rp, http
 
 
 @pytest.mark.requirement("oauth-2.2-10")
-async def test_veto_of_a_login_gives_no_tokens_and_notes_nothing(rp, http, api, service):
+async def test_vetoed_login_gets_no_tokens_and_is_not_recorded(rp, http, api, service):
     async with receiving(answers(500)) as receiver:
         await listen(api, rp.tenant, receiver.url, LOGIN_EVENTS, "AbsoluteMajority")
         refused(await ask(rp, http, scope="openid offline_access"), "invalid_grant", "unknown")

@@ -49,7 +49,7 @@ async def with_refresh_tokens(rp: Any, **policy: Any) -> None:
 
 
 @pytest.mark.requirement("core-3-7", "users-11-8", "users-5-13")
-async def test_the_login_api_tells_who_knows_the_password_what_prevents_the_login(rp, api) -> None:
+async def test_login_api_reports_the_preventing_action_with_the_correct_password(rp, api) -> None:
     reason = {"code": new_id()[:8], "text": f"Fraud {new_id()}"}
     reason = (await api.post("/api/user-action-reason", json={"userActionReason": reason})).json()["userActionReason"]
     action = await ban(api, rp.user["id"], reasonId=reason["id"])
@@ -76,7 +76,7 @@ async def test_the_login_api_tells_who_knows_the_password_what_prevents_the_logi
 
 
 @pytest.mark.requirement("users-11-9")
-async def test_an_action_prevents_logins_until_it_ends_by_itself(rp, api, clock, service) -> None:
+async def test_action_prevents_logins_until_it_expires(rp, api, clock, service) -> None:
     await ban(api, rp.user["id"], expiry=doors.now(service) + 60_000)
     assert (await log_in(rp, api)).status_code == 409
     clock.advance(seconds=61)
@@ -84,7 +84,7 @@ async def test_an_action_prevents_logins_until_it_ends_by_itself(rp, api, clock,
 
 
 @pytest.mark.requirement("users-11-9")
-async def test_an_action_for_some_applications_prevents_logins_to_those(rp, api, new_browser) -> None:
+async def test_action_prevents_logins_to_its_applications(rp, api, new_browser) -> None:
     other = await relying_party.make(api, tenant=rp.tenant)
     tokens = await rp.tokens(new_browser(), new_browser())
     others = await relying_party.make_user(api, rp.tenant["id"], other.client_id)
@@ -99,7 +99,7 @@ async def test_an_action_for_some_applications_prevents_logins_to_those(rp, api,
 
 
 @pytest.mark.requirement("users-11-8", "users-5-13")
-async def test_a_ping_does_not_go_round_an_action(rp, api) -> None:
+async def test_ping_does_not_bypass_an_action(rp, api) -> None:
     action = await ban(api, rp.user["id"])
     answer = await api.put(
         f"/api/login/{rp.user['id']}/{rp.client_id}", headers={"X-FusionAuth-TenantId": rp.tenant["id"]}
@@ -109,7 +109,7 @@ async def test_a_ping_does_not_go_round_an_action(rp, api) -> None:
 
 
 @pytest.mark.requirement("oauth-2.2-10", "users-11-8")
-async def test_the_password_grant_says_that_the_login_is_prevented(rp, api, http) -> None:
+async def test_password_grant_reports_a_prevented_login(rp, api, http) -> None:
     await rp.configure(enabledGrants=["password"])
     await ban(api, rp.user["id"])
     form = {"grant_type": "password", "username": rp.login_id, "redirect_uri": None}
@@ -121,7 +121,7 @@ async def test_the_password_grant_says_that_the_login_is_prevented(rp, api, http
 
 
 @pytest.mark.requirement("users-11-8")
-async def test_the_login_page_says_so_to_who_knows_the_password(rp, api, browser) -> None:
+async def test_login_page_reports_a_prevented_login_with_the_correct_password(rp, api, browser) -> None:
     await ban(api, rp.user["id"])
     shown = await rp.authorize(browser)
     wrong = await rp.submit(browser, shown, loginId=rp.login_id, password="wrong")
@@ -132,7 +132,7 @@ async def test_the_login_page_says_so_to_who_knows_the_password(rp, api, browser
 
 
 @pytest.mark.requirement("users-11-8")
-async def test_a_session_does_not_outlive_the_start_of_an_action(rp, api, browser) -> None:
+async def test_action_ends_sessions(rp, api, browser) -> None:
     await rp.code(browser)
     assert (await rp.authorize(browser)).status_code == 302
     action = await ban(api, rp.user["id"])
@@ -143,7 +143,7 @@ async def test_a_session_does_not_outlive_the_start_of_an_action(rp, api, browse
 
 
 @pytest.mark.requirement("users-11-8")
-async def test_a_code_from_before_gives_no_tokens(rp, api, browser, http) -> None:
+async def test_code_issued_before_the_action_is_rejected(rp, api, browser, http) -> None:
     code = await rp.code(browser)
     await ban(api, rp.user["id"])
     answer = await rp.exchange(http, code)
@@ -152,7 +152,7 @@ async def test_a_code_from_before_gives_no_tokens(rp, api, browser, http) -> Non
 
 @pytest.mark.requirement("users-11-10")
 @pytest.mark.parametrize("ends", [True, False])
-async def test_refresh_tokens_end_where_the_tenant_says_so(rp, api, browser, http, ends) -> None:
+async def test_action_revokes_refresh_tokens_if_configured(rp, api, browser, http, ends) -> None:
     await with_refresh_tokens(rp, onLoginPrevented=ends)
     tokens = await rp.tokens(browser, http)
     bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
@@ -167,7 +167,7 @@ async def test_refresh_tokens_end_where_the_tenant_says_so(rp, api, browser, htt
 
 
 @pytest.mark.requirement("users-11-9")
-async def test_an_update_of_the_user_does_not_let_the_user_in(rp, api) -> None:
+async def test_update_of_the_user_does_not_lift_the_action(rp, api) -> None:
     await ban(api, rp.user["id"])
     tenant = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     body = {"user": {"email": rp.login_id, "firstName": "Ada"}}
@@ -180,7 +180,7 @@ async def test_an_update_of_the_user_does_not_let_the_user_in(rp, api) -> None:
 
 @pytest.mark.requirement("attack-46")
 @pytest.mark.parametrize("case", ["banned", "locked", "expired", "second factor"])
-async def test_registration_gives_no_token_to_who_could_not_log_in(rp, api, clock, case) -> None:
+async def test_registration_returns_no_token_while_login_is_prevented(rp, api, clock, case) -> None:
     factor = {"methods": [two_factor.authenticator()]} if case == "second factor" else {}
     expiry = {"expiry": clock.now() - 1} if case == "expired" else {}
     user = await relying_party.make_user(api, rp.tenant["id"], twoFactor=factor, **expiry)

@@ -41,7 +41,7 @@ async def test_baseline_is_the_default_and_changes_nothing(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-12-27")
-async def test_settings_that_contradict_strict_are_refused_each_by_name(rp):
+async def test_settings_that_contradict_strict_are_reported_by_name(rp):
     weak = {
         "profile": "strict",
         "authorizedURLValidationPolicy": "AllowWildcards",
@@ -80,7 +80,7 @@ async def test_unknown_profile_is_refused(rp):
 
 
 @pytest.mark.requirement("audit-b7-redirects")
-async def test_strict_flow_goes_through(rp, browser, http):
+async def test_strict_flow_succeeds(rp, browser, http):
     await rp.configure_strict()
     given = await rp.log_in(browser, **PKCE)
     assert given.keys() == {"code", "iss", "state"}
@@ -90,7 +90,7 @@ async def test_strict_flow_goes_through(rp, browser, http):
 
 
 @pytest.mark.requirement("audit-b7-redirects", "oauth-12-28", "oauth-2.2-11")
-async def test_strict_refuses_what_it_rules_out(rp, browser, http):
+async def test_strict_rejects_excluded_requests(rp, browser, http):
     await rp.configure_strict()
     await refused(rp, browser, "invalid_request", "code_challenge")
     await refused(rp, browser, "unauthorized_client", "implicit is disabled", response_type="id_token", nonce="n")
@@ -104,7 +104,7 @@ async def test_strict_refuses_what_it_rules_out(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-12-28")
-async def test_strict_rules_hold_for_what_was_stored_before_them(rp, browser, http, service):
+async def test_strict_rules_apply_to_stored_settings(rp, browser, http, service):
     """As in a document that somebody wrote past the API."""
     await rp.configure(enabledGrants=["authorization_code", "implicit", "password"], hybridResponseTypesEnabled=True)
     weak = {"authorizedRedirectURLs": [REDIRECT_URI, "http://app.example.com/cb"], "profile": "strict"}
@@ -126,7 +126,7 @@ async def test_strict_rules_hold_for_what_was_stored_before_them(rp, browser, ht
 
 
 @pytest.mark.requirement("oauth-12-28")
-async def test_codes_of_a_strict_application_live_a_minute_at_most(rp, browser, http, service):
+async def test_codes_of_a_strict_application_expire_within_a_minute(rp, browser, http, service):
     settings = {"authorizationGrantIdTimeToLiveInSeconds": 600}
     await rp.configure_tenant(externalIdentifierConfiguration=settings)
     redis, lives = doors.redis(service), {}
@@ -162,7 +162,7 @@ async def test_refresh_tokens_of_a_strict_client_are_for_one_use(rp, browser, ht
 
 
 @pytest.mark.requirement("oauth-12-29")
-async def test_refresh_tokens_of_a_baseline_client_stay_as_the_tenant_has_them(rp, browser, http):
+async def test_refresh_tokens_of_a_baseline_client_follow_the_tenant(rp, browser, http):
     await rp.configure(**PUBLIC)
     code = await rp.code(browser, **PKCE)
     first = (await rp.exchange(http, code, code_verifier=VERIFIER)).json()["refresh_token"]
@@ -182,7 +182,7 @@ async def test_secrets_are_never_read_from_a_query(rp, browser, http):
     assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
 
 
-async def test_strict_application_can_be_made_at_once(api):
+async def test_strict_application_can_be_created_in_one_request(api):
     made = await relying_party.make(api, tokens=await relying_party.strict_tokens(api), **STRICT)
     assert made.application["oauthConfiguration"]["profile"] == "strict"
 
@@ -192,7 +192,7 @@ KEY = client_signer.new_key()
 
 
 @pytest.mark.requirement("oauth-12-28")
-async def test_pushed_and_bound_requests_ask_for_a_client_with_a_key(rp):
+async def test_fapi_requires_a_client_with_a_key(rp):
     """The level of FAPI 2.0: both switches on, and strict."""
     await rp.configure_strict()
     answer = await change(rp, **FAPI)
@@ -203,7 +203,7 @@ async def test_pushed_and_bound_requests_ask_for_a_client_with_a_key(rp):
 
 
 @pytest.mark.requirement("oauth-12-28")
-async def test_flow_at_the_level_of_fapi_2_goes_through_and_nothing_less_does(rp, browser, http):
+async def test_fapi_2_flow_succeeds_and_weaker_ones_fail(rp, browser, http):
     methods = {"clientAuthenticationMethods": ["private_key_jwt"], "jwks": client_signer.public(KEY)}
     await rp.configure_strict(**FAPI, **methods)
     proofs = ClientKey()

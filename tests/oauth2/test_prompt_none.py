@@ -20,7 +20,7 @@ async def refusal(rp, browser) -> tuple[str, str | None]:
 
 
 @pytest.mark.requirement("oauth-1.8-16", "reason-email_verification_required")
-async def test_email_address_that_nobody_verified(rp, browser, api):
+async def test_unverified_email_address(rp, browser, api):
     gate = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "unverified": {"behavior": "Allow"}}
     await rp.configure_tenant(emailConfiguration=gate)
     body = {"user": {"email": f"{new_id()}@example.com", "password": PASSWORD}}
@@ -47,7 +47,7 @@ async def test_second_factor(rp, browser):
 
 
 @pytest.mark.requirement("oauth-1.8-16", "reason-registration_verification_required")
-async def test_registration_that_nobody_verified(rp, browser, api):
+async def test_unverified_registration(rp, browser, api):
     await rp.patch(
         f"/api/application/{rp.client_id}",
         {
@@ -68,7 +68,7 @@ async def test_registration_that_nobody_verified(rp, browser, api):
 
 
 @pytest.mark.requirement("oauth-2.2-13")
-async def test_expired_user_refreshes_nothing(rp, browser, http, clock):
+async def test_expired_user_cannot_refresh(rp, browser, http, clock):
     tokens = await rp.tokens(http, browser)
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"expiry": int(time.time() * 1000) + 60_000}})
     assert (await rp.refresh(http, tokens["refresh_token"])).status_code == 200

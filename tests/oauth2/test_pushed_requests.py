@@ -45,7 +45,7 @@ def unusable(answer) -> None:
 
 
 @pytest.mark.requirement("oauth-12-10")
-async def test_pushed_request_leads_to_a_code_and_the_code_to_tokens(rp, browser, http):
+async def test_pushed_request_returns_a_code_and_tokens(rp, browser, http):
     answer = await http.post("/oauth2/par", data={**rp.query(nonce="n-1", **PKCE), "client_secret": rp.secret})
     assert answer.status_code == 201
     assert answer.headers["Cache-Control"] == "no-store"
@@ -62,7 +62,7 @@ async def test_pushed_request_leads_to_a_code_and_the_code_to_tokens(rp, browser
 
 
 @pytest.mark.requirement("oauth-12-11")
-async def test_nothing_beside_client_id_and_request_uri_counts(rp, browser, http):
+async def test_other_parameters_than_client_id_and_request_uri_are_ignored(rp, browser, http):
     uri = await pushed(rp, http, scope="openid")
     evil = {"redirect_uri": "https://evil.example.com/cb", "scope": "openid offline_access", "state": "theirs"}
     shown = await opened(rp, browser, uri, **evil)
@@ -72,7 +72,7 @@ async def test_nothing_beside_client_id_and_request_uri_counts(rp, browser, http
 
 
 @pytest.mark.requirement("oauth-12-13")
-async def test_login_form_carries_the_name_of_the_request_and_nothing_of_it(rp, browser, http):
+async def test_login_form_has_the_request_uri_only(rp, browser, http):
     shown = await opened(rp, browser, await pushed(rp, http))
     form = relying_party.page(shown).forms[0]
     assert form["fields"].keys() == {"client_id", "request_uri", "csrf_token", "loginId", "password"}
@@ -80,7 +80,7 @@ async def test_login_form_carries_the_name_of_the_request_and_nothing_of_it(rp, 
 
 
 @pytest.mark.requirement("oauth-12-13")
-async def test_login_page_can_be_reloaded_and_takes_another_attempt_but_gives_one_code(rp, browser, http):
+async def test_login_page_can_be_reloaded_and_returns_one_code(rp, browser, http):
     uri = await pushed(rp, http)
     sent = await browser.get("/oauth2/authorize", params={"client_id": rp.client_id, "request_uri": uri})
     place = sent.headers["Location"]
@@ -93,7 +93,7 @@ async def test_login_page_can_be_reloaded_and_takes_another_attempt_but_gives_on
 
 
 @pytest.mark.requirement("oauth-12-13")
-async def test_opened_request_belongs_to_the_browser_that_opened_it(rp, new_browser, http):
+async def test_opened_request_is_bound_to_its_browser(rp, new_browser, http):
     mine, theirs = new_browser(), new_browser()
     uri = await pushed(rp, http)
     sent = await mine.get("/oauth2/authorize", params={"client_id": rp.client_id, "request_uri": uri})
@@ -104,7 +104,7 @@ async def test_opened_request_belongs_to_the_browser_that_opened_it(rp, new_brow
 
 
 @pytest.mark.requirement("oauth-12-13")
-async def test_opened_request_lasts_for_the_login_intent_time_of_the_tenant(rp, browser, http, service):
+async def test_opened_request_expires_with_the_login_transaction(rp, browser, http, service):
     durations = rp.tenant["externalIdentifierConfiguration"]
     await rp.configure_tenant(externalIdentifierConfiguration={**durations, "loginIntentTimeToLiveInSeconds": 777})
     redis = doors.redis(service)
@@ -116,7 +116,7 @@ async def test_opened_request_lasts_for_the_login_intent_time_of_the_tenant(rp, 
 
 
 @pytest.mark.requirement("oauth-12-11")
-async def test_pushed_request_is_forgotten_after_a_minute(rp, browser, http, service):
+async def test_pushed_request_expires_after_a_minute(rp, browser, http, service):
     uri = await pushed(rp, http)
     redis = doors.redis(service)
     keys = [key async for key in redis.client.scan_iter(redis.key("pushed-request", rp.tenant["id"], "*"))]
@@ -126,7 +126,7 @@ async def test_pushed_request_is_forgotten_after_a_minute(rp, browser, http, ser
     unusable(await opened(rp, browser, uri))
 
 
-async def test_session_answers_a_pushed_request_without_a_page(rp, browser, http):
+async def test_session_responds_to_a_pushed_request(rp, browser, http):
     await rp.log_in(browser)
     for prompt in (None, "none"):
         uri = await pushed(rp, http, prompt=prompt)
@@ -134,7 +134,7 @@ async def test_session_answers_a_pushed_request_without_a_page(rp, browser, http
         unusable(await opened(rp, browser, uri))
 
 
-async def test_prompt_none_without_a_session_is_told_the_client_and_uses_the_request_up(rp, browser, http):
+async def test_prompt_none_without_session_consumes_the_request(rp, browser, http):
     uri = await pushed(rp, http, prompt="none")
     given = response(await opened(rp, browser, uri))
     assert (given["error"], given["error_reason"]) == ("login_required", "authentication_required")
@@ -150,7 +150,7 @@ async def test_attack_16_request_uri_is_used_once_also_with_prompt_none(rp, brow
 
 
 @pytest.mark.requirement("audit-b7-request-uri")
-async def test_request_uri_can_be_shown_again_until_a_response_is_given(rp, new_browser, http):
+async def test_request_uri_can_be_reloaded_until_the_response(rp, new_browser, http):
     """FAPI 2.0 section 5.3.2.2: a page that is reloaded is no second use, and a link preview none at all."""
     uri = await pushed(rp, http)
     mine, theirs = new_browser(), new_browser()
@@ -164,7 +164,7 @@ async def test_request_uri_can_be_shown_again_until_a_response_is_given(rp, new_
 
 
 @pytest.mark.requirement("audit-b7-request-uri")
-async def test_attack_16_of_racing_browsers_with_one_request_uri_one_gets_a_code(rp, new_browser, http):
+async def test_attack_16_one_of_racing_browsers_gets_a_code(rp, new_browser, http):
     uri = await pushed(rp, http)
     browsers = [new_browser() for _ in range(8)]
     pages = [await opened(rp, browser, uri) for browser in browsers]
@@ -175,7 +175,7 @@ async def test_attack_16_of_racing_browsers_with_one_request_uri_one_gets_a_code
 
 
 @pytest.mark.requirement("audit-b7-request-uri")
-async def test_request_uri_is_not_shown_without_end(rp, new_browser, http):
+async def test_request_uri_can_be_opened_a_limited_number_of_times(rp, new_browser, http):
     uri = await pushed(rp, http)
     shown = 0
     for _ in range(22):
@@ -187,7 +187,7 @@ async def test_request_uri_is_not_shown_without_end(rp, new_browser, http):
 
 
 @pytest.mark.requirement("attack-16")
-async def test_attack_16_of_64_racing_callers_with_one_request_uri_one_gets_a_code(rp, browser, http):
+async def test_attack_16_one_of_64_racing_callers_gets_a_code(rp, browser, http):
     await rp.log_in(browser)
     uri = await pushed(rp, http, prompt="none")
     answers = await asyncio.gather(*(opened(rp, browser, uri) for _ in range(64)))
@@ -197,7 +197,7 @@ async def test_attack_16_of_64_racing_callers_with_one_request_uri_one_gets_a_co
 
 
 @pytest.mark.requirement("attack-16", "error-invalid_request_uri")
-async def test_attack_16_of_racing_logins_with_one_opened_request_one_gets_a_code(rp, browser, http):
+async def test_attack_16_one_of_racing_logins_gets_a_code(rp, browser, http):
     await rp.log_in(browser)
     sent = await browser.get(
         "/oauth2/authorize", params={"client_id": rp.client_id, "request_uri": await pushed(rp, http, prompt="login")}
@@ -210,7 +210,7 @@ async def test_attack_16_of_racing_logins_with_one_opened_request_one_gets_a_cod
 
 
 @pytest.mark.requirement("oauth-12-11")
-async def test_request_uri_is_of_its_client_and_tenant_alone(rp, browser, http, api):
+async def test_request_uri_is_bound_to_client_and_tenant(rp, browser, http, api):
     uri = await pushed(rp, http)
     sibling = await relying_party.make(api, tenant=rp.tenant)
     stranger = await relying_party.make(api)
@@ -236,7 +236,7 @@ async def test_request_uri_may_be_posted_by_another_site(rp, browser, http):
     assert "code" in response(await rp.submit(browser, shown))
 
 
-async def test_tenant_may_stand_in_the_path_of_both(rp, browser, http, tenant):
+async def test_tenant_may_be_in_both_paths(rp, browser, http, tenant):
     form = {**rp.query(), "client_secret": rp.secret}
     answer = await http.post(f"/{rp.tenant['id']}/oauth2/par", data=form)
     assert answer.status_code == 201
@@ -250,7 +250,7 @@ async def test_tenant_may_stand_in_the_path_of_both(rp, browser, http, tenant):
     refused(await http.post(f"/{tenant['id']}/oauth2/par", data=form), 400, "invalid_request", "invalid_tenant_id")
 
 
-async def test_form_post_and_hybrid_modes_are_those_of_the_pushed_request(rp, browser, http):
+async def test_response_mode_of_the_pushed_request_is_used(rp, browser, http):
     shown = await opened(rp, browser, await pushed(rp, http, response_mode="form_post"))
     assert "code" in response(await rp.submit(browser, shown))
 
@@ -272,7 +272,7 @@ REFUSALS = {
 
 
 @pytest.mark.requirement("oauth-12-10")
-async def test_what_authorize_refuses_is_refused_when_it_is_pushed(rp, http):
+async def test_invalid_requests_are_rejected_when_pushed(rp, http):
     for changes, error, reason in REFUSALS.values():
         form = {**rp.query(**changes), "client_secret": rp.secret}
         refused(await http.post("/oauth2/par", data=form), 400, error, reason)
@@ -305,7 +305,7 @@ async def test_client_authenticates_as_at_the_token_endpoint(rp, http):
 
 
 @pytest.mark.requirement("oauth-12-10")
-async def test_public_client_pushes_with_pkce_where_the_policy_takes_that(rp, http):
+async def test_public_client_may_push_with_pkce(rp, http):
     await rp.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     assert (await http.post("/oauth2/par", data=rp.query(**PKCE))).status_code == 201
     answer = await http.post("/oauth2/par", data=rp.query())
@@ -314,7 +314,7 @@ async def test_public_client_pushes_with_pkce_where_the_policy_takes_that(rp, ht
     assert (await http.post("/oauth2/par", data=rp.query())).status_code == 201
 
 
-async def test_pushed_request_is_judged_again_when_it_is_used(rp, browser, http):
+async def test_pushed_request_is_validated_again_when_used(rp, browser, http):
     uri = await pushed(rp, http)
     await rp.configure(authorizedRedirectURLs=["https://elsewhere.example.com/"])
     answer = await opened(rp, browser, uri)
@@ -323,13 +323,13 @@ async def test_pushed_request_is_judged_again_when_it_is_used(rp, browser, http)
 
 
 @pytest.mark.requirement("oauth-12-10")
-async def test_request_that_is_too_large_to_be_kept_is_refused(rp, http):
+async def test_oversized_request_is_rejected(rp, http):
     form = {**rp.query(state="x" * 70_000), "client_secret": rp.secret}
     refused(await http.post("/oauth2/par", data=form), 400, "invalid_request", "unknown")
 
 
 @pytest.mark.requirement("oauth-12-14")
-async def test_client_that_has_to_push_is_refused_otherwise(rp, browser, http):
+async def test_required_par_rejects_other_requests(rp, browser, http):
     assert (await rp.authorize(browser)).status_code == 200
     await rp.configure(requirePushedAuthorizationRequests=True)
     given = response(await rp.authorize(browser))
@@ -340,14 +340,14 @@ async def test_client_that_has_to_push_is_refused_otherwise(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-12-14")
-async def test_login_form_cannot_be_sent_past_the_need_to_push(rp, browser):
+async def test_login_form_does_not_bypass_required_par(rp, browser):
     shown = await rp.authorize(browser)
     await rp.configure(requirePushedAuthorizationRequests=True)
     given = response(await rp.submit(browser, shown))
     assert (given["error"], given["error_reason"]) == ("invalid_request", "unknown")
 
 
-async def test_what_a_client_pushes_in_vain_is_told_in_the_event_log(rp, http, api):
+async def test_failed_pushes_are_logged(rp, http, api):
     await rp.configure(debug=True)
     form = {**rp.query(response_type="x"), "client_secret": rp.secret}
     await http.post("/oauth2/par", data=form)
@@ -358,18 +358,18 @@ async def test_what_a_client_pushes_in_vain_is_told_in_the_event_log(rp, http, a
     assert rp.secret not in rows[0]["message"]
 
 
-async def test_metadata_tells_where_to_push(http, service):
+async def test_metadata_has_the_par_endpoint(http, service):
     document = (await http.get("/.well-known/openid-configuration")).json()
     assert document["pushed_authorization_request_endpoint"] == f"{service.base_url}/oauth2/par"
     assert document["require_pushed_authorization_requests"] is False
 
 
-async def test_what_can_be_asked_for_can_be_pushed(service):
+async def test_all_authorization_parameters_can_be_pushed(service):
     names = doors.schemas(service)["oauth2/authorize.request.json"].schema["properties"].keys()
     assert names <= doors.schemas(service)["oauth2/par.request.json"].schema["properties"].keys()
 
 
-async def test_pushed_request_goes_over_the_consent_page_and_gives_one_response(api, browser, http):
+async def test_pushed_request_with_consent_gets_one_response(api, browser, http):
     rp = await relying_party.make(api, relationship="ThirdParty")
     sent = await browser.get(
         "/oauth2/authorize",

@@ -30,7 +30,7 @@ async def one_time(rp, *, grace: int = 0, revoke: bool = False) -> None:
 @pytest.mark.requirement(
     "certification-authorize-5", "certification-token-4", "oauth-2.10-1", "oauth-2.2-17", "oauth-2.2-18", "service-13"
 )
-async def test_reusable_token_gives_new_tokens_and_stays(rp, browser, http, clock):
+async def test_reusable_token_returns_new_tokens_and_remains_valid(rp, browser, http, clock):
     first = await rp.tokens(http, browser, nonce="n")
     clock.advance(seconds=100)
     for _ in range(2):
@@ -78,7 +78,7 @@ async def test_attack_26_reuse_of_a_spent_token_revokes_the_family(rp, browser, 
 
 
 @pytest.mark.requirement("attack-26", "oauth-2.2-22")
-async def test_attack_26_of_64_racing_callers_one_rotates(rp, browser, http):
+async def test_attack_26_one_of_64_racing_callers_rotates(rp, browser, http):
     await one_time(rp)
     value = (await rp.tokens(http, browser))["refresh_token"]
     answers = await asyncio.gather(*(rp.refresh(http, value) for _ in range(64)))
@@ -88,7 +88,7 @@ async def test_attack_26_of_64_racing_callers_one_rotates(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-2.2-22")
-async def test_grace_period_hands_out_the_present_value_and_then_ends(rp, browser, http, clock):
+async def test_grace_period_returns_the_current_value_until_it_ends(rp, browser, http, clock):
     await one_time(rp, grace=10, revoke=True)
     first = await rp.tokens(http, browser)
     second = (await rp.refresh(http, first["refresh_token"])).json()
@@ -101,7 +101,7 @@ async def test_grace_period_hands_out_the_present_value_and_then_ends(rp, browse
 
 
 @pytest.mark.requirement("oauth-2.2-21")
-async def test_fixed_token_ends_however_often_it_is_used(rp, browser, http, clock):
+async def test_fixed_token_expires_regardless_of_use(rp, browser, http, clock):
     await rp.configure_tenant(jwtConfiguration={"refreshTokenTimeToLiveInMinutes": 60})
     value = (await rp.tokens(http, browser))["refresh_token"]
     clock.advance(seconds=55 * 60)
@@ -111,7 +111,7 @@ async def test_fixed_token_ends_however_often_it_is_used(rp, browser, http, cloc
 
 
 @pytest.mark.requirement("oauth-2.2-21")
-async def test_sliding_token_lives_on_while_it_is_used(rp, browser, http, clock):
+async def test_sliding_token_is_extended_by_use(rp, browser, http, clock):
     sliding = {"refreshTokenTimeToLiveInMinutes": 60, "refreshTokenExpirationPolicy": "SlidingWindow"}
     await rp.configure_tenant(jwtConfiguration=sliding)
     value = (await rp.tokens(http, browser))["refresh_token"]
@@ -123,7 +123,7 @@ async def test_sliding_token_lives_on_while_it_is_used(rp, browser, http, clock)
 
 
 @pytest.mark.requirement("oauth-2.2-21")
-async def test_sliding_token_with_a_maximum_ends_there(rp, browser, http, clock):
+async def test_sliding_token_expires_at_its_maximum(rp, browser, http, clock):
     await rp.configure_tenant(
         jwtConfiguration={
             "refreshTokenTimeToLiveInMinutes": 60,
@@ -140,7 +140,7 @@ async def test_sliding_token_with_a_maximum_ends_there(rp, browser, http, clock)
 
 
 @pytest.mark.requirement("contract-token-11")
-async def test_scope_may_be_narrowed_and_the_token_keeps_its_own(rp, browser, http):
+async def test_scope_may_be_narrowed_without_changing_the_token(rp, browser, http):
     value = (await rp.tokens(http, browser, scope="openid offline_access email profile"))["refresh_token"]
     narrowed = (await rp.refresh(http, value, scope="email")).json()
     assert narrowed["scope"] == "email"
@@ -178,7 +178,7 @@ async def test_missing_and_unknown_tokens_are_refused(rp, http):
 
 
 @pytest.mark.requirement("certification-token-3", "oauth-2.2-12")
-async def test_token_of_another_client_or_tenant_is_refused_and_stays(rp, browser, http, api):
+async def test_token_of_another_client_or_tenant_is_rejected_and_not_revoked(rp, browser, http, api):
     value = (await rp.tokens(http, browser))["refresh_token"]
     for other in (await relying_party.make(api, tenant=rp.tenant), await relying_party.make(api)):
         assert told(await other.refresh(http, value)) == NOT_FOUND
@@ -186,7 +186,7 @@ async def test_token_of_another_client_or_tenant_is_refused_and_stays(rp, browse
 
 
 @pytest.mark.requirement("attack-27")
-async def test_attack_27_other_tokens_are_no_refresh_tokens(rp, browser, http):
+async def test_attack_27_other_tokens_are_rejected_as_refresh_tokens(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     for name in ("access_token", "id_token"):
         assert told(await rp.refresh(http, tokens[name])) == NOT_FOUND
@@ -196,7 +196,7 @@ async def test_attack_27_other_tokens_are_no_refresh_tokens(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-2.2-16", "reason-invalid_expires_in")
-async def test_life_of_an_access_token_may_be_shortened_only(rp, browser, http):
+async def test_access_token_lifetime_can_only_be_shortened(rp, browser, http):
     value = (await rp.tokens(http, browser))["refresh_token"]
     short = (await rp.refresh(http, value, expires_in="60")).json()
     assert short["expires_in"] == 60
@@ -209,7 +209,7 @@ async def test_life_of_an_access_token_may_be_shortened_only(rp, browser, http):
 
 @pytest.mark.requirement("oauth-2.2-13", "reason-user_not_found")
 @pytest.mark.parametrize(("query", "reasons"), [({"hardDelete": "true"}, {"user_not_found"}), ({}, {"user_locked"})])
-async def test_attack_29_user_who_is_gone_refreshes_nothing(rp, browser, http, api, query, reasons):
+async def test_attack_29_deleted_user_cannot_refresh(rp, browser, http, api, query, reasons):
     value = (await rp.tokens(http, browser))["refresh_token"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.delete(f"/api/user/{rp.user['id']}", params=query, headers=headers)).status_code == 200
@@ -219,7 +219,7 @@ async def test_attack_29_user_who_is_gone_refreshes_nothing(rp, browser, http, a
 
 
 @pytest.mark.requirement("attack-29", "oauth-2.1-10")
-async def test_attack_29_inactive_client_refreshes_nothing(rp, browser, http, api):
+async def test_attack_29_inactive_client_cannot_refresh(rp, browser, http, api):
     value = (await rp.tokens(http, browser))["refresh_token"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.delete(f"/api/application/{rp.client_id}", headers=headers)).status_code == 200
@@ -233,7 +233,7 @@ async def test_grant_may_be_disabled(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-2.2-20")
-async def test_roles_are_those_of_today(rp, browser, http, api):
+async def test_refreshed_token_has_current_roles(rp, browser, http, api):
     value = (await rp.tokens(http, browser))["refresh_token"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     role = await api.post(f"/api/application/{rp.client_id}/role", json={"role": {"name": "admin"}}, headers=headers)

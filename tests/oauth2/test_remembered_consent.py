@@ -28,7 +28,7 @@ async def is_asked(rp, browser, scope: str = "openid email phone", **changes) ->
 
 
 @pytest.mark.requirement("oauth-1.9-21")
-async def test_answer_is_remembered_and_what_was_declined_stays_declined(rp, browser, http, new_browser):
+async def test_decision_is_remembered_including_declined_scopes(rp, browser, http, new_browser):
     await agree(rp, browser, "email")
     assert await granted(rp, http, browser) == "openid email"
     assert await granted(rp, http, browser, prompt="none", scope="phone openid") == "openid"
@@ -37,14 +37,14 @@ async def test_answer_is_remembered_and_what_was_declined_stays_declined(rp, bro
     assert (await rp.exchange(http, answer["code"])).json()["scope"] == "openid email"
 
 
-async def test_answer_for_one_application_is_none_for_another(rp, browser, api):
+async def test_decision_applies_to_one_application(rp, browser, api):
     await agree(rp, browser, "email")
     sibling = await relying_party.make(api, tenant=rp.tenant, relationship="ThirdParty", consentMode="RememberDecision")
     assert await is_asked(sibling, browser)
 
 
 @pytest.mark.requirement("oauth-1.9-19")
-async def test_always_means_always_and_remembers_nothing(rp, browser):
+async def test_always_prompt_remembers_nothing(rp, browser):
     await rp.configure(consentMode="AlwaysPrompt")
     await agree(rp, browser, "email", "phone")
     assert await is_asked(rp, browser)
@@ -56,7 +56,7 @@ async def test_always_means_always_and_remembers_nothing(rp, browser):
 
 
 @pytest.mark.requirement("oauth-1.9-19")
-async def test_prompt_consent_asks_again_with_the_earlier_answer_filled_in(rp, browser, http):
+async def test_prompt_consent_shows_the_earlier_decision(rp, browser, http):
     await agree(rp, browser, "email")
     shown = await ask(rp, browser, prompt="consent")
     assert choices(shown) == {"email": True, "phone": False}
@@ -64,7 +64,7 @@ async def test_prompt_consent_asks_again_with_the_earlier_answer_filled_in(rp, b
     assert await granted(rp, http, browser) == "openid phone"
 
 
-async def test_prompt_login_and_consent_asks_for_both(rp, browser):
+async def test_prompt_login_and_consent_shows_both_pages(rp, browser):
     await agree(rp, browser, "email")
     shown = await rp.authorize(browser, scope="openid email phone", prompt="login consent")
     assert shown.status_code == 200
@@ -75,7 +75,7 @@ async def test_prompt_login_and_consent_asks_for_both(rp, browser):
 
 
 @pytest.mark.requirement("oauth-1.9-21")
-async def test_scope_that_was_never_asked_about_is_asked_for_and_the_rest_stays_answered(rp, browser, http):
+async def test_new_scope_is_prompted_and_others_are_remembered(rp, browser, http):
     await agree(rp, browser, "email", scope="openid email")
     assert not await is_asked(rp, browser, "openid email")
     shown = await ask(rp, browser, scope="openid email phone")
@@ -87,7 +87,7 @@ async def test_scope_that_was_never_asked_about_is_asked_for_and_the_rest_stays_
 
 
 @pytest.mark.requirement("oauth-1.9-21")
-async def test_declined_scope_that_became_required_is_asked_for(rp, browser):
+async def test_declined_scope_that_became_required_is_prompted(rp, browser):
     await agree(rp, browser, "email")
     assert not await is_asked(rp, browser)
     await rp.configure(providedScopePolicy={"phone": {"required": True}})
@@ -96,7 +96,7 @@ async def test_declined_scope_that_became_required_is_asked_for(rp, browser):
 
 
 @pytest.mark.requirement("oauth-1.9-21")
-async def test_answer_is_forgotten_after_the_tenants_time(rp, browser, clock):
+async def test_decision_expires_after_the_configured_time(rp, browser, clock):
     times = {"rememberOAuthScopeConsentChoiceTimeToLiveInSeconds": 60}
     await rp.configure_tenant(externalIdentifierConfiguration=times)
     await agree(rp, browser, "email")
@@ -112,7 +112,7 @@ async def test_refusal_is_not_remembered(rp, browser):
 
 
 @pytest.mark.requirement("oauth-1.9-23")
-async def test_answer_goes_with_its_scope(rp, browser, api):
+async def test_decision_is_deleted_with_its_scope(rp, browser, api):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     path, body = f"/api/application/{rp.client_id}/scope", {"scope": {"name": "calendar"}}
     scope_id = (await api.post(path, json=body, headers=headers)).json()["scope"]["id"]
@@ -128,7 +128,7 @@ async def test_answer_goes_with_its_scope(rp, browser, api):
 
 
 @pytest.mark.requirement("oauth-1.9-23")
-async def test_answer_goes_with_its_user_and_with_its_application(rp, browser, api, service):
+async def test_decision_is_deleted_with_user_and_application(rp, browser, api, service):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     consents, tenant_id = doors.store(service, "scope_consents"), rp.tenant["id"]
     await agree(rp, browser, "email")
@@ -144,7 +144,7 @@ async def test_answer_goes_with_its_user_and_with_its_application(rp, browser, a
 
 
 @pytest.mark.requirement("oauth-1.9-23")
-async def test_answer_of_a_user_who_is_removed_meanwhile_is_not_kept(rp, browser, api, service, monkeypatch):
+async def test_decision_of_a_deleted_user_is_not_stored(rp, browser, api, service, monkeypatch):
     shown = await ask(rp, browser)
     consents, tenant_id = doors.store(service, "scope_consents"), rp.tenant["id"]
     headers, decide = {"X-FusionAuth-TenantId": tenant_id}, type(consents).decide
@@ -164,7 +164,7 @@ async def password_grant(rp, http, scope: str):
 
 
 @pytest.mark.requirement("oauth-1.9-24")
-async def test_password_grant_gives_what_was_agreed_to_and_asks_for_nothing(rp, browser, http):
+async def test_password_grant_uses_remembered_consent(rp, browser, http):
     await rp.configure(enabledGrants=["authorization_code", "password"])
     refused = await password_grant(rp, http, "openid email phone")
     assert (refused.status_code, refused.json()["error"], refused.json()["error_reason"]) == (
@@ -177,7 +177,7 @@ async def test_password_grant_gives_what_was_agreed_to_and_asks_for_nothing(rp, 
     assert wrong.json()["error_reason"] == "invalid_user_credentials"
 
 
-async def test_answer_stays_while_its_user_is_only_locked(rp, browser, api, service):
+async def test_decision_survives_deactivation_of_its_user(rp, browser, api, service):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     await agree(rp, browser, "email")
     assert (await api.delete(f"/api/user/{rp.user['id']}", headers=headers)).status_code == 200

@@ -54,7 +54,7 @@ def refused(answer, word, redirect_uri=REDIRECT_URI):
 
 
 @pytest.mark.requirement("oauth-12-6")
-async def test_signed_request_leads_to_a_code_and_the_code_to_tokens(keyed, browser, http):
+async def test_signed_request_returns_a_code_and_tokens(keyed, browser, http):
     shown = await opened(keyed, browser, request(keyed, nonce="n-1", max_age=600, **PKCE))
     given = response(await keyed.submit(browser, shown))
     assert given["state"] == "the-state"
@@ -63,7 +63,7 @@ async def test_signed_request_leads_to_a_code_and_the_code_to_tokens(keyed, brow
 
 
 @pytest.mark.requirement("oauth-12-6")
-async def test_nothing_beside_the_object_counts_on_the_page_either(keyed, browser, http):
+async def test_parameters_outside_the_object_are_ignored(keyed, browser, http):
     beside = {"redirect_uri": OTHER_URI, "scope": "openid offline_access", "state": "theirs", "prompt": "none"}
     jwt = request(keyed, scope="openid", state=None)
     shown = await opened(keyed, browser, jwt, **beside, nonce="theirs")
@@ -78,7 +78,7 @@ async def test_nothing_beside_the_object_counts_on_the_page_either(keyed, browse
 
 
 @pytest.mark.requirement("oauth-12-8")
-async def test_object_may_come_by_post_and_its_login_may_outlast_it(keyed, browser, clock):
+async def test_object_may_be_posted_and_expire_during_the_login(keyed, browser, clock):
     form = {"client_id": keyed.client_id, "request": request(keyed, exp=int(time.time()) + 30)}
     sent = await browser.post("/oauth2/authorize", data=form)
     shown = await browser.get(sent.headers["Location"])
@@ -87,13 +87,13 @@ async def test_object_may_come_by_post_and_its_login_may_outlast_it(keyed, brows
 
 
 @pytest.mark.requirement("oauth-12-8")
-async def test_session_answers_a_signed_request(keyed, browser):
+async def test_session_responds_to_a_signed_request(keyed, browser):
     await keyed.log_in(browser)
     assert "code" in response(await opened(keyed, browser, request(keyed, prompt="none")))
 
 
 @pytest.mark.requirement("oauth-12-8")
-async def test_direct_submit_with_an_object_shows_a_page_that_carries_the_object_alone(keyed, browser):
+async def test_login_form_of_a_signed_request_has_the_object_only(keyed, browser):
     jwt = request(keyed)
     form = {"client_id": keyed.client_id, "request": jwt, "loginId": "x", "password": "y"}
     stale = await browser.post("/oauth2/authorize", data=form)
@@ -106,7 +106,7 @@ async def test_direct_submit_with_an_object_shows_a_page_that_carries_the_object
 
 @pytest.mark.requirement("oauth-12-6")
 @pytest.mark.parametrize("algorithm", ["RS256", "PS256", "EdDSA"])
-async def test_other_keys_sign_requests_too(rp, browser, algorithm):
+async def test_every_key_type_can_sign_requests(rp, browser, algorithm):
     key = new_key(algorithm)
     await rp.configure(jwks=public(key))
     jwt = request(rp, key=key, algorithm=algorithm, header={"typ": "oauth-authz-req+jwt"}, prompt="none")
@@ -125,7 +125,7 @@ async def test_attack_34_strict_client_does_not_sign_requests_with_pkcs1(rp, bro
 
 
 @pytest.mark.requirement("oauth-12-6")
-async def test_secret_signs_requests_of_clients_that_sign_with_it(rp, browser):
+async def test_client_secret_jwt_clients_sign_requests_with_the_secret(rp, browser):
     jwt = request(rp, key=rp.secret, algorithm="HS256", prompt="none")
     beside = {"redirect_uri": REDIRECT_URI}
     assert response(await opened(rp, browser, jwt, **beside))["error"] == "request_not_supported"
@@ -147,13 +147,13 @@ async def test_published_keys_sign_requests(rp, browser):
 
 
 @pytest.mark.requirement("oauth-1.1-11")
-async def test_client_without_keys_is_told_that_it_is_not_supported(rp, browser):
+async def test_client_without_keys_cannot_send_request_objects(rp, browser):
     answer = await opened(rp, browser, request(rp), redirect_uri=REDIRECT_URI, state="s")
     assert response(answer)["error"] == "request_not_supported"
 
 
 @pytest.mark.requirement("oauth-12-7")
-async def test_what_the_client_signed_but_does_not_count_is_told_at_the_redirect_uri_that_it_signed(keyed, browser):
+async def test_invalid_signed_request_is_redirected_to_the_signed_uri(keyed, browser):
     now = int(time.time())
     for changes, word in (
         ({"exp": None}, "exp"),
@@ -186,7 +186,7 @@ async def test_issuer_may_be_one_of_several_audiences(keyed, browser):
 
 
 @pytest.mark.requirement("audit-b7-request-objects")
-async def test_strict_client_needs_a_recent_nbf(keyed, browser):
+async def test_strict_client_requires_a_recent_nbf(keyed, browser):
     await keyed.configure_strict(authorizedRedirectURLs=[REDIRECT_URI])
     now = int(time.time())
     for nbf in (None, now - 3700):
@@ -196,14 +196,14 @@ async def test_strict_client_needs_a_recent_nbf(keyed, browser):
 
 
 @pytest.mark.requirement("oauth-12-6")
-async def test_parameters_beside_the_object_must_agree(keyed, browser):
+async def test_parameters_outside_the_object_must_match(keyed, browser):
     refused(await opened(keyed, browser, request(keyed), response_type="token"), "response_type")
     refused(await opened(keyed, browser, request(keyed), request_uri="https://x.example.com/"), "only one")
     assert (await opened(keyed, browser, request(keyed), response_type="code")).status_code == 200
 
 
 @pytest.mark.requirement("oauth-12-7")
-async def test_object_of_the_wrong_type_or_signature_is_told_at_the_redirect_uri_beside_it(keyed, browser):
+async def test_invalid_object_is_redirected_to_the_unsigned_uri(keyed, browser):
     beside = {"redirect_uri": REDIRECT_URI, "state": "beside"}
     head, body, signature = request(keyed).split(".")
     changed = base64url(json.dumps(claims(keyed, scope="openid email")).encode())
@@ -231,7 +231,7 @@ async def test_attack_33_unsigned_object_is_refused(keyed, browser):
 
 
 @pytest.mark.requirement("oauth-12-7")
-async def test_nothing_is_redirected_before_client_and_redirect_uri_are_proven(keyed, browser):
+async def test_no_redirect_before_client_and_redirect_uri_are_verified(keyed, browser):
     evil = "https://evil.example.com/cb"
     for jwt, beside in (
         (request(keyed, key=new_key()), {}),
@@ -248,7 +248,7 @@ async def test_nothing_is_redirected_before_client_and_redirect_uri_are_proven(k
 
 
 @pytest.mark.requirement("attack-27")
-async def test_attack_27_assertion_is_no_request_and_request_no_assertion(keyed, browser, http):
+async def test_attack_27_assertions_and_request_objects_are_not_interchangeable(keyed, browser, http):
     await keyed.configure(clientAuthenticationMethods=["private_key_jwt"])
     assertion = signed(KEY, client_signer.claims(keyed))
     answer = await opened(keyed, browser, assertion, redirect_uri=REDIRECT_URI)
@@ -259,14 +259,14 @@ async def test_attack_27_assertion_is_no_request_and_request_no_assertion(keyed,
 
 
 @pytest.mark.requirement("oauth-12-6")
-async def test_values_that_are_no_parameters_are_refused(keyed, browser):
+async def test_invalid_parameter_values_are_rejected(keyed, browser):
     for changes in ({"scope": ["openid"]}, {"state": {"a": 1}}, {"nonce": True}, {"login_hint": "a\x00b"}):
         answer = await opened(keyed, browser, request(keyed, **changes), redirect_uri=REDIRECT_URI)
         refused(answer, f"has an invalid {next(iter(changes))}")
 
 
 @pytest.mark.requirement("oauth-12-6")
-async def test_numbers_and_claims_count_as_their_texts(keyed, browser, http):
+async def test_numbers_and_claims_are_converted_to_text(keyed, browser, http):
     wanted = {"id_token": {"email": {"essential": True}}}
     jwt = request(keyed, claims=wanted, max_age=1000, scope="openid", display="page", unknown=["x"])
     given = response(await keyed.submit(browser, await opened(keyed, browser, jwt)))
@@ -277,14 +277,14 @@ async def test_numbers_and_claims_count_as_their_texts(keyed, browser, http):
 
 
 @pytest.mark.requirement("oauth-12-8")
-async def test_signed_request_can_be_loaded_again(keyed, browser):
+async def test_signed_request_can_be_reloaded(keyed, browser):
     jwt = request(keyed, jti=new_id())
     for _ in range(2):
         assert (await opened(keyed, browser, jwt)).status_code == 200
 
 
 @pytest.mark.requirement("core-9-oauthConfiguration")
-async def test_client_may_have_to_sign(keyed, browser):
+async def test_signed_requests_may_be_required(keyed, browser):
     await keyed.configure(requireSignedRequestObject=True)
     answer = response(await keyed.authorize(browser))
     assert answer["error"] == "invalid_request"
@@ -301,7 +301,7 @@ async def test_client_may_have_to_sign(keyed, browser):
 
 
 @pytest.mark.requirement("oauth-12-8")
-async def test_signed_request_lasts_through_the_consent_page(keyed, browser, http):
+async def test_signed_request_works_with_the_consent_page(keyed, browser, http):
     await keyed.configure(requireSignedRequestObject=True, relationship="ThirdParty")
     shown = await opened(keyed, browser, request(keyed, scope="openid email"))
     answer = await keyed.submit(browser, shown)
@@ -312,7 +312,7 @@ async def test_signed_request_lasts_through_the_consent_page(keyed, browser, htt
 
 
 @pytest.mark.requirement("core-9-oauthConfiguration")
-async def test_having_to_sign_needs_something_to_sign_with(rp, api):
+async def test_requiring_signed_requests_needs_keys(rp, api):
     body = {"application": {"oauthConfiguration": {"requireSignedRequestObject": True}}}
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     answer = await api.patch(f"/api/application/{rp.client_id}", json=body, headers=headers)
@@ -330,7 +330,7 @@ async def push(rp, http, **form):
 
 
 @pytest.mark.requirement("oauth-12-9")
-async def test_object_is_judged_when_it_is_pushed_and_counts_alone(keyed, browser, http):
+async def test_pushed_object_is_validated_and_replaces_other_parameters(keyed, browser, http):
     await keyed.configure(requireSignedRequestObject=True)
     jwt = request(keyed, scope="openid", **PKCE)
     answer = await push(keyed, http, request=jwt, scope="openid email", state="theirs")
@@ -344,7 +344,7 @@ async def test_object_is_judged_when_it_is_pushed_and_counts_alone(keyed, browse
 
 
 @pytest.mark.requirement("error-invalid_request_object", "oauth-12-9")
-async def test_bad_objects_and_unsigned_requests_are_refused(keyed, http):
+async def test_invalid_objects_and_unsigned_requests_are_rejected(keyed, http):
     answer = await push(keyed, http, request=request(keyed, exp=1))
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request_object")
     answer = await push(keyed, http, request="x.y.z")
@@ -355,14 +355,14 @@ async def test_bad_objects_and_unsigned_requests_are_refused(keyed, http):
 
 
 @pytest.mark.requirement("oauth-12-9")
-async def test_object_does_not_stand_in_for_pushing(keyed, browser):
+async def test_request_object_does_not_replace_par(keyed, browser):
     await keyed.configure(requirePushedAuthorizationRequests=True)
     answer = response(await opened(keyed, browser, request(keyed)))
     assert (answer["error"], "push" in answer["error_description"]) == ("invalid_request", True)
 
 
 @pytest.mark.requirement("oauth-12-9")
-async def test_proof_key_inside_the_object_counts_for_a_public_client(keyed, http):
+async def test_pkce_in_the_object_authenticates_a_public_client(keyed, http):
     await keyed.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     bound = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
     form = {"client_id": keyed.client_id, "request": request(keyed, **bound)}

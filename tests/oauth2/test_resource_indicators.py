@@ -43,7 +43,7 @@ async def usable(rp: RelyingParty, http: httpx.AsyncClient, tokens: dict[str, An
 
 
 @pytest.mark.requirement("oauth-1.1-3", "oauth-2.10-10")
-async def test_token_is_for_the_client_and_the_resources_that_it_was_asked_for(rp, browser, http, service):
+async def test_token_audience_is_client_and_requested_resources(rp, browser, http, service):
     code = await rp.code(browser, resource=[ONE, OTHER])
     tokens = (await rp.exchange(http, code, resource=OTHER)).json()
     assert audience(tokens) == [rp.client_id, OTHER]
@@ -54,7 +54,7 @@ async def test_token_is_for_the_client_and_the_resources_that_it_was_asked_for(r
 
 
 @pytest.mark.requirement("oauth-2.2-8")
-async def test_refresh_gives_all_resources_or_those_that_it_names(rp, browser, http):
+async def test_refresh_keeps_or_narrows_resources(rp, browser, http):
     code = await rp.code(browser, resource=[ONE, OTHER])
     value = (await rp.exchange(http, code, resource=[ONE, OTHER])).json()["refresh_token"]
     for named, given in ((None, [ONE, OTHER]), (OTHER, [OTHER]), ([OTHER, ONE], [OTHER, ONE]), (None, [ONE, OTHER])):
@@ -83,7 +83,7 @@ async def test_one_time_refresh_token_keeps_its_resources(rp, browser, http):
 
 @pytest.mark.requirement("oauth-2.2-8")
 @pytest.mark.parametrize("resource", [None, THIRD, [ONE, THIRD], "https://unknown.example.com/", "/api", f"{ONE}#x"])
-async def test_code_is_burned_by_a_wrong_resource(rp, browser, http, resource):
+async def test_invalid_resource_consumes_the_code(rp, browser, http, resource):
     code = await rp.code(browser, resource=[ONE, OTHER])
     refused(await rp.exchange(http, code, resource=resource))
     again = await rp.exchange(http, code, resource=ONE)
@@ -91,7 +91,7 @@ async def test_code_is_burned_by_a_wrong_resource(rp, browser, http, resource):
 
 
 @pytest.mark.requirement("oauth-2.2-8")
-async def test_code_without_resources_gives_none_later(rp, browser, http):
+async def test_code_without_resources_cannot_add_them(rp, browser, http):
     refused(await rp.exchange(http, await rp.code(browser), resource=ONE))
     assert audience((await rp.exchange(http, await rp.code(browser))).json()) == rp.client_id
 
@@ -100,7 +100,7 @@ async def test_code_without_resources_gives_none_later(rp, browser, http):
 @pytest.mark.parametrize(
     "resource", ["/api", "api", f"{ONE}#fragment", f"{ONE}/", [ONE, "https://unknown.example.com"]]
 )
-async def test_row_20_resource_that_is_none_goes_to_the_redirect_uri(rp, browser, resource):
+async def test_row_20_invalid_resource_is_redirected(rp, browser, resource):
     told = response(await rp.authorize(browser, resource=resource))
     assert told["error"] == "invalid_target"
     assert "error_reason" not in told
@@ -110,7 +110,7 @@ async def test_row_20_resource_that_is_none_goes_to_the_redirect_uri(rp, browser
 
 
 @pytest.mark.requirement("oauth-1.2-row-20")
-async def test_application_without_a_list_ignores_the_parameter(rp, browser, http):
+async def test_application_without_resource_list_ignores_the_parameter(rp, browser, http):
     await rp.configure(authorizedResourceUris=[])
     for resource in (ONE, "/api", [ONE, "#"]):
         code = await rp.code(browser, resource=resource)
@@ -133,7 +133,7 @@ async def test_implicit_token_is_for_the_resources_of_the_request(rp, browser, h
 
 
 @pytest.mark.requirement("oauth-1.1-3")
-async def test_posted_request_and_the_login_form_carry_every_resource(rp, browser, http):
+async def test_login_form_keeps_every_resource(rp, browser, http):
     shown = await browser.post("/oauth2/authorize", data={**rp.query(), "resource": [ONE, OTHER]})
     assert page(shown).forms[0]["fields"]["resource"] == f"{ONE} {OTHER}"
     code = response(await rp.submit(browser, shown))["code"]
@@ -141,7 +141,7 @@ async def test_posted_request_and_the_login_form_carry_every_resource(rp, browse
 
 
 @pytest.mark.requirement("oauth-1.1-3")
-async def test_pushed_request_may_name_resources(rp, browser, http):
+async def test_pushed_request_may_have_resources(rp, browser, http):
     form = {**rp.query(), "client_secret": rp.secret, "resource": [ONE, OTHER]}
     uri = (await http.post("/oauth2/par", data=form)).json()["request_uri"]
     query = urllib.parse.urlencode({"client_id": rp.client_id, "request_uri": uri})
@@ -152,7 +152,7 @@ async def test_pushed_request_may_name_resources(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-2.2-8")
-async def test_password_and_device_grants_name_resources_at_the_token_endpoint(rp, http, api):
+async def test_password_and_device_grants_accept_resources(rp, http, api):
     form = {"grant_type": "password", "username": rp.login_id, "password": PASSWORD, "scope": "offline_access"}
     tokens = (await rp.token(http, **form, resource=[ONE, OTHER])).json()
     assert audience(tokens) == [rp.client_id, ONE, OTHER]
@@ -168,7 +168,7 @@ async def test_password_and_device_grants_name_resources_at_the_token_endpoint(r
     assert DEVICE_GRANT in claims(answer.json()["access_token"])["gty"]
 
 
-async def test_other_parameters_are_still_refused_when_they_repeat(rp, http):
+async def test_other_repeated_parameters_are_rejected(rp, http):
     body = f"grant_type=password&grant_type=password&client_id={rp.client_id}"
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     answer = await http.post("/oauth2/token", content=body, headers=headers)
@@ -176,7 +176,7 @@ async def test_other_parameters_are_still_refused_when_they_repeat(rp, http):
 
 
 @pytest.mark.requirement("oauth-12-3")
-async def test_resources_that_do_not_fit_into_a_token_are_refused(rp, http):
+async def test_oversized_resources_are_rejected(rp, http):
     many = [f"https://example.com/{number:03}/{'x' * 900}" for number in range(20)]
     await rp.configure(authorizedResourceUris=many)
     form = {"grant_type": "password", "username": rp.login_id, "password": PASSWORD, "scope": "offline_access"}
@@ -185,7 +185,7 @@ async def test_resources_that_do_not_fit_into_a_token_are_refused(rp, http):
 
 
 @pytest.mark.requirement("core-9-oauthConfiguration")
-async def test_list_of_an_application_holds_absolute_uris_alone(rp):
+async def test_resource_list_requires_absolute_uris(rp):
     for uri in ("/api", "one", f"{ONE}#fragment", "https:", f"{ONE} {OTHER}"):
         body = {"application": {"oauthConfiguration": {"authorizedResourceUris": [ONE, uri]}}}
         headers = {"Content-Type": "application/merge-patch+json", "X-FusionAuth-TenantId": rp.tenant["id"]}

@@ -34,7 +34,7 @@ def of_tenant(rp) -> dict[str, str]:
 
 
 @pytest.mark.requirement("oauth-1.9-28")
-async def test_decisions_of_a_user_are_listed_the_newest_answer_first(rp, browser, api, clock):
+async def test_decisions_are_listed_newest_first(rp, browser, api, clock):
     await agree(rp, browser, "email")
     sibling = await relying_party.make(api, tenant=rp.tenant, relationship="ThirdParty", consentMode="RememberDecision")
     sibling.user = rp.user
@@ -54,7 +54,7 @@ async def test_decisions_of_a_user_are_listed_the_newest_answer_first(rp, browse
     assert one.json() == {"scopeConsent": oldest}
 
 
-async def test_user_who_decided_nothing_has_none(rp, api):
+async def test_user_without_decisions_gets_an_empty_list(rp, api):
     assert (await api.get(path(rp), headers=of_tenant(rp))).json() == {"scopeConsents": []}
     for answer in (
         await api.get(f"{path(rp)}/{rp.client_id}", headers=of_tenant(rp)),
@@ -73,7 +73,7 @@ async def test_decision_that_expired_is_not_shown(rp, browser, api, clock):
 
 
 @pytest.mark.requirement("oauth-1.9-28")
-async def test_withdrawing_asks_again_and_signs_the_application_out_and_no_other(rp, browser, http, api):
+async def test_withdrawal_revokes_tokens_of_one_application(rp, browser, http, api):
     sibling = await relying_party.make(api, tenant=rp.tenant)
     sibling.user = rp.user
     answer = await agree(rp, browser, "email", scope="openid offline_access email")
@@ -90,7 +90,7 @@ async def test_withdrawing_asks_again_and_signs_the_application_out_and_no_other
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke-8")
-async def test_webhooks_hear_of_the_tokens_that_ended(rp, browser, http, api):
+async def test_withdrawal_sends_revocation_events(rp, browser, http, api):
     async with receiving() as receiver:
         kind = "jwt.refresh-token.revoke"
         webhook_id = await listen(api, rp.tenant, receiver.url, [kind])
@@ -104,7 +104,7 @@ async def test_webhooks_hear_of_the_tokens_that_ended(rp, browser, http, api):
     assert (request.event["userId"], request.event["applicationId"]) == (rp.user["id"], rp.client_id)
 
 
-async def test_of_racing_withdrawals_one_finds_the_decision(rp, browser, api):
+async def test_one_of_racing_withdrawals_succeeds(rp, browser, api):
     await agree(rp, browser, "email")
     url = f"{path(rp)}/{rp.client_id}"
     answers = await asyncio.gather(*(api.delete(url, headers=of_tenant(rp)) for _ in range(16)))
@@ -112,7 +112,7 @@ async def test_of_racing_withdrawals_one_finds_the_decision(rp, browser, api):
 
 
 @pytest.mark.requirement("oauth-1.9-28")
-async def test_another_tenant_sees_and_withdraws_nothing(rp, browser, api):
+async def test_decisions_are_isolated_by_tenant(rp, browser, api):
     await agree(rp, browser, "email")
     stranger = of_tenant(await relying_party.make(api))
     assert (await api.get(path(rp), headers=stranger)).status_code == 404

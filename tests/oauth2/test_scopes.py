@@ -38,7 +38,7 @@ def told(answer) -> tuple[str, str]:
 
 
 @pytest.mark.requirement("oauth-1.9-18")
-async def test_custom_scopes_travel_through_every_grant(rp, browser, http):
+async def test_custom_scopes_work_with_every_grant(rp, browser, http):
     await define(rp, "orders:read")
     await define(rp, "must", required=True)
     scope = "openid offline_access orders:read must"
@@ -60,7 +60,7 @@ async def test_scope_of_one_application_is_unknown_to_another(rp, browser, api):
     assert told(await sibling.authorize(browser, scope="openid orders:read")) == UNKNOWN
 
 
-async def test_scope_that_was_taken_away_is_unknown_and_ends_what_holds_it(rp, browser, http, api):
+async def test_deleted_scope_is_unknown_and_revokes_its_refresh_tokens(rp, browser, http, api):
     path = await define(rp, "orders:read")
     tokens = await rp.tokens(http, browser, scope="openid offline_access orders:read")
     assert (await api.delete(path, headers={"X-FusionAuth-TenantId": rp.tenant["id"]})).status_code == 200
@@ -90,7 +90,7 @@ async def test_disabled_scope_is_unknown_everywhere(rp, browser, http):
     assert told(await rp.refresh(http, tokens["refresh_token"])) == UNKNOWN
 
 
-async def test_scopes_that_nobody_may_define_are_always_there_or_never(rp, browser, http, api):
+async def test_built_in_scopes_cannot_be_defined(rp, browser, http, api):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     for name in ("openid", "offline_access", "email", "idp-link:x", "source-entity:x", "target-entity:x", "a b", 'a"b'):
         answer = await api.post(
@@ -101,7 +101,7 @@ async def test_scopes_that_nobody_may_define_are_always_there_or_never(rp, brows
     assert (await rp.tokens(http, browser, scope="openid offline_access"))["scope"] == "openid offline_access"
 
 
-async def test_policy_of_claims_is_strict_or_as_it_was_before(rp, browser, http):
+async def test_claims_policy_is_strict_or_compatible(rp, browser, http):
     scope = "openid email"
     strict = await rp.tokens(http, browser, scope=scope)
     assert "email" not in claims(strict["access_token"])

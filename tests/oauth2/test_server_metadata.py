@@ -13,7 +13,7 @@ ASYMMETRIC = {"RS256", "PS256", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"}
 
 
 @pytest.mark.requirement("oauth-12-2")
-async def test_document_is_that_of_openid_discovery(http, tenant):
+async def test_metadata_equals_openid_discovery(http, tenant):
     assert (await http.get(METADATA)).json() == (await http.get(OPENID)).json()
     by_path = await http.get(f"{METADATA}/{tenant['id']}")
     assert by_path.status_code == 200
@@ -39,7 +39,7 @@ async def test_introspection_and_revocation_are_published(http, service, path):
         assert (answer.status_code, answer.json()["error_reason"]) == (400, "missing_client_id")
 
 
-async def test_required_members_are_there(http):
+async def test_required_members_are_present(http):
     document = (await http.get(METADATA)).json()
     assert {"issuer", "authorization_endpoint", "token_endpoint", "response_types_supported"} <= document.keys()
 
@@ -50,7 +50,7 @@ async def test_unknown_tenant_has_no_metadata(http):
         assert (await http.get(METADATA, params={"tenantId": tenant_id})).status_code == 404
 
 
-async def test_document_is_read_by_scripts_and_checked_by_etag(http, tenant):
+async def test_metadata_allows_cors_and_has_an_etag(http, tenant):
     for path in (METADATA, f"{METADATA}/{tenant['id']}"):
         answer = await http.get(path)
         # The fixtures set no server.base_url: metadata that depends on the Host header is not to be cached.

@@ -32,7 +32,7 @@ async def bearer_of(rp: RelyingParty, http: httpx.AsyncClient, browser: httpx.As
 
 
 @pytest.mark.requirement("oauth-1.8-6")
-async def test_session_is_told_with_the_refresh_tokens_of_its_user(key, http, rp, browser, clock) -> None:
+async def test_session_is_listed_with_the_refresh_tokens_of_its_user(key, http, rp, browser, clock) -> None:
     begun = clock.now()
     await rp.tokens(http, browser)
     token, session = sorted(await records_of(key, rp.user["id"]), key=lambda record: "token" not in record)
@@ -50,7 +50,7 @@ async def test_session_is_told_with_the_refresh_tokens_of_its_user(key, http, rp
 
 
 @pytest.mark.requirement("oauth-1.8-6")
-async def test_session_is_ended_by_its_id_and_the_refresh_tokens_live_on(key, http, rp, browser) -> None:
+async def test_session_can_be_ended_by_id_without_refresh_tokens(key, http, rp, browser) -> None:
     tokens = await rp.tokens(http, browser)
     (session,) = [record for record in await records_of(key, rp.user["id"]) if "applicationId" not in record]
     assert (await key.delete(f"{PATH}/{session['id']}")).status_code == 200
@@ -61,7 +61,7 @@ async def test_session_is_ended_by_its_id_and_the_refresh_tokens_live_on(key, ht
 
 
 @pytest.mark.requirement("oauth-1.8-6")
-async def test_webhooks_hear_of_the_end_and_may_veto_it_and_applications_are_told(key, http, rp, browser) -> None:
+async def test_end_of_a_session_sends_events_and_logout_tokens(key, http, rp, browser) -> None:
     async with receiving() as application:
         await rp.configure(backChannelLogoutURL=application.url)
         await rp.code(browser)
@@ -80,7 +80,7 @@ async def test_webhooks_hear_of_the_end_and_may_veto_it_and_applications_are_tol
 
 
 @pytest.mark.requirement("oauth-1.8-6")
-async def test_owner_ends_a_session_of_their_own_and_nobody_else_s(key, http, rp, browser, service) -> None:
+async def test_user_can_end_own_sessions_only(key, http, rp, browser, service) -> None:
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     async with checking_client(service.base_url) as another:
         shown = await rp.authorize(another)
@@ -94,7 +94,7 @@ async def test_owner_ends_a_session_of_their_own_and_nobody_else_s(key, http, rp
     assert not await is_logged_in(rp, browser)
 
 
-async def test_token_of_a_third_party_ends_no_session(key, http, rp, browser) -> None:
+async def test_third_party_token_cannot_end_sessions(key, http, rp, browser) -> None:
     headers = await bearer_of(rp, http, browser)
     await rp.configure(relationship="ThirdParty")
     (session,) = await records_of(key, rp.user["id"])

@@ -17,7 +17,7 @@ def set_cookie(answer, name: str = COOKIE) -> str:
 
 
 @pytest.mark.requirement("certification-authorize-4", "oauth-1.8-5", "oauth-1.8-8")
-async def test_every_login_makes_a_session_that_ends_with_the_browser(rp, browser):
+async def test_login_creates_a_browser_session(rp, browser):
     answer = await rp.submit(browser, await rp.authorize(browser))
     cookie = set_cookie(answer)
     assert "HttpOnly" in cookie
@@ -35,7 +35,7 @@ async def test_remembered_device_keeps_its_session(rp, browser):
 
 
 @pytest.mark.requirement("oauth-1.8-7")
-async def test_tenant_may_switch_sessions_off(rp, browser):
+async def test_tenant_may_disable_sso(rp, browser):
     await rp.configure_tenant(httpSessionMaxInactiveInterval=0)
     answer = await rp.submit(browser, await rp.authorize(browser))
     assert "code" in response(answer)
@@ -55,7 +55,7 @@ async def test_prompt_login_shows_the_page_and_renews_auth_time(rp, browser, htt
 
 
 @pytest.mark.requirement("attack-18")
-async def test_prompt_login_left_alone_changes_nothing(rp, browser):
+async def test_abandoned_prompt_login_changes_nothing(rp, browser):
     await rp.log_in(browser)
     assert (await rp.authorize(browser, prompt="login")).status_code == 200
     assert (await rp.authorize(browser, prompt="none")).status_code == 302
@@ -75,20 +75,20 @@ async def test_prompt_none_never_shows_a_page(rp, browser):
 
 
 @pytest.mark.requirement("oauth-1.8-12")
-async def test_prompt_none_with_a_session_gives_a_code(rp, browser):
+async def test_prompt_none_with_a_session_returns_a_code(rp, browser):
     await rp.log_in(browser)
     assert "code" in response(await rp.authorize(browser, prompt="none"))
 
 
 @pytest.mark.requirement("certification-token-5", "oauth-1.8-13")
-async def test_select_account_and_consent_are_no_obstacle_to_a_first_party(rp, browser):
+async def test_first_party_accepts_select_account_and_consent(rp, browser):
     await rp.log_in(browser)
     assert "code" in response(await rp.authorize(browser, prompt="select_account"))
     assert "code" in response(await rp.authorize(browser, prompt="consent"))
 
 
 @pytest.mark.requirement("certification-authorize-5", "oauth-1.1-2")
-async def test_max_age_asks_again_when_the_login_is_older(rp, browser, clock):
+async def test_max_age_requires_a_recent_login(rp, browser, clock):
     await rp.log_in(browser)
     clock.advance(seconds=30)
     assert (await rp.authorize(browser, max_age="10000")).status_code == 302
@@ -98,7 +98,7 @@ async def test_max_age_asks_again_when_the_login_is_older(rp, browser, clock):
 
 
 @pytest.mark.requirement("certification-authorize-6", "oauth-1.1-10")
-async def test_id_token_hint_of_the_session_is_answered_and_of_another_user_not(rp, browser, new_browser, http, api):
+async def test_id_token_hint_must_match_the_session(rp, browser, new_browser, http, api):
     tokens = await rp.tokens(http, browser)
     assert "code" in response(await rp.authorize(browser, id_token_hint=tokens["id_token"], prompt="none"))
     rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
@@ -108,12 +108,12 @@ async def test_id_token_hint_of_the_session_is_answered_and_of_another_user_not(
 
 
 @pytest.mark.requirement("contract-authorize-login_hint")
-async def test_login_hint_fills_in_the_page(rp, browser):
+async def test_login_hint_prefills_the_page(rp, browser):
     shown = await rp.authorize(browser, login_hint="me@example.com")
     assert relying_party.page(shown).forms[0]["fields"]["loginId"] == "me@example.com"
 
 
-async def test_session_is_shared_by_the_applications_of_a_tenant_and_by_no_other(rp, browser, api):
+async def test_session_is_shared_within_a_tenant_only(rp, browser, api):
     await rp.log_in(browser)
     sibling = await relying_party.make(api, tenant=rp.tenant)
     assert "code" in response(await sibling.authorize(browser, prompt="none"))
@@ -122,7 +122,7 @@ async def test_session_is_shared_by_the_applications_of_a_tenant_and_by_no_other
 
 
 @pytest.mark.parametrize("change", ["deactivated", "deleted", "expired"])
-async def test_session_of_a_user_who_is_gone_is_no_session(rp, browser, api, change):
+async def test_session_of_a_deleted_user_is_invalid(rp, browser, api, change):
     await rp.log_in(browser)
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     path = f"/api/user/{rp.user['id']}"
@@ -136,7 +136,7 @@ async def test_session_of_a_user_who_is_gone_is_no_session(rp, browser, api, cha
 
 
 @pytest.mark.requirement("oauth-1.8-11", "oauth-1.8-16", "reason-change_password_administrative")
-async def test_session_meets_the_gates_of_a_fresh_login(rp, browser):
+async def test_session_passes_the_gates_of_a_new_login(rp, browser):
     await rp.log_in(browser)
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"passwordChangeRequired": True}})
     answer = response(await rp.authorize(browser, prompt="none"))
@@ -160,7 +160,7 @@ async def test_registration_may_be_required(rp, browser, api):
 
 
 @pytest.mark.requirement("attack-41")
-async def test_attack_41_session_id_changes_at_login_and_a_planted_one_is_never_adopted(rp, browser):
+async def test_attack_41_session_id_changes_at_login(rp, browser):
     browser.cookies.set(COOKIE, "planted-by-somebody", domain="localhost.local", path="/")
     await rp.log_in(browser)
     first = browser.cookies[COOKIE]
@@ -172,7 +172,7 @@ async def test_attack_41_session_id_changes_at_login_and_a_planted_one_is_never_
     assert response(await rp.authorize(browser, prompt="none"))["error"] == "login_required"
 
 
-async def test_events_tell_of_logins_and_failures(rp, browser, service):
+async def test_logins_and_failures_send_events(rp, browser, service):
     user = await doors.store(service, "users").find(rp.tenant["id"], rp.user["id"])
     before = user.get("lastLoginInstant", 0)
     await rp.log_in(browser)
@@ -181,7 +181,7 @@ async def test_events_tell_of_logins_and_failures(rp, browser, service):
 
 
 @pytest.mark.requirement("oauth-1.9-4")
-async def test_wrong_password_shows_the_page_again_and_makes_no_session(rp, browser):
+async def test_wrong_password_creates_no_session(rp, browser):
     shown = await rp.submit(browser, await rp.authorize(browser), password=PASSWORD + "x")
     assert shown.status_code == 200
     assert COOKIE not in browser.cookies

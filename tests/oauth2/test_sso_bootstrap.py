@@ -24,7 +24,7 @@ async def begin(party, browser, token: str, **changes: str):
 
 
 @pytest.mark.requirement("oauth-1.1-5")
-async def test_token_begins_a_session_as_old_as_its_login(party, new_browser, http, clock):
+async def test_bootstrap_session_has_the_auth_time_of_the_token(party, new_browser, http, clock):
     tokens = await party.tokens(http, new_browser())
     clock.advance(seconds=60)
     browser = new_browser()
@@ -39,7 +39,7 @@ async def test_token_begins_a_session_as_old_as_its_login(party, new_browser, ht
     assert (await begin(party, new_browser(), tokens["access_token"], max_age="59")).status_code == 200
 
 
-async def test_another_application_of_the_tenant_is_entered_and_meets_its_gates(party, new_browser, http, api):
+async def test_bootstrap_applies_to_other_applications_with_their_gates(party, new_browser, http, api):
     token = (await party.tokens(http, new_browser()))["access_token"]
     sibling = await relying_party.make(api, tenant=party.tenant)
     assert "code" in response(await begin(sibling, new_browser(), token, prompt="none"))
@@ -49,7 +49,7 @@ async def test_another_application_of_the_tenant_is_entered_and_meets_its_gates(
 
 
 @pytest.mark.requirement("attack-27")
-async def test_token_of_a_third_party_begins_no_session(party, new_browser, http):
+async def test_third_party_token_starts_no_session(party, new_browser, http):
     token = (await party.tokens(http, new_browser()))["access_token"]
     await party.configure(relationship="ThirdParty")
     browser = new_browser()
@@ -58,9 +58,7 @@ async def test_token_of_a_third_party_begins_no_session(party, new_browser, http
     assert "access_token_invalid" in page(answer).text
 
 
-async def test_token_from_which_a_lambda_took_what_it_may_begins_a_session_all_the_same(
-    party, new_browser, http, service
-):
+async def test_token_changed_by_a_lambda_starts_a_session(party, new_browser, http, service):
     tokens = await party.tokens(http, new_browser())
     token = await signed(party, service, tokens["access_token"], auth_time=None, authenticationType=None)
     answer = response(await begin(party, new_browser(), token, prompt="none"))
@@ -69,13 +67,13 @@ async def test_token_from_which_a_lambda_took_what_it_may_begins_a_session_all_t
 
 
 @pytest.mark.requirement("oauth-1.1-5")
-async def test_switched_off_the_token_is_not_looked_at(rp, new_browser, http):
+async def test_disabled_bootstrap_ignores_the_token(rp, new_browser, http):
     token = (await rp.tokens(http, new_browser()))["access_token"]
     assert (await begin(rp, new_browser(), token)).status_code == 200
     assert (await begin(rp, new_browser(), "nonsense")).status_code == 200
 
 
-async def test_prompt_login_and_a_tenant_without_sessions_want_the_password(party, new_browser, http):
+async def test_prompt_login_and_disabled_sso_require_the_password(party, new_browser, http):
     token = (await party.tokens(http, new_browser()))["access_token"]
     browser = new_browser()
     assert (await begin(party, browser, token, prompt="login")).status_code == 200
@@ -85,7 +83,7 @@ async def test_prompt_login_and_a_tenant_without_sessions_want_the_password(part
 
 
 @pytest.mark.requirement("oauth-1.1-5")
-async def test_request_that_is_not_good_changes_nothing(party, new_browser, http, api):
+async def test_invalid_request_changes_nothing(party, new_browser, http, api):
     token = (await party.tokens(http, new_browser()))["access_token"]
     party.user = await relying_party.make_user(api, party.tenant["id"], party.client_id)
     browser = new_browser()
@@ -98,7 +96,7 @@ async def test_request_that_is_not_good_changes_nothing(party, new_browser, http
     assert browser.cookies["fusionauth.sso"] == own
 
 
-async def test_session_of_the_same_user_stays_and_one_of_another_gives_way(party, new_browser, http, api):
+async def test_bootstrap_replaces_the_session_of_another_user_only(party, new_browser, http, api):
     browser = new_browser()
     token = (await party.tokens(http, browser))["access_token"]
     own = browser.cookies["fusionauth.sso"]
@@ -114,9 +112,7 @@ async def test_session_of_the_same_user_stays_and_one_of_another_gives_way(party
 
 @pytest.mark.requirement("oauth-1.1-5")
 @pytest.mark.parametrize("kind", ["malformed", "forged", "id token", "expired", "revoked", "of another tenant"])
-async def test_token_that_is_not_good_is_refused_here_and_never_at_the_redirect_uri(
-    party, new_browser, http, api, clock, kind
-):
+async def test_invalid_token_is_not_reported_to_the_redirect_uri(party, new_browser, http, api, clock, kind):
     tokens = await party.tokens(http, new_browser())
     token, reason = tokens["access_token"], "access_token_invalid"
     if kind == "malformed":

@@ -36,7 +36,7 @@ async def test_body_must_be_a_form(rp, http):
 
 
 @pytest.mark.requirement("contract-token-3", "oauth-0.1-2")
-async def test_query_is_not_read(rp, http):
+async def test_query_parameters_are_ignored(rp, http):
     query = {**FORM, "client_id": rp.client_id, "client_secret": rp.secret}
     answer = await http.post("/oauth2/token", params=query, data={"a": "b"})
     failed(answer, 400, "invalid_request", "missing_client_id")
@@ -55,7 +55,7 @@ async def test_empty_parameter_is_absent(rp, http):
 
 
 @pytest.mark.requirement("contract-token-4", "oauth-2.1-4")
-async def test_client_must_be_named(http):
+async def test_client_id_is_required(http):
     failed(await http.post("/oauth2/token", data=FORM), 400, "invalid_request", "missing_client_id")
 
 
@@ -75,7 +75,7 @@ async def test_broken_basic_is_refused(rp, http, credentials):
 
 
 @pytest.mark.requirement("contract-authentication-3", "contract-token-4", "oauth-2.1-6")
-async def test_wrong_secret_is_refused_even_where_none_is_required(rp, http):
+async def test_wrong_secret_is_rejected_even_if_optional(rp, http):
     failed(await rp.token(http, **FORM, client_secret="x"), 401, "invalid_client", "invalid_client_authentication")
     await rp.configure(clientAuthenticationPolicy="NotRequired")
     failed(await rp.token(http, **FORM, client_secret="x"), 401, "invalid_client", "invalid_client_authentication")
@@ -111,7 +111,7 @@ async def test_unknown_client_is_refused(rp, http, client_id):
 
 
 @pytest.mark.requirement("oauth-0.3-5")
-async def test_tenant_must_be_the_clients(rp, http, api):
+async def test_tenant_must_match_the_client(rp, http, api):
     other = await relying_party.make(api)
     answer = await rp.token(http, **FORM, tenantId=other.tenant["id"])
     failed(answer, 400, "invalid_request", "invalid_tenant_id")
@@ -206,7 +206,7 @@ async def test_attack_23_verifier_without_a_challenge_is_a_downgrade(rp, browser
 
 
 @pytest.mark.requirement("contract-authentication-6", "contract-authentication-8")
-async def test_public_client_proves_itself_by_pkce(rp, browser, http):
+async def test_public_client_authenticates_by_pkce(rp, browser, http):
     await rp.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     code = await rp.code(browser, **PKCE)
     answer = await rp.exchange(http, code, code_verifier=VERIFIER, client_secret=None)
@@ -218,7 +218,7 @@ async def test_public_client_proves_itself_by_pkce(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-1.9-33")
-async def test_client_authentication_may_stand_in_for_pkce(rp, browser, http):
+async def test_client_authentication_replaces_pkce(rp, browser, http):
     await rp.configure(
         proofKeyForCodeExchangePolicy="NotRequiredWhenUsingClientAuthentication",
         clientAuthenticationPolicy="NotRequired",
@@ -236,7 +236,7 @@ async def test_client_without_required_authentication_needs_none(rp, browser, ht
 
 @pytest.mark.requirement("attack-29", "oauth-2.2-7")
 @pytest.mark.parametrize(("query", "reason"), [({"hardDelete": "true"}, "user_not_found"), ({}, "user_locked")])
-async def test_attack_29_user_who_is_gone_gets_nothing_for_a_code(rp, browser, http, api, query, reason):
+async def test_attack_29_deleted_user_gets_no_tokens_for_a_code(rp, browser, http, api, query, reason):
     code = await rp.code(browser)
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.delete(f"/api/user/{rp.user['id']}", params=query, headers=headers)).status_code == 200
@@ -266,7 +266,7 @@ async def test_attack_20_replay_without_a_refresh_token_revokes_the_access_token
 
 
 @pytest.mark.requirement("attack-21")
-async def test_attack_21_of_64_racing_exchanges_one_gives_tokens_that_are_then_revoked(rp, browser, http):
+async def test_attack_21_one_of_64_racing_exchanges_gets_tokens_which_are_revoked(rp, browser, http):
     code = await rp.code(browser)
     answers = await asyncio.gather(*(rp.exchange(http, code) for _ in range(64)))
     assert sorted(answer.status_code for answer in answers) == [200] + [400] * 63
@@ -286,7 +286,7 @@ async def test_secrets_and_tokens_are_not_logged(rp, browser, http, capsys):
 
 
 @pytest.mark.requirement("contract-token-response-7", "error-server_error")
-async def test_internal_failure_is_an_oauth_error_that_says_nothing(rp, service, monkeypatch):
+async def test_internal_error_is_an_oauth_error_without_details(rp, service, monkeypatch):
     async def broken(*_arguments: object) -> None:
         raise RuntimeError("a secret detail")
 
@@ -298,7 +298,7 @@ async def test_internal_failure_is_an_oauth_error_that_says_nothing(rp, service,
 
 
 @pytest.mark.requirement("design-config-9")
-def test_feature_that_is_off_is_told_in_the_words_of_oauth() -> None:
+def test_disabled_feature_is_an_oauth_error() -> None:
     error = oauth_handlers.oauth_error(NotLicensed("The feature entityManagement is switched off."))
     assert error.status == 400
     assert oauth_handlers.error_body(error) == {

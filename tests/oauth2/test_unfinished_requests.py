@@ -19,7 +19,7 @@ def two_each(monkeypatch):
 
 
 @pytest.mark.requirement("oauth-12-12")
-async def test_client_without_credentials_pushes_only_so_much(rp, http, two_each):
+async def test_pushed_requests_of_public_clients_are_limited(rp, http, two_each):
     await rp.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     form = rp.query(**PKCE)
     large = await http.post("/oauth2/par", data={**form, "state": "s" * anonymous_request_limits.MAXIMUM_BYTES})
@@ -35,7 +35,7 @@ async def test_client_without_credentials_pushes_only_so_much(rp, http, two_each
 
 
 @pytest.mark.requirement("oauth-12-12")
-async def test_signed_request_is_kept_for_a_page_only_so_often(rp, browser, two_each):
+async def test_stored_signed_requests_are_limited(rp, browser, two_each):
     await rp.configure(jwks=public(KEY))
     sent = {"client_id": rp.client_id, "request": request(rp, key=KEY)}
     for _ in range(2):

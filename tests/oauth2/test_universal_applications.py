@@ -41,7 +41,7 @@ async def test_request_without_tenant_is_refused(rp, http, browser):
 
 
 @pytest.mark.requirement("oauth-0.3-6")
-async def test_tokens_tell_the_tenant_themselves(rp, http):
+async def test_tokens_identify_their_tenant(rp, http):
     form = {"grant_type": "password", "username": rp.login_id, "password": PASSWORD, "scope": "openid"}
     token = (await rp.token(http, **form, tenantId=rp.tenant["id"])).json()["access_token"]
     answer = await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
@@ -51,5 +51,5 @@ async def test_tokens_tell_the_tenant_themselves(rp, http):
 
 
 @pytest.mark.requirement("oauth-0.3-6")
-async def test_another_tenant_is_not_its_own(rp, http, tenant):
+async def test_token_of_another_tenant_is_rejected(rp, http, tenant):
     refused(await rp.exchange(http, "code", tenantId=tenant["id"]), "invalid_tenant_id")

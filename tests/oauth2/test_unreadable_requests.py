@@ -37,7 +37,7 @@ async def test_unreadable_request_of_a_browser_is_a_page(http, path, name):
 
 
 @pytest.mark.parametrize("query", ["client_id=%FF", "client_id=a&client_id=b", "state=%00"])
-async def test_query_that_is_no_text_stays_local(http, query):
+async def test_undecodable_query_is_not_redirected(http, query):
     answer = await http.get(f"/oauth2/authorize?{query}")
     assert answer.status_code == 400
     assert "Location" not in answer.headers

@@ -25,7 +25,7 @@ async def ask(http, token: str):
 @pytest.mark.requirement(
     "certification-token-7", "contract-userinfo-1", "contract-userinfo-9", "oauth-4.2-1", "service-14"
 )
-async def test_token_comes_in_the_header_or_in_the_form(rp, browser, http):
+async def test_token_is_accepted_in_header_or_form(rp, browser, http):
     token = (await rp.tokens(http, browser))["access_token"]
     headers = {"Authorization": f"Bearer {token}"}
     for answer in (
@@ -38,12 +38,12 @@ async def test_token_comes_in_the_header_or_in_the_form(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-4.2-1")
-async def test_token_in_the_query_is_not_read(rp, browser, http):
+async def test_token_in_the_query_is_ignored(rp, browser, http):
     token = (await rp.tokens(http, browser))["access_token"]
     refused(await http.get("/oauth2/userinfo", params={"access_token": token}), "access_token_required")
 
 
-async def test_token_may_not_come_twice(rp, browser, http):
+async def test_token_must_not_be_sent_twice(rp, browser, http):
     token = (await rp.tokens(http, browser))["access_token"]
     headers = {"Authorization": f"Bearer {token}"}
     answer = await http.post("/oauth2/userinfo", data={"access_token": token}, headers=headers)
@@ -57,7 +57,7 @@ async def test_no_token_and_another_scheme_are_refused(http):
 
 
 @pytest.mark.requirement("contract-userinfo-6", "contract-userinfo-7", "contract-userinfo-8", "oauth-4.2-2")
-async def test_scopes_decide_which_claims_are_told(rp, browser, http, api):
+async def test_scopes_determine_the_claims(rp, browser, http, api):
     members = {
         "firstName": "Ada", "lastName": "Lovelace", "birthDate": "1815-12-10", "preferredLanguages": ["en_GB"],
         "timezone": "Europe/London", "data": {"nickname": "Countess", "address": {"country": "UK"}},
@@ -82,7 +82,7 @@ async def test_scopes_decide_which_claims_are_told(rp, browser, http, api):
 
 
 @pytest.mark.requirement("contract-userinfo-5", "oauth-4.2-2")
-async def test_compatible_application_is_told_the_houses_claims(rp, browser, http):
+async def test_compatible_application_gets_the_published_claims(rp, browser, http):
     await rp.configure(scopeHandlingPolicy="Compatibility", unknownScopePolicy="Allow")
     tokens = await rp.tokens(http, browser, scope=None)
     told = (await ask(http, tokens["access_token"])).json()
@@ -104,7 +104,7 @@ async def test_attack_27_id_token_is_no_access_token(rp, browser, http):
 
 @pytest.mark.requirement("oauth-4.2-4", "reason-access_token_malformed")
 @pytest.mark.parametrize("token", ["x", "a.b.c", "a" * 20_000, "é.x.y"])
-async def test_what_is_no_token_is_malformed(http, token):
+async def test_malformed_token_is_rejected(http, token):
     answer = await http.post("/oauth2/userinfo", data={"access_token": token})
     refused(answer, "access_token_malformed")
 
@@ -117,7 +117,7 @@ async def test_changed_token_is_invalid(rp, browser, http):
 
 
 @pytest.mark.requirement("oauth-4.2-6", "reason-access_token_expired")
-async def test_expired_token_is_told_so(rp, browser, http, clock):
+async def test_expired_token_is_rejected_with_its_reason(rp, browser, http, clock):
     token = (await rp.tokens(http, browser))["access_token"]
     clock.advance(seconds=3601)
     refused(await ask(http, token), "access_token_expired")
@@ -125,7 +125,7 @@ async def test_expired_token_is_told_so(rp, browser, http, clock):
 
 @pytest.mark.requirement("oauth-4.2-11")
 @pytest.mark.parametrize(("query", "reason"), [({"hardDelete": "true"}, "user_not_found"), ({}, "user_locked")])
-async def test_attack_29_token_of_a_user_who_is_gone_is_refused_at_once(rp, browser, http, api, query, reason):
+async def test_attack_29_token_of_a_deleted_user_is_rejected_immediately(rp, browser, http, api, query, reason):
     token = (await rp.tokens(http, browser))["access_token"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.delete(f"/api/user/{rp.user['id']}", params=query, headers=headers)).status_code == 200
@@ -133,7 +133,7 @@ async def test_attack_29_token_of_a_user_who_is_gone_is_refused_at_once(rp, brow
 
 
 @pytest.mark.requirement("contract-userinfo-2", "reason-access_token_invalid")
-async def test_attack_29_token_of_an_inactive_client_is_refused_at_once(rp, browser, http, api):
+async def test_attack_29_token_of_an_inactive_client_is_rejected_immediately(rp, browser, http, api):
     token = (await rp.tokens(http, browser))["access_token"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.delete(f"/api/application/{rp.client_id}", headers=headers)).status_code == 200
@@ -141,14 +141,14 @@ async def test_attack_29_token_of_an_inactive_client_is_refused_at_once(rp, brow
 
 
 @pytest.mark.requirement("attack-29")
-async def test_attack_29_token_of_a_deleted_tenant_is_refused_at_once(rp, browser, http, api):
+async def test_attack_29_token_of_a_deleted_tenant_is_rejected_immediately(rp, browser, http, api):
     token = (await rp.tokens(http, browser))["access_token"]
     assert (await api.delete(f"/api/tenant/{rp.tenant['id']}", params={"async": "true"})).status_code in {200, 202}
     answer = await ask(http, token)
     assert answer.status_code == 401
 
 
-async def test_token_says_who_it_is_for(rp, browser, http):
+async def test_token_has_its_audience(rp, browser, http):
     token = claims((await rp.tokens(http, browser))["access_token"])
     assert token["aud"] == rp.client_id
     assert token["tid"] == rp.tenant["id"]

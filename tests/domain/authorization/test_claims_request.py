@@ -42,21 +42,21 @@ def test_example_of_openid_connect_core_5_5():
     assert request.id_token == {ACR: RequestedClaim(values=('"urn:mace:incommon:iap:silver"',))}
 
 
-def test_nothing_asked_is_nothing_kept():
+def test_empty_request_stores_nothing():
     for request in (claims_request.parse(None, None), parsed({}), parsed({"userinfo": None, "id_token": {"x": None}})):
         assert request == NO_CLAIMS
         assert request.to_document() is None
     assert ClaimsRequest.from_document(None) is NO_CLAIMS
 
 
-def test_what_is_kept_says_the_same_but_for_what_was_essential():
+def test_stored_request_is_equivalent_except_essential():
     request = parsed({"userinfo": {"email": {"essential": True}, "name": {"value": "Ada"}}}, "a b")
     kept = request.to_document()
     assert kept == {"userinfo": {"email": None, "name": ['"Ada"']}, "id_token": {"acr": ['"a"', '"b"']}}
     assert ClaimsRequest.from_document(json.loads(json.dumps(kept))).to_document() == kept
 
 
-def test_claims_says_more_of_the_class_than_acr_values():
+def test_claims_parameter_takes_precedence_over_acr_values():
     request = parsed({"id_token": {"acr": {"essential": True, "value": "gold"}}}, "bronze")
     assert request.acr == RequestedClaim(is_essential=True, values=('"gold"',))
     assert claims_request.parse(None, "bronze").acr == RequestedClaim(values=('"bronze"',))
@@ -68,7 +68,7 @@ def test_values_are_compared_with_their_types(told, accepted):
     assert wish.accepts(told) is accepted
 
 
-def test_objects_are_the_same_in_any_order_of_members():
+def test_objects_compare_independently_of_member_order():
     [wish] = parsed({"userinfo": {"address": {"value": {"a": 1, "b": 2}}}}).userinfo.values()
     assert wish.accepts({"b": 2, "a": 1})
 

@@ -27,7 +27,7 @@ def application(relationship="ThirdParty", mode="AlwaysPrompt", required=(), dis
 @pytest.mark.requirement("oauth-1.9-19")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("again", [False, True])
-def test_first_parties_are_never_asked_about(mode, again):
+def test_first_party_applications_need_no_consent(mode, again):
     assert consent.consent_prompt(application("FirstParty", mode), WANTED, None, force=again) is None
 
 
@@ -48,7 +48,7 @@ def test_prompt_matrix_of_third_parties(mode, earlier, again, asks):
     assert (consent.consent_prompt(application(mode=mode), WANTED, earlier, force=again) is not None) is asks
 
 
-def test_question_tells_required_optional_and_unknown_scopes_apart():
+def test_prompt_separates_required_optional_and_unknown_scopes():
     question = consent.consent_prompt(application(required=("email",)), WANTED, None, force=False)
     assert question is not None
     assert question.required == ("email",)
@@ -57,22 +57,22 @@ def test_question_tells_required_optional_and_unknown_scopes_apart():
     assert question.approved == frozenset()
 
 
-def test_nothing_is_asked_where_no_scope_is_anybodys_business():
+def test_scopes_without_consent_need_no_prompt():
     assert consent.consent_prompt(application(), ("openid", "offline_access", "unheard-of"), None, force=True) is None
 
 
-def test_disabled_scope_is_unknown_and_nobody_is_asked():
+def test_disabled_scope_is_unknown_and_needs_no_consent():
     assert consent.scopes_requiring_consent(application(disabled=("email",)), ("email", "phone")) == ("phone",)
 
 
-def test_earlier_answer_has_to_cover_every_scope():
+def test_earlier_decision_must_cover_every_scope():
     app = application(mode="RememberDecision")
     assert consent.consent_prompt(app, ("email",), ANSWERED, force=False) is None
     assert consent.consent_prompt(app, ("email", "phone"), ANSWERED, force=False) is None
     assert consent.consent_prompt(app, ("email", "profile"), ANSWERED, force=False) is not None
 
 
-def test_declined_scope_that_became_required_is_asked_for_again():
+def test_declined_scope_that_became_required_is_prompted_again():
     app = application(mode="RememberDecision", required=("phone",))
     question = consent.consent_prompt(app, ("email", "phone"), ANSWERED, force=False)
     assert question is not None
@@ -80,14 +80,14 @@ def test_declined_scope_that_became_required_is_asked_for_again():
     assert consent.consent_prompt(app, ("email",), ANSWERED, force=False) is None
 
 
-def test_what_is_granted_is_what_was_approved_and_what_nobody_is_asked_about():
+def test_granted_scopes_are_approved_or_need_no_consent():
     assert consent.granted_scopes(application(), WANTED, ANSWERED) == (
         "openid", "offline_access", "email", "calendar", "unheard-of",
     )  # fmt: skip
     assert consent.granted_scopes(application("FirstParty"), WANTED, ConsentDecision()) == WANTED
 
 
-def test_answer_decides_what_was_asked_and_nothing_else():
+def test_decision_covers_prompted_scopes_only():
     question = consent.consent_prompt(application(required=("email",)), WANTED, None, force=False)
     assert question is not None
     decision = question.decide({"email", "calendar", "profile", "openid"})

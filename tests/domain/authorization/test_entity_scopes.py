@@ -27,7 +27,7 @@ ONE, OTHER = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00
         (f"target-entity:{ONE} target-entity:{ONE}:read", {ONE: ()}),
     ],
 )
-def test_targets_and_permissions_are_read(text, wanted):
+def test_targets_and_permissions_are_parsed(text, wanted):
     assert entity_scopes.parse(text) == wanted
 
 
@@ -55,7 +55,7 @@ def test_other_resources_are_invalid_targets(text):
     assert refusal.value.reason == "invalid_target_entity_scope"
 
 
-def test_attack_28_no_more_is_granted_than_was_wanted_nor_than_is_held():
+def test_attack_28_granted_permissions_are_requested_and_held():
     assert entity_scopes.granted(ONE, (), ["read", "write"]) == ("read", "write")
     assert entity_scopes.granted(ONE, ("write",), ["read", "write"]) == ("write",)
     assert entity_scopes.granted(ONE, (), []) == ()

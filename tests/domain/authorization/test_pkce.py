@@ -17,7 +17,7 @@ def test_example_of_rfc_7636_appendix_b():
 
 
 @pytest.mark.parametrize("length", [43, 44, 128])
-def test_verifier_of_allowed_length_proves_its_challenge(length):
+def test_verifier_of_permitted_length_matches_its_challenge(length):
     verifier = ("aZ09-._~" * 16)[:length]
     assert pkce.verify(verifier, pkce.challenge(verifier))
 
@@ -26,13 +26,13 @@ def test_verifier_of_allowed_length_proves_its_challenge(length):
     "verifier",
     ["", "x", "a" * 42, "a" * 129, "a" * 42 + "+", "a" * 42 + "é", "a" * 42 + " ", "a" * 43 + "\n", CHALLENGE],
 )
-def test_attack_23_empty_short_and_foreign_verifiers_prove_nothing(verifier):
+def test_attack_23_empty_short_and_foreign_verifiers_do_not_match(verifier):
     bound = pkce.challenge(verifier) if verifier.isascii() and verifier != CHALLENGE else CHALLENGE
     assert not pkce.verify(verifier, bound)
 
 
 @pytest.mark.requirement("attack-23")
-def test_attack_23_a_plain_challenge_is_not_its_own_proof():
+def test_attack_23_plain_challenge_does_not_match_itself():
     assert not pkce.verify(VERIFIER, VERIFIER)
 
 

@@ -73,7 +73,7 @@ def test_auditor_changes_nothing(role: str) -> None:
                 assert not may_call(found, method, endpoint), (method, endpoint)
 
 
-def test_tenant_admin_administers_the_tenant_of_the_registration_or_the_own_one() -> None:
+def test_tenant_admin_administers_its_registered_or_own_tenant() -> None:
     other = new_id()
     named, own = authority("tenant-admin", tenantId=other), authority("tenant-admin")
     assert named is not None
@@ -82,7 +82,7 @@ def test_tenant_admin_administers_the_tenant_of_the_registration_or_the_own_one(
     assert authority("tenant-admin", tenantId="nonsense") is None
 
 
-def test_roles_add_up_and_one_for_every_tenant_wins() -> None:
+def test_roles_are_combined_and_a_global_one_takes_precedence() -> None:
     both = authority("user-manager", "developer")
     assert may_call(both, "POST", "/api/user")
     assert may_call(both, "POST", "/api/application")

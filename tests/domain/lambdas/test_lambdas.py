@@ -28,7 +28,7 @@ def test_every_member_that_names_a_lambda_has_its_type(resource):
     assert set(rules.REFERENCES[resource].values()) <= set(rules.FUNCTIONS)
 
 
-def test_arguments_come_back_changed_within_their_kind():
+def test_returned_arguments_keep_their_json_types():
     given = [{"a": 1}, None, ["x"], "text", 5, True]
     text = '[{"b":[{"c":null}]},null,[],"other",2.5,false]'
     assert rules.returned(text, given) == [{"b": [{"c": None}]}, None, [], "other", 2.5, False]
@@ -54,18 +54,18 @@ def test_arguments_come_back_changed_within_their_kind():
         ('[{"a":' + "[" * 5000 + "]" * 5000 + "},null]", "not JSON"),
     ],
 )
-def test_what_cannot_be_used_is_refused(text, reason):
+def test_unusable_results_are_rejected(text, reason):
     with pytest.raises(rules.ReturnedError, match=reason):
         rules.returned(text, [{}, None])
 
 
 @pytest.mark.requirement("core-18-lambdas-26")
-def test_attack_proto_is_left_out_at_every_depth():
+def test_attack_proto_is_removed_at_every_depth():
     text = '[{"__proto__":{"x":1},"a":[{"__proto__":1,"b":2}],"constructor":{"prototype":{}}}]'
     assert rules.returned(text, [{}]) == [{"a": [{"b": 2}], "constructor": {"prototype": {}}}]
 
 
-def test_reserved_claims_stay_as_they_are():
+def test_reserved_claims_are_unchanged():
     claims = {"sub": "1", "exp": 5, "email": "a@b.c", "roles": ["x"]}
     after = {"sub": "2", "tid": "new", "amr": ["pwd"], "email": None, "roles": [], "colour": "blue"}
     populated = rules.populated(claims, after, rules.USER_TOKEN_CLAIMS)
@@ -95,7 +95,7 @@ def test_errors_are_read_in_both_forms():
 
 
 @pytest.mark.parametrize("errors", [{}, None, {"generalErrors": None}, {"fieldErrors": {}, "generalErrors": []}])
-def test_no_errors_are_no_errors(errors):
+def test_empty_errors_are_accepted(errors):
     assert rules.errors_of({"errors": errors}) == ([], [])
     assert rules.errors_of(rules.fresh_result()) == ([], [])
 
@@ -113,6 +113,6 @@ def test_errors_of_another_shape_are_refused(errors):
         rules.errors_of({"errors": errors})
 
 
-def test_of_very_many_errors_some_are_enough():
+def test_number_of_errors_is_limited():
     many = {"generalErrors": [{}] * 500, "fieldErrors": {str(n): [{}] for n in range(500)}}
     assert [len(found) for found in rules.errors_of({"errors": many})] == [100, 100]

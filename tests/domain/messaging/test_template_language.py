@@ -57,11 +57,11 @@ def text(template: str) -> str:
         ("{{ user is mapping }} {{ user.middleName is none }}", "true true"),
     ],
 )  # fmt: skip
-def test_what_it_says(template, expected) -> None:
+def test_rendering(template, expected) -> None:
     assert text(template) == expected
 
 
-def test_html_escapes_what_comes_from_outside() -> None:
+def test_html_escapes_values() -> None:
     def html(template: str) -> str:
         return language.render(template, VALUES, html=True)
 
@@ -104,7 +104,7 @@ def test_html_escapes_what_comes_from_outside() -> None:
         ("{{ ''.__class__.__base__ }}", "Line 1: '__class__.__base__' is undefined"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_rendered_is_told_with_its_line(template, message) -> None:
+def test_render_errors_have_their_line(template, message) -> None:
     with pytest.raises(RenderError) as failed:
         text(template)
     assert message is None or failed.value.message == message
@@ -146,7 +146,7 @@ def test_what_cannot_be_rendered_is_told_with_its_line(template, message) -> Non
         ("{% break %}", 1),
     ],
 )
-def test_what_the_language_leaves_out_is_refused_when_it_is_read(template, line) -> None:
+def test_unsupported_constructs_are_parse_errors(template, line) -> None:
     with pytest.raises(ParseError) as refused:
         language.check(template)
     assert refused.value.line == line
@@ -170,7 +170,7 @@ def test_what_the_language_leaves_out_is_refused_when_it_is_read(template, line)
     ],
     ids=["brackets", "sums", "lists", "loops", "parts", "length", "freemarker", "digits"],
 )
-def test_what_is_too_much_to_read_is_refused(template) -> None:
+def test_excessive_templates_are_parse_errors(template) -> None:
     with pytest.raises(ParseError):
         language.check(template)
 
@@ -194,18 +194,18 @@ def test_what_is_too_much_to_read_is_refused(template) -> None:
         "{{ user.data.big }}{{ user.data.big }}{{ user.data.big }}",
     ],
 )
-def test_what_would_run_away_is_stopped(template) -> None:
+def test_excessive_rendering_exceeds_the_budget(template) -> None:
     with pytest.raises(RenderError, match=r"too (much|long)"):
         text(template)
 
 
-def test_a_template_that_was_stopped_stops_no_other() -> None:
+def test_stopped_template_does_not_affect_others() -> None:
     with pytest.raises(RenderError):
         text("{% for a in range(10000) %}{% for b in range(10000) %}{% endfor %}{% endfor %}")
     assert text("{{ user.age }}") == "36"
 
 
-def test_preview_shows_what_is_not_known_yet_by_its_name() -> None:
+def test_preview_shows_unknown_values_as_placeholders() -> None:
     template = "{{ a.b }} ${c} {{ d|default('e') }} {% if f %}g{% endif %}{% for h in i %}j{% endfor %} ${'k' + l.m}"
     assert language.render(template, {}, html=False, preview=True) == "${a.b} ${c} e  k${l.m}"
     assert language.render("{{ a }}", {}, html=True, preview=True) == "${a}"

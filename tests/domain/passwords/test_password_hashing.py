@@ -31,7 +31,7 @@ def is_valid(scheme: str, factor: int, salt: str, derived: str, password: str = 
 
 @pytest.mark.requirement("design-state-9", "users-2-6")
 @pytest.mark.parametrize("scheme", sorted(password_hashing.SCHEMES))
-def test_every_scheme_knows_its_own_password_and_no_other(scheme):
+def test_every_scheme_verifies_its_password_only(scheme):
     factor = CHEAP.get(scheme, 10)
     stored = password_hashing.hash_password(PASSWORD, scheme, factor)
     assert (stored.scheme, stored.factor) == (scheme, factor)
@@ -51,7 +51,7 @@ def test_every_scheme_knows_its_own_password_and_no_other(scheme):
         ("salted-pbkdf2-hmac-sha512-512", hashes.SHA512(), 64),
     ],
 )
-def test_pbkdf2_agrees_with_another_implementation(scheme, digest, size):
+def test_pbkdf2_matches_another_implementation(scheme, digest, size):
     derived = PBKDF2HMAC(digest, size, base64.b64decode(SALT), 24_000).derive(PASSWORD.encode())
     assert is_valid(scheme, 24_000, SALT, b64(derived))
     assert not is_valid(scheme, 24_001, SALT, b64(derived))
@@ -73,13 +73,13 @@ def test_bcrypt_of_another_implementation_is_verified_by_its_parts():
     assert not is_valid("bcrypt", 5, whole[7:29], whole[29:], "U*V")
 
 
-def test_bcrypt_of_a_long_password_counts_72_bytes_as_everywhere():
+def test_bcrypt_uses_72_bytes():
     stored = password_hashing.hash_password("x" * 100, "bcrypt", 4)
     assert password_hashing.verify("x" * 100, stored)
     assert password_hashing.maximum_length("bcrypt") == 50, "which is why rules allow fewer"
 
 
-def test_argon2id_is_read_by_the_reference_library():
+def test_argon2id_is_verified_by_the_reference_library():
     stored = password_hashing.hash_password(PASSWORD, "argon2id", 2)
     salt, derived = (text.rstrip("=") for text in (stored.salt, stored.hash))
     argon2.PasswordHasher().verify(f"$argon2id$v=19$m=19456,t=2,p=1${salt}${derived}", PASSWORD)
@@ -138,7 +138,7 @@ def test_phpass_sha512_keeps_43_characters():
         ("argon2id", 1, "AA=="),
     ],
 )
-def test_material_that_cannot_be_computed_verifies_nothing(scheme, factor, salt):
+def test_unusable_material_verifies_nothing(scheme, factor, salt):
     assert not is_valid(scheme, factor, salt, "")
     assert not is_valid(scheme, factor, salt, b64(b"x" * 32))
 
@@ -192,18 +192,18 @@ def codes(password: str, scheme: str = "argon2id", login_ids=(), **rules) -> lis
         ),
     ],
 )
-def test_rules_name_everything_that_is_wrong(password, rules, expected):
+def test_all_violated_rules_are_reported(password, rules, expected):
     assert codes(password, **rules) == expected
 
 
-def test_bcrypt_reads_50_bytes_only():
+def test_bcrypt_passwords_are_limited_to_50_bytes():
     assert codes("x" * 50, "bcrypt") == []
     assert codes("x" * 51, "bcrypt") == ["[tooLong]"]
     assert codes("ä" * 26, "bcrypt") == ["[tooLong]"]
 
 
 @pytest.mark.requirement("core-2-6")
-def test_login_ids_in_the_password_are_refused_where_the_rules_say_so():
+def test_login_ids_in_the_password_are_rejected_if_configured():
     login_ids = ("user@example.com", "someone", "+15551234567")
     password = "xUSER@example.com someone +15551234567"
     assert codes(password, login_ids=login_ids) == []

@@ -121,14 +121,14 @@ def read(modules: list[list[bool]]) -> bytes:
 
 @pytest.mark.requirement("oauth-1.9-8")
 @pytest.mark.parametrize("version", BLOCKS)
-def test_code_says_what_it_was_made_of(version):
+def test_qr_code_encodes_its_text(version):
     text = "otpauth://totp/".ljust(CAPACITIES[version - 1], "x")[: CAPACITIES[version - 1]]
     modules = qr_codes.modules(text)
     assert len(modules) == 17 + 4 * version
     assert read(modules) == text.encode()
 
 
-def test_text_that_no_code_holds_is_refused():
+def test_overlong_text_is_rejected():
     with pytest.raises(ValueError, match="too large"):
         qr_codes.svg_path("x" * 5000)
 

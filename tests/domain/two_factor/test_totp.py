@@ -42,7 +42,7 @@ def test_vectors_of_rfc_4226() -> None:
     ]  # fmt: skip
 
 
-def test_one_step_early_and_late_counts_and_two_do_not() -> None:
+def test_codes_of_adjacent_steps_are_accepted() -> None:
     secret, now = base64.b64encode(SEEDS["HmacSHA1"]).decode(), Instant(1_111_111_111_000)
     step = now // 30_000
     found = {
@@ -62,11 +62,11 @@ def test_time_step_and_length_are_the_settings() -> None:
 
 
 @pytest.mark.parametrize("shown", ["", "12345", "1234567", "abcdef", "\u0661\u0662\u0663\u0664\u0665\u0666"])
-def test_what_is_no_code_matches_nothing(shown: str) -> None:
+def test_invalid_codes_match_nothing(shown: str) -> None:
     assert totp.matching_step(base64.b64encode(SEEDS["HmacSHA1"]).decode(), {}, shown, Instant(0)) is None
 
 
-def test_base32_is_read_as_people_write_it() -> None:
+def test_base32_ignores_case_and_spaces() -> None:
     raw = SEEDS["HmacSHA1"]
     written = totp.to_base32(raw)
     assert written == "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"

@@ -47,7 +47,7 @@ def user(*methods: Document) -> Document:
         ("Disabled", "Enabled", True, False, True),
     ],
 )
-def test_policy_decides_who_is_asked(policy, own, has_method, is_trusted, expected) -> None:
+def test_policy_determines_who_is_challenged(policy, own, has_method, is_trusted, expected) -> None:
     about = user(METHOD) if has_method else user()
     for asked in (application(own), None) if own is None else (application(own),):
         assert two_factor.is_challenged(tenant(policy), asked, about, is_trusted=is_trusted) is expected
@@ -58,7 +58,7 @@ def test_policy_decides_who_is_asked(policy, own, has_method, is_trusted, expect
     ("policy", "expected"),
     [(None, {"app", None, "other"}), ("Any", {"app", None, "other"}), ("This", {"app"}), ("None", set())],
 )
-def test_trust_policy_decides_whose_trust_counts(policy, expected) -> None:
+def test_trust_policy_determines_valid_trusts(policy, expected) -> None:
     live = [
         {"applicationId": "app", "expiration": 11},
         {"applicationId": "other", "expiration": 11},
@@ -70,17 +70,17 @@ def test_trust_policy_decides_whose_trust_counts(policy, expected) -> None:
     assert len(found) == len(expected)
 
 
-def test_without_an_application_trust_of_any_kind_counts() -> None:
+def test_without_application_every_trust_is_valid() -> None:
     trusts = [{"applicationId": "app", "expiration": 11}, {"expiration": 11}]
     assert two_factor.valid_trusts(trusts, None, Instant(10)) == trusts
 
 
-def test_methods_that_are_switched_on_can_be_added() -> None:
+def test_enabled_methods_can_be_added() -> None:
     assert two_factor.configurable_methods(tenant()) == ()
     assert two_factor.configurable_methods(tenant(authenticator=True, sms=True)) == ("authenticator", "sms")
 
 
-def test_a_method_is_shown_without_its_secret_and_masked_where_it_should_be() -> None:
+def test_visible_method_has_no_secret_and_is_masked() -> None:
     assert two_factor.visible_method(METHOD, is_masked=False) == {
         "id": "AAAA",
         "method": "email",
@@ -92,7 +92,7 @@ def test_a_method_is_shown_without_its_secret_and_masked_where_it_should_be() ->
     assert two_factor.masked_email("a@b@example.com") == "a***@example.com"
 
 
-def test_recovery_codes_are_known_however_they_are_typed() -> None:
+def test_recovery_codes_match_in_any_notation() -> None:
     codes = two_factor.new_recovery_codes()
     typed = codes[7].lower().replace("-", " ")
     assert two_factor.matches_recovery_code(codes, f" {typed} ")
@@ -100,13 +100,13 @@ def test_recovery_codes_are_known_however_they_are_typed() -> None:
     assert not two_factor.matches_recovery_code([], "")
 
 
-def test_methods_that_are_lost_are_noticed() -> None:
+def test_lost_methods_are_detected() -> None:
     other = {**METHOD, "id": "BBBB"}
     assert two_factor.has_lost_methods(user(METHOD), user(other))
     assert not two_factor.has_lost_methods(user(METHOD), user(METHOD, other))
 
 
-def test_a_second_factor_comes_before_a_new_password_and_remembers_why_there_has_to_be_one() -> None:
+def test_second_factor_precedes_a_required_password_change() -> None:
     settings = {**tenant("Required", authenticator=True), "maximumPasswordAge": {"enabled": False}}
     settings["passwordValidationRules"] = {"validateOnLogin": False}
     about = {**user(), "private": {}, "active": True, "passwordChangeRequired": True, "passwordChangeReason": "Expired"}
