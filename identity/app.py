@@ -183,7 +183,7 @@ async def _built(config: Config, role: str, clock: Clock, vault: Vault, database
     instance = await instance_store.ensure(vault)
     vault.with_fingerprint_key(instance.fingerprint_key)
     source = None if await instance_store.is_kickstarted() else _kickstart_source(config)
-    stores = Stores.over(database, vault, wiring.schedule(config))
+    stores = Stores(database, vault, wiring.schedule(config))
     await stores.ensure_indexes()
     await stores.seal_plaintext()
     tenant_id = await _default_tenant_id(instance_store, source)
@@ -215,13 +215,19 @@ def rotate_master_key(config: Config) -> None:
 async def reencrypt(config: Config) -> int:
     """Encrypt again what older master keys encrypted; return the number of changed documents."""
     vault = Vault(read_master_keys(config.master_key_file))
+    async with _connected(config) as database:
+        with time_limit(0):
+            changed = await InstanceStore(database).reseal(vault)
+            return changed + await Stores(database, vault, wiring.schedule(config)).reseal()
+
+
+@contextlib.asynccontextmanager
+async def _connected(config: Config) -> AsyncIterator[Database]:
+    """A connection to MongoDB for a command. Raises StartupError."""
     database = Database(config.mongodb.uri, config.mongodb.database)
     try:
         await database.check()
-        stores = Stores.over(database, vault, wiring.schedule(config))
-        with time_limit(0):
-            changed = await InstanceStore(database).reseal(vault)
-            return changed + await stores.reseal()
+        yield database
     finally:
         database.close()
 
@@ -250,24 +256,15 @@ async def _fault(check: Awaitable[None]) -> list[str]:
 
 async def profiles_of_applications(config: Config) -> list[Document]:
     """Return what each active application lacks for the profile strict, read from MongoDB. Raises StartupError."""
-    database = Database(config.mongodb.uri, config.mongodb.database)
-    try:
-        await database.check()
-        return [
-            security_profiles.report(*client) for client in await cli_queries.active_clients_across_tenants(database)
-        ]
-    finally:
-        database.close()
+    async with _connected(config) as database:
+        clients = await cli_queries.active_clients_across_tenants(database)
+    return [security_profiles.report(*client) for client in clients]
 
 
 async def duplicate_issuers(config: Config) -> list[Document]:
     """Return the issuers that several tenants share, read from MongoDB. Raises StartupError."""
-    database = Database(config.mongodb.uri, config.mongodb.database)
-    try:
-        await database.check()
+    async with _connected(config) as database:
         return issuers.duplicates(await cli_queries.tenants(database))
-    finally:
-        database.close()
 
 
 def _kickstart_source(config: Config) -> Source | None:

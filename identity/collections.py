@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from identity import resources
 from identity.domain.configuration import reference_table
@@ -96,91 +95,68 @@ _CLASSES: Mapping[str, type[Documents]] = {
 """The collections with a class of their own."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+_CLASSES_WITHOUT_RESOURCE: Mapping[str, Callable[[Database, Vault, ChangeStreamStatus], Documents]] = {
+    "identity_provider_links": IdentityProviderLinks,
+    "action_logs": ActionLogs,
+    "scope_consents": ScopeConsents,
+    "two_factor_trusts": TwoFactorTrusts,
+    "webauthn_credentials": WebAuthnCredentials,
+    "users": Users,
+}
+"""The collections that no declared resource describes."""
+
+
 class Stores:
-    """The collections of MongoDB, over one database and one vault."""
+    """The collections of one MongoDB database; `documents` are those that are read through a cache, by name."""
 
-    database: Database
-    documents: Mapping[str, Documents]
-    """The collections that are read through a cache, by name."""
-    refresh_tokens: RefreshTokens
-    system: SystemSettingsCache
-    audit_logs: AppendOnlyLog
-    event_logs: AppendOnlyLog
-    login_records: LoginRecords
-    name_reservations: NameReservations
-    user_imports: UserImports
-    webhook_event_log: WebhookEventLog
-    mails: Mails
-    text_messages: TextMessages
-    logout_notices: LogoutNotices
-    stream_status: ChangeStreamStatus
-    outbox: Outbox
-    vault: Vault
-
-    @classmethod
-    def over(cls, database: Database, vault: Vault, schedule: RetrySchedule) -> Stores:
-        stream_status = ChangeStreamStatus(database.last_answer)
-        documents: dict[str, Documents] = {
-            row.collection: _CLASSES.get(row.collection, Documents)(
-                database,
-                row.collection,
-                vault,
-                stream_status,
-                tenant_scoped=row.tenant_scoped,
-                sealed=row.sealed,
-                unique=row.unique,
-                references=reference_table.members_of(row.collection),
-                searches=row.search_rules,
-            )
-            for row in STORED_RESOURCES
-        }
-        documents["identity_provider_links"] = IdentityProviderLinks(database, vault, stream_status)
-        documents["action_logs"] = ActionLogs(database, vault, stream_status)
-        documents["scope_consents"] = ScopeConsents(database, vault, stream_status)
-        documents["two_factor_trusts"] = TwoFactorTrusts(database, vault, stream_status)
-        documents["webauthn_credentials"] = WebAuthnCredentials(database, vault, stream_status)
+    def __init__(self, database: Database, vault: Vault, schedule: RetrySchedule) -> None:
+        self.database = database
+        self.vault = vault
+        self.stream_status = ChangeStreamStatus(database.last_answer)
+        self.documents: dict[str, Documents] = {row.collection: self._declared(row) for row in STORED_RESOURCES}
+        for name, create in _CLASSES_WITHOUT_RESOURCE.items():
+            self.documents[name] = create(database, vault, self.stream_status)
         references = reference_table.members_of("api_keys")
-        documents["api_keys"] = ApiKeys(database, vault, stream_status, references=references)
-        documents["users"] = Users(database, vault, stream_status)
-        system = SystemSettingsCache(documents[system_configuration.RESOURCE.collection])
-        outbox = Outbox(database, vault, schedule_seconds=schedule.total_seconds, sent_events=system.sent_events)
-        return cls(
-            database=database,
-            stream_status=stream_status,
-            documents=documents,
-            refresh_tokens=RefreshTokens(database, vault),
-            system=system,
-            outbox=outbox,
-            webhook_event_log=WebhookEventLog(database, vault),
-            audit_logs=AppendOnlyLog(database, "audit_logs", audit_logs.RESOURCE.search_rules, tenant_scoped=True),
-            event_logs=AppendOnlyLog(database, "event_logs", event_logs.RESOURCE.search_rules, tenant_scoped=False),
-            login_records=LoginRecords(database),
-            mails=Mails(database, vault),
-            text_messages=TextMessages(database, vault),
-            logout_notices=LogoutNotices(database, vault),
-            name_reservations=NameReservations(database),
-            user_imports=UserImports(database),
-            vault=vault,
+        self.documents["api_keys"] = ApiKeys(database, vault, self.stream_status, references=references)
+        self.system = SystemSettingsCache(self.documents[system_configuration.RESOURCE.collection])
+        seconds, sent_events = schedule.total_seconds, self.system.sent_events
+        self.outbox = Outbox(database, vault, schedule_seconds=seconds, sent_events=sent_events)
+        self.webhook_event_log = WebhookEventLog(database, vault)
+        self.refresh_tokens = RefreshTokens(database, vault)
+        self.audit_logs = AppendOnlyLog(database, "audit_logs", audit_logs.RESOURCE.search_rules, tenant_scoped=True)
+        self.event_logs = AppendOnlyLog(database, "event_logs", event_logs.RESOURCE.search_rules, tenant_scoped=False)
+        self.login_records = LoginRecords(database)
+        self.mails = Mails(database, vault)
+        self.text_messages = TextMessages(database, vault)
+        self.logout_notices = LogoutNotices(database, vault)
+        self.name_reservations = NameReservations(database)
+        self.user_imports = UserImports(database)
+
+    def _declared(self, row: Resource) -> Documents:
+        """The collection of a declared resource."""
+        return _CLASSES.get(row.collection, Documents)(
+            self.database,
+            row.collection,
+            self.vault,
+            self.stream_status,
+            tenant_scoped=row.tenant_scoped,
+            sealed=row.sealed,
+            unique=row.unique,
+            references=reference_table.members_of(row.collection),
+            searches=row.search_rules,
         )
 
     async def ensure_indexes(self) -> None:
-        """Create missing indexes, of all collections concurrently."""
+        """Create missing indexes, of most collections concurrently."""
+        others = (
+            self.refresh_tokens, self.audit_logs, self.event_logs, self.login_records, self.mails, self.text_messages,
+            self.logout_notices, self.name_reservations, self.user_imports,
+        )  # fmt: skip
         with time_limit(0):  # creating an index over many documents takes long
             await asyncio.gather(*(documents.ensure_indexes() for documents in self.documents.values()))
-            await self.refresh_tokens.ensure_indexes()
+            await asyncio.gather(*(store.ensure_indexes() for store in others))
             await self.outbox.ensure_indexes()
             await self.webhook_event_log.ensure_indexes()
-            await asyncio.gather(
-                self.audit_logs.ensure_indexes(),
-                self.event_logs.ensure_indexes(),
-                self.login_records.ensure_indexes(),
-                self.mails.ensure_indexes(),
-                self.text_messages.ensure_indexes(),
-                self.name_reservations.ensure_indexes(),
-                self.user_imports.ensure_indexes(),
-                self.logout_notices.ensure_indexes(),
-            )
 
     async def seal_plaintext(self) -> None:
         """Seal the headers of messengers, which earlier versions stored in plaintext."""
@@ -188,13 +164,10 @@ class Stores:
             await self.documents[messengers.RESOURCE.collection].seal_plaintext()
 
     async def reseal(self) -> int:
-        """Encrypt again what older master keys encrypted; return the number of changed documents."""
-        changed = 0
-        for store in (self.refresh_tokens, self.outbox, self.mails, self.text_messages, self.logout_notices):
-            changed += await store.reseal()
-        for documents in self.documents.values():
-            changed += await documents.reseal()
-        return changed
+        """Reseal values that are sealed under an older master key; return the number of changed documents."""
+        others = (self.refresh_tokens, self.outbox, self.mails, self.text_messages, self.logout_notices)
+        changed = sum([await store.reseal() for store in others])
+        return changed + sum([await documents.reseal() for documents in self.documents.values()])
 
 
 def redis_stores(redis: Redis, vault: Vault) -> Mapping[str, object]:

@@ -6,6 +6,7 @@ Wake-ups only reduce latency: workers also poll, so an outage of Redis delays wo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 
 import structlog
@@ -50,6 +51,12 @@ class Wakeups:
         """Wake this process at once and the others through Redis."""
         self.awake.set()
         self._publishing.set()
+
+    async def wait(self, timeout_seconds: float) -> None:
+        """Wait for a wake-up, or until the timeout."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                await self.awake.wait()
 
     async def _publish_for_ever(self) -> None:
         while True:

@@ -136,9 +136,7 @@ class QueueWorker(abc.ABC, Generic[J]):
             for lease in leases:
                 self._start_job(lease)
             if not leases:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_POLL_SECONDS):
-                        await self._wakeups.awake.wait()
+                await self._wakeups.wait(_POLL_SECONDS)
 
     async def _lease(self) -> list[JobLease[J]]:
         limits = self._limits

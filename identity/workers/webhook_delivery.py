@@ -7,7 +7,6 @@ deliveries. delivery_leases.py and delivery_backlog.py select deliveries, delive
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import random
 from collections.abc import Awaitable, Callable, Sequence
@@ -99,9 +98,10 @@ class DeliveryWorker:
             background_tasks.start("deliver-lease", self._lease_forever),
             background_tasks.start("deliver-drain", self._drain_forever),
             background_tasks.start("deliver-settle", self._write_outcomes_forever),
-            background_tasks.start("deliver-renew", self._renew_forever),
-            background_tasks.start("deliver-measure", self._measure_forever),
-            background_tasks.start("deliver-keep", self._extend_expiry_forever),
+            # Leases are renewed before they expire: an attempt may take longer than a lease.
+            self._start_periodic("deliver-renew", self._leases.renew, self._settings.lease_seconds / 3),
+            self._start_periodic("deliver-measure", self._measure_backlog, _BACKLOG_METRICS_SECONDS),
+            self._start_periodic("deliver-keep", self._extend_expiry, _EXTEND_EXPIRY_SECONDS),
         ]
 
     async def stop(self) -> None:
@@ -125,25 +125,15 @@ class DeliveryWorker:
     async def _lease_forever(self) -> None:
         while True:
             self._wakeups.awake.clear()
-            try:
-                leases = await self._leasing.take(self._leases.acquire())
-                self._log_reachability(is_reachable=True)
-            except STORE_ERRORS as error:
-                await self._back_off(error)
-                continue
+            leases = await self._until_reachable(lambda: self._leasing.take(self._leases.acquire()))
+            self._log_reachability(is_reachable=True)
             self._start_all(leases or ())
             if not leases:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_POLL_SECONDS):
-                        await self._wakeups.awake.wait()
+                await self._wakeups.wait(_POLL_SECONDS)
 
     async def _drain_forever(self) -> None:
         while True:
-            try:
-                leases = await self._leasing.take(self._backlog.acquire())
-            except STORE_ERRORS as error:
-                await self._back_off(error)
-                continue
+            leases = await self._until_reachable(lambda: self._leasing.take(self._backlog.acquire()))
             self._start_all(leases or ())
             # The jitter keeps processes from competing for the same deliveries.
             await asyncio.sleep((_POLL_SECONDS if leases == [] else _DRAIN_SECONDS) * (0.5 + _RANDOM.random()))
@@ -253,10 +243,7 @@ class DeliveryWorker:
     async def _write_outcomes_forever(self) -> None:
         while True:
             await self._has_outcomes.wait()
-            try:
-                await self._write_outcomes()
-            except STORE_ERRORS as error:
-                await self._back_off(error)
+            await self._until_reachable(self._write_outcomes)
 
     async def _write_outcomes(self) -> None:
         """Write all outcomes so far, then release their leases; keep them if that fails."""
@@ -285,31 +272,21 @@ class DeliveryWorker:
 
     # Maintenance.
 
-    async def _renew_forever(self) -> None:
-        """Renew leases before they expire: an attempt may take longer than a lease."""
-        while True:
-            await asyncio.sleep(self._settings.lease_seconds / 3)
-            try:
-                await self._leases.renew()
-            except STORE_ERRORS as error:
-                self._log_reachability(is_reachable=False, error=error)
+    def _start_periodic(
+        self, name: str, work: Callable[[], Awaitable[None]], interval_seconds: float
+    ) -> asyncio.Task[None]:
+        return background_tasks.start(name, functools.partial(self._repeat_forever, work, interval_seconds))
 
-    async def _extend_expiry_forever(self) -> None:
-        """Extend the expiry of deliveries that are still due."""
+    async def _repeat_forever(self, work: Callable[[], Awaitable[None]], interval_seconds: float) -> None:
         while True:
-            await self._until_reachable(self._extend_expiry)
-            await asyncio.sleep(_EXTEND_EXPIRY_SECONDS)
+            await self._until_reachable(work)
+            await asyncio.sleep(interval_seconds)
 
     async def _extend_expiry(self) -> None:
         await self._outbox.extend_retention_of_due(self._clock.now())
 
-    async def _measure_forever(self) -> None:
-        while True:
-            try:
-                self._metrics.set_backlog(await self._outbox.backlog(self._clock.now()))
-            except STORE_ERRORS as error:
-                self._log_reachability(is_reachable=False, error=error)
-            await asyncio.sleep(_BACKLOG_METRICS_SECONDS)
+    async def _measure_backlog(self) -> None:
+        self._metrics.set_backlog(await self._outbox.backlog(self._clock.now()))
 
     async def _until_reachable(self, query: Callable[[], Awaitable[T]]) -> T:
         """The result of a query, repeated while MongoDB is unavailable."""
@@ -317,11 +294,8 @@ class DeliveryWorker:
             try:
                 return await query()
             except STORE_ERRORS as error:
-                await self._back_off(error)
-
-    async def _back_off(self, error: Exception) -> None:
-        self._log_reachability(is_reachable=False, error=error)
-        await asyncio.sleep(_BACK_OFF_SECONDS)
+                self._log_reachability(is_reachable=False, error=error)
+                await asyncio.sleep(_BACK_OFF_SECONDS)
 
     def _log_reachability(self, *, is_reachable: bool, error: Exception | None = None) -> None:
         """Log the beginning and the end of an outage of MongoDB, each once."""

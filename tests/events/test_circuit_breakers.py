@@ -62,7 +62,7 @@ async def test_pausing_a_webhook_costs_no_attempt(engine: Any) -> None:
         outcome = await worker._outcome(lease)
         assert receiver.requests == []
         assert outcome.next_attempt >= later(began, seconds=1), "or it would be looked at without a pause"
-        assert (outcome.attempt, outcome.is_told) == (None, False)
+        assert (outcome.attempt, outcome.is_attempted_or_final) == (None, False)
         await engine.outbox.record_outcomes([outcome])
     assert await engine.states() == [("due", 0)]
     (event,) = await engine.log.find_all(None, {})

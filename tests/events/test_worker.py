@@ -476,7 +476,7 @@ async def test_idle_webhook_uses_no_memory(engine: Any) -> None:
         await receiver.wait_for(3)
         await until(lambda: _later(not worker._leases.held))
         assert (worker._semaphores, dict(worker._leases.counts), worker._outcomes) == ({}, {}, [])
-        assert (worker._requests._waiting, worker._requests._held, dict(worker._requests._of)) == ([], 0, {})
+        assert (worker._requests._queue, worker._requests._held, dict(worker._requests._held_by)) == ([], 0, {})
 
 
 async def test_changed_webhook_applies_to_due_deliveries(engine: Any) -> None:
