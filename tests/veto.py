@@ -6,15 +6,18 @@ The record of the veto itself stays, of course: the log of webhook events, its c
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import bson
+from bson.codec_options import CodecOptions
+from bson.raw_bson import RawBSONDocument
 
 from identity import app
 from identity.ids import TenantId
 from tests import doors
 
+_RAW = CodecOptions(document_class=RawBSONDocument)
 _ABOUT_THE_VETO = frozenset({"events", "deliveries", "webhook_health", "counters", "event_logs"})
 """Collections that tell of what webhooks were asked."""
 _USED_UP_BY_ANY_REQUEST = ":used:"
@@ -43,40 +46,52 @@ async def kept(service: app.Service, tenant_id: str) -> dict[str, dict[str, Any]
     found: dict[str, dict[str, Any]] = {}
     for name in await database.list_collection_names():
         if name not in _ABOUT_THE_VETO:
-            documents = [document async for document in database[name].find()]
-            found[name] = {
-                str(document["_id"]): document for document in documents if tenant_id.encode() in bson.encode(document)
-            }
+            documents = [each async for batch in database[name].find_raw_batches() for each in _about(tenant_id, batch)]
+            found[name] = {str(document["_id"]): document for document in documents}
     return {**found, "redis": await _kept_in_redis(service, tenant_id)}
+
+
+def _about(tenant_id: str, batch: bytes) -> list[dict[str, Any]]:
+    """The documents of a batch that mention the tenant; all others, which are thousands, are not decoded."""
+    if tenant_id.encode() not in batch:
+        return []
+    raw = [bytes(document.raw) for document in bson.decode_all(batch, _RAW)]
+    return [bson.decode(document) for document in raw if tenant_id.encode() in document]
 
 
 async def _kept_in_redis(service: app.Service, tenant_id: str) -> dict[str, Any]:
     """The keys that name the tenant, or whose value does; a counter that is back at nothing is none."""
-    redis = doors.redis(service)
     values = {}
-    async for key in redis.client.scan_iter(match=redis.key("*"), count=1000):
-        value = await _value(service, key)
-        is_counter_at_rest = ":limit:" in key and value in {"0", None}
+    for key, value in (await _redis_values(service)).items():
+        is_counter_at_rest = ":limit:" in key and value in ("0", None)
         if tenant_id in f"{key} {value}" and _USED_UP_BY_ANY_REQUEST not in key and not is_counter_at_rest:
             values[key] = value
     return values
 
 
-async def _value(service: app.Service, key: str) -> Any:
-    client: Any = doors.redis(service).client
-    match await client.type(key):
-        case "string":
-            return await client.get(key)
-        case "hash":
-            return await client.hgetall(key)
-        case "set":
-            return await client.smembers(key)
-        case "zset":
-            return await client.zrange(key, 0, -1, withscores=True)
-        case "list":
-            return await client.lrange(key, 0, -1)
-        case _:
-            return None
+async def _redis_values(service: app.Service) -> dict[str, Any]:
+    """Every key with its value, in two round trips."""
+    redis = doors.redis(service)
+    client: Any = redis.client
+    keys = [key async for key in client.scan_iter(match=redis.key("*"), count=10_000)]
+    async with client.pipeline(transaction=False) as pipeline:
+        for key in keys:
+            pipeline.type(key)
+        readable = [(key, kind) for key, kind in zip(keys, await pipeline.execute(), strict=True) if kind in _READ]
+        for key, kind in readable:
+            _READ[kind](pipeline, key)
+        # A key may have expired, or become one of another type, between the two.
+        found = await pipeline.execute(raise_on_error=False)
+    return {key: value for (key, _), value in zip(readable, found, strict=True)}
+
+
+_READ: dict[str, Callable[[Any, str], Any]] = {
+    "string": lambda pipeline, key: pipeline.get(key),
+    "hash": lambda pipeline, key: pipeline.hgetall(key),
+    "set": lambda pipeline, key: pipeline.smembers(key),
+    "zset": lambda pipeline, key: pipeline.zrange(key, 0, -1, withscores=True),
+    "list": lambda pipeline, key: pipeline.lrange(key, 0, -1),
+}
 
 
 def _differences(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]) -> dict[str, Any]:
