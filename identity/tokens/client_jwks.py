@@ -9,6 +9,7 @@ from cachetools import LRUCache
 
 from identity.call import Document
 from identity.domain.clients import security_profiles
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.ids import TenantId
 from identity.instants import Instant
 from identity.outbound.client_key_fetch import ClientKeyFetcher
@@ -33,15 +34,14 @@ class ClientKeys:
         An unknown kid fetches the published key set again, at most once a minute. Raises ClientKeysError if the key set
         cannot be fetched.
         """
-        oauth = application["oauthConfiguration"]
+        oauth = OAuthSettings.of(application)
         algorithm = header.get("alg")
         if algorithm not in CLIENT_ALGORITHMS or not security_profiles.is_algorithm_allowed(oauth, algorithm):
             return None
-        if "jwks" in oauth:
-            return self._find_in(application["id"], oauth["jwks"], header)
-        if "jwksURI" not in oauth:
+        if oauth.jwks is not None:
+            return self._find_in(application["id"], oauth.jwks, header)
+        if (url := oauth.jwks_uri) is None:
             return None
-        url = oauth["jwksURI"]
         key = self._find_in(application["id"], await self._published.get(tenant_id, url, now), header)
         if key is None:
             key = self._find_in(application["id"], await self._published.get(tenant_id, url, now, refetch=True), header)

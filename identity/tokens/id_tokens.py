@@ -7,6 +7,7 @@ from typing import Final
 
 from identity.call import Document
 from identity.domain.authorization import jwt_claims as user_claims
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.ids import base64url
 from identity.instants import NumericDate
 from identity.tokens.access_tokens import TokenContext, common_claims
@@ -46,10 +47,10 @@ def claims(
     }
     if user_claims.has_minimal_id_token(context.application):
         claims_ = {name: value for name, value in claims_.items() if name not in _NOT_MINIMAL}
-    oauth = context.application["oauthConfiguration"]
+    oauth = OAuthSettings.of(context.application)
     bound = {
-        "acr": None if requested.acr is None else oauth.get("authenticationContextClass"),
-        "amr": list(context.authentication_methods) if oauth.get("authenticationMethodsEnabled") else None,
+        "acr": None if requested.acr is None else oauth.authentication_context_class,
+        "amr": list(context.authentication_methods) if oauth.authentication_methods_enabled else None,
         "nonce": context.nonce,
         "sid": context.sso_session_id or context.refresh_token_id,
         "at_hash": None if access_token is None else half_hash(access_token, algorithm),

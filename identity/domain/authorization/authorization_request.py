@@ -17,6 +17,7 @@ from identity.domain.authorization import claims_request, pkce, response_types
 from identity.domain.authorization.claims_request import ClaimsRequest
 from identity.domain.authorization.response_types import ResponseMode, ResponseType
 from identity.domain.clients import dpop_proofs, redirect_uris, resource_indicators, scopes, security_profiles
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.errors import (
     InvalidRequest,
     InvalidScope,
@@ -96,14 +97,10 @@ class _Input:
 
     given: Mapping[str, Any]
     application: Document
+    oauth: OAuthSettings
     origin: str | None
     own_origin: str
     response_type: ResponseType | None
-
-    @property
-    def oauth(self) -> Document:
-        found: Document = self.application["oauthConfiguration"]
-        return found
 
     @property
     def gives_code(self) -> bool:
@@ -161,7 +158,9 @@ def validate(
     this service.
     """
     redirect_uri = require_redirect_uri(given, application)
-    input_ = _Input(given, application, origin, own_origin, _response_type(given, application))
+    input_ = _Input(
+        given, application, OAuthSettings.of(application), origin, own_origin, _response_type(given, application)
+    )
     for check in CHECKS:
         check(input_)
     return _build(input_, redirect_uri)
@@ -195,12 +194,12 @@ def error_parameters(error: OAuth2Error, state: str | None, issuer: str, *, with
 
 
 def _require_pushed(input_: _Input) -> None:
-    if input_.oauth.get("requirePushedAuthorizationRequests") and not input_.is_pushed:
+    if input_.oauth.require_pushed_authorization_requests and not input_.is_pushed:
         raise InvalidRequest("unknown", "This client has to push its authorization requests (RFC 9126).")
 
 
 def _require_signed(input_: _Input) -> None:
-    if input_.oauth.get("requireSignedRequestObject") and SIGNED not in input_.given and "request" not in input_.given:
+    if input_.oauth.require_signed_request_object and SIGNED not in input_.given and "request" not in input_.given:
         raise InvalidRequest("unknown", "This client has to sign its authorization requests (the request parameter).")
 
 
@@ -214,12 +213,12 @@ def _require_no_other_source(input_: _Input) -> None:
 
 
 def _require_origin(input_: _Input) -> None:
-    allowed = [url.rstrip("/") for url in input_.oauth["authorizedOriginURLs"]]
+    allowed = [url.rstrip("/") for url in input_.oauth.authorized_origin_urls]
     if not allowed or input_.origin is None or input_.origin == input_.own_origin:
         return
     if input_.origin == "null":
         raise InvalidRequest("invalid_origin_opaque", "The origin of the request is opaque.")
-    if not redirect_uris.is_authorized(input_.origin, allowed, input_.oauth["authorizedURLValidationPolicy"]):
+    if not redirect_uris.is_authorized(input_.origin, allowed, input_.oauth.authorized_url_validation_policy):
         raise InvalidRequest("invalid_origin", f"Invalid origin uri {input_.origin}")
 
 
@@ -246,7 +245,7 @@ def _require_id_token_for_openid(input_: _Input) -> None:
 def _require_bindable(input_: _Input) -> None:
     """Access tokens of an authorization response cannot be bound to a key (RFC 9449 section 5)."""
     response_type = input_.response_type
-    is_bound = input_.oauth.get("dpopBoundAccessTokens")
+    is_bound = input_.oauth.dpop_bound_access_tokens
     if is_bound and response_type is not None and response_type.gives("token"):
         raise UnsupportedResponseType(
             "invalid_response_type", "The access tokens of this client are bound to keys (DPoP), which needs a code."
@@ -320,7 +319,7 @@ def _require_max_age(input_: _Input) -> None:
 
 def _require_claims(input_: _Input) -> None:
     """An essential acr that cannot be provided is a failed authentication (OpenID Connect Core 5.5.1.1)."""
-    acr, configured = input_.claims.acr, input_.oauth.get("authenticationContextClass")
+    acr, configured = input_.claims.acr, input_.oauth.authentication_context_class
     if acr is not None and acr.is_essential and (configured is None or not acr.accepts(configured)):
         raise UnmetAuthenticationRequirements(None, "The authentication context class (acr) is not supported.")
 

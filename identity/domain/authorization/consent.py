@@ -12,6 +12,7 @@ from typing import Final
 
 from identity.call import Document
 from identity.domain.clients import scopes
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.errors import AccessDenied
 
 REMEMBER: Final = "RememberDecision"
@@ -51,7 +52,7 @@ def scopes_requiring_consent(application: Document, granted: Iterable[str]) -> t
     oauth = application["oauthConfiguration"]
     if oauth["relationship"] != "ThirdParty" or oauth["consentMode"] == "NeverPrompt":
         return ()
-    known = scopes.known_scopes(oauth, application["scopes"]) - scopes.RESERVED
+    known = scopes.known_scopes(OAuthSettings.of(application), application["scopes"]) - scopes.RESERVED
     return tuple(scope for scope in granted if scope in known)
 
 
@@ -71,7 +72,7 @@ def consent_prompt(
     required = required_scopes(application)
     if not prompted or (not force and earlier is not None and _is_covered(prompted, required, earlier)):
         return None
-    known = scopes.known_scopes(application["oauthConfiguration"], application["scopes"])
+    known = scopes.known_scopes(OAuthSettings.of(application), application["scopes"])
     return ConsentPrompt(
         requested,
         tuple(scope for scope in prompted if scope in required),

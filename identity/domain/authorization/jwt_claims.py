@@ -12,6 +12,7 @@ from identity.call import Document
 from identity.domain.authorization import claims_request, consent
 from identity.domain.authorization.claims_request import RequestedClaims
 from identity.domain.clients import scopes, security_profiles
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.domain.objects.data_files import load_yaml
 from identity.domain.users import users
 
@@ -88,7 +89,7 @@ def requested_claims(
     """
     if not requested:
         return {}
-    known = scopes.known_scopes(application["oauthConfiguration"], application["scopes"])
+    known = scopes.known_scopes(OAuthSettings.of(application), application["scopes"])
     free = [
         scope
         for scope in scopes.PROVIDED

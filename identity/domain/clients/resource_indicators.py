@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from identity.call import Document
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.errors import InvalidTarget
 
 _MAXIMUM: Final = 10_000
@@ -23,9 +23,9 @@ def is_absolute(uri: str) -> bool:
     return _ABSOLUTE.fullmatch(uri) is not None
 
 
-def parse(text: str | None, oauth: Document) -> tuple[str, ...]:
+def parse(text: str | None, oauth: OAuthSettings) -> tuple[str, ...]:
     """Parse the distinct resources of a request; none for an application without a list. Raises InvalidTarget."""
-    allowed = frozenset(oauth.get("authorizedResourceUris", ()))
+    allowed = frozenset(oauth.authorized_resource_uris)
     if not allowed or not text:
         return ()
     values = text.split(" ")
@@ -39,18 +39,18 @@ def parse(text: str | None, oauth: Document) -> tuple[str, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def for_code(text: str | None, granted: Collection[str], oauth: Document) -> tuple[str, ...]:
+def for_code(text: str | None, granted: Collection[str], oauth: OAuthSettings) -> tuple[str, ...]:
     """Return the resources of the first token of a code, a subset of those of its authorization request.
 
     Raises InvalidTarget, also if the token request names none although the authorization request did.
     """
     requested = parse(text, oauth)
-    if granted and not requested and oauth.get("authorizedResourceUris"):
+    if granted and not requested and oauth.authorized_resource_uris:
         raise InvalidTarget(None, "The request must name one of the authorized resources (the resource parameter).")
     return _within(requested, granted)
 
 
-def for_refresh(text: str | None, granted: Collection[str], oauth: Document) -> tuple[str, ...]:
+def for_refresh(text: str | None, granted: Collection[str], oauth: OAuthSettings) -> tuple[str, ...]:
     """Return the requested subset of the granted resources; without a request all that are still allowed.
 
     Raises InvalidTarget.
@@ -58,7 +58,7 @@ def for_refresh(text: str | None, granted: Collection[str], oauth: Document) -> 
     requested = parse(text, oauth)
     if requested:
         return _within(requested, granted)
-    allowed = frozenset(oauth.get("authorizedResourceUris", ()))
+    allowed = frozenset(oauth.authorized_resource_uris)
     return tuple(resource for resource in granted if resource in allowed)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from identity.call import Document
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.errors import InvalidScope
 
 OPENID: Final = "openid"
@@ -32,13 +33,13 @@ def is_token(text: str) -> bool:
     return _TOKEN.fullmatch(text) is not None
 
 
-def apply_policy(requested: Iterable[str], oauth: Document, custom: Iterable[Document]) -> tuple[str, ...]:
+def apply_policy(requested: Iterable[str], oauth: OAuthSettings, custom: Iterable[Document]) -> tuple[str, ...]:
     """Return the requested scopes that the application's unknownScopePolicy allows.
 
     Allow keeps unknown scopes, Remove drops them, Reject raises InvalidScope for the first.
     """
     known = known_scopes(oauth, custom)
-    policy = oauth["unknownScopePolicy"]
+    policy = oauth.unknown_scope_policy
     allowed = []
     for scope in requested:
         if scope not in known and policy == "Reject":
@@ -48,10 +49,9 @@ def apply_policy(requested: Iterable[str], oauth: Document, custom: Iterable[Doc
     return tuple(allowed)
 
 
-def known_scopes(oauth: Document, custom: Iterable[Document]) -> frozenset[str]:
+def known_scopes(oauth: OAuthSettings, custom: Iterable[Document]) -> frozenset[str]:
     """Return all scopes of the application: reserved, enabled provided, and custom ones."""
-    policies = oauth["providedScopePolicy"]
-    provided = {name for name in PROVIDED if policies[name]["enabled"]}
+    provided = {name for name in PROVIDED if oauth.provided_scope_policy[name]["enabled"]}
     return frozenset(RESERVED | provided | {scope["name"] for scope in custom})
 
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.clients import redirect_uris
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.domain.clients.refresh_tokens import RefreshTokenPolicy
 
 BASELINE: Final = "baseline"
@@ -108,12 +109,12 @@ def revokes_on_reuse(tenant: Document, application: Document) -> bool:
     return bool(policy["onOneTimeTokenReuse"]) or (is_strict(application) and _needs_rotation(application))
 
 
-def is_algorithm_allowed(oauth: Mapping[str, Any], algorithm: object) -> bool:
-    """Whether a client with this oauthConfiguration may sign with `algorithm`.
+def is_algorithm_allowed(oauth: OAuthSettings, algorithm: object) -> bool:
+    """Whether a client with these settings may sign with `algorithm`.
 
     Under strict RSA keys sign with PSS only, whatever the `alg` of the JWK (FAPI 2.0 section 5.4.1).
     """
-    return oauth.get("profile") != STRICT or algorithm not in _PKCS1_ALGORITHMS
+    return oauth.profile != STRICT or algorithm not in _PKCS1_ALGORITHMS
 
 
 def contradictions(application: Document) -> Iterator[Shortcoming]:

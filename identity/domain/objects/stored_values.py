@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from identity.call import Document
@@ -22,14 +23,22 @@ def stored_as(name: str, **options: Any) -> Any:
 
 def to_document(value: DataclassInstance) -> Document:
     """Return the stored form of a value."""
-    return {_stored_name(field): getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {stored_name: getattr(value, name) for name, stored_name in _names(type(value))}
 
 
 def from_document(kind: type[T], stored: Document) -> T:
     """Return the value that `to_document` stored; absent members have their defaults, and arrays are tuples."""
-    found = ((field.name, stored.get(_stored_name(field))) for field in dataclasses.fields(kind))
-    members = {name: member for name, member in found if member is not None}
-    return kind(**{name: tuple(member) if isinstance(member, list) else member for name, member in members.items()})
+    members = {}
+    for name, stored_name in _names(kind):
+        if (member := stored.get(stored_name)) is not None:
+            members[name] = tuple(member) if isinstance(member, list) else member
+    return kind(**members)
+
+
+@functools.cache
+def _names(kind: type[DataclassInstance]) -> list[tuple[str, str]]:
+    """Return the name of each field with its stored name."""
+    return [(field.name, _stored_name(field)) for field in dataclasses.fields(kind)]
 
 
 def _stored_name(field: dataclasses.Field[Any]) -> str:

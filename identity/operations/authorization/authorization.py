@@ -396,7 +396,7 @@ async def _interrupt(
 
 def _lacks_registration(client: Client, user: Document) -> bool:
     is_registered = users.find_registration(user, client.client_id) is not None
-    return bool(client.oauth["requireRegistration"]) and not is_registered
+    return client.oauth.require_registration and not is_registered
 
 
 def _interaction_error(problem: Problem) -> OAuth2Error:

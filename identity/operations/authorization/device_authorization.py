@@ -43,7 +43,7 @@ async def begin(services: Services, call: Call, identified: IdentifiedClient, fo
     if identified.has_credentials or security_profiles.is_strict(client.application):
         identified.require(DEVICE_GRANT, pkce_verified=True)
     device_grants.require_enabled(client)
-    verification_uri = client.oauth.get("deviceVerificationURL")
+    verification_uri = client.oauth.device_verification_url
     if not verification_uri:
         raise InvalidRequest("missing_verification_uri", "The application has no deviceVerificationURL.")
     links, requested = device_links.split_scopes(scopes.parse(form.get("scope")))

@@ -167,7 +167,7 @@ async def _require_login(
     authenticated = login_outcomes.Authenticated(
         client.tenant, client.application, user, call.now, is_federated=is_federated
     )
-    lacks_registration = client.oauth["requireRegistration"] and users.find_registration(user, client.client_id) is None
+    lacks_registration = client.oauth.require_registration and users.find_registration(user, client.client_id) is None
     if login_outcomes.find_halt(authenticated) is not None or lacks_registration:
         raise InvalidGrant("login_prevented", "The user may not log in to the application now.")
     try:

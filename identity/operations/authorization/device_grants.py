@@ -142,7 +142,7 @@ async def deny(services: Services, call: Call, client: Client, grant: DeviceGran
 
 def require_enabled(client: Client) -> None:
     """Raise UnauthorizedClient for an application that disables the grant."""
-    if DEVICE_GRANT not in client.oauth["enabledGrants"]:
+    if DEVICE_GRANT not in client.oauth.enabled_grants:
         raise UnauthorizedClient("grant_type_disabled", f"The grant {DEVICE_GRANT} is disabled for this client.")
 
 

@@ -28,6 +28,6 @@ def is_redirect_uri(call: Call, client: Client, given: Mapping[str, Any]) -> boo
 def with_redirect_uri(call: Call, client: Client) -> Client:
     """Return the client with the hosted backend among its redirect URIs. Raises UnauthorizedClient."""
     hosted_backend.require_supported(client.application)
-    registered = [*client.oauth["authorizedRedirectURLs"], redirect_uri(call, client)]
-    settings = {**client.oauth, "authorizedRedirectURLs": registered}
+    registered = [*client.application["oauthConfiguration"]["authorizedRedirectURLs"], redirect_uri(call, client)]
+    settings = {**client.application["oauthConfiguration"], "authorizedRedirectURLs": registered}
     return dataclasses.replace(client, application={**client.application, "oauthConfiguration": settings})

@@ -75,7 +75,7 @@ async def _verify(services: Services, client: Client, token: UnverifiedJwt | Rej
 
 
 def _may_sign(client: Client) -> bool:
-    return _has_secret(client) or bool(client.oauth.keys() & {"jwks", "jwksURI"})
+    return _has_secret(client) or client.oauth.jwks is not None or client.oauth.jwks_uri is not None
 
 
 def _has_secret(client: Client) -> bool:

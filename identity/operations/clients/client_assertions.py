@@ -44,7 +44,7 @@ class Signer:
             client.issuer,
             client.client_id,
             client_authentication.methods(client.application),
-            client.oauth["clientSecret"],
+            client.oauth.client_secret,
             client.application,
             security_profiles.is_strict(client.application),
         )

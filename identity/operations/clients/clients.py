@@ -7,6 +7,7 @@ import functools
 
 from identity.call import Document
 from identity.domain.clients import security_profiles
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.domain.clients.refresh_tokens import RefreshTokenPolicy
 from identity.errors import Invalid, InvalidRequest, OAuth2Error
 from identity.ids import ApplicationId, TenantId, parse_id
@@ -29,6 +30,11 @@ class Client:
 
     tenant: Document
     application: Document
+    oauth: OAuthSettings = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Read the settings once."""
+        object.__setattr__(self, "oauth", OAuthSettings.of(self.application))
 
     @property
     def tenant_id(self) -> TenantId:
@@ -39,12 +45,6 @@ class Client:
     def client_id(self) -> ApplicationId:
         """The id of the application, which is its client_id."""
         return ApplicationId(self.application["id"])
-
-    @property
-    def oauth(self) -> Document:
-        """The application's oauthConfiguration."""
-        found: Document = self.application["oauthConfiguration"]
-        return found
 
     @property
     def tokens(self) -> Document:

@@ -12,6 +12,7 @@ from typing import Any
 from identity.call import Call, Document
 from identity.domain.clients import dpop_proofs as dpop_proof_rules
 from identity.domain.clients import security_profiles
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.domain.configuration import feature_settings
 from identity.errors import (
     InvalidDpopProof,
@@ -42,16 +43,16 @@ async def verify_proof(
     call: Call,
     tenant_id: TenantId,
     dpop_proof: PresentedDpopProof | None,
-    oauth: Document | None = None,
+    oauth: OAuthSettings = OAuthSettings(),  # noqa: B008 (frozen)
 ) -> str | None:
     """Verify the proof of a request and return the thumbprint of its key; None for a request without a proof.
 
-    The proof is consumed. `oauth` is the oauthConfiguration of the application, which may require a nonce. Raises
+    The proof is consumed. `oauth` are the settings of the application, which may require a nonce. Raises
     InvalidDpopProof and UseDpopNonce.
     """
     if dpop_proof is None:
         return None
-    return await _verify(services, call, tenant_id, dpop_proof, oauth or {})
+    return await _verify(services, call, tenant_id, dpop_proof, oauth)
 
 
 async def require_binding(
@@ -74,7 +75,7 @@ async def require_binding(
     if bound_key is None:
         raise InvalidToken("access_token_invalid", "The access token is bound to no key and needs the scheme Bearer.")
     try:
-        oauth = verified.application["oauthConfiguration"]
+        oauth = OAuthSettings.of(verified.application)
         proven_key = await _verify(services, call, tenant_id, dpop_proof, oauth, token)
     except UseDpopNonce as error:
         raise UseDpopNonceAtResource(error.nonce) from error
@@ -111,7 +112,7 @@ async def _verify(
     call: Call,
     tenant_id: TenantId,
     presented: PresentedDpopProof,
-    oauth: Document,
+    oauth: OAuthSettings,
     access_token: str | None = None,
 ) -> str:
     features.require(services, feature_settings.DPOP)
@@ -131,7 +132,7 @@ async def _verify(
     )
     if problem is not None:
         raise InvalidDpopProof(None, f"The DPoP proof does not match the request: {problem}.")
-    if oauth.get("dpopNonceRequired"):
+    if oauth.dpop_nonce_required:
         _require_nonce(services, call, tenant_id, dpop_proof.claims.get("nonce"))
     one_time_id = ("dpop", dpop_proof.thumbprint, dpop_proof.claims["jti"])
     if not await services.tokens.one_time_ids.mark_used(tenant_id, *one_time_id, dpop_proof_rules.REMEMBERED_SECONDS):

@@ -34,7 +34,7 @@ def parameters(call: Call, client: Client, path: str) -> dict[str, str]:
 
 def with_first_party_settings(client: Client, redirect_uri: str) -> Client:
     """Return the client with the fixed settings and `redirect_uri` as its only redirect URI."""
-    settings = {**client.oauth, **_SETTINGS, "authorizedRedirectURLs": [redirect_uri]}
+    settings = {**client.application["oauthConfiguration"], **_SETTINGS, "authorizedRedirectURLs": [redirect_uri]}
     return dataclasses.replace(client, application={**client.application, "oauthConfiguration": settings})
 
 

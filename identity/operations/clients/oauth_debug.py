@@ -16,7 +16,7 @@ async def log_failure(
 
     `subject` is what the client requested.
     """
-    if not client.oauth["debug"]:
+    if not client.oauth.debug:
         return
     if subject == "token":
         subject = f"token for grant_type [{str(form.get('grant_type', 'none'))[:100]}]"

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from identity.call import Call, Document
 from identity.domain.clients import security_profiles
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.errors import InvalidRequest, UnauthorizedClient, UnsupportedGrantType
 from identity.operations.clients import client_authentication, dpop_proofs
 from identity.operations.clients.client_authentication import IdentifiedClient
@@ -72,13 +73,13 @@ async def exchange(
         raise InvalidRequest("missing_grant_type", "The request is missing a required parameter: grant_type.")
     if grant_type not in GRANTS:
         raise UnsupportedGrantType("invalid_grant_type", f"The grant_type is not supported: {grant_type[:100]}")
-    oauth = None
+    oauth = OAuthSettings()
     if isinstance(client, IdentifiedClient):
         client.require(grant_type, pkce_verified=True)
         if not security_profiles.may_use_grant(client.client.application, grant_type):
             raise UnauthorizedClient("grant_type_disabled", f"The grant {grant_type} is disabled for this client.")
         oauth = client.client.oauth
-        if dpop_proof is None and oauth.get("dpopBoundAccessTokens"):
+        if dpop_proof is None and oauth.dpop_bound_access_tokens:
             raise dpop_proofs.proof_required()
     key_thumbprint = await dpop_proofs.verify_proof(services, call, client.tenant_id, dpop_proof, oauth)
     client = dataclasses.replace(client, key_thumbprint=key_thumbprint)

@@ -63,7 +63,7 @@ async def issue_tokens(
     refresh token, if they differ from those of this access token.
     """
     record = None
-    if scopes.OFFLINE_ACCESS in context.scopes and client.oauth["generateRefreshTokens"]:
+    if scopes.OFFLINE_ACCESS in context.scopes and client.oauth.generate_refresh_tokens:
         granted = context if resources is None else dataclasses.replace(context, resources=resources)
         record = await issue_refresh_token(services, call, client, granted, device, pkce_verified=pkce_verified)
         context = dataclasses.replace(context, refresh_token_id=record["id"])

@@ -165,7 +165,7 @@ def _target(request: _LogoutRequest, parameters: Mapping[str, str]) -> str:
         if not security_profiles.is_redirect_uri_authorized(uri, client.application):
             raise InvalidRequest(reason, f"Invalid post_logout_redirect_uri {uri}")
         return redirect_uris.with_query(uri, {"state": parameters["state"]} if "state" in parameters else {})
-    own = None if client is None else client.oauth.get("logoutURL")
+    own = None if client is None else client.oauth.logout_url
     return str(own or request.tenant.get("logoutURL") or HOME)
 
 
@@ -174,7 +174,7 @@ async def _frame_urls(
 ) -> tuple[str, ...]:
     """Return the front-channel logout URLs, with the issuer and id of the session if one ended."""
     tenant = request.tenant
-    behavior = "AllApplications" if request.client is None else request.client.oauth["logoutBehavior"]
+    behavior = "AllApplications" if request.client is None else request.client.oauth.logout_behavior
     if behavior == "RedirectOnly":
         return ()
     applications = await services.configuration.applications.list_cached(TenantId(tenant["id"]), "all", {})

@@ -6,11 +6,12 @@ import pytest
 
 from identity.domain.authorization import request_objects
 from identity.domain.clients import resource_indicators
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.errors import InvalidTarget
 
 ONE, OTHER, URN = "https://one.example.com/", "https://other.example.com/api?x=1", "urn:example:api"
-OAUTH = {"authorizedResourceUris": [ONE, OTHER, URN]}
-OFF = {"authorizedResourceUris": []}
+OAUTH = OAuthSettings(authorized_resource_uris=(ONE, OTHER, URN))
+OFF = OAuthSettings()
 
 
 def refuse(check, *arguments) -> str:
@@ -32,7 +33,7 @@ def refuse(check, *arguments) -> str:
 )
 def test_each_listed_resource_is_accepted(text, wanted):
     assert resource_indicators.parse(text, OAUTH) == wanted
-    assert resource_indicators.parse(text, OFF) == resource_indicators.parse(text, {}) == ()
+    assert resource_indicators.parse(text, OFF) == ()
 
 
 @pytest.mark.requirement("oauth-1.2-row-20")

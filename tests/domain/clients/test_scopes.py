@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from identity.domain.clients import scopes
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.errors import InvalidScope
 from tests.builders import make_application
 
@@ -12,7 +13,7 @@ from tests.builders import make_application
 def allowed(text: str, policy: str, **oauth):
     application = make_application({"unknownScopePolicy": policy, **oauth})
     application["scopes"] = [{"name": "orders:read", "required": False}]
-    return scopes.apply_policy(scopes.parse(text), application["oauthConfiguration"], application["scopes"])
+    return scopes.apply_policy(scopes.parse(text), OAuthSettings.of(application), application["scopes"])
 
 
 @pytest.mark.requirement("contract-authorize-scope", "oauth-1.9-31")

@@ -1,0 +1,43 @@
+"""The OAuth settings of an application, as the protocol endpoints decide on them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from identity.call import Document
+from identity.domain.objects import stored_values
+from identity.domain.objects.stored_values import stored_as
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OAuthSettings:
+    """What decisions read of an `oauthConfiguration`, whose other defaults come from its schema."""
+
+    profile: str | None = None
+    enabled_grants: tuple[str, ...] = ()
+    client_secret: str = dataclasses.field(default="", repr=False)
+    jwks: Document | None = None
+    jwks_uri: str | None = stored_as("jwksURI", default=None)
+    authorized_origin_urls: tuple[str, ...] = stored_as("authorizedOriginURLs", default=())
+    authorized_url_validation_policy: str = stored_as("authorizedURLValidationPolicy", default="")
+    authorized_resource_uris: tuple[str, ...] = ()
+    provided_scope_policy: Mapping[str, Mapping[str, bool]] = dataclasses.field(default_factory=dict)
+    unknown_scope_policy: str = ""
+    require_pushed_authorization_requests: bool = False
+    require_signed_request_object: bool = False
+    require_registration: bool = False
+    generate_refresh_tokens: bool = False
+    dpop_bound_access_tokens: bool = False
+    dpop_nonce_required: bool = False
+    authentication_context_class: str | None = None
+    authentication_methods_enabled: bool = False
+    device_verification_url: str | None = stored_as("deviceVerificationURL", default=None)
+    logout_url: str | None = stored_as("logoutURL", default=None)
+    logout_behavior: str = "AllApplications"
+    debug: bool = False
+
+    @classmethod
+    def of(cls, application: Document) -> OAuthSettings:
+        """Return the settings of an application."""
+        return stored_values.from_document(cls, application["oauthConfiguration"])
