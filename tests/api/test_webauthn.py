@@ -240,6 +240,12 @@ async def test_a_passkey_logs_its_user_in(key, http, rp, passkey) -> None:
     assert await refused(http, "login", used) == ["[invalid]credential.response.clientDataJSON"]
 
 
+async def test_a_login_is_for_the_application_that_it_was_started_for(key, http, rp, passkey) -> None:
+    used = passkey.get(await start(key, rp))
+    assert await refused(http, "login", {**used, "applicationId": NOBODY}) == ["[invalid]applicationId"]
+    await post(http, "login", {**passkey.get(await start(key, rp)), "applicationId": rp.client_id.upper()})
+
+
 @pytest.mark.requirement("passkeys-4")
 async def test_of_64_racers_one_logs_in(key, http, rp, passkey) -> None:
     body = {**passkey.get(await start(key, rp)), "noJWT": True}
@@ -407,6 +413,19 @@ async def test_passkeys_are_deleted_one_by_one_and_by_user(key, http, rp) -> Non
         bad = await key.request(method, "/api/webauthn", params={"userId": "x"})
         assert codes(bad.json()) == ["[couldNotConvert]userId"]
         assert (await key.request(method, "/api/webauthn", params={"userId": NOBODY})).status_code == 404
+
+
+async def test_a_key_of_all_tenants_needs_no_tenant(key, http, rp, service, tenant) -> None:
+    made = await register(key, http, rp, Passkey())
+    path, params = f"/api/webauthn/{made['id']}", {"userId": rp.user["id"]}
+    async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as everywhere:
+        assert (await everywhere.get(path)).json() == {"credential": made}
+        assert (await everywhere.get("/api/webauthn", params=params)).json() == {"credentials": [made]}
+        assert (await everywhere.get(f"/api/webauthn/{NOBODY}")).status_code == 404
+        assert (await everywhere.delete(path)).status_code == 200
+        assert (await everywhere.get(path)).status_code == 404
+        await register(everywhere, http, rp, Passkey())
+        assert (await everywhere.delete("/api/webauthn", params=params)).status_code == 200
 
 
 async def test_passkeys_go_with_their_user(key, http, rp, service) -> None:

@@ -276,6 +276,15 @@ async def test_without_bootstrap_a_browser_is_recognized_first(rp, browser, pass
         assert form_of(await rp.authorize(other)) is not None
 
 
+async def test_a_session_whose_user_has_no_usable_passkey_begins_anew(rp, browser, key, origin):
+    await add(key, rp.user["id"], origin, authenticatorSupportsUserVerification=False)
+    await rp.log_in(browser)
+    form = await shown_form(rp, browser, prompt="login")
+    assert (await options_of(browser, form))["allowCredentials"] == []
+    await rp.configure_tenant(**settings(OFF))
+    assert form_of(await rp.authorize(browser, prompt="login")) is None
+
+
 async def test_an_application_without_passkeys_starts_nothing(rp, browser):
     form = await shown_form(rp, browser)
     await rp.configure_tenant(**settings(OFF, OFF))

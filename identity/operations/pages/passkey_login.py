@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from identity.call import Call, Document
@@ -65,6 +66,15 @@ class UserCookie:
     max_age_seconds: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _OfferedWorkflow:
+    """A workflow for a browser: with the passkeys of its known user, or with discoverable credentials of any user."""
+
+    workflow: Workflow
+    user_id: str = ANY_USER
+    allowed: Sequence[Document] = ()
+
+
 def cookie_name(tenant: Document) -> str:
     """Return the name of a tenant's cookie."""
     return COOKIE_PREFIX + fingerprint(tenant["id"])[:22]
@@ -72,9 +82,10 @@ def cookie_name(tenant: Document) -> str:
 
 async def is_offered(services: Services, client: Client, base_url: str, browser: PasskeyBrowser) -> bool:
     """Whether the login page of the client offers passkeys to a browser."""
-    if relying_party.of_page(client.tenant, base_url) is None or not features.is_on(services, FEATURE):
+    party = relying_party.of_page(client.tenant, base_url)
+    if party is None or not features.is_on(services, FEATURE):
         return False
-    return await _find_workflow(services, client, browser, is_conditional=False) is not None
+    return await _find_workflow(services, client, browser, party[1], is_conditional=False) is not None
 
 
 async def start(
@@ -85,22 +96,20 @@ async def start(
     Raises InvalidRequest if the client does not offer passkeys, and for too many requests of an address.
     """
     party = relying_party.of_page(client.tenant, call.origin.base_url)
-    found = await _find_workflow(services, client, browser, is_conditional=is_conditional)
-    if party is None or found is None or not features.is_on(services, FEATURE):
+    found = None
+    if party is not None and features.is_on(services, FEATURE):
+        found = await _find_workflow(services, client, browser, party[1], is_conditional=is_conditional)
+    if party is None or found is None:
         raise InvalidRequest("unknown", "The application does not offer passkeys to this browser.")
     await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
-    workflow, user_id = found
-    owned: list[Document] = []
-    if user_id != ANY_USER:
-        owned = await services.directory.webauthn_credentials.find_of_user(client.tenant_id, user_id)
     return await authentication.begin(
         services,
         client,
-        workflow,
+        found.workflow,
         party[1],
         {"browser": browser.form_token},
-        user_id=user_id,
-        allowed=credentials.usable(owned, workflow, party[1]),
+        user_id=found.user_id,
+        allowed=found.allowed,
         ceremony="hosted-authentication",
     )
 
@@ -184,16 +193,20 @@ def read_response(text: str) -> Document:
 
 
 async def _find_workflow(
-    services: Services, client: Client, browser: PasskeyBrowser, *, is_conditional: bool
-) -> tuple[Workflow, str] | None:
-    """Return the workflow of a browser with its user, or ANY_USER; None if there is none."""
+    services: Services, client: Client, browser: PasskeyBrowser, relying_party_id: str, *, is_conditional: bool
+) -> _OfferedWorkflow | None:
+    """Return the workflow of a browser; None if there is none."""
     bootstrap = workflows.effective(client.tenant, client.application, workflows.BOOTSTRAP)
     again = workflows.effective(client.tenant, client.application, workflows.REAUTHENTICATION)
     if again.is_enabled and not (is_conditional and bootstrap.is_enabled):
         user_id = await _known_user(services, client, browser, uses_cookie=not bootstrap.is_enabled)
+        owned: list[Document] = []
         if user_id is not None:
-            return again, user_id
-    return (bootstrap, ANY_USER) if bootstrap.is_enabled else None
+            owned = await services.directory.webauthn_credentials.find_of_user(client.tenant_id, user_id)
+        allowed = credentials.usable(owned, again, relying_party_id)
+        if user_id is not None and allowed:
+            return _OfferedWorkflow(again, user_id, allowed)
+    return _OfferedWorkflow(bootstrap) if bootstrap.is_enabled else None
 
 
 async def _known_user(
@@ -202,13 +215,9 @@ async def _known_user(
     session: SsoSession | None = None
     if browser.sso_secret:
         session = await services.sessions.sso_sessions.find(client.tenant_id, browser.sso_secret)
-    user_id = None if session is None else session.user_id
-    if user_id is None and uses_cookie:
-        user_id = _user_of_cookie(services, client.tenant_id, browser.user_cookie)
-    if user_id is None:
-        return None
-    owned = await services.directory.webauthn_credentials.find_of_user(client.tenant_id, user_id)
-    return user_id if owned else None
+    if session is not None:
+        return session.user_id
+    return _user_of_cookie(services, client.tenant_id, browser.user_cookie) if uses_cookie else None
 
 
 def _user_cookie(services: Services, call: Call, client: Client, user: Document) -> UserCookie | None:

@@ -97,6 +97,8 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     )
     relying_parties.require(challenge.tenant, request)
     client = await clients.get_by_application_id(services, challenge.tenant_id, challenge.settings["applicationId"])
+    if request.get("applicationId", client.client_id).lower() != client.client_id:
+        raise Invalid.field("invalid", "applicationId", "The login was started for another application.")
     call = call.within(client.tenant_id)
     verified = await verify_login(services, call, client, challenge, request)
     options = dataclasses.replace(LoginOptions.from_request(request), state=challenge.settings.get("state"))
