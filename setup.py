@@ -56,6 +56,7 @@ setup(
             "domain/webhooks/*.json",
             "outbound/addresses.json",
             "permissions.json",
+            "secret_names.txt",
             "operations/api/*.yaml",
             "sandbox/prelude.js",
             "store/lua/*.lua",

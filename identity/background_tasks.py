@@ -110,7 +110,7 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
 async def _logged(name: str, work: Coroutine[Any, Any, object]) -> None:
     try:
         await work
-    except Exception:  # noqa: BLE001  # whatever it is: nobody waits for it
+    except Exception:  # noqa: BLE001  # no caller would receive it
         _log.exception("work after an answer failed", work=name)
 
 
@@ -118,6 +118,6 @@ async def _supervised(name: str, loop: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
             await loop()
-        except Exception:  # noqa: BLE001  # whatever it is: the loop must go on
+        except Exception:  # noqa: BLE001  # the loop must continue
             _log.exception("a loop failed and is started again", loop=name)
         await asyncio.sleep(_RESTART_SECONDS)

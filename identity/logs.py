@@ -9,6 +9,7 @@ import logging
 import re
 import sys
 from collections.abc import Mapping, MutableMapping
+from pathlib import Path
 from typing import Any, TextIO
 
 import orjson
@@ -19,41 +20,8 @@ from identity.ids import Secret
 _Entry = MutableMapping[str, Any]
 
 _MASK = "***"
-_SECRET_NAMES = frozenset(
-    {
-        "access_token",
-        "api_key",
-        "apikey",
-        "assertion",
-        "authorization",
-        "changepasswordid",
-        "client_assertion",
-        "client_secret",
-        "code",
-        "code_verifier",
-        "cookie",
-        "credentials",
-        "csrf_token",
-        "device_code",
-        "id_token",
-        "id_token_hint",
-        "one_time_password",
-        "onetimecode",
-        "onetimepassword",
-        "password",
-        "private_key",
-        "refresh_token",
-        "secret",
-        "set-cookie",
-        "token",
-        "trust_token",
-        "trusttoken",
-        "two_factor_code",
-        "twofactorid",
-        "user_code",
-        "verificationid",
-    }
-)
+_SECRET_NAMES = frozenset(Path(__file__).with_name("secret_names.txt").read_text().split())
+"""The names of members, parameters and headers whose values are masked."""
 _IN_TEXT = (
     # In query strings and form bodies.
     (re.compile(rf"(?i)\b({'|'.join(sorted(_SECRET_NAMES))})=[^&\s\"']+"), rf"\1={_MASK}"),

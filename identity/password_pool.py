@@ -112,16 +112,12 @@ def _give_memory_back() -> None:
 
 
 def scheme_problems(configuration: Document, path: str) -> list[FieldError]:
-    """What is wrong with a tenant's passwordEncryptionConfiguration."""
+    """The problems of a tenant's passwordEncryptionConfiguration."""
     scheme, factor = configuration["encryptionScheme"], configuration["encryptionSchemeFactor"]
     if not password_hashing.is_known(scheme):
-        field = f"{path}.encryptionScheme"
-        return [
-            FieldError.of(
-                "invalid", field, f"The [{field}] must be one of {', '.join(sorted(password_hashing.SCHEMES))}."
-            )
-        ]
-    if not password_hashing.is_acceptable_factor(scheme, factor):
-        field = f"{path}.encryptionSchemeFactor"
-        return [FieldError.of("invalid", field, f"The [{field}] is out of range for {scheme}.")]
-    return []
+        field, problem = f"{path}.encryptionScheme", f"must be one of {', '.join(sorted(password_hashing.SCHEMES))}"
+    elif not password_hashing.is_acceptable_factor(scheme, factor):
+        field, problem = f"{path}.encryptionSchemeFactor", f"is out of range for {scheme}"
+    else:
+        return []
+    return [FieldError.of("invalid", field, f"The [{field}] {problem}.")]

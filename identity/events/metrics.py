@@ -10,7 +10,7 @@ _OUTCOMES = ("success", "failure")
 
 
 class EventMetrics:
-    """The counters of the bus and of the deliverer. docs/webhooks.md says which promise each of them shows."""
+    """The counters of the bus and of the deliverer. docs/webhooks.md describes which promise each of them verifies."""
 
     def __init__(self, registry: prometheus_client.CollectorRegistry | None = None) -> None:
         """Without a registry the metrics are counted but not exported."""

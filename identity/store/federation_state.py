@@ -6,7 +6,6 @@ The key contains the SHA-256 of the state id; the value is encrypted.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from identity.call import Document
@@ -26,7 +25,7 @@ class FederationStates(SealedRedisStore):
         self, tenant_id: TenantId, state_id: str, browser_secret: str, state: Document, ttl_seconds: int
     ) -> None:
         """Store a state for the browser with this secret."""
-        sealed = self._vault.seal(json.dumps(state), self._context(state_id))
+        sealed = self._seal(state, self._context(state_id))
         fields = {"tenant": tenant_id, "browser": fingerprint(browser_secret), "detour": sealed}
         await self._redis.set_hash(self._key(state_id), fields, ttl_seconds)
 
@@ -35,17 +34,17 @@ class FederationStates(SealedRedisStore):
         fields: Any = self._redis.client.hmget(self._key(state_id), ["tenant", "detour", "browser"])
         tenant_id, sealed, owner = await fields
         is_owner = sealed is not None and owner == fingerprint(browser_secret)
-        return self._unseal(state_id, tenant_id, sealed) if is_owner else None
+        return self._opened(state_id, tenant_id, sealed) if is_owner else None
 
     async def consume_across_tenants(self, state_id: str, browser_secret: str) -> tuple[TenantId, Document] | None:
         """As `find_across_tenants`, and delete the state; only one of several callers receives it."""
         found: Any = await self._redis.run(
             "federation_state_consume", [self._key(state_id)], fingerprint(browser_secret)
         )
-        return None if found is None else self._unseal(state_id, *found)
+        return None if found is None else self._opened(state_id, *found)
 
-    def _unseal(self, state_id: str, tenant_id: str, sealed: str) -> tuple[TenantId, Document]:
-        return TenantId(tenant_id), json.loads(self._vault.unseal(sealed, self._context(state_id)))
+    def _opened(self, state_id: str, tenant_id: str, sealed: str) -> tuple[TenantId, Document]:
+        return TenantId(tenant_id), self._unseal(sealed, self._context(state_id))
 
     def _key(self, state_id: str) -> str:
         return self._redis.key("detour", self._kind, fingerprint(state_id))

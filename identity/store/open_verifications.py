@@ -6,7 +6,6 @@ secret. An entry does not imply that its id is still valid: the one-time token d
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from identity.call import Document
@@ -20,13 +19,13 @@ class OpenVerifications(SealedRedisStore):
     async def save(self, tenant_id: TenantId, kind: str, owner: str, document: Document, ttl_seconds: int) -> None:
         """Store the latest verification of an owner, replacing the previous one."""
         key = self._key(tenant_id, kind, owner)
-        await self._redis.client.set(key, self._vault.seal(json.dumps(document), key), ex=ttl_seconds)
+        await self._redis.client.set(key, self._seal(document, key), ex=ttl_seconds)
 
     async def find(self, tenant_id: TenantId, kind: str, owner: str) -> Document | None:
         """The latest verification of an owner."""
         key = self._key(tenant_id, kind, owner)
         sealed: Any = await self._redis.client.get(key)
-        return None if sealed is None else dict(json.loads(self._vault.unseal(sealed, key)))
+        return None if sealed is None else self._unseal(sealed, key)
 
     async def delete(self, tenant_id: TenantId, kind: str, owner: str) -> None:
         """Delete the verification of an owner."""

@@ -5,7 +5,6 @@ The key contains the SHA-256 of the id. The value is encrypted, because it may c
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from identity.call import Document
@@ -19,7 +18,7 @@ class PendingLinks(SealedRedisStore):
     async def issue(self, tenant_id: TenantId, link: Document, ttl_seconds: int) -> Secret:
         """Store a link and return the id that completes it."""
         pending_id = new_secret()
-        sealed = self._vault.seal(json.dumps(link), self._context(pending_id))
+        sealed = self._seal(link, _context(pending_id))
         await self._redis.set_hash(self._key(pending_id), {"tenant": tenant_id, "link": sealed}, ttl_seconds)
         return pending_id
 
@@ -32,18 +31,16 @@ class PendingLinks(SealedRedisStore):
         """The tenant and the link; the id determines the tenant."""
         fields: Any = self._redis.client.hmget(self._key(pending_id), ["tenant", "link"])
         tenant_id, sealed = await fields
-        return None if sealed is None else (TenantId(tenant_id), self._unseal(pending_id, sealed))
+        return None if sealed is None else (TenantId(tenant_id), self._unseal(sealed, _context(pending_id)))
 
     async def consume(self, tenant_id: TenantId, pending_id: str) -> Document | None:
         """Atomically read and delete a link; only one of several callers receives it."""
         sealed = await self._redis.run("pending_link_consume", [self._key(pending_id)], tenant_id)
-        return None if sealed is None else self._unseal(pending_id, sealed)
-
-    def _unseal(self, pending_id: str, sealed: str) -> Document:
-        return dict(json.loads(self._vault.unseal(sealed, self._context(pending_id))))
+        return None if sealed is None else self._unseal(sealed, _context(pending_id))
 
     def _key(self, pending_id: str) -> str:
         return self._redis.key("pending-link", fingerprint(pending_id))
 
-    def _context(self, pending_id: str) -> str:
-        return f"pending_links.{fingerprint(pending_id)}"
+
+def _context(pending_id: str) -> str:
+    return f"pending_links.{fingerprint(pending_id)}"

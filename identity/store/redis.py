@@ -195,6 +195,12 @@ class SealedRedisStore(RedisStore):
         super().__init__(redis)
         self._vault = vault
 
+    def _seal(self, document: Document, context: str) -> str:
+        return self._vault.seal(json.dumps(document), context)
+
+    def _unseal(self, sealed: str, context: str) -> Document:
+        return dict(json.loads(self._vault.unseal(sealed, context)))
+
 
 async def with_time_limit(reply: Awaitable[T]) -> T:
     """Await a reply. Raises the library's TimeoutError, one of STORE_ERRORS, after `_COMMAND_SECONDS`."""
