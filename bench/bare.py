@@ -1,4 +1,4 @@
-"""The floor of every rate: a Tornado server that does nothing but answer. `python -m bench.bare PORT`."""
+"""A minimal Tornado server, the limit of every rate. `python -m bench.bare PORT`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BareHandler(tornado.web.RequestHandler):
         self.answer()
 
     def post(self) -> None:
-        """The same, after a look at the form."""
+        """The same, after parsing the form."""
         self.get_body_argument("refresh_token")
         self.answer()
 

@@ -1,4 +1,4 @@
-"""Events that are written into the outbox as another process of the service would: no request is made for them."""
+"""Inserts events into the outbox directly, as another process of the service would."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Feeder:
         self._objects: list[str] = []
 
     async def fill(self, webhook_ids: Sequence[str], count: int, late_seconds: float = 0, objects: int = 0) -> None:
-        """Write so many events at once, as ones that happened a while ago; those about so many `objects` in order."""
+        """Insert many overdue events at once; with `objects`, ordered events about this many objects."""
         when = later(SystemClock().now(), seconds=-late_seconds)
         self._objects = [new_id() for _ in range(objects)]
         for first in range(0, count, _CHUNK):
@@ -49,7 +49,7 @@ class Feeder:
     async def at_pace(
         self, webhook_ids: Sequence[str], per_second: float, seconds: float, run: str = _NO_RUN
     ) -> list[float]:
-        """Write events at an even pace; answers when each was to be there (seconds of time.perf_counter).
+        """Insert events at a fixed rate; returns the scheduled instants (seconds of time.perf_counter).
 
         `run` is in their bodies, to distinguish these events from others.
         """
@@ -67,7 +67,7 @@ class Feeder:
         return due
 
     async def drop(self, webhook_id: str) -> None:
-        """Forget every delivery to a webhook."""
+        """Delete all deliveries to a webhook."""
         with time_limit(BULK_SECONDS):
             await self._deliveries.delete_many({"webhookId": webhook_id})
 

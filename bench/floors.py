@@ -1,4 +1,4 @@
-"""What the machine can do at best: the floors that the service's figures are measured against."""
+"""Limits of the machine ("floors"), to which the figures of the service are compared."""
 
 from __future__ import annotations
 

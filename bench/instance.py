@@ -1,4 +1,4 @@
-"""The instance that is measured: one pair of stores, and as many processes over it as a measurement wants."""
+"""The instance under test: one pair of stores, and any number of processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ requests:
 
 
 class Instance:
-    """The stores, and the processes that were started so far."""
+    """The stores and the running processes."""
 
     def __init__(self, folder: Path, stores: EmbeddedStores) -> None:
         self.folder = folder
@@ -42,7 +42,7 @@ class Instance:
 
     @property
     def urls(self) -> Sequence[str]:
-        """Where the processes serve."""
+        """The URLs of the processes."""
         return [process.url for process in self.processes]
 
     @property
@@ -61,7 +61,7 @@ class Instance:
         return ProcessorTime(service, *(programs.processor_seconds(pid) for pid in self.stores.pids()))
 
     async def add_process(self) -> float:
-        """Start one more process; answers the seconds until it was ready."""
+        """Start another process; returns the seconds until it was ready."""
         process = programs.service(
             self.folder / "data",
             configuration(self.folder / "config"),
@@ -83,7 +83,7 @@ class Instance:
 
 
 def configuration(folder: Path) -> Path:
-    """A folder with the defaults and a kickstart of our own."""
+    """A configuration folder with the defaults and a separate kickstart file."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "identity.yaml").touch()
     (folder / "kickstart.yaml").write_text(KICKSTART)
@@ -92,7 +92,7 @@ def configuration(folder: Path) -> Path:
 
 @contextlib.asynccontextmanager
 async def opened() -> AsyncIterator[Instance]:
-    """An instance without processes yet, in a folder that is removed at the end."""
+    """An instance without processes, in a temporary folder."""
     folder = Path(tempfile.mkdtemp(prefix="identity-bench-"))
     try:
         stores = await EmbeddedStores.start(folder / "stores", mongodb=True, redis=True)

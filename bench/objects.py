@@ -1,4 +1,4 @@
-"""The objects that the scenarios use, created through the API and the login page."""
+"""The objects of the scenarios, created through the API and the login page."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ CODE_FORM = urllib.parse.urlencode(
 
 
 async def prepare(url: str) -> Objects:
-    """Make keys, applications and users, and log the users in."""
+    """Create keys, applications and users, and log the users in."""
     async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as http:
         await _post(http, f"/api/key/generate/{_ES256_KEY}", {"key": {"name": "ES256", "algorithm": "ES256"}})
         clients = {
@@ -109,7 +109,7 @@ async def create_user(http: httpx.AsyncClient, email: str, password: Mapping[str
 
 
 async def login_requests(url: str, client: Client, names: Sequence[str]) -> list[Request]:
-    """What the login page sends when these users log in, each from a browser of its own."""
+    """The login form requests of these users, each from a separate browser."""
     requests = []
     for name in names:
         async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as http:
@@ -128,7 +128,7 @@ async def refresh_tokens(url: str, client: Client, people: Sequence[Person]) -> 
 
 
 async def _lambda_id(http: httpx.AsyncClient) -> str:
-    """A lambda as most are: it adds a few claims."""
+    """A typical lambda, which adds a few claims."""
     wanted = {"name": "Benchmark", "type": "JWTPopulate", "body": _POPULATE}
     return str((await _post(http, "/api/lambda", {"lambda": wanted}))["lambda"]["id"])
 
@@ -146,7 +146,7 @@ async def _client(http: httpx.AsyncClient, name: str, jwt: Mapping[str, Any], po
 
 
 async def _entity(http: httpx.AsyncClient, name: str, jwt: Mapping[str, Any]) -> Entity:
-    """An entity with two permissions on another one, of which it asks for one."""
+    """An entity with two permissions on another one, of which it requests one."""
     jwt_configuration = {**jwt, "timeToLiveInSeconds": 3600} if jwt else {}
     permissions = [{"name": "read"}, {"name": "write"}]
     wanted = {"name": f"Benchmark {name}", "jwtConfiguration": jwt_configuration, "permissions": permissions}

@@ -1,4 +1,4 @@
-"""Requests at an even pace, whether the answers keep up or not: what wrk, which waits for each answer, cannot do."""
+"""Requests at a fixed rate (open loop), which wrk, a closed-loop load generator, does not support."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def send(
     per_second: float,
     took: list[float] | None = None,
 ) -> list[str]:
-    """Send `count` requests, to each process in turn; answers what went wrong.
+    """Send `count` requests, to each process in turn; returns a description of failures.
 
     `request` makes the whole request of a number. One that finds every connection busy goes out late. `took` gets the
     seconds from the moment at which each should have gone out to its answer.
@@ -46,7 +46,7 @@ async def send(
 
 
 def post(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
-    """A whole request with a JSON body."""
+    """A complete request with a JSON body."""
     lines = {"Host": "localhost", "Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body

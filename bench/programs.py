@@ -1,4 +1,4 @@
-"""Child processes: started, waited for, weighed, and stopped."""
+"""Child processes: start, readiness, memory and CPU time, and stop."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Program:
         return self._popen.pid
 
     async def wait_until_ready(self, path: str) -> float:
-        """Wait for a 200 at this path; answers the seconds since the process was started."""
+        """Wait for status 200 at this path; returns the seconds since the start of the process."""
         async with httpx.AsyncClient(base_url=self.url, timeout=5, trust_env=False) as client:
             deadline = time.monotonic() + PATIENCE_SECONDS
             while True:
@@ -51,16 +51,16 @@ class Program:
                 await asyncio.sleep(0.005)
 
     def resident_megabytes(self) -> float:
-        """The memory that it holds now (RSS)."""
+        """Its resident memory (RSS)."""
         return resident_megabytes(self.pid)
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal, unless it has ended."""
+        """Send a signal, unless it has ended."""
         if self._popen.poll() is None:
             self._popen.send_signal(number)
 
     async def stop(self) -> None:
-        """End it; kill it when it does not listen."""
+        """Terminate it, and kill it if it does not end."""
         if self._popen.poll() is None:
             self._popen.send_signal(signal.SIGTERM)
         try:
@@ -71,13 +71,13 @@ class Program:
 
 
 def resident_megabytes(pid: int) -> float:
-    """The resident set of a process, from /proc."""
+    """The resident memory of a process, from /proc."""
     found = re.search(r"^VmRSS:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     return int(found[1]) / 1000 if found else 0.0
 
 
 def processor_seconds(pid: int) -> float:
-    """The processor time that a process has used, its threads together, from /proc."""
+    """The CPU time of all threads of a process, from /proc."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -99,7 +99,7 @@ def service(data_dir: Path, config: Path, log: Path, **settings: object) -> Prog
 
 
 def module(name: str, log: Path) -> Program:
-    """A program of bench/ that takes its port as its argument."""
+    """A program of bench/, which gets its port as argument."""
     port = free_port()
     return Program([sys.executable, "-m", f"bench.{name}", str(port)], port, log)
 

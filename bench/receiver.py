@@ -1,4 +1,4 @@
-"""A webhook receiver that costs next to nothing: it notes when each event arrived, and answers 200."""
+"""A webhook receiver with minimal cost, which records when each event arrived and responds with 200."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ class Receiver:
         self._changed = asyncio.Event()
 
     def note(self, body: bytes) -> None:
-        """One request has arrived."""
+        """Record a request."""
         self.instants.append(time.perf_counter())
         self.bodies.append(body)
         self._changed.set()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Delete all records."""
         self.instants.clear()
         self.bodies.clear()
 
     def hold(self, transport: asyncio.Transport) -> None:
-        """Keep a connection without an answer."""
+        """Keep a connection open without a response."""
         self._held.append(transport)
 
     def let_go(self) -> None:
-        """Cut the connections that wait for an answer."""
+        """Abort the connections without a response."""
         for transport in self._held:
             transport.close()
         self._held.clear()
 
     async def wait_for(self, count: int, patience_seconds: float) -> bool:
-        """Wait until so many requests have arrived; False when they did not in time."""
+        """Wait until this many requests have arrived; False after the timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience_seconds):
                 while len(self.instants) < count:
@@ -58,7 +58,7 @@ class Receiver:
 
 
 class _Connection(asyncio.Protocol):
-    """HTTP/1.1 as far as webhooks use it."""
+    """The subset of HTTP/1.1 that webhooks use."""
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -69,7 +69,7 @@ class _Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by descent
 
     def data_received(self, data: bytes) -> None:
-        """Take what is complete, and answer it."""
+        """Handle all complete requests."""
         self._held += data
         while (split := self._held.find(b"\r\n\r\n")) >= 0:
             end = split + 4 + _content_length(self._held[:split])

@@ -1,4 +1,4 @@
-"""How long a start takes, and what the embedded stores weigh."""
+"""Startup time, and memory of the processes and stores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RESTING = Budget(at_most=80)
 
 
 async def embedded(folder: Path) -> list[Row]:
-    """The first start on an empty folder, with kickstart and key generation, and the next one on the same data."""
+    """The first start with an empty folder, kickstart and key generation, and the next start with the same data."""
     seconds = []
     for _ in range(2):
         async with _started(folder) as (_program, ready_seconds):
@@ -39,7 +39,7 @@ async def _started(folder: Path) -> AsyncIterator[tuple[programs.Program, float]
 
 
 async def external(running: instance.Instance, rounds: int) -> Row:
-    """Start a process over stores that run already and whose instance exists, and stop it again."""
+    """Start a process with running stores and an existing instance, and stop it."""
     starts = []
     for _ in range(rounds):
         starts.append(Figure(await running.add_process(), "s"))

@@ -1,4 +1,4 @@
-"""Verifies access tokens in a process of its own, and prints how many a second.
+"""Verifies access tokens in a separate process, and prints the rate per second.
 
 `python -m bench.verification MONGODB_URI DATABASE REDIS_URL DATA_DIR SECONDS`, the tokens line by line on the standard
 input. What is done is what an introspection endpoint will do: signature and claims, the deny list, the user.
@@ -24,7 +24,7 @@ _WIDTH = 16
 
 
 async def main(mongodb_uri: str, database: str, redis_url: str, data_dir: str, seconds: str) -> None:
-    """Verify for so many seconds."""
+    """Verify tokens for this many seconds."""
     tokens = sys.stdin.read().split()
     environment = {
         "IDENTITY__DATA_DIR": data_dir,

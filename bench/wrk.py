@@ -1,4 +1,4 @@
-"""Runs wrk with a script of ours, and reads what came of it."""
+"""Runs wrk with a Lua script and parses its result."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _PATIENCE_SECONDS = 60
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """One prepared request: its headers and its body."""
+    """A prepared request: headers and body."""
 
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     body: str = ""
 
     @property
     def line(self) -> str:
-        """As lua/cycle.lua reads it."""
+        """The format of lua/cycle.lua."""
         return "\t".join([*(f"{name}: {value}" for name, value in self.headers.items()), self.body])
 
     def encode(self, method: str, path: str) -> bytes:
@@ -40,7 +40,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Load:
-    """What one wrk does: a script, its arguments, and lines that the script reads from a file."""
+    """The load of one wrk process: a script, its arguments, and lines that the script reads from a file."""
 
     script: str
     arguments: Callable[[str], Sequence[str]]
@@ -85,7 +85,7 @@ def cycle(
 
 
 async def run(url: str, load: Load, seconds: float) -> Outcome:
-    """Put the load on one process. wrk knows whole seconds only."""
+    """Run the load against one process. wrk supports whole seconds only."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("".join(f"{line}\n" for line in load.lines))
         file.flush()
@@ -104,7 +104,7 @@ async def run(url: str, load: Load, seconds: float) -> Outcome:
 
 
 async def together(urls: Sequence[str], load_of: Callable[[int], Load], seconds: float) -> Outcome:
-    """One wrk for each process, all at the same time: the sum of the rates, the worst of the latencies."""
+    """Run one wrk per process concurrently; returns the sum of the rates and the worst latencies."""
     outcomes = await asyncio.gather(*(run(url, load_of(index), seconds) for index, url in enumerate(urls)))
     latencies = [outcome.latency for outcome in outcomes]
     return Outcome(
