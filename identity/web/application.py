@@ -85,6 +85,8 @@ from identity.web.oauth2 import (
 from identity.web.oauth2 import webauthn as webauthn_pages
 from identity.web.self_service import (
     account,
+    account_access,
+    account_data,
     account_two_factor,
     account_webauthn,
     email_changes,
@@ -167,7 +169,11 @@ _PAGES = (
     verify,
     password_pages,
     account,
+    account_access,
+    account_data,
     account_two_factor,
+    account_access,
+    account_data,
     account_webauthn,
     email_changes,
     tenant_links,

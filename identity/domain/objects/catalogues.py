@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from babel import Locale, UnknownLocaleError
-from babel.dates import format_date
+from babel.dates import format_date, format_datetime
 from babel.messages import pofile
 
 SOURCE_LANGUAGE: Final = "en"
@@ -78,11 +78,20 @@ def direction(language: str) -> str:
 
 def date(instant: int, language: str) -> str:
     """Return the date of an instant (UTC) as it is written in a language; in English for an unknown one."""
+    return format_date(datetime.datetime.fromtimestamp(instant / 1000, datetime.UTC).date(), "long", _locale(language))
+
+
+def _locale(language: str) -> Locale:
     try:
-        locale = Locale.parse(language, sep="-")
+        return Locale.parse(language, sep="-")
     except (UnknownLocaleError, ValueError):
-        locale = Locale.parse(SOURCE_LANGUAGE)
-    return format_date(datetime.datetime.fromtimestamp(instant / 1000, datetime.UTC).date(), "long", locale)
+        return Locale.parse(SOURCE_LANGUAGE)
+
+
+def date_and_time(instant: int, language: str) -> str:
+    """Return an instant (UTC) as it is written in a language; in English for an unknown one."""
+    moment = datetime.datetime.fromtimestamp(instant / 1000, datetime.UTC)
+    return f"{format_datetime(moment, 'medium', locale=_locale(language))} UTC"
 
 
 @functools.lru_cache(maxsize=64)

@@ -108,7 +108,7 @@ async def revoke(services: Services, call: Call, record_id: str, token: str | No
     if record is None:
         raise NotFound
     if "applicationId" in record:
-        await _revoke_record(services, call, record)
+        await revoke_record(services, call, record)
     else:
         await sso_session_records.end(services, call, record)
 
@@ -133,11 +133,11 @@ async def revoke_matching(services: Services, call: Call, body: Document, token:
     if value is not None:
         presented = await _find_presented(services, call, value)
         if presented is not None:
-            await _revoke_record(services, call, presented.record)
+            await revoke_record(services, call, presented.record)
     elif user_id is not None:
         tenant_id = await _find_tenant_of_user(services, call, user_id)
         if tenant_id is not None:
-            await _revoke_of_user(services, call, tenant_id, user_id, application_id)
+            await revoke_of_user(services, call, tenant_id, user_id, application_id)
     elif application_id is not None:
         await _revoke_of_application(services, call, application_id)
     else:
@@ -155,12 +155,12 @@ async def _revoke_own(services: Services, call: Call, owner: Bearer, request: Do
         presented = await services.tokens.refresh_tokens.find_by_value(tenant_id, value, call.now)
         if presented is not None and presented.record["userId"] == user["id"]:
             owner.require_usable_for(presented.record["applicationId"])
-            await _revoke_record(services, call, presented.record)
+            await revoke_record(services, call, presented.record)
     elif user_id is None and application_id is None:
         raise _no_criteria()
     else:
         owner.require_usable_for(application_id)
-        await _revoke_of_user(services, call, tenant_id, user["id"], application_id)
+        await revoke_of_user(services, call, tenant_id, user["id"], application_id)
 
 
 async def log_out(services: Services, call: Call, value: str | None, *, everywhere: bool) -> None:
@@ -174,12 +174,12 @@ async def log_out(services: Services, call: Call, value: str | None, *, everywhe
         return
     record = presented.record
     if everywhere:
-        await _revoke_of_user(services, call, TenantId(record["tenantId"]), record["userId"], None)
+        await revoke_of_user(services, call, TenantId(record["tenantId"]), record["userId"], None)
     else:
-        await _revoke_record(services, call, record)
+        await revoke_record(services, call, record)
 
 
-async def _revoke_record(services: Services, call: Call, record: Document) -> None:
+async def revoke_record(services: Services, call: Call, record: Document) -> None:
     """Revoke a refresh token, unless a webhook vetoes it, with its access tokens."""
     tenant_id, application_id = TenantId(record["tenantId"]), record["applicationId"]
     tenant = await services.configuration.tenants.get(None, tenant_id)
@@ -192,9 +192,10 @@ async def _revoke_record(services: Services, call: Call, record: Document) -> No
     await services.tokens.revocations.revoke(tenant_id, [record["id"]], ttl)
 
 
-async def _revoke_of_user(
+async def revoke_of_user(
     services: Services, call: Call, tenant_id: TenantId, user_id: str, application_id: str | None
 ) -> None:
+    """Revoke the refresh tokens of a user for an application, or all of them with the sessions."""
     user = await services.directory.users.find(tenant_id, UserId(user_id))
     if user is None:
         return

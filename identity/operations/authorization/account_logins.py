@@ -16,7 +16,18 @@ from identity.operations.clients import first_party_requests
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions.authorization_steps import AuthorizationResponse, CurrentLogin, SsoCookie
 
-PAGES: Final = ("/account", "/account/edit", "/account/password", "/account/two-factor", "/account/webauthn")
+PAGES: Final = (
+    "/account",
+    "/account/edit",
+    "/account/password",
+    "/account/two-factor",
+    "/account/sessions",
+    "/account/applications",
+    "/account/links",
+    "/account/data",
+    "/account/delete",
+    "/account/webauthn",
+)
 """The pages that such a login may return to."""
 
 

@@ -167,7 +167,7 @@ async def change_password(services: Services, call: Call, account: Account, form
     tenant, password = account.client.tenant, form.get("password", "")
     errors = user_passwords.form_problems(tenant, account.user, password, form.get("passwordConfirm", ""))
     try:
-        await _require_password(services, call, account, form.get("currentPassword", ""))
+        await require_password(services, call, account, form.get("currentPassword", ""))
     except Invalid as error:
         raise Invalid([*error.fields, *errors], error.general) from error
     crud.require_no_errors(errors)
@@ -192,7 +192,7 @@ async def _require_confirmation(services: Services, call: Call, account: Account
     if not value:
         raise Invalid.field("blank", name or "currentPassword", "Confirm the change of your email address.")
     if name == "currentPassword":
-        await _require_password(services, call, account, value)
+        await require_password(services, call, account, value)
         return
     try:
         await two_factor_methods.confirm(services, call, account.user, value)
@@ -200,7 +200,7 @@ async def _require_confirmation(services: Services, call: Call, account: Account
         raise Invalid.field("invalid", "code", "The [code] is incorrect.") from error
 
 
-async def _require_password(services: Services, call: Call, account: Account, current: str) -> None:
+async def require_password(services: Services, call: Call, account: Account, current: str) -> None:
     """Raise Invalid for an incorrect password, and when the limit of incorrect passwords is exceeded."""
     tenant, tenant_id = account.client.tenant, account.client.tenant_id
     limits = [

@@ -53,6 +53,7 @@ class Form:
     links: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()
     buttons: Sequence[tuple[str, str, str]] = ()
+    is_dangerous: bool = False
 
 
 def with_errors(fields: Iterable[Field], errors: Iterable[FieldError], theme: PageTheme) -> list[Field]:

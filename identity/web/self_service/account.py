@@ -22,7 +22,7 @@ from identity.errors import (
 from identity.ids import fingerprint
 from identity.operations.authorization import account_logins
 from identity.operations.login_transactions.authorization_steps import Browser
-from identity.operations.pages import account_passkeys, accounts, page_messages
+from identity.operations.pages import account_data, account_passkeys, accounts, page_messages
 from identity.operations.pages.accounts import Account
 from identity.operations.sessions import sso_sessions
 from identity.operations.two_factor import two_factor_trust
@@ -183,6 +183,11 @@ class HomeHandler(AccountHandler):
                 (theme["account.password"], context.url("/account/password")),
                 (theme["account.twoFactor"], context.url("/account/two-factor")),
                 *_passkey_button(self, context, account),
+                (theme["account.sessions"], context.url("/account/sessions")),
+                (theme["account.applications"], context.url("/account/applications")),
+                (theme["account.links"], context.url("/account/links")),
+                (theme["account.data"], context.url("/account/data")),
+                *_delete_button(context, account),
             ],
             "links": [(theme["account.logout"], context.url("/oauth2/logout"))],
         }
@@ -264,6 +269,12 @@ class PasswordHandler(AccountFormHandler):
             ],
         )
         return self.account_form(context, account, form, feedback)
+
+
+def _delete_button(context: PageContext, account: Account) -> list[tuple[str, str]]:
+    """Return the button that deletes the account, if the tenant allows it."""
+    may_delete = account_data.may_delete(account)
+    return [(context.theme["account.delete"], context.url("/account/delete"))] if may_delete else []
 
 
 def _passkey_button(handler: AccountHandler, context: PageContext, account: Account) -> list[tuple[str, str]]:
