@@ -268,7 +268,8 @@ async def test_without_bootstrap_a_browser_is_recognized_first(rp, browser, pass
     assert response(await log_in(rp, browser, passkey))["code"]
     async with checking_client(origin) as other:
         user_id, _, signed = str(cookie.value).partition(".")
-        for value in (f"{rp.client_id}.{signed}", f"{user_id}.1.x", user_id, "."):
+        known = next(one for one in browser.cookies.jar if one.name.startswith("fusionauth.known-device."))
+        for value in (f"{rp.client_id}.{signed}", f"{user_id}.{known.value}", f"{user_id}.1.x", user_id, "."):
             other.cookies.clear()
             other.cookies.set(cookie.name, value)
             assert form_of(await rp.authorize(other)) is None

@@ -53,7 +53,11 @@ def host_of(origin: str) -> str | None:
 
 def of_page(tenant: Document, base_url: str) -> tuple[str, str] | None:
     """Return the origin of our own pages and their relying party id; None if they cannot use passkeys."""
-    origin = origin_of(base_url)
+    try:
+        origin = origin_of(base_url)
+    except ValueError:
+        # The host is that of the request, which may be malformed.
+        return None
     found = configured_id(tenant) or host_of(origin)
     return (origin, found) if found is not None and includes(found, origin) else None
 

@@ -82,8 +82,10 @@ def cookie_name(tenant: Document) -> str:
 
 async def is_offered(services: Services, client: Client, base_url: str, browser: PasskeyBrowser) -> bool:
     """Whether the login page of the client offers passkeys to a browser."""
+    if not workflows.is_enabled(client.tenant) or not features.is_on(services, FEATURE):
+        return False
     party = relying_party.of_page(client.tenant, base_url)
-    if party is None or not features.is_on(services, FEATURE):
+    if party is None:
         return False
     return await _find_workflow(services, client, browser, party[1], is_conditional=False) is not None
 
@@ -230,12 +232,17 @@ def _user_cookie(services: Services, call: Call, client: Client, user: Document)
 def user_cookie(services: Services, call: Call, tenant: Document, user: Document) -> UserCookie:
     """Return the cookie that names a user who has a passkey in this browser."""
     seconds = int(tenant["ssoConfiguration"]["deviceTrustTimeToLiveInSeconds"])
-    user_id, expires = UserId(user["id"]), later(call.now, seconds=seconds)
-    signed = services.sessions.known_devices.issue(TenantId(tenant["id"]), user_id, expires)
-    return UserCookie(cookie_name(tenant), f"{user_id}.{signed}", seconds)
+    subject, expires = _cookie_subject(user["id"]), later(call.now, seconds=seconds)
+    signed = services.sessions.known_devices.issue(TenantId(tenant["id"]), subject, expires)
+    return UserCookie(cookie_name(tenant), f"{user['id']}.{signed}", seconds)
 
 
 def _user_of_cookie(services: Services, tenant_id: TenantId, value: str) -> UserId | None:
     user_id, _, signed = value.partition(".")
-    expires = services.sessions.known_devices.expires(tenant_id, UserId(user_id), signed)
+    expires = services.sessions.known_devices.expires(tenant_id, _cookie_subject(user_id), signed)
     return None if expires is None or expires <= services.clock.now() else UserId(user_id)
+
+
+def _cookie_subject(user_id: str) -> UserId:
+    """Return what is signed for a user: the cookie must not pass for one of a known device, or the reverse."""
+    return UserId(f"webauthn {user_id}")

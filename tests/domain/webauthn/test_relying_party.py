@@ -54,6 +54,23 @@ def test_origins_are_serialized_as_browsers_do() -> None:
     assert relying_party.origin_of("http://localhost:9011") == "http://localhost:9011"
 
 
+@pytest.mark.parametrize(
+    ("base_url", "configured", "found"),
+    [
+        ("https://auth.example.com", None, ("https://auth.example.com", "auth.example.com")),
+        ("https://auth.example.com:8443", "example.com", ("https://auth.example.com:8443", "example.com")),
+        ("https://auth.example.com", "example.org", None),
+        ("http://auth.example.com", None, None),
+        ("http://127.0.0.1:9011", None, None),
+        ("http://auth.example.com:99999", None, None),
+        ("http://[::1", "example.com", None),
+    ],
+)
+def test_pages_have_passkeys_on_a_secure_origin_of_the_relying_party(base_url, configured, found) -> None:
+    settings = {} if configured is None else {"relyingPartyId": configured}
+    assert relying_party.of_page(make_tenant(webAuthnConfiguration=settings), base_url) == found
+
+
 def test_names_default_to_the_issuer() -> None:
     assert relying_party.name_of(make_tenant(issuer="acme.com")) == "acme.com"
     named = make_tenant(webAuthnConfiguration={"relyingPartyName": "Acme", "relyingPartyId": "acme.com"})
