@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from identity import config, logs, shipped_files
+from identity.cli import memory
 from identity.config import EMBEDDED, Config
 from identity.errors import StartupError
 from identity.store import data_dir
@@ -41,7 +42,8 @@ def load(options: Options) -> Config:
 
 def app() -> Any:
     """Import identity.app, late: the embedded servers start while it loads."""
-    return importlib.import_module("identity.app")
+    with memory.collection_suspended():
+        return importlib.import_module("identity.app")
 
 
 @contextlib.asynccontextmanager
