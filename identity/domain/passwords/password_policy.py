@@ -2,37 +2,64 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 
 from identity.call import Document
+from identity.domain.objects import stored_values
 from identity.domain.passwords import password_hashing
 from identity.errors import FieldError
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class PasswordRules:
+    """The `passwordValidationRules` of a tenant."""
+
+    min_length: int
+    max_length: int
+    require_mixed_case: bool
+    require_non_alpha: bool
+    require_number: bool
+    disallow_user_login_id: bool
+    remember_previous_passwords: Document
+    breach_detection: Document
+
+    @classmethod
+    def of(cls, tenant: Document) -> PasswordRules:
+        """Return the rules of a tenant."""
+        return stored_values.from_document(cls, tenant["passwordValidationRules"])
+
+    @property
+    def remembered(self) -> int:
+        """The number of passwords, the current one included, that may not be used again; 0 for none."""
+        settings = self.remember_previous_passwords
+        return int(settings["count"]) if settings["enabled"] else 0
+
+
 def problems(
-    password: str, rules: Document, path: str, *, scheme: str, login_ids: Iterable[str] = ()
+    password: str, rules: PasswordRules, path: str, *, scheme: str, login_ids: Iterable[str] = ()
 ) -> list[FieldError]:
     """Return every violation of the policy, reported on `path`; `login_ids` matter if the policy disallows them."""
     if not password.strip():
         return [FieldError.of("blank", path, f"You must specify the [{path}] property.")]
     errors = [FieldError.of(kind, path, message) for kind, message in _violations(password, rules, scheme)]
-    if rules["disallowUserLoginId"]:
+    if rules.disallow_user_login_id:
         errors += _contained_login_ids(password, path, login_ids)
     return errors
 
 
-def _violations(password: str, rules: Document, scheme: str) -> Iterator[tuple[str, str]]:
-    maximum = rules["maxLength"]
+def _violations(password: str, rules: PasswordRules, scheme: str) -> Iterator[tuple[str, str]]:
+    maximum = rules.max_length
     bytes_read = password_hashing.maximum_length(scheme)
-    if len(password) < rules["minLength"]:
-        yield "tooShort", f"The password must have at least {rules['minLength']} characters."
+    if len(password) < rules.min_length:
+        yield "tooShort", f"The password must have at least {rules.min_length} characters."
     if len(password) > maximum or (bytes_read is not None and len(password.encode()) > bytes_read):
         yield "tooLong", f"The password must have at most {min(maximum, bytes_read or maximum)} characters."
-    if rules["requireMixedCase"] and (password.lower() == password or password.upper() == password):
+    if rules.require_mixed_case and (password.lower() == password or password.upper() == password):
         yield "singleCase", "The password must have upper and lower case letters."
-    if rules["requireNonAlpha"] and password.isalnum():
+    if rules.require_non_alpha and password.isalnum():
         yield "onlyAlpha", "The password must have a character that is neither letter nor digit."
-    if rules["requireNumber"] and not any(character.isdigit() for character in password):
+    if rules.require_number and not any(character.isdigit() for character in password):
         yield "requireNumber", "The password must have a digit."
 
 

@@ -11,6 +11,7 @@ import dataclasses
 
 from identity.call import Call, Document
 from identity.domain.login.login_outcomes import AccountLocked
+from identity.domain.objects import stored_values
 from identity.domain.user_actions import action_logs as action_log_rules
 from identity.domain.user_actions import user_actions
 from identity.domain.users import users
@@ -19,6 +20,24 @@ from identity.ids import TenantId, UserId
 from identity.operations.user_actions import action_expiry, action_phases, applied_actions
 from identity.operations.user_actions.action_phases import Notifications, Phase
 from identity.services import Services
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LockOutSettings:
+    """The `failedAuthenticationConfiguration` of a tenant."""
+
+    too_many_attempts: int
+    reset_count_in_seconds: int
+    action_duration: int
+    action_duration_unit: str
+    email_user: bool
+    action_cancel_policy: Document
+    user_action_id: str | None = None
+
+    @classmethod
+    def of(cls, tenant: Document) -> LockOutSettings:
+        """Return the settings of a tenant."""
+        return stored_values.from_document(cls, tenant["failedAuthenticationConfiguration"])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,27 +61,26 @@ class LockOutAttempt:
         return self.login_id if self.user is None else str(self.user["id"])
 
     @property
-    def settings(self) -> Document:
-        """The tenant's `failedAuthenticationConfiguration`."""
-        found: Document = self.tenant["failedAuthenticationConfiguration"]
-        return found
+    def settings(self) -> LockOutSettings:
+        """The tenant's settings."""
+        return LockOutSettings.of(self.tenant)
 
 
 async def count_attempt(
     services: Services, call: Call, tenant: Document, user: Document | None, login_id: str
 ) -> LockOutAttempt | None:
     """Count an attempt; None where failures lock no accounts."""
-    settings, tenant_id = tenant["failedAuthenticationConfiguration"], TenantId(tenant["id"])
+    settings, tenant_id = LockOutSettings.of(tenant), TenantId(tenant["id"])
     if user is not None and any(one["isLockOut"] for one in action_log_rules.preventing(user, None, call.now)):
         return LockOutAttempt(tenant, user, login_id, 0, is_locked=True)
-    if "userActionId" not in settings:
+    if settings.user_action_id is None:
         return None
     login_id = users.login_key(login_id)
     if user is None and await services.limits.lock_outs.is_unknown_login_id_locked(tenant_id, login_id):
         return LockOutAttempt(tenant, user, login_id, 0, is_locked=True)
     uncounted = LockOutAttempt(tenant, user, login_id, 0, is_locked=False)
-    count = await services.limits.lock_outs.count(tenant_id, uncounted.subject, settings["resetCountInSeconds"])
-    return dataclasses.replace(uncounted, count=count, is_locked=count > settings["tooManyAttempts"])
+    count = await services.limits.lock_outs.count(tenant_id, uncounted.subject, settings.reset_count_in_seconds)
+    return dataclasses.replace(uncounted, count=count, is_locked=count > settings.too_many_attempts)
 
 
 async def refund_attempt(services: Services, attempt: LockOutAttempt | None) -> None:
@@ -79,7 +97,7 @@ async def clear_failures(services: Services, attempt: LockOutAttempt | None) -> 
 
 async def record_failure(services: Services, call: Call, attempt: LockOutAttempt | None) -> None:
     """Record an incorrect password; the one that reaches the limit locks the account, unless a webhook vetoes it."""
-    if attempt is None or attempt.count < attempt.settings["tooManyAttempts"]:
+    if attempt is None or attempt.count < attempt.settings.too_many_attempts:
         return
     definition = await _find_definition(services, attempt)
     if definition is None:
@@ -119,8 +137,8 @@ async def extend_lock_out(services: Services, call: Call, attempt: LockOutAttemp
 
 async def cancel_lock_out(services: Services, call: Call, tenant: Document, user: Document) -> None:
     """Unlock a user who has reset the password, if the tenant enables it. Webhooks cannot veto it."""
-    settings, tenant_id = tenant["failedAuthenticationConfiguration"], TenantId(tenant["id"])
-    if not settings["actionCancelPolicy"]["onPasswordReset"]:
+    tenant_id = TenantId(tenant["id"])
+    if not LockOutSettings.of(tenant).action_cancel_policy["onPasswordReset"]:
         return
     for _ in range(_ATTEMPTS):
         log = await services.logs.action_logs.find_lock_out(tenant_id, UserId(user["id"]))
@@ -139,7 +157,7 @@ _ATTEMPTS = 8
 
 async def _lock(services: Services, call: Call, attempt: LockOutAttempt, user: Document, definition: Document) -> None:
     """Apply the action. Raises WebhookTransactionFailed, and NotFound for a user who no longer exists."""
-    is_mailed = attempt.settings["emailUser"] and definition["userEmailingEnabled"]
+    is_mailed = attempt.settings.email_user and definition["userEmailingEnabled"]
     words = action_log_rules.words(definition, None, None, user.get("preferredLanguages", []))
     log = applied_actions.build_log(
         definition,
@@ -167,14 +185,14 @@ async def _lock(services: Services, call: Call, attempt: LockOutAttempt, user: D
 
 async def _find_definition(services: Services, attempt: LockOutAttempt) -> Document | None:
     """Return the user action that locks accounts, or None if the tenant has none that can."""
-    action_id = attempt.settings.get("userActionId")
+    action_id = attempt.settings.user_action_id
     found = None if action_id is None else await services.configuration.user_actions.find_cached(None, action_id)
     return found if found is not None and user_actions.can_lock_out(found) else None
 
 
 def _lock_expiry(call: Call, attempt: LockOutAttempt) -> int:
     settings = attempt.settings
-    return action_log_rules.end_of_lock_out(call.now, settings["actionDuration"], settings["actionDurationUnit"])
+    return action_log_rules.end_of_lock_out(call.now, settings.action_duration, settings.action_duration_unit)
 
 
 def _provisional_action(definition: Document | None, expiry: int) -> Document:

@@ -8,6 +8,7 @@ from identity.call import Document
 from identity.domain.login import breach_detection as breach_rules
 from identity.domain.passwords import password_hashing, password_policy
 from identity.domain.passwords.password_hashing import StoredPassword
+from identity.domain.passwords.password_policy import PasswordRules
 from identity.domain.users import users
 from identity.errors import FieldError
 from identity.instants import Instant, later
@@ -60,7 +61,7 @@ def policy_problems(tenant: Document, user: Document, password: NewPassword, pat
         return [FieldError.of("invalid", "user.encryptionScheme", message)]
     errors = password_policy.problems(
         password.password,
-        tenant["passwordValidationRules"],
+        PasswordRules.of(tenant),
         path,
         scheme=password.scheme,
         login_ids=users.login_ids(user).values(),
@@ -93,17 +94,16 @@ async def change_problems(
 
     The minimum age does not apply to a change that `is_forced`.
     """
-    age, rules = tenant["minimumPasswordAge"], tenant["passwordValidationRules"]["rememberPreviousPasswords"]
+    age = tenant["minimumPasswordAge"]
     changed = stored.get("passwordLastUpdateInstant")
     errors = []
     is_recent = changed is not None and later(Instant(changed), seconds=age["seconds"]) > now
     if age["enabled"] and is_recent and not is_forced:
         errors.append(FieldError.of("tooYoung", path, "The password was changed too recently."))
-    if rules["enabled"]:
-        for used in _remembered_passwords(stored)[: rules["count"]]:
-            if await services.runtime.passwords.verify(password.password, used):
-                errors.append(FieldError.of("previouslyUsed", path, "The password was used before."))
-                break
+    for used in _remembered_passwords(stored)[: PasswordRules.of(tenant).remembered]:
+        if await services.runtime.passwords.verify(password.password, used):
+            errors.append(FieldError.of("previouslyUsed", path, "The password was used before."))
+            break
     return errors or await breach_detection.problems(services, tenant, stored, password.password, path)
 
 
@@ -112,12 +112,9 @@ async def with_password(
 ) -> Document:
     """Return the user with the hashed password; the previous one is remembered if the tenant requires it."""
     hashed = await services.runtime.passwords.hash(password.password, password.scheme, password.factor)
-    rules = tenant["passwordValidationRules"]["rememberPreviousPasswords"]
     private = {name: value for name, value in user["private"].items() if name != "previousPasswords"}
-    if rules["enabled"] and rules["count"] > 1:
-        private["previousPasswords"] = [
-            dataclasses.asdict(used) for used in _remembered_passwords(user)[: rules["count"] - 1]
-        ]
+    if (earlier := PasswordRules.of(tenant).remembered - 1) > 0:
+        private["previousPasswords"] = [dataclasses.asdict(used) for used in _remembered_passwords(user)[:earlier]]
     private["password"] = dataclasses.asdict(hashed)
     unmarked = {name: value for name, value in user.items() if not name.startswith("breachedPassword")}
     changed = {**unmarked, "passwordLastUpdateInstant": now, "private": private}

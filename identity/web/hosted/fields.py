@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from identity.call import Document
+from identity.domain.passwords.password_policy import PasswordRules
 from identity.errors import FieldError, GeneralError
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, render
@@ -91,15 +92,16 @@ def page(
     return csrf.with_status(reply, message)
 
 
-def password_hints(rules: Document, theme: PageTheme) -> tuple[str, ...]:
+def password_hints(tenant: Document, theme: PageTheme) -> tuple[str, ...]:
     """Return the tenant's rules for passwords, one per line."""
+    rules = PasswordRules.of(tenant)
     applies = {
-        "passwordRules.nonAlpha": rules["requireNonAlpha"],
-        "passwordRules.number": rules["requireNumber"],
-        "passwordRules.mixedCase": rules["requireMixedCase"],
-        "passwordRules.loginId": rules["disallowUserLoginId"],
-        "passwordRules.previous": rules["rememberPreviousPasswords"]["enabled"],
-        "passwordRules.breached": rules["breachDetection"]["enabled"],
+        "passwordRules.nonAlpha": rules.require_non_alpha,
+        "passwordRules.number": rules.require_number,
+        "passwordRules.mixedCase": rules.require_mixed_case,
+        "passwordRules.loginId": rules.disallow_user_login_id,
+        "passwordRules.previous": rules.remembered > 0,
+        "passwordRules.breached": rules.breach_detection["enabled"],
     }
-    length = theme.fill("passwordRules.length", str(rules["minLength"]))
+    length = theme.fill("passwordRules.length", str(rules.min_length))
     return (length, *(theme[key] for key, is_applied in applies.items() if is_applied))

@@ -145,7 +145,7 @@ def _fields(client: Client, given: Mapping[str, str], theme: PageTheme) -> list[
     application = client.application
     first, *others = self_registration.page_fields(client.tenant, application)
     hint = given.get("login_hint", "") if first.member == "email" else ""
-    hints = fields.password_hints(client.tenant["passwordValidationRules"], theme)
+    hints = fields.password_hints(client.tenant, theme)
     found = [
         profile_field(first, given.get(first.name, hint), theme),
         Field(self_registration.PASSWORD, theme["register.password"], "password", "new-password", hints=hints),

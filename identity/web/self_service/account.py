@@ -256,7 +256,7 @@ class PasswordHandler(AccountFormHandler):
     ) -> Reply:
         """Return the form."""
         theme = context.theme
-        hints = fields.password_hints(context.tenant["passwordValidationRules"], theme)
+        hints = fields.password_hints(context.tenant, theme)
         form = Form(
             title=theme["accountPassword.title"],
             heading=theme["accountPassword.heading"],

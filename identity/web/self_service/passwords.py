@@ -198,7 +198,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
         if isinstance(step, TwoFactorForm):
             return self.two_factor_page(context, step, step.message or message)
         theme, details = context.theme, step.valid_id.details
-        hints = password_hints(context.tenant["passwordValidationRules"], theme)
+        hints = password_hints(context.tenant, theme)
         fields = [
             Field(_PASSWORD, theme["changePassword.password"], "password", "new-password", hints=hints),
             Field(_CONFIRM, theme["changePassword.confirm"], "password", "new-password"),

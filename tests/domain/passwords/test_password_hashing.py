@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.kdf.pbkdf2 import PBKDF2HMAC
 
 from identity.domain.passwords import password_hashing, password_policy
 from identity.domain.passwords.password_hashing import StoredPassword
+from identity.domain.passwords.password_policy import PasswordRules
 from tests.builders import make_tenant
 
 PASSWORD = "pässwörd 🔑"
@@ -163,7 +164,7 @@ def test_factor_is_bounded_so_that_a_login_ends(scheme, factor, expected):
 
 
 def codes(password: str, scheme: str = "argon2id", login_ids=(), **rules) -> list[str]:
-    tenant_rules = make_tenant()["passwordValidationRules"] | rules
+    tenant_rules = PasswordRules.of({"passwordValidationRules": make_tenant()["passwordValidationRules"] | rules})
     found = password_policy.problems(password, tenant_rules, "user.password", scheme=scheme, login_ids=login_ids)
     return [error.code.removesuffix("user.password") for error in found]
 
