@@ -54,6 +54,7 @@ from identity.web.api import (
 )
 from identity.web.base_handlers import BaseHandler, Route
 from identity.web.client_address import ClientAddresses
+from identity.web.console import actions as console_actions
 from identity.web.console import home as console_home
 from identity.web.console import resources as console_resources
 from identity.web.console import sign_in as console_sign_in
@@ -181,6 +182,7 @@ _PAGES = (
     console_sign_in,
     console_home,
     console_resources,
+    console_actions,
 )
 
 

@@ -45,6 +45,71 @@ class Count:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Input:
+    """A field of an action; `{name}` stands for its value in the call. `options` is the slug of its choices."""
+
+    name: str
+    label: str
+    kind: str = "text"
+    help: str = ""
+    value: str = ""
+    options: str = ""
+    is_required: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Action:
+    """A button of an object or of a row: the API call that it makes.
+
+    Texts of `path`, `query` and `body` may contain `{member}`: members of the object, values of the `inputs`, those of
+    the row as `keys` name them, `me` (the administrator) and `secret` (a new random one). `when` are members that the
+    object must have, with their values. `shows` are members of the response to be shown, `reveals` secret ones.
+    """
+
+    name: str
+    label: str
+    method: str
+    path: str
+    explain: str
+    query: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    body: Any = None
+    inputs: Sequence[Input] = ()
+    when: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    shows: Sequence[str] = ()
+    reveals: Sequence[str] = ()
+    is_dangerous: bool = False
+    in_tab: str = ""
+    done: str = "done"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Panel:
+    """A table of a tab: the API call, the dotted member of its response with the rows, and the columns.
+
+    `rows` are the names of actions with a button in each row, `above` those above the table.
+    """
+
+    title: str
+    path: str
+    list: str
+    columns: Sequence[Column]
+    empty: str
+    query: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    rows: Sequence[str] = ()
+    above: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tab:
+    """A tab of an object."""
+
+    name: str
+    title: str
+    panels: Sequence[Panel]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
     """The screens of one resource; `slug` is the end of their path below /admin.
 
@@ -84,12 +149,21 @@ class Layout:
     delete_query: Mapping[str, str] = dataclasses.field(default_factory=dict)
     removes: Sequence[Count] = ()
     export: str = ""
-    tabs: Sequence[tuple[str, str]] = ()
+    tabs: Sequence[Tab] = ()
+    actions: Sequence[Action] = ()
 
     def name_of(self, document: Mapping[str, Any]) -> str:
         """Return the name of an object; its id without one."""
         found = (str(value) for member in self.name if (value := member_of(document, member)))
         return next(found, str(document.get("id", "")))
+
+    def action(self, name: str) -> Action | None:
+        """Return an action by its name."""
+        return next((action for action in self.actions if action.name == name), None)
+
+    def tab(self, name: str) -> Tab | None:
+        """Return a tab by its name."""
+        return next((tab for tab in self.tabs if tab.name == name), None)
 
     @property
     def search_path(self) -> str:
@@ -109,9 +183,20 @@ def load(slug: str) -> Layout:
     given["columns"] = [Column(**column) for column in given["columns"]]
     given["groups"] = [Group(**group) for group in given.get("groups", [])]
     given["removes"] = [Count(**count) for count in given.get("removes", [])]
+    given["tabs"] = [_tab(**tab) for tab in given.get("tabs", [])]
+    given["actions"] = [_action(**action) for action in given.get("actions", [])]
     if "verbs" in given:
         given["verbs"] = frozenset(given["verbs"])
     return Layout(slug=slug, **given)
+
+
+def _tab(name: str, title: str, panels: Sequence[dict[str, Any]]) -> Tab:
+    found = [Panel(**{**panel, "columns": [Column(**column) for column in panel["columns"]]}) for panel in panels]
+    return Tab(name, title, found)
+
+
+def _action(**given: Any) -> Action:
+    return Action(**{**given, "inputs": [Input(**each) for each in given.get("inputs", ())]})
 
 
 @functools.cache

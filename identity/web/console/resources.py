@@ -14,7 +14,7 @@ from identity.web.base_handlers import Route
 from identity.web.console import forms, layouts, listing, render, values
 from identity.web.console.forms import Options
 from identity.web.console.handlers import ConsoleHandler
-from identity.web.console.layouts import Layout, member_of, with_member
+from identity.web.console.layouts import Action, Layout, Tab, member_of, with_member
 from identity.web.console.listing import ListRequest
 from identity.web.console.snippets import ApiCall
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -64,6 +64,23 @@ class ResourceHandler(ConsoleHandler):
         path = self.layout.create_path if verb == "create" and self.layout.create_path else self.layout.path
         return verb in self.layout.verbs and self.may(method, path)
 
+    def may_read(self, tab: Tab) -> bool:
+        """Whether this administrator may read a part of a tab."""
+        return any(self.may("GET", panel.path) for panel in tab.panels)
+
+    def actions(self, document: Document) -> list[Action]:
+        """Return the actions on the whole object that are possible now and permitted."""
+        return [
+            action
+            for action in self.layout.actions
+            if not action.keys and not action.in_tab and self.is_offered(action, document)
+        ]
+
+    def is_offered(self, action: Action, document: Document) -> bool:
+        """Whether an action suits the state of the object, and this administrator may use it."""
+        suits = all(member_of(document, name) == value for name, value in action.when.items())
+        return suits and self.may(action.method, action.path)
+
     async def load(self, object_id: str) -> Document:
         """Return the object. Raises ApiError."""
         found: Document = (await self.get_json(self.item_path(object_id)))[self.layout.wrapper]
@@ -101,13 +118,14 @@ class ResourceHandler(ConsoleHandler):
         found = [("Overview", screen)]
         if self.may_verb("update"):
             found.append(("Edit", f"{screen}/edit"))
-        found += [(title, f"{screen}/{name}") for title, name in self.layout.tabs]
+        found += [(tab.title, f"{screen}/tab/{tab.name}") for tab in self.layout.tabs if self.may_read(tab)]
         return [*found, ("JSON", f"{screen}/json")]
 
     def object_page(self, template: str, document: Document, tab: str, status: int = 200, **values: Any) -> Reply:
         """Return a page about one object, under one of its tabs."""
         name = self.layout.name_of(document)
-        more = {"name": name, "object": document, "tabs": self.tabs(document["id"]), "tab": tab}
+        more: dict[str, Any] = {"name": name, "object": document, "tabs": self.tabs(document["id"]), "tab": tab}
+        more["actions"] = self.actions(document)
         return self.resource_page(template, status, title=name, screen=self.screen_of(document["id"]), **more, **values)
 
     def concealed(self, document: Document) -> Document:
@@ -236,6 +254,7 @@ class NewHandler(FormHandler):
             400 if errors or general else 200,
             title=f"New {self.layout.singular}",
             name="",
+            actions=[],
             tabs=[],
             tab="",
             screen=self.layout.screen,

@@ -1,0 +1,219 @@
+"""Actions on objects, declared by layouts: a page that says what happens and asks for input, then one API call."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from identity.call import Call, Document
+from identity.errors import NotFound
+from identity.ids import new_secret
+from identity.web.base_handlers import Route
+from identity.web.console import layouts, values
+from identity.web.console.forms import Field
+from identity.web.console.layouts import Action, Input, member_of
+from identity.web.console.resources import TENANT_HEADER, FormHandler
+from identity.web.console.snippets import ApiCall
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+
+_PREFIX: Final = "input."
+_HIDDEN: Final = "..."
+
+
+def filled(template: Any, given: Mapping[str, Any]) -> Any:
+    """Return a part of a call with its placeholders replaced; a text that is one placeholder becomes its value.
+
+    Members whose value is None are left out.
+    """
+    if isinstance(template, str):
+        if template[:1] == "{" and template[-1:] == "}" and template.count("{") == 1:
+            return given.get(template[1:-1])
+        return template.format_map(given)
+    if isinstance(template, Mapping):
+        found = {str(filled(name, given) or ""): filled(value, given) for name, value in template.items()}
+        return {name: value for name, value in found.items() if value is not None}
+    if isinstance(template, list):
+        return [filled(each, given) for each in template]
+    return template
+
+
+class ActionHandler(FormHandler):
+    """`/admin/<resource>/<id>/do/<action>`."""
+
+    action_name: str = ""
+
+    @property
+    def action(self) -> Action:
+        """The action of the path."""
+        found = self.layout.action(self.action_name)
+        assert found is not None
+        return found
+
+    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer={200: "text/html", 302: None})
+    async def get(self, call: Call, object_id: str) -> Reply:
+        """Say what happens, and ask for the input."""
+        if self.is_sensitive() and (redirect := await self.renewal(call)) is not None:
+            return redirect
+        document = await self.load(object_id)
+        return await self.action_page(document, {each.name: each.value for each in self.action.inputs}, {})
+
+    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer={200: "text/html", 303: None})
+    async def post(self, call: Call, object_id: str) -> Reply:
+        """Make the call."""
+        if self.is_sensitive() and (redirect := await self.renewal(call)) is not None:
+            return redirect
+        document = await self.load(object_id)
+        given, action = self.inputs(), self.action
+        request = self.request_of(document, given, secret=str(new_secret(32)))
+        response = await self.call_api(
+            request.method, request.path, request.query, request.body, headers=dict(request.headers)
+        )
+        if not response.is_success:
+            by_path, general = self.errors_of(response, ())
+            return await self.action_page(document, given, by_path, general)
+        if action.reveals or action.shows:
+            found = [(name, member_of(response.json(), name)) for name in (*action.reveals, *action.shows)]
+            return self.object_page("revealed.html", document, "", action=action, found=found)
+        back = f"{self.screen_of(object_id)}/tab/{action.in_tab}" if action.in_tab else self.screen_of(object_id)
+        return self.redirect_to(back, done=action.done)
+
+    def is_sensitive(self) -> bool:
+        """Whether the action requires a recent login."""
+        return self.action.is_dangerous or bool(self.action.reveals)
+
+    def inputs(self) -> dict[str, Any]:
+        """Return the values of the submitted inputs."""
+        form = self.form_values()
+        return {
+            each.name: values.read(each.kind, form.get(_PREFIX + each.name, ()), (), None)
+            for each in self.action.inputs
+        }
+
+    def row(self) -> dict[str, str]:
+        """Return the members that identify the row, from the query."""
+        return {name: self.parameter(name) for name in self.action.keys}
+
+    def request_of(self, document: Document, given: Mapping[str, Any], secret: str = _HIDDEN) -> ApiCall:
+        """Return the API call of the action."""
+        action, user = self.action, self.administrator.user
+        known = {**document, **given, **self.row(), "me": user["id"], "secret": secret}
+        quoted = {name: urllib.parse.quote(str(value), safe="") for name, value in known.items()}
+        headers = {TENANT_HEADER: document["tenantId"]} if "tenantId" in document else {}
+        return ApiCall(
+            action.method,
+            action.path.format_map(quoted),
+            filled(action.query, known),
+            None if action.body is None else filled(action.body, known),
+            headers,
+        )
+
+    async def action_page(
+        self,
+        document: Document,
+        given: Mapping[str, Any],
+        errors: Mapping[str, Sequence[str]],
+        general: Sequence[str] = (),
+    ) -> Reply:
+        """Return the page of the action."""
+        shown = {
+            each.name: _HIDDEN if each.kind == "secret" else given.get(each.name) or f"<{each.name}>"
+            for each in self.action.inputs
+        }
+        fields = [await self.input_field(each, given.get(each.name)) for each in self.action.inputs]
+        return self.object_page(
+            "action.html",
+            document,
+            "",
+            400 if errors or general else 200,
+            action=self.action,
+            row=self.row(),
+            fields=fields,
+            general=[*general, *(message for messages in errors.values() for message in messages)],
+            api_call=self.request_of(document, shown),
+        )
+
+    async def input_field(self, each: Input, value: Any) -> Field:
+        """Return the field of an input."""
+        choices = await self.choices(layouts.load(each.options)) if each.options else []
+        kind = "text" if each.options and choices is None else each.kind
+        shown = values.shown(kind, value)
+        return Field(
+            each.name, _PREFIX + each.name, each.label, kind, each.help, shown, each.is_required, choices or ()
+        )
+
+
+class TabHandler(FormHandler):
+    """`/admin/<resource>/<id>/tab/<tab>`: tables of what belongs to an object."""
+
+    tab_name: str = ""
+
+    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
+    async def get(self, call: Call, object_id: str) -> Reply:
+        """Show the tables."""
+        tab = self.layout.tab(self.tab_name)
+        if tab is None:
+            raise NotFound
+        document = await self.load(object_id)
+        names = {slug: dict(choices) for slug, choices in (await self.names_of(tab)).items()}
+        panels = []
+        for panel in tab.panels:
+            headers = {TENANT_HEADER: document["tenantId"]} if "tenantId" in document else None
+            request = ApiCall("GET", panel.path.format_map(document), filled(panel.query, document))
+            response = await self.call_api("GET", request.path, request.query, headers=headers)
+            rows = member_of(response.json(), panel.list) or [] if response.is_success else []
+            panels.append((panel, rows, response.status, request, self.offered(panel.above, document)))
+        row_actions = {panel.title: self.offered(panel.rows, document) for panel in tab.panels}
+        return self.object_page(
+            "tab.html",
+            document,
+            tab.title,
+            panels=panels,
+            row_actions=row_actions,
+            names=names,
+            member_of=member_of,
+            row_path=self.row_path,
+            references=_REFERENCES,
+        )
+
+    def offered(self, names: Sequence[str], document: Document) -> list[Action]:
+        """Return the actions with these names that are offered."""
+        found = (self.layout.action(name) for name in names)
+        return [action for action in found if action is not None and self.is_offered(action, document)]
+
+    async def names_of(self, tab: layouts.Tab) -> Mapping[str, Sequence[tuple[str, str]]]:
+        """Return the names of the objects that columns of a tab refer to."""
+        members = {column.member for panel in tab.panels for column in panel.columns}
+        slugs = sorted({slug for member, slug in _REFERENCES.items() if member in members})
+        found = {slug: await self.choices(layouts.load(slug)) for slug in slugs}
+        return {slug: choices for slug, choices in found.items() if choices is not None}
+
+    def row_path(self, action: Action, document: Document, row: Mapping[str, Any]) -> str:
+        """Return the path of the page of an action on a row."""
+        query = urllib.parse.urlencode({name: str(member_of(row, key) or "") for name, key in action.keys.items()})
+        return f"{self.screen_of(document['id'])}/do/{action.name}?{query}"
+
+
+_REFERENCES: Final = {
+    "applicationId": "applications",
+    "groupId": "groups",
+    "userId": "users",
+    "identityProviderId": "identity-providers",
+    "userActionId": "user-actions",
+    "recipientEntityId": "entities",
+}
+"""Columns that hold the id of an object, with the resource that it belongs to."""
+
+
+def _routes() -> Iterator[Route]:
+    for slug in layouts.slugs():
+        layout, arguments = layouts.load(slug), {"slug": slug, "section": slug}
+        for tab in layout.tabs:
+            path = f"{layout.screen}/{{object_id}}/tab/{tab.name}"
+            yield Route(path, TabHandler, {**arguments, "tab_name": tab.name})
+        for action in layout.actions:
+            path = f"{layout.screen}/{{object_id}}/do/{action.name}"
+            yield Route(path, ActionHandler, {**arguments, "action_name": action.name})
+
+
+ROUTES = list(_routes())
