@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from identity import resources
 from identity.domain.configuration import reference_table
@@ -95,14 +95,7 @@ _CLASSES: Mapping[str, type[Documents]] = {
 """The collections with a class of their own."""
 
 
-_CLASSES_WITHOUT_RESOURCE: Mapping[str, Callable[[Database, Vault, ChangeStreamStatus], Documents]] = {
-    "identity_provider_links": IdentityProviderLinks,
-    "action_logs": ActionLogs,
-    "scope_consents": ScopeConsents,
-    "two_factor_trusts": TwoFactorTrusts,
-    "webauthn_credentials": WebAuthnCredentials,
-    "users": Users,
-}
+_WITHOUT_RESOURCE = (ActionLogs, IdentityProviderLinks, ScopeConsents, TwoFactorTrusts, WebAuthnCredentials)
 """The collections that no declared resource describes."""
 
 
@@ -114,8 +107,9 @@ class Stores:
         self.vault = vault
         self.stream_status = ChangeStreamStatus(database.last_answer)
         self.documents: dict[str, Documents] = {row.collection: self._declared(row) for row in STORED_RESOURCES}
-        for name, create in _CLASSES_WITHOUT_RESOURCE.items():
-            self.documents[name] = create(database, vault, self.stream_status)
+        for kind in _WITHOUT_RESOURCE:
+            self.documents[kind.collection_name] = kind(database, vault, self.stream_status)
+        self.documents["users"] = Users(database, vault, self.stream_status)
         references = reference_table.members_of("api_keys")
         self.documents["api_keys"] = ApiKeys(database, vault, self.stream_status, references=references)
         self.system = SystemSettingsCache(self.documents[system_configuration.RESOURCE.collection])

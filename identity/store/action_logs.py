@@ -11,19 +11,16 @@ from pymongo import IndexModel
 from identity.call import Document
 from identity.ids import TenantId, UserId
 from identity.instants import Instant
-from identity.store.cache import ChangeStreamStatus
-from identity.store.documents import Documents
-from identity.store.mongo import Database, Session
-from identity.store.vault import Vault
+from identity.store.documents import TenantDocuments
+from identity.store.mongo import Session
 
 LOCK_OUT_INDEX = "lockOut"
 
 
-class ActionLogs(Documents):
+class ActionLogs(TenantDocuments):
     """The actions of all tenants."""
 
-    def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:
-        super().__init__(database, "action_logs", vault, stream_status, tenant_scoped=True)
+    collection_name = "action_logs"
 
     def indexes(self) -> list[IndexModel]:
         """The indexes for lists and expiry, and the unique index on the lock-out of a user."""

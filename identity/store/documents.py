@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from bson.dbref import DBRef
 from cachetools import LRUCache
@@ -26,8 +26,18 @@ from identity.domain.objects.search import Criterion, SearchQuery
 from identity.domain.objects.search_indexes import NEWEST_FIRST, Order
 from identity.errors import Conflict, NotFound
 from identity.ids import TenantId, fingerprint
+from identity.instants import from_datetime
 from identity.store.cache import Cache, ChangeStreamStatus
-from identity.store.mongo import BULK_SECONDS, Collection, Database, Session, delete_many, duplicates, id_chunks
+from identity.store.mongo import (
+    BULK_SECONDS,
+    TTL_INDEX,
+    Collection,
+    Database,
+    Session,
+    delete_many,
+    duplicates,
+    id_chunks,
+)
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault, is_sealed
 
@@ -455,6 +465,32 @@ class Documents:
             # Text is sealed whatever it contains, so that a caller cannot pass off a forged sealed text.
             if isinstance(holder[step], str) and (not sealed or is_sealed(holder[step])):
                 holder[step] = rewrite(holder[step], context)
+
+
+class TenantDocuments(Documents):
+    """A collection without a declared resource; each document belongs to a tenant."""
+
+    collection_name: ClassVar[str]
+    sealed_members: ClassVar[tuple[str, ...]] = ()
+    unique_indexes: ClassVar[tuple[Unique, ...]] = ()
+
+    def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:
+        members, unique = self.sealed_members, self.unique_indexes
+        name = self.collection_name
+        super().__init__(database, name, vault, stream_status, tenant_scoped=True, sealed=members, unique=unique)
+
+
+class ExpiringDocuments(TenantDocuments):
+    """Documents whose `expiresAt` is an Instant here and a date in MongoDB, for the TTL index."""
+
+    def indexes(self) -> list[IndexModel]:
+        """The TTL index, and one by user."""
+        return [TTL_INDEX, IndexModel([("tenantId", 1), ("userId", 1)], name="user")]
+
+    def _decode(self, found: Mapping[str, Any]) -> Document:
+        document = super()._decode(found)
+        document["expiresAt"] = from_datetime(document["expiresAt"])
+        return document
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,10 +13,8 @@ from identity.call import Document
 from identity.domain.objects.resource_definition import Unique
 from identity.ids import TenantId
 from identity.instants import Instant
-from identity.store.cache import ChangeStreamStatus
-from identity.store.documents import Documents
-from identity.store.mongo import Database, Session, delete_many
-from identity.store.vault import Vault
+from identity.store.documents import TenantDocuments
+from identity.store.mongo import Session, delete_many
 
 ACCOUNT = Unique("account", ("tenantId", "identityProviderId", "identityProviderUserId"), "identityProviderLink")
 """The unique index on accounts: of two concurrent links of an account, one fails."""
@@ -25,19 +23,12 @@ SLOT = Unique("slot", ("tenantId", "userId", "identityProviderId", "private.slot
 """The unique index that limits the links of a user per provider: each has a number."""
 
 
-class IdentityProviderLinks(Documents):
+class IdentityProviderLinks(TenantDocuments):
     """The links of all tenants."""
 
-    def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:
-        super().__init__(
-            database,
-            "identity_provider_links",
-            vault,
-            stream_status,
-            tenant_scoped=True,
-            sealed=("token",),
-            unique=(ACCOUNT, SLOT),
-        )
+    collection_name = "identity_provider_links"
+    sealed_members = ("token",)
+    unique_indexes = (ACCOUNT, SLOT)
 
     def indexes(self) -> list[IndexModel]:
         """The unique indexes, of which `slot` finds the links of a user, and one by provider."""

@@ -1,38 +1,30 @@
 """Scope consents, one document per user and application, until they expire.
 
-`approved` and `declined` are scopes. `expiresAt` is an Instant here and a date in MongoDB, for the TTL index. Consents
-are never cached, so that a revocation takes effect immediately.
+`approved` and `declined` are scopes. Consents are never cached, so that a revocation takes effect immediately.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from pymongo import IndexModel, ReturnDocument
 
 from identity.call import Document
 from identity.ids import ApplicationId, TenantId, UserId
-from identity.instants import Instant, as_datetime, from_datetime
-from identity.store.cache import ChangeStreamStatus
-from identity.store.documents import Documents
-from identity.store.mongo import Database, Session
-from identity.store.vault import Vault
+from identity.instants import Instant, as_datetime
+from identity.store.documents import ExpiringDocuments
+from identity.store.mongo import Session
 
 
-class ScopeConsents(Documents):
+class ScopeConsents(ExpiringDocuments):
     """The consents of all tenants."""
 
-    def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:
-        super().__init__(database, "scope_consents", vault, stream_status, tenant_scoped=True)
+    collection_name = "scope_consents"
 
     def indexes(self) -> list[IndexModel]:
-        """The indexes by user and by application, and the TTL index."""
-        return [
-            IndexModel([("tenantId", 1), ("userId", 1)], name="user"),
-            IndexModel([("tenantId", 1), ("applicationId", 1)], name="application"),
-            IndexModel([("expiresAt", 1)], name="expiry", expireAfterSeconds=0),
-        ]
+        """The indexes by expiry, user and application."""
+        return [*super().indexes(), IndexModel([("tenantId", 1), ("applicationId", 1)], name="application")]
 
     async def find_live(
         self, tenant_id: TenantId, user_id: UserId, application_id: ApplicationId, now: Instant
@@ -88,11 +80,6 @@ class ScopeConsents(Documents):
     ) -> bool:
         """Delete the consent of a user to an application; False if there was none."""
         return await self.delete(tenant_id, _id(tenant_id, user_id, application_id), session)
-
-    def _decode(self, found: Mapping[str, Any]) -> Document:
-        document = super()._decode(found)
-        document["expiresAt"] = from_datetime(document["expiresAt"])
-        return document
 
 
 def _id(tenant_id: TenantId, user_id: UserId, application_id: ApplicationId) -> str:

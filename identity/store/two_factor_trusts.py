@@ -1,41 +1,30 @@
 """Trusted devices, on which a user has completed two-factor authentication.
 
 A device is identified by a secret that only its browser or app has; the document id contains its SHA-256. `trusts` has
-an entry with `startInstant` and `expiration` for each application, or one without an application. `expiresAt`, the
-latest expiration, is an Instant here and a date in MongoDB, for the TTL index. Trusts are never cached, so that a
-revocation takes effect immediately.
+an entry with `startInstant` and `expiration` for each application, or one without an application. `expiresAt`
+is the latest expiration. Trusts are never cached, so that a revocation takes effect immediately.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 from pymongo import IndexModel
 
 from identity.call import Document
 from identity.errors import Duplicate
 from identity.ids import ApplicationId, TenantId, UserId, fingerprint
-from identity.instants import Instant, as_datetime, from_datetime
-from identity.store.cache import ChangeStreamStatus
-from identity.store.documents import Documents
-from identity.store.mongo import Database, duplicates
-from identity.store.vault import Vault
+from identity.instants import Instant, as_datetime
+from identity.store.documents import ExpiringDocuments
+from identity.store.mongo import duplicates
 
 
-class TwoFactorTrusts(Documents):
+class TwoFactorTrusts(ExpiringDocuments):
     """The trusted devices of all tenants."""
 
-    def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:
-        super().__init__(database, "two_factor_trusts", vault, stream_status, tenant_scoped=True)
+    collection_name = "two_factor_trusts"
 
     def indexes(self) -> list[IndexModel]:
-        """The indexes by user and by application, and the TTL index."""
-        return [
-            IndexModel([("tenantId", 1), ("userId", 1)], name="user"),
-            IndexModel([("tenantId", 1), ("trusts.applicationId", 1)], name="application"),
-            IndexModel([("expiresAt", 1)], name="expiry", expireAfterSeconds=0),
-        ]
+        """The indexes by expiry, user and application."""
+        return [*super().indexes(), IndexModel([("tenantId", 1), ("trusts.applicationId", 1)], name="application")]
 
     async def trust(
         self,
@@ -83,11 +72,6 @@ class TwoFactorTrusts(Documents):
         """Remove the trust of all devices for an application."""
         where = {"trusts.applicationId": application_id}
         await self.update_in_chunks(tenant_id, where, {"$pull": {"trusts": {"applicationId": application_id}}})
-
-    def _decode(self, found: Mapping[str, Any]) -> Document:
-        document = super()._decode(found)
-        document["expiresAt"] = from_datetime(document["expiresAt"])
-        return document
 
 
 def _id(tenant_id: TenantId, secret: str) -> str:

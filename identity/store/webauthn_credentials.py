@@ -14,24 +14,19 @@ from identity.call import Document
 from identity.domain.objects.resource_definition import Unique
 from identity.ids import TenantId
 from identity.instants import Instant
-from identity.store.cache import ChangeStreamStatus
-from identity.store.documents import Documents
-from identity.store.mongo import Database, Session, duplicates
-from identity.store.vault import Vault
+from identity.store.documents import TenantDocuments
+from identity.store.mongo import Session, duplicates
 
 CREDENTIAL_ID = Unique("credentialId", ("tenantId", "credentialId"), "credentialId")
 """The unique index on credential ids: of two concurrent registrations of one, one fails."""
 
 
-class WebAuthnCredentials(Documents):
+class WebAuthnCredentials(TenantDocuments):
     """The credentials of all tenants."""
 
     cache_size = 0
-
-    def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:
-        super().__init__(
-            database, "webauthn_credentials", vault, stream_status, tenant_scoped=True, unique=(CREDENTIAL_ID,)
-        )
+    collection_name = "webauthn_credentials"
+    unique_indexes = (CREDENTIAL_ID,)
 
     def indexes(self) -> list[IndexModel]:
         """The unique index, and one by user."""
