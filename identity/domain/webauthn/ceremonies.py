@@ -10,16 +10,10 @@ import dataclasses
 import json
 from typing import Any, Final
 
-import webauthn
-from webauthn.helpers import parse_attestation_object, parse_authenticator_data
-from webauthn.helpers.cose import COSEAlgorithmIdentifier
-from webauthn.helpers.exceptions import InvalidAuthenticationResponse, InvalidRegistrationResponse
-from webauthn.helpers.structs import CredentialDeviceType
-
 from identity.call import Document
 from identity.domain.webauthn import public_keys
 from identity.errors import Invalid
-from identity.ids import base64url
+from identity.ids import base64url, unbase64url
 
 CREATE: Final = "webauthn.create"
 GET: Final = "webauthn.get"
@@ -30,7 +24,6 @@ _AUTHENTICATOR_DATA: Final = "credential.response.authenticatorData"
 _SIGNATURE: Final = "credential.response.signature"
 
 _MAXIMUM_ID_BYTES: Final = 1023
-_ALGORITHMS: Final = [COSEAlgorithmIdentifier(algorithm) for algorithm in public_keys.ALGORITHMS]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,16 +69,21 @@ def read_challenge(client_data_json: str) -> str:
 
 def verify_registration(credential: Document, expected: Expected) -> NewCredential:
     """Verify the response of `navigator.credentials.create()` (section 7.1). Raises Invalid."""
+    import webauthn  # noqa: PLC0415  loading it takes 0.1 s, and many services have no passkeys
+    from webauthn.helpers.cose import COSEAlgorithmIdentifier  # noqa: PLC0415
+    from webauthn.helpers.exceptions import InvalidRegistrationResponse  # noqa: PLC0415
+    from webauthn.helpers.structs import CredentialDeviceType  # noqa: PLC0415
+
     response = credential["response"]
     _check_client_data(response["clientDataJSON"], CREATE, expected)
     try:
         verified = webauthn.verify_registration_response(
             credential=_as_json(credential, "attestationObject"),
-            expected_challenge=webauthn.base64url_to_bytes(expected.challenge),
+            expected_challenge=_from_base64url(expected.challenge),
             expected_rp_id=expected.relying_party_id,
             expected_origin=expected.origin,
             require_user_verification=expected.requires_user_verification,
-            supported_pub_key_algs=_ALGORITHMS,
+            supported_pub_key_algs=[COSEAlgorithmIdentifier(algorithm) for algorithm in public_keys.ALGORITHMS],
         )
         attestation_type = _attestation_type(verified.attestation_object)
         public_key, algorithm = public_keys.to_pem(verified.credential_public_key)
@@ -114,19 +112,23 @@ def verify_assertion(credential: Document, stored: Document, expected: Expected)
 
     The signature counter is not compared; see `is_cloned`.
     """
+    import webauthn  # noqa: PLC0415  see verify_registration
+    from webauthn.helpers import parse_authenticator_data  # noqa: PLC0415
+    from webauthn.helpers.exceptions import InvalidAuthenticationResponse  # noqa: PLC0415
+
     response = credential["response"]
     _check_client_data(response["clientDataJSON"], GET, expected)
     try:
         verified = webauthn.verify_authentication_response(
             credential=_as_json(credential, "authenticatorData", "signature"),
-            expected_challenge=webauthn.base64url_to_bytes(expected.challenge),
+            expected_challenge=_from_base64url(expected.challenge),
             expected_rp_id=expected.relying_party_id,
             expected_origin=expected.origin,
             credential_public_key=public_keys.to_cose(stored["publicKey"], stored["algorithm"]),
             credential_current_sign_count=0,
             require_user_verification=expected.requires_user_verification,
         )
-        flags = parse_authenticator_data(webauthn.base64url_to_bytes(response["authenticatorData"])).flags
+        flags = parse_authenticator_data(_from_base64url(response["authenticatorData"])).flags
     except InvalidAuthenticationResponse as error:
         raise _invalid(_SIGNATURE, f"The authentication is not valid: {error}.") from error
     except Exception as error:
@@ -149,9 +151,14 @@ def cloned_error() -> Invalid:
     return _invalid(_AUTHENTICATOR_DATA, "The signature counter of the passkey did not increase.")
 
 
+def _from_base64url(text: str) -> bytes:
+    """Return the bytes of base64url with or without padding. Raises ValueError."""
+    return unbase64url(text.rstrip("="))
+
+
 def _client_data(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(webauthn.base64url_to_bytes(text))
+        found = json.loads(_from_base64url(text))
     except (ValueError, RecursionError) as error:
         raise _invalid(CLIENT_DATA, "The client data cannot be read.", error) from error
     if not isinstance(found, dict):
@@ -182,6 +189,9 @@ def _attestation_type(attestation_object: bytes) -> str:
 
     Certificates are not verified against the roots of manufacturers.
     """
+    from webauthn.helpers import parse_attestation_object  # noqa: PLC0415  see verify_registration
+    from webauthn.helpers.exceptions import InvalidRegistrationResponse  # noqa: PLC0415
+
     parsed = parse_attestation_object(attestation_object)
     if parsed.fmt not in {"none", "packed"}:
         raise InvalidRegistrationResponse(f'Unsupported attestation format "{parsed.fmt}"')

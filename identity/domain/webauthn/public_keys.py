@@ -8,7 +8,6 @@ from typing import Final
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from webauthn.helpers import decode_credential_public_key, decoded_public_key_to_cryptography, encode_cbor
 
 ES256: Final = -7
 EDDSA: Final = -8
@@ -30,6 +29,8 @@ _PublicKey = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | rsa.RSAPubli
 
 def to_pem(cose_key: bytes) -> tuple[str, int]:
     """Return a COSE_Key in PEM, and its algorithm. Raises ValueError for a key that does not fit its algorithm."""
+    from webauthn.helpers import decode_credential_public_key, decoded_public_key_to_cryptography  # noqa: PLC0415
+
     decoded = decode_credential_public_key(cose_key)
     key = decoded_public_key_to_cryptography(decoded)
     pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
@@ -39,6 +40,8 @@ def to_pem(cose_key: bytes) -> tuple[str, int]:
 
 def to_cose(pem: str, algorithm: int) -> bytes:
     """Return a PEM public key as COSE_Key. Raises ValueError for a key that does not fit the algorithm."""
+    from webauthn.helpers import encode_cbor  # noqa: PLC0415  see ceremonies
+
     try:
         key = serialization.load_pem_public_key(pem.encode())
     except UnsupportedAlgorithm as error:
