@@ -65,6 +65,7 @@ class InProcess(httpx.AsyncBaseTransport):
         self._application = application
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await request.aread()
         recorder, headers = _Recorder(), HTTPHeaders()
         for name, value in request.headers.raw:
             headers.add(name.decode("latin-1"), value.decode("latin-1"))

@@ -78,6 +78,7 @@ class Loopback(httpx.AsyncBaseTransport):
         if request.url.scheme != "http" or not isinstance(request.stream, httpx.ByteStream):
             self._other = self._other or httpx.AsyncHTTPTransport(verify=NO_TLS, trust_env=False)
             return await self._other.handle_async_request(request)
+        await request.aread()  # that of a redirect is not read yet
         timeouts = request.extensions.get("timeout", {})
         where = (request.url.host, request.url.port or 80)
         connection = await self._connection(where, timeouts.get("connect"))

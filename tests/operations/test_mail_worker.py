@@ -407,8 +407,9 @@ async def test_mail_that_a_stopping_process_is_just_leasing_is_handed_back(build
         return found
 
     monkeypatch.setattr(WorkQueue, "lease", slow)
-    async with build() as service:
+    async with build() as service, receiving() as mailbox:
         desk = Desk(service, doors.store(service, "default_tenant_id"))
+        await desk.configure(mailbox)
         await desk.send()
         await leased.wait()
         worker = next(one for one in service._parts.workers if type(one).__name__ == "MailWorker")
