@@ -79,7 +79,7 @@ async def scene(service, tenant_api, tenant) -> Scene:
 
 
 @pytest.mark.requirement("users-11-1")
-async def test_an_action_is_written_with_its_words_in_the_users_language(scene: Scene) -> None:
+async def test_action_is_stored_with_localized_names(scene: Scene) -> None:
     options = [{"name": "soft", "localizedNames": {"de": "sanft"}}, {"name": "hard"}]
     definition = await scene.definition(localizedNames={"de": "Verwarnung"}, options=options)
     reason = await scene.reason(localizedTexts={"de": "Benehmen"})
@@ -107,7 +107,7 @@ async def test_an_action_is_written_with_its_words_in_the_users_language(scene: 
 
 
 @pytest.mark.requirement("users-11-3")
-async def test_a_change_keeps_what_was_before_in_the_history(scene: Scene) -> None:
+async def test_change_appends_previous_values_to_history(scene: Scene) -> None:
     other = await scene.make_user()
     definition = await scene.definition(temporal=True)
     expiry = scene.now + HOUR
@@ -156,7 +156,7 @@ async def test_a_change_keeps_what_was_before_in_the_history(scene: Scene) -> No
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_what_is_wrong_with_a_request_is_told_and_nothing_is_taken(scene: Scene, change, code) -> None:
+async def test_invalid_requests_create_no_action(scene: Scene, change, code) -> None:
     definition = await scene.definition(temporal=True)
     request = scene.request(definition, **{"expiry": INDEFINITE, **change})
     assert errors(await scene.api.post("/api/user/action", json=request)) == {code}
@@ -164,7 +164,7 @@ async def test_what_is_wrong_with_a_request_is_told_and_nothing_is_taken(scene: 
 
 
 @pytest.mark.requirement("users-11-2")
-async def test_an_action_that_was_switched_off_cannot_be_taken(scene: Scene) -> None:
+async def test_inactive_action_cannot_be_applied(scene: Scene) -> None:
     definition = await scene.definition()
     assert (await scene.api.delete(f"/api/user-action/{definition['id']}")).status_code == 200
     answer = await scene.api.post("/api/user/action", json=scene.request(definition))
@@ -172,7 +172,7 @@ async def test_an_action_that_was_switched_off_cannot_be_taken(scene: Scene) -> 
 
 
 @pytest.mark.requirement("users-11-2")
-async def test_everything_that_is_wrong_is_told_at_once(scene: Scene) -> None:
+async def test_all_errors_of_action_are_reported_together(scene: Scene) -> None:
     answer = await scene.api.post("/api/user/action", json={"action": {"reasonId": new_id()}})
     assert errors(answer) == {
         "[missing]action.actioneeUserId",
@@ -184,7 +184,7 @@ async def test_everything_that_is_wrong_is_told_at_once(scene: Scene) -> None:
 
 
 @pytest.mark.requirement("users-11-4")
-async def test_actions_that_last_for_no_time_and_those_that_are_over_are_not_changed(scene: Scene) -> None:
+async def test_permanent_and_expired_actions_cannot_be_changed(scene: Scene) -> None:
     once = await scene.take(await scene.definition())
     over = await scene.take(await scene.definition(temporal=True), expiry=INDEFINITE)
     by = {"action": {"actionerUserId": scene.moderator["id"]}}
@@ -208,7 +208,7 @@ async def test_actions_that_last_for_no_time_and_those_that_are_over_are_not_cha
 
 
 @pytest.mark.requirement("users-11-5")
-async def test_actions_are_listed_the_newest_first_all_live_over_or_preventing(scene: Scene, clock) -> None:
+async def test_actions_are_listed_newest_first_and_filtered_by_state(scene: Scene, clock) -> None:
     taken = []
     for members in ({}, {"temporal": True}, {"temporal": True, "preventLogin": True}, {"temporal": True}):
         clock.advance(seconds=1)
@@ -228,7 +228,7 @@ async def test_actions_are_listed_the_newest_first_all_live_over_or_preventing(s
 
 
 @pytest.mark.requirement("users-11-5")
-async def test_a_list_wants_one_user_and_one_kind(scene: Scene) -> None:
+async def test_list_requires_user_and_at_most_one_filter(scene: Scene) -> None:
     path = "/api/user/action"
     assert errors(await scene.api.get(path)) == {"[missing]userId"}
     assert errors(await scene.api.get(path, params={"userId": "nobody"})) == {"[couldNotConvert]userId"}
@@ -238,7 +238,7 @@ async def test_a_list_wants_one_user_and_one_kind(scene: Scene) -> None:
 
 
 @pytest.mark.requirement("users-11-21")
-async def test_comments_are_kept_with_who_made_them(scene: Scene, clock) -> None:
+async def test_comments_are_stored_with_author(scene: Scene, clock) -> None:
     made = []
     for text in ("Called. <b>Angry</b>", "Called again"):
         clock.advance(seconds=1)
@@ -261,7 +261,7 @@ async def test_comments_are_kept_with_who_made_them(scene: Scene, clock) -> None
 
 
 @pytest.mark.requirement("users-11-21")
-async def test_a_comment_needs_text_author_and_user(scene: Scene) -> None:
+async def test_comment_requires_text_author_and_user(scene: Scene) -> None:
     path = "/api/user/comment"
     assert errors(await scene.api.post(path, json={"userComment": {}})) == {
         "[blank]userComment.comment",

@@ -17,7 +17,7 @@ def codes(answer: httpx.Response) -> set[str]:
 
 
 @pytest.mark.requirement("audit-c1-errors")
-async def test_application_reports_shape_rules_references_and_duplicates_together(key, rp):
+async def test_application_reports_schema_rule_reference_and_duplicate_errors_together(key, rp):
     oauth = {
         "authorizedRedirectURLs": ["https://app.example.com/callback", "no url"],
         "clientAuthenticationPolicy": "Sometimes",
@@ -47,7 +47,7 @@ async def test_application_reports_shape_rules_references_and_duplicates_togethe
 
 
 @pytest.mark.requirement("audit-c1-errors")
-async def test_rejected_member_is_reported_once_and_not_as_missing(key):
+async def test_invalid_member_is_reported_once_and_not_as_missing(key):
     application = {"name": 5.5, "oauthConfiguration": "none", "scopes": [{"name": "openid"}, {}]}
     answer = await key.post("/api/application", json={"application": application})
     paths = answer.json()["fieldErrors"]
@@ -59,7 +59,7 @@ async def test_rejected_member_is_reported_once_and_not_as_missing(key):
 @pytest.mark.parametrize(
     ("path", "more"), [("/api/user", {}), ("/api/user/registration", {"registration": {"applicationId": None}})]
 )
-async def test_user_reports_shape_password_and_duplicates_together(key, rp, path, more):
+async def test_user_reports_schema_password_and_duplicate_errors_together(key, rp, path, more):
     if more:
         more = {"registration": {"applicationId": rp.client_id}}
     user: dict[str, Any] = {"email": rp.login_id, "password": "short", "birthDate": "never", "expiry": "later"}
@@ -69,7 +69,7 @@ async def test_user_reports_shape_password_and_duplicates_together(key, rp, path
 
 
 @pytest.mark.requirement("audit-c1-errors")
-async def test_registration_form_reports_every_field_together(rp: RelyingParty, browser):
+async def test_registration_form_reports_all_fields_together(rp: RelyingParty, browser):
     fields = {name: {"enabled": True, "required": True} for name in ("firstName", "birthDate")}
     configuration = {"enabled": True, "confirmPassword": True, **fields}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": {"registrationConfiguration": configuration}})

@@ -48,7 +48,7 @@ async def test_each_refusal_has_its_code(manager, body, path, code):
 
 
 @pytest.mark.requirement("core-5-errors")
-async def test_names_and_references_that_are_taken_or_unknown(manager):
+async def test_duplicate_names_and_unknown_references(manager):
     name = new_id()
     assert (await manager.post("/api/api-key", json={"apiKey": {"name": name}})).status_code == 200
     again = await manager.post("/api/api-key", json={"apiKey": {"name": name}})
@@ -59,13 +59,13 @@ async def test_names_and_references_that_are_taken_or_unknown(manager):
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
-async def test_path_without_its_id(manager, method):
+async def test_path_without_id(manager, method):
     answer = await manager.request(method, "/api/api-key", json={"apiKey": {}})
     assert codes(answer) == {"apiKeyId": ["[missing]apiKeyId"]}
 
 
 @pytest.mark.requirement("core-5-rule-5")
-async def test_key_may_delete_itself_and_is_over_at_once(build):
+async def test_key_can_delete_itself(build):
     key_id = new_id()
     kickstart = f"apiKeys: [{{key: {new_id()}}}, {{id: {key_id}, key: {MANAGER_KEY}, keyManager: true}}]"
     async with (

@@ -58,7 +58,7 @@ async def manager_key(service: app.Service, **given: Any) -> str:
     "core-1-3",
     "core-5-rule-6",
 )
-async def test_created_key_works_at_once_and_shows_every_field(manager, acting_as) -> None:
+async def test_created_key_is_usable_immediately_and_complete(manager, acting_as) -> None:
     made = await create(manager, metaData={"attributes": {"description": "for the crawler"}})
     assert made.keys() == {
         "id", "key", "keyManager", "retrievable", "metaData", "permissions", "insertInstant", "lastUpdateInstant",
@@ -70,7 +70,7 @@ async def test_created_key_works_at_once_and_shows_every_field(manager, acting_a
 
 
 @pytest.mark.requirement("contract-api-key-id", "contract-api-keys-2", "core-5-key")
-async def test_given_id_and_value_are_kept_and_may_not_be_taken_twice(manager) -> None:
+async def test_given_id_and_value_are_kept_and_unique(manager) -> None:
     key_id, value = new_id(), f"chosen-{new_id()}"
     first = await manager.post(f"/api/api-key/{key_id}", json={"apiKey": {"key": value}})
     assert first.json()["apiKey"]["id"] == key_id
@@ -92,7 +92,7 @@ async def test_trailing_slash_and_path_errors(manager) -> None:
 
 @pytest.mark.requirement("contract-api-keys-10", "contract-api-keys-9", "contract-authentication-2")
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
-async def test_only_a_key_manager_gets_in(api, http, manager, method) -> None:
+async def test_only_key_manager_manages_keys(api, http, manager, method) -> None:
     made = await create(manager)
     for client in (api, http):
         answer = await client.request(method, f"/api/api-key/{made['id']}", json={"apiKey": {}})
@@ -100,7 +100,7 @@ async def test_only_a_key_manager_gets_in(api, http, manager, method) -> None:
 
 
 @pytest.mark.requirement("attack-51", "contract-api-key-keyManager", "contract-api-keys-7", "core-5-rule-4")
-async def test_key_manager_cannot_be_made_copied_or_claimed(manager, service) -> None:
+async def test_key_manager_cannot_be_created_copied_or_claimed(manager, service) -> None:
     made = await create(manager, keyManager=True)
     assert made["keyManager"] is False
     changed = await manager.put(f"/api/api-key/{made['id']}", json={"apiKey": {"keyManager": True}})
@@ -112,7 +112,7 @@ async def test_key_manager_cannot_be_made_copied_or_claimed(manager, service) ->
 @pytest.mark.requirement(
     "attack-53", "contract-api-key-permissions", "contract-authentication-2", "core-4-13", "core-4-6"
 )
-async def test_permissions_are_checked_by_endpoint_and_method(manager, acting_as) -> None:
+async def test_permissions_are_checked_per_endpoint_and_method(manager, acting_as) -> None:
     made = await create(manager, permissions={"endpoints": {"/api/tenant": ["GET"], "/api/application/role": ["POST"]}})
     async with acting_as(made["key"], **{"X-FusionAuth-TenantId": DEFAULT_TENANT}) as client:
         assert (await client.get("/api/tenant")).status_code == 200
@@ -127,7 +127,7 @@ async def test_permissions_are_checked_by_endpoint_and_method(manager, acting_as
 
 
 @pytest.mark.requirement("audit-b1")
-async def test_permissions_are_checked_for_the_method_that_the_override_header_names(manager, acting_as) -> None:
+async def test_permissions_are_checked_for_overriding_method(manager, acting_as) -> None:
     override = {"X-HTTP-Method-Override": "PATCH"}
     path, body = f"/api/tenant/{DEFAULT_TENANT}", {"tenant": {"data": {"overridden": "yes"}}}
     for granted, status in (("POST", 401), ("PATCH", 200)):
@@ -137,7 +137,7 @@ async def test_permissions_are_checked_for_the_method_that_the_override_header_n
 
 
 @pytest.mark.requirement("core-4-15")
-async def test_unknown_permissions_are_refused_and_api_key_is_dropped(manager) -> None:
+async def test_unknown_permissions_are_refused_and_api_key_endpoint_dropped(manager) -> None:
     for endpoints in ({"/api/nonsense": ["GET"]}, {"/api/tenant": ["HEAD"]}, {"/api/user/import": ["GET"]}):
         answer = await manager.post("/api/api-key", json={"apiKey": {"permissions": {"endpoints": endpoints}}})
         assert codes(answer) == {"[invalid]apiKey.permissions.endpoints"}
@@ -146,7 +146,7 @@ async def test_unknown_permissions_are_refused_and_api_key_is_dropped(manager) -
 
 
 @pytest.mark.requirement("core-4-15")
-async def test_key_left_with_no_permission_but_api_key_is_no_super_key(manager) -> None:
+async def test_key_with_only_api_key_endpoint_is_not_super_key(manager) -> None:
     """Dropping `/api/api-key` must not turn "only this" into "everything"."""
     answer = await manager.post(
         "/api/api-key", json={"apiKey": {"permissions": {"endpoints": {"/api/api-key": ["GET"]}}}}
@@ -155,14 +155,14 @@ async def test_key_left_with_no_permission_but_api_key_is_no_super_key(manager) 
 
 
 @pytest.mark.requirement("contract-api-key-permissions")
-async def test_permissions_without_endpoints_are_a_super_key(manager, acting_as) -> None:
+async def test_permissions_without_endpoints_make_super_key(manager, acting_as) -> None:
     made = await create(manager, permissions={})
     async with acting_as(made["key"]) as client:
         assert (await client.get("/api/key")).status_code == 200
 
 
 @pytest.mark.requirement("contract-api-keys-6", "service-6")
-async def test_change_and_delete_have_effect_at_once(manager, acting_as) -> None:
+async def test_change_and_delete_take_effect_immediately(manager, acting_as) -> None:
     made = await create(manager, permissions={"endpoints": {"/api/tenant": ["GET"]}})
     async with acting_as(made["key"]) as client:
         assert (await client.get("/api/tenant")).status_code == 200
@@ -177,7 +177,7 @@ async def test_change_and_delete_have_effect_at_once(manager, acting_as) -> None
 
 
 @pytest.mark.requirement("contract-api-key-instants", "contract-api-keys-5", "core-1-10")
-async def test_update_replaces_and_may_give_a_new_value(manager, acting_as) -> None:
+async def test_update_replaces_and_may_set_new_value(manager, acting_as) -> None:
     made = await create(manager, metaData={"attributes": {"description": "old"}})
     value = f"new-{new_id()}"
     changed = (await manager.put(f"/api/api-key/{made['id']}", json={"apiKey": {"key": value}})).json()["apiKey"]
@@ -210,7 +210,7 @@ async def test_three_kinds_of_patch(manager, content_type, patch) -> None:
 
 
 @pytest.mark.requirement("contract-api-keys-3")
-async def test_copy_takes_permissions_tenant_and_list_but_not_the_value(manager, tenant) -> None:
+async def test_copy_includes_permissions_tenant_and_list_but_not_value(manager, tenant) -> None:
     source = await create(manager, tenantId=tenant["id"], permissions={"endpoints": {"/api/user": ["GET"]}})
     body = {"sourceKeyId": source["id"], "apiKey": {"metaData": {"attributes": {"description": "copy"}}}}
     copy = (await manager.post("/api/api-key", json=body)).json()["apiKey"]
@@ -236,7 +236,7 @@ async def test_expired_key_is_refused(manager, acting_as, clock) -> None:
 
 
 @pytest.mark.requirement("core-5-name", "core-5-retrievable")
-async def test_key_that_is_not_retrievable_is_shown_once_and_not_kept(manager, acting_as, service) -> None:
+async def test_non_retrievable_key_is_shown_once_and_stored_hashed(manager, acting_as, service) -> None:
     unnamed = await manager.post("/api/api-key", json={"apiKey": {"retrievable": False}})
     assert codes(unnamed) == {"[blank]apiKey.name"}
     made = await create(manager, retrievable=False, name=f"hidden {new_id()}")
@@ -293,7 +293,7 @@ async def test_tenant_scoped_key_stays_in_its_tenant(manager, acting_as, tenant)
 
 
 @pytest.mark.requirement("contract-api-keys-8", "core-5-rule-3")
-async def test_tenant_scoped_manager_sees_only_its_own_tenants_keys(service, manager, acting_as, tenant) -> None:
+async def test_tenant_scoped_manager_sees_only_keys_of_its_tenant(service, manager, acting_as, tenant) -> None:
     mine = await create(manager, tenantId=tenant["id"])
     foreign = await create(manager, tenantId=DEFAULT_TENANT)
     globe = await create(manager)
@@ -312,7 +312,7 @@ async def test_tenant_scoped_manager_sees_only_its_own_tenants_keys(service, man
 
 
 @pytest.mark.requirement("attack-52", "contract-api-keys-8", "core-5-rule-2")
-async def test_manager_never_reaches_beyond_its_own_permissions(service, manager, acting_as) -> None:
+async def test_manager_cannot_exceed_own_permissions(service, manager, acting_as) -> None:
     lesser = await create(manager, permissions={"endpoints": {"/api/user": ["GET"]}})
     greater = await create(manager, permissions={"endpoints": {"/api/user": ["GET", "POST"]}})
     everything = await create(manager)
@@ -336,9 +336,7 @@ async def test_manager_never_reaches_beyond_its_own_permissions(service, manager
 
 
 @pytest.mark.requirement("attack-52", "core-5-authority")
-async def test_manager_that_expires_makes_and_reads_nothing_that_outlives_it(
-    service, manager, acting_as, clock
-) -> None:
+async def test_expiring_manager_cannot_create_or_read_longer_lived_keys(service, manager, acting_as, clock) -> None:
     lasting = await create(manager)
     end = clock.now() + 3_600_000
     async with acting_as(await manager_key(service, expirationInstant=end)) as expiring:
@@ -349,7 +347,7 @@ async def test_manager_that_expires_makes_and_reads_nothing_that_outlives_it(
 
 
 @pytest.mark.requirement("contract-api-key-ipAccessControlListId", "contract-authentication-2", "core-4-6", "core-6-5")
-async def test_access_list_binds_the_key_to_addresses(service, api, manager, acting_as) -> None:
+async def test_access_list_limits_key_to_addresses(service, api, manager, acting_as) -> None:
     inside = [
         {"startIPAddress": "*", "action": "Block"},
         {"startIPAddress": "127.0.0.1", "endIPAddress": "127.0.0.1", "action": "Allow"},
@@ -383,19 +381,19 @@ async def test_access_list_binds_the_key_to_addresses(service, api, manager, act
 
 
 @pytest.mark.requirement("contract-authentication-1", "contract-errors-2", "core-1.2-1")
-async def test_empty_and_blank_credentials_are_missing_ones(service) -> None:
+async def test_empty_and_blank_credentials_count_as_missing(service) -> None:
     for value in ("", "Bearer " + SUPER_KEY, "Basic YXBpa2V5OmFiYw==", "nonsense"):
         async with checking_client(service.base_url, headers={"Authorization": value}) as client:
             assert (await client.get("/api/tenant")).status_code == 401
 
 
 @pytest.mark.requirement("contract-api-key-key")
-async def test_blank_value_is_refused_and_spaces_count(manager) -> None:
+async def test_blank_value_is_refused_and_spaces_are_significant(manager) -> None:
     assert codes(await manager.post("/api/api-key", json={"apiKey": {"key": "   "}})) == {"[blank]apiKey.key"}
 
 
 @pytest.mark.requirement("design-state-11", "service-6")
-async def test_another_process_hears_of_a_change_through_the_change_stream(build, service, manager) -> None:
+async def test_change_reaches_other_process_through_change_stream(build, service, manager) -> None:
     config = doors.config(service)
     settings = {"database": config.mongodb.database, "kickstart": None, "data_dir": config.data_dir}
     made = await create(manager)

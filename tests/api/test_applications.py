@@ -172,7 +172,7 @@ async def test_default(plain, path) -> None:
 
 
 @pytest.mark.requirement("core-9-members", "core-9-oauthConfiguration")
-async def test_client_id_and_secret_are_made(plain) -> None:
+async def test_client_id_and_secret_are_generated(plain) -> None:
     oauth = plain["oauthConfiguration"]
     assert oauth["clientId"] == plain["id"]
     assert len(unbase64url(oauth["clientSecret"])) == 32
@@ -180,14 +180,14 @@ async def test_client_id_and_secret_are_made(plain) -> None:
 
 
 @pytest.mark.requirement("core-9-crud")
-async def test_put_with_what_was_shown_changes_nothing(api) -> None:
+async def test_put_of_returned_object_changes_nothing(api) -> None:
     made = await make(api, data={"a": 1}, roles=[{"name": "r"}], scopes=[{"name": "s"}])
     answer = await api.put(f"/api/application/{made['id']}", json={"application": made})
     assert {**answer.json()["application"], "lastUpdateInstant": 0} == {**made, "lastUpdateInstant": 0}
 
 
 @pytest.mark.requirement("core-1-10", "core-9-members", "core-9-oauthConfiguration")
-async def test_put_goes_back_to_defaults_but_keeps_secret_roles_scopes_and_state(api) -> None:
+async def test_put_resets_to_defaults_but_keeps_secret_roles_scopes_and_state(api) -> None:
     made = await make(
         api,
         data={"a": 1},
@@ -232,13 +232,13 @@ async def test_client_secret_is_sealed_at_rest(service, api) -> None:
         ),
     ],
 )
-async def test_old_switch_of_client_authentication_follows_the_policy(api, sent, policy, required) -> None:
+async def test_deprecated_client_authentication_flag_follows_policy(api, sent, policy, required) -> None:
     oauth = (await make(api, oauthConfiguration=sent))["oauthConfiguration"]
     assert (oauth["clientAuthenticationPolicy"], oauth["requireClientAuthentication"]) == (policy, required)
 
 
 @pytest.mark.requirement("core-9-oauthConfiguration", "oauth-2.1-3")
-async def test_old_switch_alone_changes_the_policy_of_a_patch(api, plain) -> None:
+async def test_deprecated_client_authentication_flag_in_patch_changes_policy(api, plain) -> None:
     """A client of before 1.28 knows no other way to say it."""
     made = await make(api)
     change = {"application": {"oauthConfiguration": {"requireClientAuthentication": False}}}
@@ -339,7 +339,7 @@ async def test_constraint(api, path, value, kind) -> None:
         ({"scopes": [{"name": "a b"}]}, "[invalid]application.scopes[0].name"),
     ],
 )
-async def test_members_that_do_not_go_together(api, members, code) -> None:
+async def test_conflicting_members(api, members, code) -> None:
     body = {"application": {"name": f"Application {new_id()}", **members}}
     assert codes(await api.post("/api/application", json=body)) == {code}
 
@@ -367,7 +367,7 @@ SWITCHES = [
     "core-9-registrationDeletePolicy",
 )
 @pytest.mark.parametrize("value", [True, False])
-async def test_every_switch_is_kept_in_either_position(api, value) -> None:
+async def test_every_boolean_is_stored(api, value) -> None:
     wanted: Document = {}
     for path in SWITCHES:
         holder, (*steps, last) = wanted, path.split(".")
@@ -388,7 +388,7 @@ async def test_every_switch_is_kept_in_either_position(api, value) -> None:
     "core-9-samlv2Configuration",
     "core-9-webAuthnConfiguration",
 )
-async def test_what_is_only_stored_comes_back_and_unknown_members_do_not(api) -> None:
+async def test_stored_members_are_returned_and_unknown_ones_dropped(api) -> None:
     echoed = {
         "baseURL": "https://links.example.com/base",
         "cleanSpeakConfiguration": {"enabled": True, "url": "https://filter.example.com", "applicationIds": [NOBODY]},
@@ -431,7 +431,7 @@ async def test_what_is_only_stored_comes_back_and_unknown_members_do_not(api) ->
         "not a url",
     ],
 )
-async def test_url_that_could_lead_astray_is_never_registered(api, url) -> None:
+async def test_unsafe_redirect_url_is_refused(api, url) -> None:
     for name in ("authorizedRedirectURLs", "authorizedOriginURLs"):
         body = {"application": {"name": f"A {new_id()}", "oauthConfiguration": {name: ["https://ok.example.com", url]}}}
         assert codes(await api.post("/api/application", json=body)) == {
@@ -444,13 +444,13 @@ async def test_url_that_could_lead_astray_is_never_registered(api, url) -> None:
     "url",
     ["https://example.com/cb", "http://localhost:3000/cb", "http://127.0.0.1/cb", "com.example.app:/cb", "myapp://cb"],
 )
-async def test_url_that_may_be_registered(api, url) -> None:
+async def test_valid_redirect_url_is_accepted(api, url) -> None:
     made = await make(api, oauthConfiguration={"authorizedRedirectURLs": [url, url]})
     assert made["oauthConfiguration"]["authorizedRedirectURLs"] == [url]
 
 
 @pytest.mark.requirement("core-9-oauthConfiguration")
-async def test_wildcards_are_for_the_policy_that_knows_them(api) -> None:
+async def test_wildcards_require_wildcard_policy(api) -> None:
     url = "https://*.example.com/cb"
     oauth = {"authorizedRedirectURLs": [url], "authorizedURLValidationPolicy": "AllowWildcards"}
     assert (await make(api, oauthConfiguration=oauth))["oauthConfiguration"]["authorizedRedirectURLs"] == [url]
@@ -462,7 +462,7 @@ async def test_wildcards_are_for_the_policy_that_knows_them(api) -> None:
 
 
 @pytest.mark.requirement("core-9-multiFactorConfiguration")
-async def test_trust_policy_goes_with_the_login_policy(api) -> None:
+async def test_trust_policy_requires_login_policy(api) -> None:
     made = await make(api, multiFactorConfiguration={"trustPolicy": "This"})
     assert "trustPolicy" not in made["multiFactorConfiguration"]
     made = await make(api, multiFactorConfiguration={"loginPolicy": "Required", "trustPolicy": "This"})
@@ -470,7 +470,7 @@ async def test_trust_policy_goes_with_the_login_policy(api) -> None:
 
 
 @pytest.mark.requirement("core-9-errors", "core-9-members")
-async def test_names_are_unique_in_their_tenant(api, tenant_api, plain) -> None:
+async def test_names_are_unique_per_tenant(api, tenant_api, plain) -> None:
     body = {"application": {"name": plain["name"]}}
     assert codes(await api.post("/api/application", json=body)) == {"[duplicate]application.name"}
     assert (await tenant_api.post("/api/application", json=body)).status_code == 200
@@ -481,7 +481,7 @@ async def test_names_are_unique_in_their_tenant(api, tenant_api, plain) -> None:
 
 
 @pytest.mark.requirement("core-9-members")
-async def test_tenant_is_fixed(api, tenant) -> None:
+async def test_tenant_cannot_be_changed(api, tenant) -> None:
     made = await make(api)
     for change in ({"name": made["name"], "tenantId": tenant["id"]}, {"tenantId": tenant["id"]}):
         method = "PUT" if "name" in change else "PATCH"
@@ -493,7 +493,7 @@ async def test_tenant_is_fixed(api, tenant) -> None:
 
 
 @pytest.mark.requirement("core-9-crud", "core-9-members", "core-9-reactivate")
-async def test_deactivated_reactivated_and_removed(tenant_api) -> None:
+async def test_application_is_deactivated_reactivated_and_deleted(tenant_api) -> None:
     made, other = await make(tenant_api), await make(tenant_api)
     path = f"/api/application/{made['id']}"
     assert (await tenant_api.delete(path)).status_code == 200
@@ -516,7 +516,7 @@ async def test_deactivated_reactivated_and_removed(tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-9-hard-delete")
-async def test_removed_application_leaves_no_registration(tenant_api) -> None:
+async def test_deleted_application_leaves_no_registration(tenant_api) -> None:
     made = await make(tenant_api)
     body = {"user": {"username": "u", "password": "password"}, "registration": {"applicationId": made["id"]}}
     user = (await tenant_api.post("/api/user/registration", json=body)).json()["user"]
@@ -529,7 +529,7 @@ async def test_removed_application_leaves_no_registration(tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-9-sourceApplicationId")
-async def test_copy_is_a_client_of_its_own(tenant_api) -> None:
+async def test_copy_has_its_own_client_id_and_secret(tenant_api) -> None:
     source = await make(
         tenant_api,
         data={"a": 1},
@@ -555,7 +555,7 @@ async def test_copy_is_a_client_of_its_own(tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-9-sourceApplicationId")
-async def test_source_of_a_copy_must_be_of_the_tenant(api, tenant_api) -> None:
+async def test_source_of_copy_must_belong_to_tenant(api, tenant_api) -> None:
     foreign = await make(api)
     for source in (foreign["id"], new_id(), "nonsense", 5, {"$ne": None}):
         body = {"sourceApplicationId": source, "application": {"name": "x"}}
@@ -566,7 +566,7 @@ async def test_source_of_a_copy_must_be_of_the_tenant(api, tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-9-oauth-configuration")
-async def test_oauth_configuration_hides_the_secret_from_callers_without_a_key(http, api) -> None:
+async def test_oauth_configuration_hides_secret_without_api_key(http, api) -> None:
     made = await make(api, oauthConfiguration={"logoutURL": "https://a.example.com/out"})
     path = f"/api/application/{made['id']}/oauth-configuration"
     full = (await api.get(path)).json()
@@ -586,7 +586,7 @@ async def test_oauth_configuration_hides_the_secret_from_callers_without_a_key(h
 
 
 @pytest.mark.requirement("core-9-role-operations", "service-8")
-async def test_roles_are_made_changed_and_removed(api, plain) -> None:
+async def test_roles_are_created_updated_and_deleted(api, plain) -> None:
     path, role_id = f"/api/application/{plain['id']}/role", new_id()
     made = (await api.post(path, json={"role": {"name": "reader", "id": new_id()}})).json()["role"]
     assert made.keys() == {"id", "name", "isDefault", "isSuperRole", "insertInstant", "lastUpdateInstant"}
@@ -617,7 +617,7 @@ async def test_roles_are_made_changed_and_removed(api, plain) -> None:
 
 
 @pytest.mark.requirement("core-9-scope-names", "core-9-scope-operations", "service-8")
-async def test_scopes_are_made_changed_and_removed_and_keep_their_name(api, plain) -> None:
+async def test_scopes_are_created_updated_and_deleted_and_keep_their_name(api, plain) -> None:
     path = f"/api/application/{plain['id']}/scope"
     body = {"scope": {"name": "read:mail", "defaultConsentMessage": "Read your mail", "data": {"a": 1}}}
     made = (await api.post(path, json=body)).json()["scope"]
@@ -645,7 +645,7 @@ async def test_scopes_are_made_changed_and_removed_and_keep_their_name(api, plai
 
 @pytest.mark.requirement("core-9-scope-operations")
 @pytest.mark.parametrize("part", ["role", "scope"])
-async def test_parts_belong_to_their_application_and_tenant(api, tenant_api, part) -> None:
+async def test_roles_and_scopes_belong_to_application_and_tenant(api, tenant_api, part) -> None:
     mine, other, foreign = await make(api), await make(api), await make(tenant_api)
     made = (await api.post(f"/api/application/{mine['id']}/{part}", json={part: {"name": "p"}})).json()[part]
     for method in ("PUT", "PATCH", "DELETE"):
@@ -659,7 +659,7 @@ async def test_parts_belong_to_their_application_and_tenant(api, tenant_api, par
 
 
 @pytest.mark.requirement("core-9-role-operations")
-async def test_parts_added_at_the_same_time_are_all_kept(api) -> None:
+async def test_concurrently_added_roles_and_scopes_are_all_kept(api) -> None:
     made = await make(api)
     path = f"/api/application/{made['id']}/role"
     answers = await asyncio.gather(*(api.post(path, json={"role": {"name": f"r{n}"}}) for n in range(4)))
@@ -668,7 +668,7 @@ async def test_parts_added_at_the_same_time_are_all_kept(api) -> None:
 
 
 @pytest.mark.requirement("core-9-role-operations")
-async def test_patch_of_a_role_kept_from_reaching_the_others(api, plain) -> None:
+async def test_patch_of_role_does_not_affect_others(api, plain) -> None:
     path = f"/api/application/{plain['id']}/role"
     made = (await api.post(path, json={"role": {"name": "patched"}})).json()["role"]
     operations = [{"op": "add", "path": "/role/description", "value": "d"}, {"op": "add", "path": "/x", "value": 1}]

@@ -57,7 +57,7 @@ async def search(client: httpx.AsyncClient, **criteria: Any) -> list[str]:
 
 
 @pytest.mark.requirement("core-15-1", "core-15-5")
-async def test_row_comes_back_as_it_was_sent(service: app.Service, glob: httpx.AsyncClient) -> None:
+async def test_created_row_is_returned_as_sent(service: app.Service, glob: httpx.AsyncClient) -> None:
     before = doors.now(service)
     wanted = {
         "insertUser": " ada@example.com ",
@@ -77,7 +77,7 @@ async def test_row_comes_back_as_it_was_sent(service: app.Service, glob: httpx.A
 
 @pytest.mark.requirement("core-15-2")
 @pytest.mark.parametrize("value", [{}, [], [1, "two", [3]], 5, 0, False, True, "", 2.5, {"deep": {"er": []}}])
-async def test_values_are_any_json(glob: httpx.AsyncClient, value: Any) -> None:
+async def test_values_may_be_any_json(glob: httpx.AsyncClient, value: Any) -> None:
     made = await make(glob, oldValue=value, newValue=value)
     found = (await glob.get(f"{PATH}/{made['id']}")).json()["auditLog"]
     assert (found["oldValue"], found["newValue"]) == (value, value)
@@ -85,20 +85,20 @@ async def test_values_are_any_json(glob: httpx.AsyncClient, value: Any) -> None:
 
 
 @pytest.mark.requirement("core-15-1")
-async def test_numbers_go_up(glob: httpx.AsyncClient) -> None:
+async def test_ids_increase(glob: httpx.AsyncClient) -> None:
     first, second = await make(glob), await make(glob)
     assert second["id"] > first["id"]
 
 
 @pytest.mark.requirement("core-15-1")
-async def test_members_that_were_not_sent_are_left_out(glob: httpx.AsyncClient) -> None:
+async def test_members_not_sent_are_omitted(glob: httpx.AsyncClient) -> None:
     made = await make(glob, reason="  ", oldValue=None)
     assert made.keys() == {"data", "id", "insertInstant", "insertUser", "message"}
     assert made["data"] == {}
 
 
 @pytest.mark.requirement("core-15-4")
-async def test_missing_members_are_reported_at_once(api: httpx.AsyncClient) -> None:
+async def test_missing_members_are_reported_together(api: httpx.AsyncClient) -> None:
     blank = {
         "auditLog.insertUser": ["[blank]auditLog.insertUser"],
         "auditLog.message": ["[blank]auditLog.message"],
@@ -147,18 +147,18 @@ async def test_secrets_are_masked_before_they_are_stored(service: app.Service, g
 
 @pytest.mark.requirement("core-15-5")
 @pytest.mark.parametrize("number", ["nonsense", "-1", "1.5", NOBODY, "1" * 19])
-async def test_bad_number_is_refused(api: httpx.AsyncClient, number: str) -> None:
+async def test_invalid_id_is_refused(api: httpx.AsyncClient, number: str) -> None:
     assert errors(await api.get(f"{PATH}/{number}")) == {"auditLogId": ["[couldNotConvert]auditLogId"]}
 
 
 @pytest.mark.requirement("core-15-5")
-async def test_unknown_number_is_not_found_and_none_is_an_error(api: httpx.AsyncClient) -> None:
+async def test_unknown_id_is_404_and_missing_id_an_error(api: httpx.AsyncClient) -> None:
     assert (await api.get(f"{PATH}/999999999999")).status_code == 404
     assert errors(await api.get(PATH)) == {"auditLogId": ["[missing]auditLogId"]}
 
 
 @pytest.mark.requirement("core-15-5")
-async def test_rows_cannot_be_changed_or_removed(glob: httpx.AsyncClient) -> None:
+async def test_rows_are_immutable(glob: httpx.AsyncClient) -> None:
     made = await make(glob)
     for method in ("PUT", "PATCH", "DELETE"):
         answer = await glob.request(method, f"{PATH}/{made['id']}", json={"auditLog": {}})
@@ -171,7 +171,7 @@ async def test_rows_cannot_be_changed_or_removed(glob: httpx.AsyncClient) -> Non
 
 
 @pytest.mark.requirement("core-15-3")
-async def test_row_belongs_to_the_tenant_of_the_call_or_the_one_it_names(
+async def test_row_belongs_to_tenant_of_call_or_named_tenant(
     glob: httpx.AsyncClient, tenant_api: httpx.AsyncClient, tenant: dict[str, Any]
 ) -> None:
     assert "tenantId" not in await make(glob)
@@ -183,7 +183,7 @@ async def test_row_belongs_to_the_tenant_of_the_call_or_the_one_it_names(
 
 
 @pytest.mark.requirement("core-15-3")
-async def test_tenants_see_their_own_rows_and_nobody_else_s(
+async def test_tenants_see_only_own_rows(
     service: app.Service, manager: httpx.AsyncClient, glob: httpx.AsyncClient, tenant: dict[str, Any]
 ) -> None:
     key = (await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})).json()["apiKey"]["key"]
@@ -207,7 +207,7 @@ async def test_tenants_see_their_own_rows_and_nobody_else_s(
 
 
 @pytest.mark.requirement("core-15-6")
-async def test_every_criterion_finds_what_it_says(service: app.Service, glob: httpx.AsyncClient, clock: Any) -> None:
+async def test_every_criterion_filters(service: app.Service, glob: httpx.AsyncClient, clock: Any) -> None:
     mark = new_id()
     first = await make(
         glob,
@@ -242,7 +242,7 @@ async def test_every_criterion_finds_what_it_says(service: app.Service, glob: ht
 
 
 @pytest.mark.requirement("core-15-7")
-async def test_search_is_sorted_and_paged_as_asked(glob: httpx.AsyncClient) -> None:
+async def test_search_is_sorted_and_paged(glob: httpx.AsyncClient) -> None:
     mark = new_id()
     for name in ("b", "a", "c"):
         await make(glob, message=f"{mark} {name}", insertUser=f"user {name}")
@@ -257,7 +257,7 @@ async def test_search_is_sorted_and_paged_as_asked(glob: httpx.AsyncClient) -> N
 
 
 @pytest.mark.requirement("core-15-6")
-async def test_bad_searches_are_refused(glob: httpx.AsyncClient) -> None:
+async def test_invalid_searches_are_refused(glob: httpx.AsyncClient) -> None:
     wanted = {"start": "x", "end": True, "tenantId": "y", "orderBy": "newValue", "message": 5, "startRow": -1}
     assert errors(await glob.post(f"{PATH}/search", json={"search": wanted})) == {
         "search.end": ["[couldNotConvert]search.end"],
@@ -325,7 +325,7 @@ async def test_export_holds_every_member_of_every_row(
 
 
 @pytest.mark.requirement("core-15-8")
-async def test_export_by_query_takes_the_same_parameters(glob: httpx.AsyncClient) -> None:
+async def test_export_by_query_accepts_same_parameters(glob: httpx.AsyncClient) -> None:
     mark = new_id()
     await make(glob, message=f"{mark} a")
     await make(glob, message=f"{mark} b")
@@ -340,7 +340,7 @@ async def test_export_by_query_takes_the_same_parameters(glob: httpx.AsyncClient
 
 
 @pytest.mark.requirement("core-15-8")
-async def test_export_is_not_paged_and_large_ones_are_whole(service: app.Service, glob: httpx.AsyncClient) -> None:
+async def test_large_export_is_complete_and_not_paged(service: app.Service, glob: httpx.AsyncClient) -> None:
     mark = new_id()
     rows = [
         {"_id": -number, "insertInstant": number, "insertUser": mark, "message": "x" * 2000, "data": {}}
@@ -369,7 +369,7 @@ async def test_export_is_not_paged_and_large_ones_are_whole(service: app.Service
         ),
     ],
 )
-async def test_instants_are_written_as_asked(
+async def test_instants_follow_requested_format(
     service: app.Service, glob: httpx.AsyncClient, params: dict[str, str], expected: str
 ) -> None:
     mark = new_id()
@@ -382,7 +382,7 @@ async def test_instants_are_written_as_asked(
 
 @pytest.mark.requirement("core-15-10")
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "  =", "\uff1d"])
-async def test_no_cell_is_a_formula(service: app.Service, glob: httpx.AsyncClient, start: str) -> None:
+async def test_cells_are_not_formulas(service: app.Service, glob: httpx.AsyncClient, start: str) -> None:
     mark, formula = new_id(), f"{start}cmd|' /C calc'!A0"
     row = {"insertInstant": 1, "insertUser": formula, "message": mark, "reason": f"x{formula}", "newValue": "-5"}
     rows = doors.database(service).collection("audit_logs")
@@ -397,7 +397,7 @@ async def test_no_cell_is_a_formula(service: app.Service, glob: httpx.AsyncClien
 
 
 @pytest.mark.requirement("core-15-9")
-async def test_bad_exports_are_refused(glob: httpx.AsyncClient) -> None:
+async def test_invalid_exports_are_refused(glob: httpx.AsyncClient) -> None:
     wanted = {"criteria": {"start": "x"}, "zoneId": "Mars/Base", "dateTimeSecondsFormat": "yyyy-QQQQQQ"}
     assert errors(await glob.post(f"{PATH}/export", json=wanted)) == {
         "criteria.start": ["[couldNotConvert]criteria.start"],
@@ -410,7 +410,7 @@ async def test_bad_exports_are_refused(glob: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.requirement("core-15-8")
-async def test_failure_on_the_way_leaves_no_half_an_export(
+async def test_failure_during_export_leaves_no_partial_file(
     service: app.Service, glob: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_row: Any) -> str:
@@ -424,9 +424,7 @@ async def test_failure_on_the_way_leaves_no_half_an_export(
 
 
 @pytest.mark.requirement("core-15-8")
-async def test_caller_who_goes_away_while_taking_an_export_harms_nobody(
-    service: app.Service, glob: httpx.AsyncClient
-) -> None:
+async def test_disconnect_during_export_is_harmless(service: app.Service, glob: httpx.AsyncClient) -> None:
     mark = new_id()
     noise = [
         {
@@ -453,7 +451,7 @@ async def test_caller_who_goes_away_while_taking_an_export_harms_nobody(
 
 
 @pytest.mark.requirement("audit-d2-audit-log", "core-15-12", "event-audit-log.create")
-async def test_every_row_is_announced(api: httpx.AsyncClient, glob: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
+async def test_every_row_emits_event(api: httpx.AsyncClient, glob: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
     async with receiving() as receiver:
         hook = {
             "url": receiver.url,
@@ -487,9 +485,7 @@ async def test_every_row_is_announced(api: httpx.AsyncClient, glob: httpx.AsyncC
 
 
 @pytest.mark.requirement("audit-d2-audit-log")
-async def test_the_event_of_a_row_of_the_instance_names_no_tenant(
-    api: httpx.AsyncClient, glob: httpx.AsyncClient
-) -> None:
+async def test_event_of_instance_row_has_no_tenant(api: httpx.AsyncClient, glob: httpx.AsyncClient) -> None:
     async with receiving() as receiver:
         hook = {"url": receiver.url, "connectTimeout": 1000, "readTimeout": 1000, "global": True}
         hook["eventsEnabled"] = {"audit-log.create": True}
@@ -504,7 +500,7 @@ async def test_the_event_of_a_row_of_the_instance_names_no_tenant(
 
 
 @pytest.mark.requirement("core-15-14", "core-17-4")
-async def test_rows_are_removed_by_age_where_that_is_set(
+async def test_old_rows_are_deleted_if_configured(
     service: app.Service, api: httpx.AsyncClient, glob: httpx.AsyncClient, clock: Any
 ) -> None:
     old = await make(glob)
@@ -540,7 +536,7 @@ async def own_rows(client: httpx.AsyncClient, **criteria: Any) -> list[dict[str,
 
 
 @pytest.mark.requirement("core-15-13")
-async def test_api_writes_are_audited_where_the_operator_asks_for_it(build: Any) -> None:
+async def test_api_writes_are_audited_if_enabled(build: Any) -> None:
     async with build(audit__api_writes="true") as audited:
         headers = {"Authorization": SUPER_KEY, "X-Forwarded-For": "203.0.113.7"}
         async with checking_client(audited.base_url, headers=headers) as client:
@@ -589,7 +585,7 @@ async def test_api_writes_are_audited_where_the_operator_asks_for_it(build: Any)
 
 
 @pytest.mark.requirement("core-15-13")
-async def test_audited_call_does_not_tell_the_secret_of_its_path(build: Any) -> None:
+async def test_audited_call_masks_secret_in_path(build: Any) -> None:
     async with (
         build(audit__api_writes="true") as audited,
         checking_client(audited.base_url, headers={"Authorization": SUPER_KEY}) as client,
@@ -606,7 +602,7 @@ async def test_audited_call_does_not_tell_the_secret_of_its_path(build: Any) -> 
 
 
 @pytest.mark.requirement("core-15-13")
-async def test_api_writes_are_not_audited_unless_asked_for(glob: httpx.AsyncClient) -> None:
+async def test_api_writes_are_not_audited_by_default(glob: httpx.AsyncClient) -> None:
     name = new_id()
     made = (await glob.post("/api/tenant", json={"tenant": {"name": name}})).json()["tenant"]
     await glob.patch(f"/api/tenant/{made['id']}", json={"tenant": {"data": {"a": 1}}})
@@ -614,7 +610,7 @@ async def test_api_writes_are_not_audited_unless_asked_for(glob: httpx.AsyncClie
 
 
 @pytest.mark.requirement("core-15-13")
-async def test_change_that_cannot_be_audited_is_made_all_the_same(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_audit_failure_does_not_prevent_change(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(*_: object) -> int:
         raise RuntimeError("no numbers")
 

@@ -34,7 +34,7 @@ async def log_in(key: httpx.AsyncClient, rp: RelyingParty, email: str, text: str
 
 
 @pytest.mark.requirement("users-8-24")
-async def test_token_logs_in_where_the_password_does_and_is_told_as_what_it_is(key, rp) -> None:
+async def test_authentication_token_logs_in_and_is_reported_as_such(key, rp) -> None:
     await enable(rp, enabled=True)
     email, token = await register(key, rp)
     async with receiving() as receiver:
@@ -50,7 +50,7 @@ async def test_token_logs_in_where_the_password_does_and_is_told_as_what_it_is(k
 
 
 @pytest.mark.requirement("users-8-24")
-async def test_token_is_nothing_where_the_application_does_not_take_it(key, rp) -> None:
+async def test_authentication_token_is_refused_if_disabled_by_application(key, rp) -> None:
     email, token = await register(key, rp)
     assert (await log_in(key, rp, email, token)).status_code == 404
     await enable(rp, enabled=True)
@@ -64,7 +64,7 @@ async def test_token_is_nothing_where_the_application_does_not_take_it(key, rp) 
     assert (await log_in(key, other, email, token)).status_code == 404
 
 
-async def test_token_opens_no_other_door(key, rp, http) -> None:
+async def test_authentication_token_is_valid_for_login_only(key, rp, http) -> None:
     await enable(rp, enabled=True)
     await rp.configure(enabledGrants=["password"])
     email, token = await register(key, rp)
@@ -72,7 +72,7 @@ async def test_token_opens_no_other_door(key, rp, http) -> None:
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
 
 
-async def test_registration_has_a_token_only_if_it_is_asked_for(key, rp) -> None:
+async def test_authentication_token_is_created_on_request_only(key, rp) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     await enable(rp, enabled=True)
     registration = (await key.get(f"/api/user/registration/{user['id']}/{rp.client_id}")).json()["registration"]
@@ -81,7 +81,7 @@ async def test_registration_has_a_token_only_if_it_is_asked_for(key, rp) -> None
         assert (await log_in(key, rp, user["email"], text)).status_code == 404
 
 
-async def test_attack_48_wrong_tokens_count_as_wrong_passwords(key, rp) -> None:
+async def test_attack_48_wrong_tokens_count_as_failed_logins(key, rp) -> None:
     await enable(rp, enabled=True)
     limit = {"failedLogin": {"enabled": True, "limit": 3, "timePeriodInSeconds": 600}}
     await rp.configure_tenant(rateLimitConfiguration=limit)

@@ -115,12 +115,12 @@ async def test_full_cycle(api) -> None:
          {"[invalid]consent.emailPlus.minimumTimeToSendEmailInHours"}),
     ],
 )  # fmt: skip
-async def test_bad_members(api, members, expected) -> None:
+async def test_invalid_members(api, members, expected) -> None:
     assert codes(await api.post("/api/consent", json=wanted(**members))) == expected
 
 
 @pytest.mark.requirement("core-18-groups-21")
-async def test_messages_need_templates_that_exist_and_hold_them(api) -> None:
+async def test_messages_require_existing_templates_and_protect_them(api) -> None:
     template = {"name": new_id(), "defaultSubject": "x", "defaultHtmlTemplate": "x", "defaultTextTemplate": "x"}
     template_id = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"][
         "id"
@@ -162,7 +162,7 @@ async def test_search(api) -> None:
 
 
 @pytest.mark.requirement("core-18-groups-23")
-async def test_key_of_a_tenant_reads_consents_and_changes_none(service, api, manager, tenant) -> None:
+async def test_tenant_key_reads_but_does_not_change_consents(service, api, manager, tenant) -> None:
     """They are shared: a tenant's key that changed one would change it for all tenants."""
     made = await make(api)
     key = await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})

@@ -52,7 +52,7 @@ async def application(api: httpx.AsyncClient, **members: Any) -> Document:
 # Errors
 
 
-async def test_every_problem_of_a_request_is_told_at_once(api) -> None:
+async def test_all_errors_of_request_are_reported_together(api) -> None:
     """Those of the schema together with those that only the stored state shows."""
     answer = await api.post(
         "/api/webhook",
@@ -80,14 +80,14 @@ async def test_every_problem_of_a_request_is_told_at_once(api) -> None:
     assert {"webhook.global", "webhook.eventsEnabled"} <= fields(answer)
 
 
-async def test_a_bad_member_is_not_reported_a_second_time_as_a_missing_one(api) -> None:
+async def test_invalid_member_is_not_also_reported_as_missing(api) -> None:
     body = {"application": {"name": "x", "verifyRegistration": True, "verificationEmailTemplateId": "nonsense"}}
     assert codes(await api.post("/api/application", json=body)) == {
         "[couldNotConvert]application.verificationEmailTemplateId"
     }
 
 
-async def test_errors_name_the_path_of_the_field(api) -> None:
+async def test_errors_contain_field_path(api) -> None:
     body = {
         "application": {
             "name": " ",
@@ -110,20 +110,20 @@ async def test_errors_name_the_path_of_the_field(api) -> None:
     assert {"application.oauthConfiguration.authorizedRedirectURLs[2]", "application.unverified"} <= fields(answer)
 
 
-async def test_errors_are_a_hundred_at_most_and_soon_told(api) -> None:
+async def test_errors_are_limited_to_100(api) -> None:
     body = {"webhook": {**HOOK, "tenantIds": [f"x{number}" for number in range(90_000)]}}
     answer = await api.post("/api/webhook", json=body)
     assert len(fields(answer)) == 100
 
 
-async def test_what_was_sent_is_not_said_again_in_messages(api) -> None:
+async def test_messages_do_not_repeat_sent_values(api) -> None:
     secret = "Bearer do-not-repeat-me"
     answer = await api.post("/api/webhook", json={"webhook": {**HOOK, "headers": secret, "eventsEnabled": secret}})
     assert fields(answer) == {"webhook.headers", "webhook.eventsEnabled"}
     assert secret not in answer.text
 
 
-async def test_duplicates_speak_of_the_member_and_never_of_a_secret(api, manager) -> None:
+async def test_duplicate_errors_name_member_and_no_secret(api, manager) -> None:
     made = await application(api)
     taken = await api.post("/api/application", json={"application": {"name": made["name"]}})
     assert taken.json()["fieldErrors"]["application.name"] == [
@@ -146,7 +146,7 @@ async def test_missing_wrapper(api, body) -> None:
 
 
 @pytest.mark.parametrize("wrapper", [[], [{}], "text", 5, True])
-async def test_wrapper_that_is_no_object(api, wrapper) -> None:
+async def test_wrapper_that_is_not_an_object(api, wrapper) -> None:
     answer = await api.post("/api/webhook", json={"webhook": wrapper})
     assert codes(answer) == {"[invalidJSON]"}
     assert fields(answer) == {"webhook"}
@@ -192,7 +192,7 @@ MALFORMED = {
 
 @pytest.mark.requirement("attack-67", "core-2-12", "design-state-25", "webhooks-6-2")
 @pytest.mark.parametrize("name", MALFORMED)
-async def test_malformed_json_is_400_with_the_cause(api, name) -> None:
+async def test_malformed_json_is_400_with_cause(api, name) -> None:
     made = await webhook(api)
     for method, path in (("POST", "/api/webhook"), ("PUT", f"/api/webhook/{made['id']}"), ("POST", "/api/user/search")):
         answer = await api.request(method, path, content=MALFORMED[name], headers=JSON)
@@ -205,21 +205,21 @@ async def test_malformed_json_is_400_with_the_cause(api, name) -> None:
     assert (await api.get(f"/api/webhook/{made['id']}")).json()["webhook"] == made
 
 
-async def test_position_of_the_fault_is_told(api) -> None:
+async def test_error_contains_position(api) -> None:
     answer = await api.post("/api/webhook", content=b'{\n "webhook": }', headers=JSON)
     assert "line 2 column 13" in answer.json()["generalErrors"][0]["message"]
 
 
 @pytest.mark.requirement("webhooks-6-1")
 @pytest.mark.parametrize("body", [b"", b"  \r\n"])
-async def test_empty_body_is_missing(api, body) -> None:
+async def test_empty_body_is_reported_as_missing(api, body) -> None:
     made = await webhook(api)
     assert codes(await api.post("/api/webhook", content=body, headers=JSON)) == {"[missing]"}
     assert codes(await api.put(f"/api/webhook/{made['id']}", content=body, headers=JSON)) == {"[missing]"}
     assert codes(await api.patch(f"/api/webhook/{made['id']}", content=body, headers=JSON)) == {"[missing]"}
 
 
-async def test_depth_and_numbers_at_the_limit_come_back_as_they_went(api) -> None:
+async def test_depth_and_numbers_at_limit_are_preserved(api) -> None:
     deep: Any = "end"
     for _ in range(37):
         deep = [deep]
@@ -227,7 +227,7 @@ async def test_depth_and_numbers_at_the_limit_come_back_as_they_went(api) -> Non
     assert (await webhook(api, data=data))["data"] == data
 
 
-async def test_whole_numbers_may_be_written_as_fractions_and_nothing_else(api) -> None:
+async def test_integers_may_be_written_as_floats_only(api) -> None:
     content = b'{"webhook": {"url": "https://example.com", "connectTimeout": 1000.0, "readTimeout": 2e3}}'
     made = await api.post("/api/webhook", content=content, headers=JSON)
     assert '"connectTimeout":1000,' in made.text.replace(" ", "").replace("}", ",")
@@ -240,7 +240,7 @@ async def test_whole_numbers_may_be_written_as_fractions_and_nothing_else(api) -
 @pytest.mark.parametrize(
     "kind", ["text/plain", "application/xml", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded"]
 )
-async def test_other_content_types_are_refused_with_an_errors_body(api, kind) -> None:
+async def test_other_content_types_are_refused_with_errors_body(api, kind) -> None:
     made = await webhook(api)
     content = b'{"webhook": {}}'
     for method, path in (("POST", "/api/webhook"), ("PUT", f"/api/webhook/{made['id']}"), ("POST", "/api/key/search")):
@@ -264,7 +264,7 @@ def sized(size: int) -> bytes:
 
 
 @pytest.mark.requirement("attack-67", "design-state-25")
-async def test_body_over_the_limit_is_413_and_nothing_is_made(api) -> None:
+async def test_body_over_limit_is_413_and_creates_nothing(api) -> None:
     for size in (2**20 + 1, 5 * 2**20):
         body = sized(size)
         answer = await api.post("/api/webhook", content=body, headers=JSON)
@@ -280,7 +280,7 @@ async def test_body_over_the_limit_is_413_and_nothing_is_made(api) -> None:
     assert codes(answer) >= {"[missing]webhook.connectTimeout"}
 
 
-async def test_body_far_over_the_limit_is_answered_before_it_is_sent(service) -> None:
+async def test_body_far_over_limit_is_refused_before_upload(service) -> None:
     head = f"POST /api/webhook HTTP/1.1\r\nHost: x\r\nAuthorization: {SUPER_KEY}\r\nContent-Length: 50000000000\r\n\r\n"
     answer = await raw(service, head.encode())
     assert answer.startswith(b"HTTP/1.1 413 ")
@@ -302,7 +302,7 @@ async def test_json_bodies_on_delete_are_read(tenant_api) -> None:
 
 @pytest.mark.requirement("core-1.2-3")
 @pytest.mark.parametrize("path", ["webhook", "application", "ip-acl", "user", "group", "group/member", "entity"])
-async def test_body_of_a_delete_must_be_json_when_there_is_one(api, path) -> None:
+async def test_delete_body_must_be_json(api, path) -> None:
     where = f"/api/{path}/{new_id()}"
     assert codes(await api.request("DELETE", where, content=b"{", headers=JSON)) == {"[invalidJSON]"}
     assert codes(await api.request("DELETE", where, content=b"a=1", headers={"Content-Type": "text/plain"})) == {
@@ -327,7 +327,7 @@ INFO = {
 
 
 @pytest.mark.requirement("core-1.2-8")
-async def test_event_info_of_every_kind_of_body_is_in_the_events(tenant_api, tenant) -> None:
+async def test_event_info_of_every_body_is_in_events(tenant_api, tenant) -> None:
     """Of creates, replacements, the two kinds of patch that can carry it, and deletions."""
     kinds = ("group.create", "group.update", "group.delete")
     async with receiving() as receiver:
@@ -347,7 +347,7 @@ async def test_event_info_of_every_kind_of_body_is_in_the_events(tenant_api, ten
 
 
 @pytest.mark.requirement("core-1.2-8")
-async def test_members_of_event_info_that_are_of_another_type_are_left_out(tenant_api, tenant) -> None:
+async def test_event_info_members_of_wrong_type_are_dropped(tenant_api, tenant) -> None:
     async with receiving() as receiver:
         events = {"eventConfiguration": {"events": {"group.create": {"enabled": True}}}}
         await tenant_api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": events})
@@ -384,13 +384,13 @@ async def test_wrappers_nulls_and_unknown_members(api) -> None:
 
 
 @pytest.mark.requirement("audit-d1-null")
-async def test_texts_are_trimmed_and_null_members_of_data_dropped(api) -> None:
+async def test_texts_are_trimmed_and_null_data_members_dropped(api) -> None:
     made = await webhook(api, description="  two words ", data={"a": None, "b": [1, None, " kept "], "c": {"d": None}})
     assert made["description"] == "two words"
     assert made["data"] == {"b": [1, None, " kept "], "c": {}}
 
 
-async def test_id_in_the_path_is_used_once_in_any_case(api) -> None:
+async def test_id_in_path_is_case_insensitive_and_unique(api) -> None:
     wanted = new_id()
     made = await api.post(f"/api/webhook/{wanted.upper()}", json={"webhook": HOOK})
     assert made.json()["webhook"]["id"] == wanted
@@ -402,7 +402,7 @@ async def test_id_in_the_path_is_used_once_in_any_case(api) -> None:
     "bad",
     ["x", "1", "%20", "*", "{}", "..%2f..", "%00", f"{DEFAULT_TENANT}x", DEFAULT_TENANT.replace("-", "")],
 )
-async def test_id_that_is_no_uuid(api, bad) -> None:
+async def test_id_that_is_not_a_uuid(api, bad) -> None:
     for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
         answer = await api.request(method, f"/api/webhook/{bad}", json={"webhook": HOOK})
         assert codes(answer) == {"[couldNotConvert]webhookId"}
@@ -420,12 +420,12 @@ async def test_id_that_is_no_uuid(api, bad) -> None:
         ("PUT", f"/api/login/{DEFAULT_TENANT}/x", "applicationId"),
     ],
 )
-async def test_id_in_a_path_goes_by_the_name_that_the_document_gives_it(api, method, path, name) -> None:
+async def test_id_in_path_has_documented_name_in_errors(api, method, path, name) -> None:
     assert codes(await api.request(method, path)) == {f"[couldNotConvert]{name}"}
 
 
 @pytest.mark.requirement("core-1.2-2")
-async def test_path_that_is_no_utf8_is_told_in_json(api) -> None:
+async def test_path_that_is_not_utf8_is_reported_in_json(api) -> None:
     for path in ("/api/webhook/%ff", "/api/application/%c3%28/role"):
         assert codes(await api.post(path, json={})) == {"[invalid]"}
 
@@ -439,11 +439,11 @@ async def test_missing_id(api, method) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("path", ["webhook", "application", "tenant", "ip-acl"])
-async def test_unknown_object_is_404_before_its_body_is_judged(api, method, path) -> None:
+async def test_unknown_object_is_404_before_body_validation(api, method, path) -> None:
     assert (await api.request(method, f"/api/{path}/{new_id()}", json={"nonsense": 1})).status_code == 404
 
 
-async def test_put_replaces_the_whole_and_keeps_its_birth(api) -> None:
+async def test_put_replaces_everything_but_insert_instant(api) -> None:
     made = await webhook(api, description="a", data={"a": 1}, headers={"X-A": "b"}, eventsEnabled={"user.create": True})
     changed = (await api.put(f"/api/webhook/{made['id']}", json={"webhook": HOOK})).json()["webhook"]
     assert "description" not in changed
@@ -458,7 +458,7 @@ async def test_put_replaces_the_whole_and_keeps_its_birth(api) -> None:
 
 
 @pytest.mark.requirement("attack-53")
-async def test_trailing_slashes_are_let_through_and_doubled_ones_are_not(api) -> None:
+async def test_trailing_slashes_are_accepted_and_doubled_ones_refused(api) -> None:
     made = await webhook(api)
     assert (await api.post("/api/webhook/", json={"webhook": HOOK})).status_code == 200
     assert (await api.get(f"/api/webhook/{made['id']}/")).status_code == 200
@@ -467,7 +467,7 @@ async def test_trailing_slashes_are_let_through_and_doubled_ones_are_not(api) ->
         assert (await api.get(path)).status_code == 404, path
 
 
-async def test_changes_at_the_same_time_are_all_kept(api) -> None:
+async def test_concurrent_changes_are_all_kept(api) -> None:
     made = await webhook(api)
     changes = ({"webhook": {"data": {f"n{number}": number}}} for number in range(12))
     answers = await asyncio.gather(*(api.patch(f"/api/webhook/{made['id']}", json=change) for change in changes))
@@ -479,7 +479,7 @@ async def test_changes_at_the_same_time_are_all_kept(api) -> None:
 # Patches
 
 
-async def test_merge_goes_deep_appends_arrays_and_removes_by_null(tenant_api) -> None:
+async def test_merge_is_deep_appends_arrays_and_removes_by_null(tenant_api) -> None:
     made = await application(
         tenant_api,
         data={"a": {"b": 1, "c": 2}, "l": [1]},
@@ -510,7 +510,7 @@ async def test_merge_patch_replaces_arrays(tenant_api) -> None:
     assert answer.json()["application"]["data"] == {"l": [2], "new": {}}
 
 
-async def test_json_patch_is_all_or_nothing(tenant_api) -> None:
+async def test_json_patch_is_atomic(tenant_api) -> None:
     made = await application(tenant_api, data={"a/b": 1, "m~n": 2})
     path = f"/api/application/{made['id']}"
     operations = [
@@ -575,7 +575,7 @@ BAD_PATCHES: list[Any] = [
 
 @pytest.mark.requirement("core-1-16", "webhooks-4-4")
 @pytest.mark.parametrize("patch", BAD_PATCHES, ids=lambda patch: json.dumps(patch)[:60])
-async def test_json_patch_that_cannot_be_applied(api, patch, plain_application) -> None:
+async def test_inapplicable_json_patch(api, patch, plain_application) -> None:
     path = f"/api/application/{plain_application['id']}"
     answer = await api.patch(path, content=json.dumps(patch).encode(), headers=JSON_PATCH)
     assert codes(answer) == {"[invalidPatch]"}
@@ -585,13 +585,13 @@ async def test_json_patch_that_cannot_be_applied(api, patch, plain_application) 
 
 @pytest.mark.parametrize("headers", [JSON, MERGE_PATCH], ids=["merge", "merge patch"])
 @pytest.mark.parametrize("patch", [[], "x", 5, None, {"application": None}, {"application": 5}, {"application": []}])
-async def test_merge_that_leaves_no_object(api, headers, patch, plain_application) -> None:
+async def test_merge_patch_without_object(api, headers, patch, plain_application) -> None:
     path = f"/api/application/{plain_application['id']}"
     answer = await api.patch(path, content=json.dumps(patch).encode(), headers=headers)
     assert codes(answer) == {"[invalidPatch]"}
 
 
-async def test_patched_object_is_judged_like_a_new_one(api, plain_application) -> None:
+async def test_patched_object_is_validated_like_new_one(api, plain_application) -> None:
     path = f"/api/application/{plain_application['id']}"
     for headers in (JSON, MERGE_PATCH):
         answer = await api.patch(path, json={"application": {"name": None}}, headers=headers)
@@ -614,7 +614,7 @@ async def test_read_only_members_are_ignored_in_patches(api, plain_application) 
         assert {**patched, "lastUpdateInstant": 0} == {**plain_application, "lastUpdateInstant": 0}
 
 
-async def test_patches_can_grow_an_object_no_larger_than_a_request_can_be(api) -> None:
+async def test_patched_object_is_limited_to_request_size(api) -> None:
     made = await webhook(api)
     change = {"webhook": {"data": {"l": ["x" * 100_000]}}}
     answers = [await api.patch(f"/api/webhook/{made['id']}", json=change) for _ in range(11)]
@@ -622,7 +622,7 @@ async def test_patches_can_grow_an_object_no_larger_than_a_request_can_be(api) -
     assert codes(answers[-1]) == {"[invalidPatch]"}
 
 
-async def test_json_patch_reaches_no_secret_that_cannot_be_read(api, tenant) -> None:
+async def test_json_patch_cannot_access_hidden_secret(api, tenant) -> None:
     """Neither by copying it to where it can be read nor by testing what it might be."""
     path, secret = f"/api/tenant/{tenant['id']}", "an smtp password"
     configured = await api.patch(path, json={"tenant": {"emailConfiguration": {"password": secret}}})
@@ -642,7 +642,7 @@ async def test_json_patch_reaches_no_secret_that_cannot_be_read(api, tenant) -> 
     assert secret not in copied.text
 
 
-async def test_secret_that_cannot_be_read_outlives_changes_that_do_not_name_it(service, api, tenant) -> None:
+async def test_hidden_secret_is_kept_unless_changed(service, api, tenant) -> None:
     path, secret = f"/api/tenant/{tenant['id']}", "an smtp password"
     await api.patch(path, json={"tenant": {"emailConfiguration": {"password": secret}}})
     await api.patch(path, json={"tenant": {"data": {"a": 1}}})
@@ -674,7 +674,7 @@ DESTROYED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.requirement("core-1-12")
 @pytest.mark.parametrize("path", DESTROYED)
-async def test_a_flag_that_is_neither_true_nor_false_deletes_nothing(tenant_api, path) -> None:
+async def test_invalid_boolean_parameter_deletes_nothing(tenant_api, path) -> None:
     body, flag = DESTROYED[path]
     one = f"{path}/{new_id()}"
     wrapper = {name: {**members, "name": new_id()} if "name" in members else members for name, members in body.items()}
@@ -698,7 +698,7 @@ async def test_a_flag_that_is_neither_true_nor_false_deletes_nothing(tenant_api,
 @pytest.mark.parametrize(
     ("written", "number"), [("true", 1), ("True", 1), ("1", 1), (" 1 ", 1), ("false", 0), ("0", 0)]
 )
-async def test_true_and_false_count_as_numbers_in_queries(api, written, number) -> None:
+async def test_booleans_in_queries_accept_numbers(api, written, number) -> None:
     mark = f"numbers {new_id()}"
     for _ in range(2):
         await webhook(api, description=mark)
@@ -717,7 +717,7 @@ RACED = {
 
 
 @pytest.mark.parametrize("path", RACED)
-async def test_of_many_who_delete_an_object_at_once_one_does(api, path) -> None:
+async def test_of_concurrent_deletes_one_succeeds(api, path) -> None:
     ((name, members),) = RACED[path].items()
     create = f"{path}/generate" if name == "key" else path
     made = (await api.post(create, json={name: {**members, "name": new_id()}})).json()[name]
@@ -725,7 +725,7 @@ async def test_of_many_who_delete_an_object_at_once_one_does(api, path) -> None:
     assert sorted(answer.status_code for answer in answers) == [200, *[404] * 63]
 
 
-async def test_null_paging_counts_as_left_out(api) -> None:
+async def test_null_paging_is_treated_as_absent(api) -> None:
     """A client that fills in a map of criteria sends null for those that it has no value for."""
     mark = f"nulls {new_id()}"
     made = await webhook(api, description=mark)
@@ -737,7 +737,7 @@ async def test_null_paging_counts_as_left_out(api) -> None:
 @pytest.mark.requirement("contract-errors-7", "contract-webhooks-12", "webhooks-4-12")
 @pytest.mark.parametrize("name", ["startRow", "numberOfResults"])
 @pytest.mark.parametrize("value", ["x", "-1", "1.5", "1e3", "", "99999999999999999999", "٣", [], {}, 1.5, -1, 2**40])
-async def test_paging_must_be_whole_numbers(api, name, value) -> None:
+async def test_paging_must_be_integers(api, name, value) -> None:
     answer = await api.post("/api/webhook/search", json={"search": {name: value}})
     assert codes(answer) == {f"[invalid]search.{name}"}
     if isinstance(value, str) and value:
@@ -764,7 +764,7 @@ async def test_paging_must_be_whole_numbers(api, name, value) -> None:
         5,
     ],
 )
-async def test_only_listed_fields_are_sorted_by(api, order) -> None:
+async def test_only_listed_fields_are_sortable(api, order) -> None:
     answer = await api.post("/api/webhook/search", json={"search": {"orderBy": order}})
     assert codes(answer) == {"[invalid]search.orderBy"}
     if isinstance(order, str):
@@ -799,7 +799,7 @@ async def test_order_and_pages(api) -> None:
 @pytest.mark.parametrize(
     "value", [{"$ne": None}, {"$regex": ".*"}, ["x"], 5, True, "x" * 192, "a\x00b", {"$where": "sleep(1000)"}]
 )
-async def test_criteria_are_texts_and_never_operators(api, value) -> None:
+async def test_criteria_are_strings_and_never_operators(api, value) -> None:
     for name in ("description", "url", "tenantId"):
         answer = await api.post("/api/webhook/search", json={"search": {name: value}})
         assert codes(answer) <= {f"[invalid]search.{name}", f"[couldNotConvert]search.{name}"}
@@ -815,7 +815,7 @@ async def test_search_must_be_an_object(api, body) -> None:
 SPECIAL = r"^$.|?+()[]{}\/- %_#&~`'\"<>é\d(?i)"
 
 
-async def test_nothing_but_the_asterisk_has_a_meaning_in_a_search(api) -> None:
+async def test_only_asterisk_is_special_in_search(api) -> None:
     mark = new_id()
     made = await webhook(api, description=f"{mark} {SPECIAL} * end")
 
@@ -836,7 +836,7 @@ async def test_nothing_but_the_asterisk_has_a_meaning_in_a_search(api) -> None:
     assert not await finds(f"{mark}**end")
 
 
-async def test_many_wildcards_cost_no_more_than_few(api) -> None:
+async def test_many_wildcards_are_cheap(api) -> None:
     """A pattern that a backtracking engine would try in 2^60 ways; the answer has to come at all."""
     made = await webhook(api, description="a" * 100_000)
     pattern = "*a" * 60 + "*b"
@@ -874,7 +874,7 @@ STRANGE: Document = {
 }
 
 
-async def test_data_of_any_shape_comes_back_as_it_went_in(api, manager, tenant_api) -> None:
+async def test_data_of_any_shape_is_preserved(api, manager, tenant_api) -> None:
     expected = {name: value for name, value in STRANGE.items() if value is not None}
     hook = await webhook(api, data=STRANGE)
     made = await application(tenant_api, data=STRANGE)
@@ -893,7 +893,7 @@ async def test_data_of_any_shape_comes_back_as_it_went_in(api, manager, tenant_a
 
 
 @pytest.mark.requirement("core-3-2", "webhooks-2-16")
-async def test_bodies_of_401_404_and_405_are_empty_and_405_names_the_methods(http, api) -> None:
+async def test_bodies_of_401_404_and_405_are_empty_and_405_lists_methods(http, api) -> None:
     """The checking client asserts the empty bodies."""
     assert (await http.get("/api/webhook")).status_code == 401
     assert (await api.get(f"/api/webhook/{new_id()}")).status_code == 404
@@ -909,7 +909,7 @@ async def test_bodies_of_401_404_and_405_are_empty_and_405_names_the_methods(htt
 
 
 @pytest.mark.requirement("core-3-2", "webhooks-2-16")
-async def test_methods_that_http_does_not_have_are_501(service) -> None:
+async def test_unknown_http_methods_are_501(service) -> None:
     async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client:
         for path in ("/api/webhook", "/nonsense"):
             for method in ("PROPFIND", "FOO", "get"):
@@ -965,7 +965,7 @@ async def test_override_header_has_no_effect_elsewhere(service, api) -> None:
 
 
 @pytest.mark.requirement("audit-b4-null")
-async def test_null_in_the_query_counts_as_absent(api, tenant) -> None:
+async def test_null_in_query_is_treated_as_absent(api, tenant) -> None:
     params = {"loginIdTypes": "null", "email": "null", "username": "null", "loginId": "null", "verificationId": "null"}
     assert codes(await api.get("/api/user", params=params)) == codes(await api.get("/api/user"))
     made = await application(api)
@@ -984,7 +984,7 @@ async def test_null_in_the_query_counts_as_absent(api, tenant) -> None:
 
 
 @pytest.mark.requirement("core-4-7")
-async def test_key_of_a_tenant_fixes_the_tenant(service, api, manager, tenant) -> None:
+async def test_tenant_key_determines_tenant(service, api, manager, tenant) -> None:
     made = await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})
     headers = {"Authorization": made.json()["apiKey"]["key"]}
     async with checking_client(service.base_url, headers=headers) as scoped:
@@ -996,7 +996,7 @@ async def test_key_of_a_tenant_fixes_the_tenant(service, api, manager, tenant) -
 
 
 @pytest.mark.requirement("core-4-8")
-async def test_header_names_the_tenant_and_must_name_one(api, tenant) -> None:
+async def test_tenant_header_must_name_existing_tenant(api, tenant) -> None:
     for header in ("nonsense", "*", new_id(), '{"$ne":null}', f"{tenant['id']}, {tenant['id']}", "\u00e9"):
         headers = {"X-FusionAuth-TenantId": header.encode()}
         assert codes(await api.get("/api/application", headers=headers)) == {"[InvalidTenantId]"}
@@ -1009,7 +1009,7 @@ async def test_header_names_the_tenant_and_must_name_one(api, tenant) -> None:
 
 
 @pytest.mark.requirement("core-4-9")
-async def test_the_only_tenant_needs_no_naming(build: Build) -> None:
+async def test_sole_tenant_is_default(build: Build) -> None:
     async with (
         build() as service,
         checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api,
@@ -1022,7 +1022,7 @@ async def test_the_only_tenant_needs_no_naming(build: Build) -> None:
         assert (await application(api))["tenantId"] == DEFAULT_TENANT
 
 
-async def test_id_that_is_unique_everywhere_brings_its_tenant(service, tenant_api, api, tenant) -> None:
+async def test_globally_unique_id_determines_tenant(service, tenant_api, api, tenant) -> None:
     made = await application(tenant_api)
     path = f"/api/application/{made['id']}"
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as anywhere:
@@ -1064,7 +1064,7 @@ async def test_id_that_is_unique_everywhere_brings_its_tenant(service, tenant_ap
         ({"Client-Ip": "203.0.113.9", "True-Client-IP": "203.0.113.9", "CF-Connecting-IP": "203.0.113.9"}, "127.0.0.1"),
     ],
 )
-async def test_client_address_is_the_last_that_a_proxy_of_ours_saw(service, api, manager, headers, seen) -> None:
+async def test_client_address_is_last_seen_by_trusted_proxy(service, api, manager, headers, seen) -> None:
     """Told by an access list that lets in this one address and no other."""
     entries = [{"startIPAddress": "*", "action": "Block"}]
     if ":" in seen:
@@ -1081,7 +1081,7 @@ async def test_client_address_is_the_last_that_a_proxy_of_ours_saw(service, api,
 
 
 @pytest.mark.requirement("attack-55", "core-6-9", "design-state-24")
-async def test_forwarded_headers_of_an_untrusted_peer_mean_nothing(build: Build) -> None:
+async def test_forwarded_headers_of_untrusted_peer_are_ignored(build: Build) -> None:
     async with (
         build(server__trusted_proxies='["192.0.2.1/32"]') as service,
         checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api,
@@ -1162,7 +1162,7 @@ REFUSED = {
 
 @pytest.mark.requirement("attack-65", "audit-a8-content-length")
 @pytest.mark.parametrize("name", REFUSED)
-async def test_request_that_proxies_could_read_differently_is_refused(service, name) -> None:
+async def test_ambiguous_request_is_refused(service, name) -> None:
     """And the connection closed, so that nothing after it can pass for a request of its own."""
     smuggled = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     answer = await raw(service, REFUSED[name] + smuggled)
@@ -1171,7 +1171,7 @@ async def test_request_that_proxies_could_read_differently_is_refused(service, n
 
 
 @pytest.mark.requirement("attack-66")
-async def test_head_that_is_too_large_is_431_or_cut_off(service) -> None:
+async def test_oversized_request_head_is_431_or_cut_off(service) -> None:
     answer = await raw(service, get(b"Host: localhost", b"X-A: " + b"a" * 70_000))
     assert answer.startswith(b"HTTP/1.1 431 ")
     many = (b"X-%d: 1" % number for number in range(100_000))
@@ -1188,7 +1188,7 @@ async def test_thousands_of_form_arguments_are_refused_early(api) -> None:
     assert codes(await api.post("/api/webhook", content=b"a=1&" * 5000, headers=form)) == {"[UnsupportedContentType]"}
 
 
-async def test_headers_and_paths_leave_no_lines_of_their_own_in_the_log(service, api, caplog) -> None:
+async def test_headers_and_paths_cannot_inject_log_lines(service, api, caplog) -> None:
     caplog.set_level(logging.DEBUG, logger="identity.access")
     with structlog.testing.capture_logs() as logs:
         await api.get("/api/webhook/%0d%0aforged", params={"a": "x\r\nforged"})
@@ -1199,7 +1199,7 @@ async def test_headers_and_paths_leave_no_lines_of_their_own_in_the_log(service,
 
 
 @pytest.mark.requirement("attack-70")
-async def test_nothing_that_is_sent_comes_back_in_a_header(api) -> None:
+async def test_sent_values_are_not_reflected_in_headers(api) -> None:
     answer = await api.get(
         "/api/webhook/%0d%0aX-Forged:%201", headers={"X-Request-Id": "forged", "Origin": "https://e"}
     )
@@ -1210,7 +1210,7 @@ async def test_nothing_that_is_sent_comes_back_in_a_header(api) -> None:
 
 
 @pytest.mark.requirement("webhooks-2-6")
-async def test_members_of_answers_are_in_alphabetical_order_at_every_level(tenant_api) -> None:
+async def test_response_members_are_sorted_at_every_level(tenant_api) -> None:
     def is_sorted(members: list[tuple[str, Any]]) -> bool:
         names = [name for name, _ in members]
         assert names == sorted(names)
@@ -1232,7 +1232,7 @@ async def test_members_of_answers_are_in_alphabetical_order_at_every_level(tenan
 @pytest.mark.parametrize(
     "patch_type", [None, "application/json", *(each["Content-Type"] for each in (JSON_PATCH, MERGE_PATCH))]
 )
-async def test_null_in_arrays_of_free_form_data_keeps_its_place(tenant_api, patch_type) -> None:
+async def test_null_in_free_form_arrays_is_preserved(tenant_api, patch_type) -> None:
     data = {"matrix": [1, None, [None, 2], {"a": [None]}], "none": [None]}
     group = {"name": f"Group {new_id()}"} if patch_type else {"name": f"Group {new_id()}", "data": data}
     made = (await tenant_api.post("/api/group", json={"group": group})).json()["group"]
@@ -1247,6 +1247,6 @@ async def test_null_in_arrays_of_free_form_data_keeps_its_place(tenant_api, patc
 
 
 @pytest.mark.requirement("audit-d1-null")
-async def test_null_in_arrays_of_declared_items_counts_as_absent(api) -> None:
+async def test_null_in_typed_arrays_is_treated_as_absent(api) -> None:
     made = await webhook(api, tenantIds=[None, DEFAULT_TENANT])
     assert made["tenantIds"] == [DEFAULT_TENANT]

@@ -63,14 +63,14 @@ async def preflight(http: httpx.AsyncClient, path: str, method: str = "GET", *na
 
 
 @pytest.mark.requirement("core-17-11")
-async def test_a_new_instance_refuses_pages_of_other_sites(build: Any) -> None:
+async def test_new_instance_refuses_cross_origin_pages(build: Any) -> None:
     async with build() as fresh, httpx.AsyncClient(base_url=fresh.base_url, timeout=30, trust_env=False) as client:
         answer = await client.get("/api/system/version", headers={"Authorization": SUPER_KEY, "Origin": SITE})
         assert (answer.status_code, answer.content, granted(answer)) == (403, b"", {})
 
 
 @pytest.mark.requirement("core-17-9")
-async def test_allowed_page_reads_the_answer(api: httpx.AsyncClient, configure: Configure) -> None:
+async def test_allowed_origin_reads_response(api: httpx.AsyncClient, configure: Configure) -> None:
     await configure()
     answer = await api.get("/api/system/version", headers={"Origin": SITE})
     assert answer.json() == {"version": "1.50.0"}
@@ -82,7 +82,7 @@ async def test_allowed_page_reads_the_answer(api: httpx.AsyncClient, configure: 
 
 
 @pytest.mark.requirement("core-17-9", "oauth-0.4-4")
-async def test_allowed_page_reads_refusals_too(http: httpx.AsyncClient, configure: Configure) -> None:
+async def test_allowed_origin_reads_errors(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure(allowedMethods=["GET", "POST", "DELETE", "OPTIONS"])
     headers = {"Origin": SITE}
     for answer, status in (
@@ -113,7 +113,7 @@ async def test_allowed_page_reads_refusals_too(http: httpx.AsyncClient, configur
         "http://[",
     ],
 )
-async def test_page_that_is_not_listed_is_refused_before_anything_happens(
+async def test_unlisted_origin_is_refused_before_processing(
     api: httpx.AsyncClient, configure: Configure, origin: str
 ) -> None:
     await configure()
@@ -126,23 +126,21 @@ async def test_page_that_is_not_listed_is_refused_before_anything_happens(
 
 
 @pytest.mark.parametrize("origin", ["HTTPS://APP.example.com", "https://app.example.com:443"])
-async def test_other_spellings_of_an_origin_are_the_origin(
-    api: httpx.AsyncClient, configure: Configure, origin: str
-) -> None:
+async def test_equivalent_spellings_of_origin_match(api: httpx.AsyncClient, configure: Configure, origin: str) -> None:
     await configure()
     answer = await api.get("/api/system/version", headers={"Origin": origin})
     assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, SITE)
 
 
 @pytest.mark.requirement("core-17-9")
-async def test_method_that_is_not_listed_is_refused(api: httpx.AsyncClient, configure: Configure) -> None:
+async def test_unlisted_method_is_refused(api: httpx.AsyncClient, configure: Configure) -> None:
     await configure()
     answer = await api.put("/api/system-configuration", json={}, headers={"Origin": SITE})
     assert (answer.status_code, answer.content) == (403, b"")
 
 
 @pytest.mark.requirement("core-17-10")
-async def test_preflight_is_answered_with_what_is_allowed(http: httpx.AsyncClient, configure: Configure) -> None:
+async def test_preflight_lists_allowed_methods_and_headers(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure()
     answer = await preflight(http, "/oauth2/token", "POST", "authorization", "CONTENT-TYPE")
     assert (answer.status_code, answer.content) == (200, b"")
@@ -166,7 +164,7 @@ async def test_preflight_is_answered_with_what_is_allowed(http: httpx.AsyncClien
         ("GET", (), "null"),
     ],
 )
-async def test_preflight_for_more_is_refused(
+async def test_preflight_for_unlisted_method_or_header_is_refused(
     http: httpx.AsyncClient, configure: Configure, method: str, names: tuple[str, ...], origin: str
 ) -> None:
     await configure()
@@ -182,7 +180,7 @@ async def test_every_header_may_be_allowed(http: httpx.AsyncClient, configure: C
 
 
 @pytest.mark.requirement("oauth-12-18")
-async def test_proof_of_possession_may_always_be_sent(http: httpx.AsyncClient, configure: Configure) -> None:
+async def test_dpop_header_is_always_allowed(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure()
     answer = await preflight(http, "/oauth2/token", "POST", "Content-Type", "dpop")
     assert answer.status_code == 200
@@ -193,7 +191,7 @@ async def test_proof_of_possession_may_always_be_sent(http: httpx.AsyncClient, c
 
 
 @pytest.mark.requirement("oauth-12-20")
-async def test_nonce_for_a_proof_of_possession_may_be_read(
+async def test_dpop_nonce_header_is_exposed(
     api: httpx.AsyncClient, http: httpx.AsyncClient, configure: Configure
 ) -> None:
     rp = await relying_party.make(api, dpopNonceRequired=True)
@@ -210,7 +208,7 @@ async def test_nonce_for_a_proof_of_possession_may_be_read(
 
 
 @pytest.mark.requirement("core-17-9")
-async def test_no_header_is_named_where_none_is_allowed(http: httpx.AsyncClient, configure: Configure) -> None:
+async def test_allow_headers_is_absent_if_none_is_allowed(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure(allowedHeaders=[], exposedHeaders=[])
     assert "Access-Control-Allow-Headers" not in (await preflight(http, "/api/user")).headers
     answer = await http.get("/api/health", headers={"Origin": SITE})
@@ -218,7 +216,7 @@ async def test_no_header_is_named_where_none_is_allowed(http: httpx.AsyncClient,
 
 
 @pytest.mark.requirement("core-17-9")
-async def test_credentials_are_allowed_where_that_is_set(http: httpx.AsyncClient, configure: Configure) -> None:
+async def test_credentials_are_allowed_if_configured(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure(allowCredentials=True)
     for answer in (await http.get("/api/health", headers={"Origin": SITE}), await preflight(http, "/api/health")):
         assert answer.headers["Access-Control-Allow-Credentials"] == "true"
@@ -226,7 +224,7 @@ async def test_credentials_are_allowed_where_that_is_set(http: httpx.AsyncClient
 
 
 @pytest.mark.requirement("attack-70", "core-17-12")
-async def test_any_origin_is_answered_without_repeating_it(http: httpx.AsyncClient, configure: Configure) -> None:
+async def test_any_origin_is_answered_with_asterisk(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure(allowedOrigins=["*"])
     for origin in (SITE, "https://whoever.example.com", "null"):
         answer = await http.get("/api/health", headers={"Origin": origin})
@@ -234,9 +232,7 @@ async def test_any_origin_is_answered_without_repeating_it(http: httpx.AsyncClie
 
 
 @pytest.mark.requirement("core-17-13")
-async def test_switched_off_nothing_is_allowed_and_nothing_refused(
-    api: httpx.AsyncClient, configure: Configure
-) -> None:
+async def test_disabled_cors_adds_and_refuses_nothing(api: httpx.AsyncClient, configure: Configure) -> None:
     await configure(enabled=False)
     for origin in (SITE, "https://evil.example.com", "null"):
         answer = await api.get("/api/system/version", headers={"Origin": origin})
@@ -246,7 +242,7 @@ async def test_switched_off_nothing_is_allowed_and_nothing_refused(
 
 
 @pytest.mark.requirement("core-17-14")
-async def test_request_without_an_origin_is_left_alone(api: httpx.AsyncClient, configure: Configure) -> None:
+async def test_request_without_origin_is_unaffected(api: httpx.AsyncClient, configure: Configure) -> None:
     await configure(allowedOrigins=[], allowedMethods=[])
     answer = await api.get("/api/system/version")
     assert (answer.status_code, granted(answer)) == (200, {})
@@ -254,7 +250,7 @@ async def test_request_without_an_origin_is_left_alone(api: httpx.AsyncClient, c
 
 
 @pytest.mark.requirement("core-17-14")
-async def test_pages_of_the_service_itself_are_left_alone(
+async def test_same_origin_request_is_unaffected(
     service: app.Service, api: httpx.AsyncClient, configure: Configure
 ) -> None:
     await configure(allowedOrigins=[])
@@ -270,9 +266,7 @@ async def test_pages_of_the_service_itself_are_left_alone(
 
 
 @pytest.mark.requirement("core-17-14")
-async def test_another_port_of_the_same_host_is_another_origin(
-    service: app.Service, api: httpx.AsyncClient, configure: Configure
-) -> None:
+async def test_other_port_is_other_origin(service: app.Service, api: httpx.AsyncClient, configure: Configure) -> None:
     await configure(allowedOrigins=[])
     answer = await api.get(
         "/api/system/version", headers={"Host": "id.example.com", "Origin": "http://id.example.com:8"}
@@ -281,7 +275,7 @@ async def test_another_port_of_the_same_host_is_another_origin(
 
 
 @pytest.mark.requirement("core-17-15", "oauth-0.4-4")
-async def test_hosted_pages_take_forms_of_other_sites_and_show_their_answers_to_no_script(
+async def test_hosted_pages_accept_cross_origin_forms_without_exposing_responses(
     http: httpx.AsyncClient, configure: Configure
 ) -> None:
     """An authorization request may be posted from the client's site, and forms of ours come with the origin null."""
@@ -298,9 +292,7 @@ async def test_hosted_pages_take_forms_of_other_sites_and_show_their_answers_to_
 
 @pytest.mark.requirement("core-17-15", "oauth-0.4-4")
 @pytest.mark.parametrize("path", ["jwks.json", "openid-configuration", "oauth-authorization-server"])
-async def test_what_is_well_known_is_open_to_every_page(
-    http: httpx.AsyncClient, configure: Configure, path: str
-) -> None:
+async def test_well_known_documents_allow_any_origin(http: httpx.AsyncClient, configure: Configure, path: str) -> None:
     await configure(allowedOrigins=[])
     answer = await http.get(f"/.well-known/{path}", headers={"Origin": "https://whoever.example.com"})
     assert (answer.status_code, granted(answer)) == (200, {"access-control-allow-origin": "*"})
@@ -311,9 +303,7 @@ async def test_what_is_well_known_is_open_to_every_page(
 
 
 @pytest.mark.requirement("core-15-23")
-async def test_debug_tells_of_every_refusal_in_the_event_log(
-    http: httpx.AsyncClient, api: httpx.AsyncClient, configure: Configure
-) -> None:
+async def test_debug_logs_every_refusal(http: httpx.AsyncClient, api: httpx.AsyncClient, configure: Configure) -> None:
     await configure(debug=True)
     evil = f"https://{new_id()}.example.com"
     await http.get("/api/health", headers={"Origin": evil})
@@ -329,7 +319,7 @@ async def test_debug_tells_of_every_refusal_in_the_event_log(
 
 
 @pytest.mark.requirement("core-15-23")
-async def test_without_debug_nothing_is_told(
+async def test_refusals_are_not_logged_without_debug(
     http: httpx.AsyncClient, api: httpx.AsyncClient, configure: Configure
 ) -> None:
     await configure()
@@ -340,7 +330,7 @@ async def test_without_debug_nothing_is_told(
 
 
 @pytest.mark.requirement("core-17-16")
-async def test_change_in_another_process_is_followed(build: Any) -> None:
+async def test_change_by_another_process_is_applied(build: Any) -> None:
     async with build() as one:
         other_settings = {"database": doors.config(one).mongodb.database, "data_dir": doors.config(one).data_dir}
         async with build(**other_settings, kickstart=None) as other:
@@ -358,7 +348,7 @@ async def test_change_in_another_process_is_followed(build: Any) -> None:
 
 
 @pytest.mark.requirement("core-17-16")
-async def test_settings_hold_on_while_their_store_is_away(
+async def test_settings_persist_while_store_is_unavailable(
     service: app.Service, http: httpx.AsyncClient, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await configure()

@@ -187,7 +187,7 @@ async def test_password_is_dropped_when_the_user_name_changes_and_headers_stay(r
 
 @pytest.mark.requirement("audit-a3-credentials")
 @pytest.mark.parametrize("receiver", ["webhook", "messenger"])
-async def test_credentials_stay_or_are_replaced_as_the_request_says(receivers, receiver) -> None:
+async def test_credentials_are_kept_or_replaced_as_requested(receivers, receiver) -> None:
     target = receivers[receiver]
     kept = await target.patch({"connectTimeout": 2000, "httpAuthenticationPassword": MASK})
     assert kept["httpAuthenticationPassword"] == "the-password"
@@ -203,7 +203,7 @@ async def test_credentials_stay_or_are_replaced_as_the_request_says(receivers, r
 
 
 @pytest.mark.requirement("audit-a3-credentials")
-async def test_another_receiver_gets_no_credentials_of_the_first(api) -> None:
+async def test_credentials_are_not_sent_to_another_receiver(api) -> None:
     async with receiving() as first, receiving() as second:
         answer = await api.post("/api/webhook", json={"webhook": {**WEBHOOK, "url": first.url}})
         path = f"/api/webhook/{answer.json()['webhook']['id']}"
@@ -229,7 +229,7 @@ async def test_another_receiver_gets_no_credentials_of_the_first(api) -> None:
     ],
 )
 @pytest.mark.parametrize("secret", [None, MASK])
-async def test_client_secret_never_goes_to_another_address_or_account(provider, change, secret) -> None:
+async def test_client_secret_is_not_sent_to_another_address_or_account(provider, change, secret) -> None:
     before = await provider.now()
     oauth2 = change if secret is None else {**change, "client_secret": secret}
     answer = await provider.api.patch(provider.path, json={"identityProvider": {"oauth2": oauth2}})
@@ -246,7 +246,7 @@ async def test_client_secret_never_goes_to_another_address_or_account(provider, 
 
 
 @pytest.mark.requirement("audit-a3-credentials")
-async def test_client_secret_of_one_application_is_dropped_with_its_client_id(provider) -> None:
+async def test_client_secret_of_application_is_dropped_with_client_id(provider) -> None:
     (application_id,) = (await provider.now())["applicationConfiguration"]
     change = {"applicationConfiguration": {application_id: {"oauth2": {"client_id": "somebody-else"}}}}
     after = await provider.patch(change)
@@ -255,7 +255,7 @@ async def test_client_secret_of_one_application_is_dropped_with_its_client_id(pr
 
 
 @pytest.mark.requirement("audit-a3-credentials")
-async def test_client_secrets_stay_when_something_else_changes(provider) -> None:
+async def test_client_secrets_are_kept_on_unrelated_changes(provider) -> None:
     after = await provider.patch({"buttonText": "Log in", "oauth2": {"scope": "openid"}})
     assert after["oauth2"]["client_secret"] == "the-secret"
     assert own_of(after)["client_secret"] == "own-secret"
@@ -272,7 +272,7 @@ async def test_client_secrets_stay_when_something_else_changes(provider) -> None
     ],
     ids=lambda value: value["type"] if isinstance(value, dict) else "",
 )
-async def test_secret_of_an_account_elsewhere_is_dropped_with_it(service, api, members, account, secret) -> None:
+async def test_secret_of_external_account_is_dropped_with_account(service, api, members, account, secret) -> None:
     tenant_id = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]["id"]
     provider = {**members, "tenantId": tenant_id}
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as everywhere:
@@ -292,7 +292,7 @@ async def test_secret_of_an_account_elsewhere_is_dropped_with_it(service, api, m
 
 
 @pytest.mark.requirement("audit-a3-credentials")
-async def test_masked_client_secret_keeps_the_stored_one(service, api) -> None:
+async def test_masked_client_secret_keeps_stored_secret(service, api) -> None:
     application = await stored(service, api, "applications", "/api/application", "application", {"name": new_id()})
     before = (await application.now())["oauthConfiguration"]["clientSecret"]
     after = await application.put({"name": new_id(), "oauthConfiguration": {"clientSecret": MASK}})

@@ -45,7 +45,7 @@ async def make_user(tenant_api, **members: Any) -> Document:
 
 
 @pytest.mark.requirement("core-18-templates-8")
-async def test_user_gets_a_mail_with_both_parts(api, tenant_api, mailbox: Mailbox) -> None:
+async def test_mail_has_html_and_text_parts(api, tenant_api, mailbox: Mailbox) -> None:
     template_id = await make_template(api)
     user = await make_user(tenant_api, firstName="Ada <b>", fullName="Ada Lovelace")
     body = {"userIds": [user["id"]], "requestData": {"what": "a & b"}}
@@ -65,7 +65,7 @@ async def test_user_gets_a_mail_with_both_parts(api, tenant_api, mailbox: Mailbo
 
 
 @pytest.mark.requirement("core-18-templates-8")
-async def test_each_reader_gets_a_mail_of_their_own_in_their_language(api, tenant_api, mailbox: Mailbox) -> None:
+async def test_each_recipient_gets_separate_mail_in_own_language(api, tenant_api, mailbox: Mailbox) -> None:
     template_id = await make_template(
         api,
         localizedSubjects={"de": "Hallo {{ user.firstName }}", "fr": "Bonjour"},
@@ -84,7 +84,7 @@ async def test_each_reader_gets_a_mail_of_their_own_in_their_language(api, tenan
 
 
 @pytest.mark.requirement("core-18-templates-8")
-async def test_addresses_without_a_user_get_mail_too(api, tenant_api, mailbox: Mailbox) -> None:
+async def test_addresses_without_user_receive_mail(api, tenant_api, mailbox: Mailbox) -> None:
     template_id = await make_template(
         api,
         fromEmail="other@example.com",
@@ -111,7 +111,7 @@ async def test_addresses_without_a_user_get_mail_too(api, tenant_api, mailbox: M
 
 
 @pytest.mark.requirement("core-18-templates-8")
-async def test_copies_go_to_everybody_and_blind_ones_unnamed(api, tenant_api, mailbox: Mailbox) -> None:
+async def test_cc_is_visible_and_bcc_is_not(api, tenant_api, mailbox: Mailbox) -> None:
     template_id = await make_template(api)
     user = await make_user(tenant_api)
     body = {"userIds": [user["id"]], "ccAddresses": ["cc@example.com"], "bccAddresses": ["bcc@example.com"]}
@@ -123,7 +123,7 @@ async def test_copies_go_to_everybody_and_blind_ones_unnamed(api, tenant_api, ma
 
 
 @pytest.mark.requirement("core-18-templates-8")
-async def test_template_reads_the_application_and_no_secret(api, tenant_api, mailbox: Mailbox) -> None:
+async def test_template_sees_application_without_secrets(api, tenant_api, mailbox: Mailbox) -> None:
     application = (await tenant_api.post("/api/application", json={"application": {"name": "An app"}})).json()
     template_id = await make_template(
         api,
@@ -143,7 +143,7 @@ async def test_template_reads_the_application_and_no_secret(api, tenant_api, mai
 
 
 @pytest.mark.requirement("core-18-templates-9")
-async def test_who_gets_no_mail_is_told_with_the_reason_and_the_others_get_theirs(
+async def test_unsent_recipients_are_reported_and_others_receive_mail(
     api, tenant_api, service, mailbox: Mailbox
 ) -> None:
     template_id = await make_template(
@@ -182,7 +182,7 @@ async def test_who_gets_no_mail_is_told_with_the_reason_and_the_others_get_their
 
 
 @pytest.mark.requirement("core-18-templates-9")
-async def test_address_that_no_server_could_reach_is_told(api, tenant_api, mailbox: Mailbox) -> None:
+async def test_undeliverable_address_is_reported(api, tenant_api, mailbox: Mailbox) -> None:
     template_id = await make_template(api, defaultSubject="x", defaultHtmlTemplate="x", defaultTextTemplate="x")
     for address in ("ä@example.com", "a@exa mple.com", f"a@{'x' * 64}.com", "a..b@example.com"):
         answer = await tenant_api.post(f"/api/email/send/{template_id}", json={"toAddresses": [{"address": address}]})
@@ -222,15 +222,13 @@ async def test_malformed_requests_send_nothing(api, tenant_api, service, tenant,
 
 
 @pytest.mark.requirement("core-18-templates-8")
-async def test_unknown_template_is_not_found(tenant_api) -> None:
+async def test_unknown_template_is_404(tenant_api) -> None:
     body = {"toAddresses": [{"address": "a@example.com"}]}
     assert (await tenant_api.post(f"/api/email/send/{new_id()}", json=body)).status_code == 404
 
 
 @pytest.mark.requirement("core-18-templates-10")
-async def test_without_a_tenant_the_application_or_the_first_user_tells_it(
-    api, tenant_api, tenant, service, mailbox: Mailbox
-) -> None:
+async def test_application_or_first_user_determines_tenant(api, tenant_api, tenant, service, mailbox: Mailbox) -> None:
     template_id = await make_template(api, defaultHtmlTemplate="x", defaultTextTemplate="x", defaultSubject="x")
     user = await make_user(tenant_api)
     application = (await tenant_api.post("/api/application", json={"application": {"name": "App"}})).json()
@@ -249,7 +247,7 @@ async def test_without_a_tenant_the_application_or_the_first_user_tells_it(
 
 
 @pytest.mark.requirement("core-18-templates-10")
-async def test_users_and_applications_of_another_tenant_are_out_of_reach(api, tenant_api, mailbox: Mailbox) -> None:
+async def test_users_and_applications_of_another_tenant_are_unknown(api, tenant_api, mailbox: Mailbox) -> None:
     """`api` speaks for the default tenant."""
     template_id = await make_template(api)
     user = await make_user(tenant_api)
@@ -263,7 +261,7 @@ async def test_users_and_applications_of_another_tenant_are_out_of_reach(api, te
 
 
 @pytest.mark.requirement("core-18-templates-16")
-async def test_nothing_that_a_template_says_can_begin_a_header(api, tenant_api, mailbox: Mailbox) -> None:
+async def test_template_output_cannot_inject_header(api, tenant_api, mailbox: Mailbox) -> None:
     template_id = await make_template(
         api,
         defaultSubject="{{ requestData.x }}",
@@ -288,7 +286,7 @@ async def test_nothing_that_a_template_says_can_begin_a_header(api, tenant_api, 
 
 
 @pytest.mark.requirement("core-18-templates-13")
-async def test_headers_of_the_tenant_are_added_and_the_mail_s_own_stay(api, tenant_api, tenant, mailbox) -> None:
+async def test_tenant_headers_do_not_override_mail_headers(api, tenant_api, tenant, mailbox) -> None:
     headers = [{"name": "X-Service", "value": "identity ä"}, {"name": "Reply-To", "value": "help@example.com"}]
     patch = {"tenant": {"emailConfiguration": {"additionalHeaders": headers}}}
     assert (await api.patch(f"/api/tenant/{tenant['id']}", json=patch)).status_code == 200
@@ -314,7 +312,7 @@ async def test_headers_of_the_tenant_are_added_and_the_mail_s_own_stay(api, tena
         ("FROM", "a@example.com"),
     ],
 )
-async def test_headers_that_would_break_a_mail_cannot_be_configured(api, tenant, name, value) -> None:
+async def test_invalid_mail_headers_are_refused(api, tenant, name, value) -> None:
     patch = {"tenant": {"emailConfiguration": {"additionalHeaders": [{"name": name, "value": value}]}}}
     answer = await api.patch(f"/api/tenant/{tenant['id']}", json=patch)
     assert answer.status_code == 400
@@ -322,7 +320,7 @@ async def test_headers_that_would_break_a_mail_cannot_be_configured(api, tenant,
     assert answer.json()["fieldErrors"][path][0]["code"] == f"[invalid]{path}"
 
 
-async def test_address_that_no_mail_can_come_from_cannot_be_configured(api, tenant) -> None:
+async def test_invalid_sender_address_is_refused(api, tenant) -> None:
     for address, code in (("x", "notEmail"), ("ä@example.com", "notEmail"), ("a@b..c", "notEmail")):
         patch = {"tenant": {"emailConfiguration": {"defaultFromEmail": address}}}
         answer = await api.patch(f"/api/tenant/{tenant['id']}", json=patch)
@@ -330,7 +328,7 @@ async def test_address_that_no_mail_can_come_from_cannot_be_configured(api, tena
         assert [e["code"] for e in answer.json()["fieldErrors"][path]] == [f"[{code}]{path}"]
 
 
-async def test_many_readers_each_get_one(api, tenant_api, mailbox: Mailbox) -> None:
+async def test_many_recipients_each_receive_one_mail(api, tenant_api, mailbox: Mailbox) -> None:
     template_id = await make_template(api, defaultSubject="s", defaultHtmlTemplate="h", defaultTextTemplate="t")
     wanted = [f"{number}@example.com" for number in range(60)]
     body = {"toAddresses": [{"address": address} for address in wanted]}
@@ -340,9 +338,7 @@ async def test_many_readers_each_get_one(api, tenant_api, mailbox: Mailbox) -> N
 
 
 @pytest.mark.requirement("core-18-templates-14")
-async def test_properties_of_the_tenant_name_the_host_and_the_address_for_bounces(
-    api, tenant_api, tenant, mailbox: Mailbox
-) -> None:
+async def test_tenant_properties_set_host_and_bounce_address(api, tenant_api, tenant, mailbox: Mailbox) -> None:
     properties = "mail.smtp.localhost=us.example.com\n# a comment\nmail.smtp.from=bounces@example.com"
     patch = {"tenant": {"emailConfiguration": {"properties": properties}}}
     assert (await api.patch(f"/api/tenant/{tenant['id']}", json=patch)).status_code == 200

@@ -54,7 +54,7 @@ async def test_full_cycle(api) -> None:
 
 
 @pytest.mark.requirement("core-18-templates-1")
-async def test_id_may_be_given_and_is_used_once(api) -> None:
+async def test_given_id_is_used_and_unique(api) -> None:
     path, body = f"/api/email/template/{new_id()}", {"emailTemplate": {"name": new_id(), **PARTS}}
     assert (await api.post(path, json=body)).json()["emailTemplate"]["id"] == path.rpartition("/")[2]
     body["emailTemplate"]["name"] = new_id()
@@ -91,7 +91,7 @@ async def test_each_kind_of_patch(api, kind, patch, expected) -> None:
 
 
 @pytest.mark.requirement("core-18-templates-2")
-async def test_an_empty_template_hears_of_everything_at_once(api) -> None:
+async def test_all_errors_of_empty_template_are_reported_together(api) -> None:
     assert errors(await api.post("/api/email/template", json={"emailTemplate": {}})).keys() == {
         "[blank]emailTemplate.name",
         "[blank]emailTemplate.defaultSubject",
@@ -122,7 +122,7 @@ async def test_an_empty_template_hears_of_everything_at_once(api) -> None:
         ({"defaultHtmlTemplate": " \n"}, "[blank]defaultHtmlTemplate", ""),
     ],
 )
-async def test_what_is_no_template_is_refused(api, members, code, message) -> None:
+async def test_invalid_template_is_refused(api, members, code, message) -> None:
     body = {"emailTemplate": {"name": new_id(), **PARTS, **members}}
     found = errors(await api.post("/api/email/template", json=body))
     whole = code if code == "[invalidJSON]" else code.replace("]", "]emailTemplate.")
@@ -172,7 +172,7 @@ async def test_search(api) -> None:
         ("userAction", {"startEmailTemplateId": "ID"}),
     ],
 )
-async def test_who_names_a_template_needs_it_and_keeps_it(api, tenant_api, wrapper, members) -> None:
+async def test_referenced_template_must_exist_and_cannot_be_deleted(api, tenant_api, wrapper, members) -> None:
     def body(template_id: str) -> Document:
         return {wrapper: {"name": new_id(), **_filled(members, template_id)}}
 
@@ -234,7 +234,7 @@ async def test_preview_renders_for_an_example_user(api) -> None:
 
 
 @pytest.mark.requirement("core-18-templates-6")
-async def test_preview_holds_only_what_was_given(api) -> None:
+async def test_preview_contains_only_given_parts(api) -> None:
     assert await preview(api, {}) == {"email": {}}
     assert await preview(api, {"defaultSubject": "x"}) == {"email": {"subject": "x"}}
     assert await preview(api, {"defaultFromName": "x"}) == {"email": {"from": {"display": "x"}}}
@@ -244,14 +244,14 @@ async def test_preview_holds_only_what_was_given(api) -> None:
 @pytest.mark.parametrize(
     ("locale", "subject"), [("de_CH", "Hallo"), ("de", "Hallo"), ("fr", "Hello"), (None, "Hello"), (" ", "Hello")]
 )
-async def test_preview_shows_the_variant_of_a_locale(api, locale, subject) -> None:
+async def test_preview_renders_variant_of_locale(api, locale, subject) -> None:
     template = {"defaultSubject": "Hello", "localizedSubjects": {"de": "Hallo"}, "defaultTextTemplate": "text"}
     answer = await preview(api, template, **({} if locale is None else {"locale": locale}))
     assert answer == {"email": {"subject": subject, "text": "text"}}
 
 
 @pytest.mark.requirement("core-18-templates-6")
-async def test_preview_tells_the_errors_of_each_part_and_shows_the_rest(api) -> None:
+async def test_preview_reports_errors_per_part_and_renders_others(api) -> None:
     template = {
         "defaultSubject": "Hello",
         "defaultHtmlTemplate": "\n{% if %}",

@@ -76,7 +76,7 @@ async def test_client_secret_is_sealed_at_rest(service, tenant_api, kind) -> Non
 
 
 @pytest.mark.requirement("core-10-10", "core-10-31")
-async def test_everything_wrong_is_told_at_once(tenant_api) -> None:
+async def test_all_errors_of_object_are_reported_together(tenant_api) -> None:
     assert codes(await tenant_api.post("/api/entity", json={})) == {"[missing]entity"}
     found = codes(await tenant_api.post("/api/entity", json={"entity": {}}))
     assert found == {"[blank]entity.name", "[missing]entity.type.id"}
@@ -99,7 +99,7 @@ async def test_everything_wrong_is_told_at_once(tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-10-16")
-async def test_tenant_must_be_known_to_make_one_and_not_to_use_one(service, tenant_api, kind) -> None:
+async def test_creation_requires_tenant_and_use_does_not(service, tenant_api, kind) -> None:
     made = await make(tenant_api, kind)
     del tenant_api.headers["X-FusionAuth-TenantId"]
     body = {"entity": {"name": "x", "type": {"id": kind["id"]}}}
@@ -111,7 +111,7 @@ async def test_tenant_must_be_known_to_make_one_and_not_to_use_one(service, tena
 
 
 @pytest.mark.requirement("core-10-12")
-async def test_client_id_is_one_s_own_in_the_whole_instance(api, tenant_api, kind) -> None:
+async def test_client_id_is_globally_unique(api, tenant_api, kind) -> None:
     client_id = f"client {new_id()}"
     made = await make(api, kind, clientId=client_id)
     for client in (api, tenant_api):
@@ -126,14 +126,14 @@ async def test_client_id_is_one_s_own_in_the_whole_instance(api, tenant_api, kin
 
 
 @pytest.mark.requirement("core-10-12")
-async def test_racing_for_a_client_id_has_one_winner(api, kind) -> None:
+async def test_of_concurrent_claims_of_client_id_one_succeeds(api, kind) -> None:
     body = {"entity": {"name": "x", "type": {"id": kind["id"]}, "clientId": new_id()}}
     answers = await asyncio.gather(*(api.post("/api/entity", json=body) for _ in range(12)))
     assert sorted(answer.status_code for answer in answers) == [200] + [400] * 11
 
 
 @pytest.mark.requirement("core-10-12")
-async def test_client_id_is_never_that_of_an_application(api, tenant_api, kind) -> None:
+async def test_client_id_cannot_be_that_of_application(api, tenant_api, kind) -> None:
     application = (await api.post("/api/application", json={"application": {"name": new_id()}})).json()["application"]
     refused = {"[duplicate]entity.clientId"}
     for client_id in (application["id"], application["id"].upper()):
@@ -151,7 +151,7 @@ async def test_client_id_is_never_that_of_an_application(api, tenant_api, kind) 
 
 
 @pytest.mark.requirement("core-10-12")
-async def test_of_an_application_and_an_entity_with_one_client_id_made_at_once_one_is_made(api, kind) -> None:
+async def test_of_concurrent_application_and_entity_with_one_client_id_one_is_created(api, kind) -> None:
     entity = await make(api, kind)
     for way in ("id", "clientId", "renamed"):
         wanted = [new_id() for _ in range(4)]
@@ -172,7 +172,7 @@ async def test_of_an_application_and_an_entity_with_one_client_id_made_at_once_o
 
 
 @pytest.mark.requirement("core-10-14")
-async def test_parents_are_entities_of_the_tenant_and_nobody_is_above_himself(api, tenant_api, kind) -> None:
+async def test_parent_must_be_other_entity_of_tenant(api, tenant_api, kind) -> None:
     top = await make(tenant_api, kind)
     middle = await make(tenant_api, kind, parentId=top["id"])
     below = await make(tenant_api, kind, parentId=middle["id"])
@@ -188,7 +188,7 @@ async def test_parents_are_entities_of_the_tenant_and_nobody_is_above_himself(ap
         assert (await tenant_api.delete(f"/api/entity/{entity['id']}")).status_code == 200
 
 
-async def test_only_so_many_stand_above_one(tenant_api, kind, monkeypatch) -> None:
+async def test_depth_of_hierarchy_is_limited(tenant_api, kind, monkeypatch) -> None:
     monkeypatch.setattr(entities, "_MAXIMUM_DEPTH", 2)
     top = await make(tenant_api, kind)
     middle = await make(tenant_api, kind, parentId=top["id"])
@@ -238,7 +238,7 @@ async def search(api: httpx.AsyncClient, **criteria: Any) -> Document:
         ("b.b", set()),
     ],
 )
-async def test_one_term_finds_entities_by_whole_values(tenant_api, kind, query, expected) -> None:
+async def test_term_matches_whole_values(tenant_api, kind, query, expected) -> None:
     mark = new_id()
     ann = await make(tenant_api, kind, name="Ann", clientId=f"{mark}-ann")
     for name in ("Bob", "Bobby"):
@@ -266,7 +266,7 @@ async def test_search_by_ids_wins_and_ignores_unknown_ones(api, tenant_api, kind
 
 @pytest.mark.requirement("core-10-19")
 @pytest.mark.parametrize("field", ["clientId", "id", "insertInstant", "lastUpdateInstant", "name"])
-async def test_every_sortable_field_sorts_both_ways(tenant_api, kind, clock, field) -> None:
+async def test_every_sortable_field_sorts_in_both_directions(tenant_api, kind, clock, field) -> None:
     made = []
     for letter in "bca":
         made.append(await make(tenant_api, kind, name=letter, clientId=f"{letter} {new_id()}"))
@@ -278,7 +278,7 @@ async def test_every_sortable_field_sorts_both_ways(tenant_api, kind, clock, fie
 
 
 @pytest.mark.requirement("core-10-19", "core-12-6")
-async def test_sorting_by_parent_puts_those_without_one_where_it_was_asked(tenant_api, kind) -> None:
+async def test_sorting_by_parent_honors_missing_option(tenant_api, kind) -> None:
     tops = sorted([await make(tenant_api, kind, name="top") for _ in range(2)], key=lambda top: top["id"])
     for top, name in zip(tops, ("first", "second"), strict=True):
         await make(tenant_api, kind, name=name, parentId=top["id"])
@@ -303,7 +303,7 @@ async def test_sorting_by_parent_puts_those_without_one_where_it_was_asked(tenan
 
 
 @pytest.mark.requirement("core-10-17", "core-12-6")
-async def test_query_parameters_sort_too_and_the_token_leads_to_the_next_page(tenant_api, kind) -> None:
+async def test_query_parameters_sort_and_next_results_token_pages(tenant_api, kind) -> None:
     for letter in "cab":
         await make(tenant_api, kind, name=letter)
     query = {
@@ -323,7 +323,7 @@ async def test_query_parameters_sort_too_and_the_token_leads_to_the_next_page(te
     assert seen == ["c", "b", "a"]
 
 
-async def test_of_many_who_delete_an_entity_at_once_one_does(tenant_api, kind, service, monkeypatch) -> None:
+async def test_of_concurrent_deletions_one_succeeds(tenant_api, kind, service, monkeypatch) -> None:
     """And so there is one event of it."""
     made, told = await make(tenant_api, kind), []
     commit = service.services.bus.commit
@@ -339,7 +339,7 @@ async def test_of_many_who_delete_an_entity_at_once_one_does(tenant_api, kind, s
     assert told == ["entity.delete.complete"]
 
 
-async def test_null_criteria_count_as_left_out(tenant_api, kind) -> None:
+async def test_null_criteria_are_ignored(tenant_api, kind) -> None:
     made = await make(tenant_api, kind)
     names = ("accurateTotal", "ids", "nextResults", "numberOfResults", "query", "queryString", "sortFields", "startRow")
     found = await search(tenant_api, **dict.fromkeys(names))
@@ -347,7 +347,7 @@ async def test_null_criteria_count_as_left_out(tenant_api, kind) -> None:
 
 
 @pytest.mark.requirement("core-10-18")
-async def test_wrong_searches_are_refused(tenant_api) -> None:
+async def test_malformed_searches_are_refused(tenant_api) -> None:
     wrong = {"query": "{}", "queryString": "salary:5", "sortFields": [{"name": "data"}], "startRow": "x"}
     answer = await tenant_api.post("/api/entity/search", json={"search": wrong})
     assert codes(answer) == {
@@ -361,7 +361,7 @@ async def test_wrong_searches_are_refused(tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-10-20", "core-12-8")
-async def test_flushing_the_index_is_nothing_to_wait_for(tenant_api, kind) -> None:
+async def test_flush_returns_immediately(tenant_api, kind) -> None:
     made = await make(tenant_api, kind)
     answer = await tenant_api.put("/api/entity/search")
     assert (answer.status_code, answer.content) == (200, b"")
@@ -369,7 +369,7 @@ async def test_flushing_the_index_is_nothing_to_wait_for(tenant_api, kind) -> No
 
 
 @pytest.mark.requirement("core-10-17", "core-12-7")
-async def test_totals_stop_at_the_limit_unless_the_accurate_one_is_asked_for(tenant_api, kind, monkeypatch) -> None:
+async def test_totals_are_capped_unless_accurate_total_is_requested(tenant_api, kind, monkeypatch) -> None:
     monkeypatch.setattr(index_search, "COUNT_LIMIT", 3)
     for letter in "abcde":
         await make(tenant_api, kind, name=letter)
@@ -384,7 +384,7 @@ async def test_totals_stop_at_the_limit_unless_the_accurate_one_is_asked_for(ten
 
 
 @pytest.mark.requirement("core-10-16")
-async def test_key_of_a_tenant_sees_its_entities_only(service, manager, tenant_api, tenant, api, kind) -> None:
+async def test_tenant_key_sees_only_its_entities(service, manager, tenant_api, tenant, api, kind) -> None:
     mine, foreign = await make(tenant_api, kind), await make(api, kind)
     key = (await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})).json()["apiKey"]
     tenant_api.headers["Authorization"] = key["key"]
@@ -396,7 +396,7 @@ async def test_key_of_a_tenant_sees_its_entities_only(service, manager, tenant_a
     tenant_api.headers["Authorization"] = SUPER_KEY
 
 
-async def test_of_two_who_put_each_other_s_entity_below_their_own_one_is_refused(tenant_api) -> None:
+async def test_concurrent_updates_cannot_create_parent_cycle(tenant_api) -> None:
     entity_type = await tenant_api.post("/api/entity/type", json={"entityType": {"name": new_id()}})
     type_id = entity_type.json()["entityType"]["id"]
     for _ in range(5):

@@ -51,7 +51,7 @@ async def stage(api: httpx.AsyncClient, tenant_api: httpx.AsyncClient) -> Stage:
 
 
 @pytest.mark.requirement("core-10-21", "core-10-23", "core-10-24")
-async def test_grants_are_made_read_replaced_and_removed(stage) -> None:
+async def test_grants_are_created_read_replaced_and_deleted(stage) -> None:
     to_entity, to_user = {"recipientEntityId": stage.recipient["id"]}, {"userId": stage.user_id}
     assert (await stage.grant(**to_entity, permissions=["write"], data={"a": 1})).status_code == 200
     one = (await stage.api.get(stage.path, params=to_entity)).json()["grant"]
@@ -99,14 +99,14 @@ async def test_wrong_grants_are_refused(stage, api) -> None:
 
 
 @pytest.mark.requirement("core-10-21")
-async def test_many_at_once_make_one_grant(stage) -> None:
+async def test_concurrent_creates_make_one_grant(stage) -> None:
     answers = await asyncio.gather(*(stage.grant(userId=stage.user_id, data={"n": index}) for index in range(12)))
     assert {answer.status_code for answer in answers} == {200}
     assert len(await stage.grants()) == 1
 
 
 @pytest.mark.requirement("core-10-28")
-async def test_grant_and_deletion_of_its_recipient_leave_no_grant_behind(stage, service) -> None:
+async def test_concurrent_deletion_of_recipient_leaves_no_grant(stage, service) -> None:
     """Whichever comes first: what is gone holds nothing."""
     for _ in range(5):
         made = await stage.api.post("/api/user", json={"user": {"username": new_id(), "password": "password"}})
@@ -118,7 +118,7 @@ async def test_grant_and_deletion_of_its_recipient_leave_no_grant_behind(stage, 
         assert await doors.store(service, "entity_grants").count_across_tenants({"userId": user_id}) == 0
 
 
-async def test_grant_on_what_is_just_being_deleted_is_not_made(stage, service) -> None:
+async def test_grant_on_entity_being_deleted_is_refused(stage, service) -> None:
     """As if target or recipient went between the first look and the write."""
     services, tenant_id = service.services, stage.target["tenantId"]
     stamps = {"insertInstant": 1, "lastUpdateInstant": 1}
@@ -130,7 +130,7 @@ async def test_grant_on_what_is_just_being_deleted_is_not_made(stage, service) -
     assert await stage.grants() == []
 
 
-async def test_grant_whose_target_is_gone_shows_without_it(service, tenant) -> None:
+async def test_grant_with_deleted_target_is_shown_without_target(service, tenant) -> None:
     stamps = {"insertInstant": 1, "lastUpdateInstant": 1}
     grant = {"id": new_id(), "tenantId": tenant["id"], "entityId": new_id(), "userId": new_id(), **stamps}
     shown = await doors.run(service, entity_grants.to_response, AnonymousCaller(), {**grant, "permissions": ["read"]})
@@ -138,7 +138,7 @@ async def test_grant_whose_target_is_gone_shows_without_it(service, tenant) -> N
 
 
 @pytest.mark.requirement("core-10-27")
-async def test_deleting_an_entity_removes_the_grants_on_it_and_to_it(stage, service) -> None:
+async def test_deleting_entity_deletes_grants_on_it_and_to_it(stage, service) -> None:
     third = await make(stage.api, stage.kind)
     await stage.grant(userId=stage.user_id)
     await stage.grant(recipientEntityId=stage.recipient["id"])
@@ -153,7 +153,7 @@ async def test_deleting_an_entity_removes_the_grants_on_it_and_to_it(stage, serv
 
 
 @pytest.mark.requirement("core-10-28")
-async def test_deleting_a_user_removes_what_the_user_was_granted(stage) -> None:
+async def test_deleting_user_deletes_their_grants(stage) -> None:
     await stage.grant(userId=stage.user_id)
     await stage.grant(recipientEntityId=stage.recipient["id"])
     await stage.api.delete(f"/api/user/{stage.user_id}")
@@ -163,7 +163,7 @@ async def test_deleting_a_user_removes_what_the_user_was_granted(stage) -> None:
 
 
 @pytest.mark.requirement("core-10-26")
-async def test_grants_follow_the_permissions_of_the_type(stage, api) -> None:
+async def test_grants_follow_permissions_of_type(stage, api) -> None:
     recipient = {"recipientEntityId": stage.recipient["id"]}
     await stage.grant(**recipient, permissions=["read", "write"])
     path = f"/api/entity/type/{stage.kind['id']}/permission"
@@ -176,7 +176,7 @@ async def test_grants_follow_the_permissions_of_the_type(stage, api) -> None:
     assert await stage.permissions(**recipient) == ["edit"]
 
 
-async def test_permission_whose_removal_ended_early_does_not_come_back(stage, api, service, monkeypatch) -> None:
+async def test_interrupted_permission_removal_is_completed(stage, api, service, monkeypatch) -> None:
     """What has the name of a removed permission later is another permission, which nobody was granted."""
     assert (await stage.grant(userId=stage.user_id, permissions=["read", "write"])).status_code == 200
     path = f"/api/entity/type/{stage.kind['id']}/permission"
@@ -197,7 +197,7 @@ async def test_permission_whose_removal_ended_early_does_not_come_back(stage, ap
 
 
 @pytest.mark.requirement("core-10-26")
-async def test_grants_follow_the_type_of_their_target(stage, api) -> None:
+async def test_grants_follow_type_of_target(stage, api) -> None:
     recipient = {"recipientEntityId": stage.recipient["id"]}
     await stage.grant(**recipient, permissions=["read", "write"])
     other = await make_type(api, permissions=[{"name": "write"}, {"name": "fly"}])

@@ -73,7 +73,7 @@ async def test_name_is_required_and_unique(api) -> None:
 
 
 @pytest.mark.requirement("core-10-2", "core-10-3", "core-10-31")
-async def test_everything_wrong_with_a_type_is_told_at_once(api) -> None:
+async def test_all_errors_of_type_are_reported_together(api) -> None:
     nobody = new_id()
     wanted = {
         "data": [],
@@ -94,7 +94,7 @@ async def test_everything_wrong_with_a_type_is_told_at_once(api) -> None:
 
 
 @pytest.mark.requirement("core-10-3", "core-10-4", "core-7-rotation-entity")
-async def test_tokens_are_signed_by_a_key_that_exists_and_can_sign(api, clock) -> None:
+async def test_signing_key_must_exist_and_be_able_to_sign(api, clock) -> None:
     key = (await api.post("/api/key/generate", json={"key": {"algorithm": "ES256", "name": new_id()}})).json()["key"]
     public = {"name": new_id(), "type": "EC", "publicKey": key["publicKey"]}
     half = (await api.post("/api/key/import", json={"key": public})).json()["key"]
@@ -128,7 +128,7 @@ async def test_tokens_are_signed_by_a_key_that_exists_and_can_sign(api, clock) -
 
 
 @pytest.mark.requirement("core-10-9")
-async def test_type_in_use_stays(api, tenant_api) -> None:
+async def test_type_in_use_cannot_be_deleted(api, tenant_api) -> None:
     made = await make(api)
     path = f"/api/entity/type/{made['id']}"
     body = {"entity": {"name": "One", "type": {"id": made["id"]}}}
@@ -139,7 +139,7 @@ async def test_type_in_use_stays(api, tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-10-5", "core-10-8")
-async def test_permissions_are_added_changed_and_removed(api) -> None:
+async def test_permissions_are_created_updated_and_deleted(api) -> None:
     made = await make(api)
     path = f"/api/entity/type/{made['id']}/permission"
     permission_id = new_id()
@@ -190,7 +190,7 @@ async def test_wrong_permissions_are_refused(api) -> None:
 
 
 @pytest.mark.requirement("core-10-5")
-async def test_permissions_that_are_added_at_once_are_all_there(api) -> None:
+async def test_concurrently_added_permissions_are_all_kept(api) -> None:
     made = await make(api)
     path = f"/api/entity/type/{made['id']}/permission"
     answers = await asyncio.gather(
@@ -254,14 +254,14 @@ async def test_search(api) -> None:
         ("GET", "/api/entity/grant/search"),
     ],
 )
-async def test_nothing_of_it_is_there_when_the_feature_is_off(without_entities, method, path) -> None:
+async def test_disabled_feature_hides_every_endpoint(without_entities, method, path) -> None:
     assert codes(await without_entities.request(method, path, json={})) == {"[NotLicensed]"}
     stranger = await without_entities.request(method, path, json={}, headers={"Authorization": "nobody"})
     assert stranger.status_code == 401
 
 
 @pytest.mark.requirement("error-not_licensed", "oauth-2.2-28", "reason-not_licensed")
-async def test_entities_get_no_tokens_when_the_feature_is_off(without_entities) -> None:
+async def test_entities_get_no_tokens_if_feature_is_disabled(without_entities) -> None:
     tenant_id = (await without_entities.get("/api/tenant")).json()["tenants"][0]["id"]
     form = {"grant_type": "client_credentials", "client_id": new_id(), "client_secret": "secret"}
     answer = await without_entities.post(f"/{tenant_id}/oauth2/token", data=form)
@@ -275,5 +275,5 @@ async def test_entities_get_no_tokens_when_the_feature_is_off(without_entities) 
     assert "client_credentials" not in metadata["grant_types_supported"]
 
 
-async def test_the_rest_is_there_when_the_feature_is_off(without_entities) -> None:
+async def test_disabled_feature_leaves_other_endpoints(without_entities) -> None:
     assert (await without_entities.get("/api/tenant")).status_code == 200

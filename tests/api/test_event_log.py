@@ -39,7 +39,7 @@ async def search(api: httpx.AsyncClient, **criteria: Any) -> list[dict[str, Any]
 
 
 @pytest.mark.requirement("core-15-15")
-async def test_row_is_shown_by_its_number(service: app.Service, api: httpx.AsyncClient) -> None:
+async def test_row_is_retrieved_by_id(service: app.Service, api: httpx.AsyncClient) -> None:
     mark = new_id()
     before = doors.now(service)
     await record(service, "Information", f"{mark} happened")
@@ -51,14 +51,14 @@ async def test_row_is_shown_by_its_number(service: app.Service, api: httpx.Async
 
 
 @pytest.mark.requirement("core-15-15")
-async def test_what_is_not_there_or_no_number(api: httpx.AsyncClient) -> None:
+async def test_unknown_or_invalid_id(api: httpx.AsyncClient) -> None:
     assert (await api.get(f"{PATH}/999999999999")).status_code == 404
     assert errors(await api.get(f"{PATH}/{new_id()}")) == {"eventLogId": ["[couldNotConvert]eventLogId"]}
     assert (await api.get(PATH)).status_code == 404
 
 
 @pytest.mark.requirement("core-15-15")
-async def test_rows_are_only_read(api: httpx.AsyncClient) -> None:
+async def test_rows_are_read_only(api: httpx.AsyncClient) -> None:
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         answer = await api.request(method, f"{PATH}/1", json={"eventLog": {"message": "x", "type": "Error"}})
         assert answer.status_code == 405
@@ -66,7 +66,7 @@ async def test_rows_are_only_read(api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.requirement("core-15-16")
-async def test_every_criterion_finds_what_it_says(service: app.Service, api: httpx.AsyncClient, clock: Any) -> None:
+async def test_every_criterion_filters(service: app.Service, api: httpx.AsyncClient, clock: Any) -> None:
     mark = new_id()
     await record(service, "Error", f"{mark} FIRST")
     clock.advance(seconds=10)
@@ -95,7 +95,7 @@ async def test_every_criterion_finds_what_it_says(service: app.Service, api: htt
 
 
 @pytest.mark.requirement("core-15-16")
-async def test_bad_searches_are_refused(api: httpx.AsyncClient) -> None:
+async def test_invalid_searches_are_refused(api: httpx.AsyncClient) -> None:
     wanted = {"start": "x", "end": [], "orderBy": "user", "type": 5}
     assert errors(await api.post(f"{PATH}/search", json={"search": wanted})) == {
         "search.end": ["[couldNotConvert]search.end"],
@@ -109,7 +109,7 @@ async def test_bad_searches_are_refused(api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.requirement("core-15-24", "core-17-5")
-async def test_the_oldest_rows_make_room(build: Any) -> None:
+async def test_oldest_rows_are_evicted(build: Any) -> None:
     async with build() as fresh, checking_client(fresh.base_url, headers={"Authorization": SUPER_KEY}) as client:
         body = {"systemConfiguration": {"eventLogConfiguration": {"numberToRetain": 3}}}
         assert (await client.patch("/api/system-configuration", json=body)).status_code == 200
@@ -124,7 +124,7 @@ async def test_the_oldest_rows_make_room(build: Any) -> None:
 
 
 @pytest.mark.requirement("core-15-21", "event-event-log.create")
-async def test_failing_webhook_is_told_of_in_the_event_log(
+async def test_failing_webhook_is_logged(
     service: app.Service, api: httpx.AsyncClient, tenant: dict[str, Any], tenant_api: httpx.AsyncClient
 ) -> None:
     enabled = {"eventConfiguration": {"events": {"user.create": {"enabled": True, "transactionType": "None"}}}}
@@ -188,9 +188,7 @@ async def fail(http: httpx.AsyncClient, made: dict[str, Any], secret: str | None
 
 
 @pytest.mark.requirement("core-15-22")
-async def test_token_failures_are_told_where_the_application_asks_for_it(
-    api: httpx.AsyncClient, http: httpx.AsyncClient
-) -> None:
+async def test_token_failures_are_logged_if_configured(api: httpx.AsyncClient, http: httpx.AsyncClient) -> None:
     made = await application(api, debug=True)
     await fail(http, made)
     await fail(http, made, secret="a-wrong-secret")
@@ -207,7 +205,7 @@ async def test_token_failures_are_told_where_the_application_asks_for_it(
 
 
 @pytest.mark.requirement("core-15-22")
-async def test_token_failures_are_not_told_otherwise(api: httpx.AsyncClient, http: httpx.AsyncClient) -> None:
+async def test_token_failures_are_not_logged_by_default(api: httpx.AsyncClient, http: httpx.AsyncClient) -> None:
     made = await application(api)
     await fail(http, made)
     assert await search(api, message=made["id"]) == []
@@ -215,7 +213,7 @@ async def test_token_failures_are_not_told_otherwise(api: httpx.AsyncClient, htt
 
 @pytest.mark.requirement("core-15-25")
 @pytest.mark.parametrize("path", [f"{PATH}/1", f"{PATH}/search"])
-async def test_tenants_do_not_see_the_event_log(
+async def test_tenant_keys_cannot_read_event_log(
     service: app.Service, manager: httpx.AsyncClient, tenant: dict[str, Any], path: str
 ) -> None:
     key = (await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})).json()["apiKey"]["key"]

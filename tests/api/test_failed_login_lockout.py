@@ -90,7 +90,7 @@ async def door(service, api) -> Door:
 
 
 @pytest.mark.requirement("users-11-11")
-async def test_failures_lock_an_account_and_the_right_password_does_not_open_it(door: Door) -> None:
+async def test_failures_lock_account_even_for_correct_password(door: Door) -> None:
     await door.fail(TOO_MANY - 1)
     assert (await door.knock(PASSWORD)).status_code == 200
     await door.fail(TOO_MANY)
@@ -108,7 +108,7 @@ async def test_failures_lock_an_account_and_the_right_password_does_not_open_it(
 
 
 @pytest.mark.requirement("attack-48", "users-11-15")
-async def test_attack_48_right_and_wrong_passwords_look_alike_at_a_locked_account(door: Door, clock) -> None:
+async def test_attack_48_locked_account_answers_the_same_to_right_and_wrong_passwords(door: Door, clock) -> None:
     """Whoever could tell them apart would go on guessing while the account is locked."""
     await door.fail()
     seen = []
@@ -124,7 +124,7 @@ async def test_attack_48_right_and_wrong_passwords_look_alike_at_a_locked_accoun
 
 
 @pytest.mark.requirement("users-11-11")
-async def test_each_attempt_makes_the_lock_last_longer_and_then_it_ends(door: Door, clock) -> None:
+async def test_attempts_extend_lock_until_it_expires(door: Door, clock) -> None:
     await door.fail()
     clock.advance(seconds=290)
     assert (await door.knock("wrong")).status_code == 409
@@ -138,7 +138,7 @@ async def test_each_attempt_makes_the_lock_last_longer_and_then_it_ends(door: Do
 
 
 @pytest.mark.requirement("users-11-11")
-async def test_an_account_can_be_locked_again(door: Door, clock) -> None:
+async def test_account_can_be_locked_again(door: Door, clock) -> None:
     await door.fail()
     await door.outlast(clock)
     await door.fail()
@@ -148,7 +148,7 @@ async def test_an_account_can_be_locked_again(door: Door, clock) -> None:
 
 
 @pytest.mark.requirement("attack-48")
-async def test_attack_48_success_of_others_and_headers_reset_nothing(door: Door) -> None:
+async def test_attack_48_other_users_success_and_headers_do_not_reset_count(door: Door) -> None:
     other = await relying_party.make_user(door.api, door.tenant_id, door.rp.client_id)
     await door.fail(TOO_MANY - 1)
     assert (await door.knock(PASSWORD, other["email"])).status_code == 200
@@ -159,7 +159,7 @@ async def test_attack_48_success_of_others_and_headers_reset_nothing(door: Door)
 
 
 @pytest.mark.requirement("users-11-11")
-async def test_a_right_password_forgets_the_failures(door: Door) -> None:
+async def test_correct_password_resets_failure_count(door: Door) -> None:
     for _ in range(3):
         await door.fail(TOO_MANY - 1)
         assert (await door.knock(PASSWORD)).status_code == 200
@@ -167,7 +167,7 @@ async def test_a_right_password_forgets_the_failures(door: Door) -> None:
 
 
 @pytest.mark.requirement("users-11-11")
-async def test_failures_are_counted_in_a_window(door: Door) -> None:
+async def test_failures_are_counted_within_window(door: Door) -> None:
     await door.fail(TOO_MANY - 1)
     client, key = (
         doors.redis(door.service).client,
@@ -180,7 +180,7 @@ async def test_failures_are_counted_in_a_window(door: Door) -> None:
 
 
 @pytest.mark.requirement("users-11-11")
-async def test_without_an_action_nobody_is_locked(door: Door) -> None:
+async def test_no_lock_without_configured_action(door: Door) -> None:
     await door.rp.configure_tenant(failedAuthenticationConfiguration=None)
     await door.fail(3 * TOO_MANY)
     assert (await door.knock(PASSWORD)).status_code == 200
@@ -188,7 +188,7 @@ async def test_without_an_action_nobody_is_locked(door: Door) -> None:
 
 
 @pytest.mark.requirement("attack-48", "users-11-14")
-async def test_attack_48_racing_failures_take_one_action(door: Door) -> None:
+async def test_attack_48_concurrent_failures_create_one_action(door: Door) -> None:
     async with receiving() as receiver:
         hearing = Hearing(door.api, receiver, door.tenant_id)
         await hearing.listen(["user.action"])
@@ -204,7 +204,7 @@ async def test_attack_48_racing_failures_take_one_action(door: Door) -> None:
 
 
 @pytest.mark.requirement("attack-44", "users-11-14")
-async def test_attack_44_nobody_is_locked_like_somebody(door: Door) -> None:
+async def test_attack_44_unknown_user_is_locked_like_existing_user(door: Door) -> None:
     nobody = f"{new_id()}@example.com"
     await door.fail(TOO_MANY, nobody)
     await door.fail(TOO_MANY)
@@ -220,7 +220,7 @@ async def test_attack_44_nobody_is_locked_like_somebody(door: Door) -> None:
 
 
 @pytest.mark.requirement("attack-44")
-async def test_attack_44_a_locked_account_is_told_in_no_other_language(door: Door) -> None:
+async def test_attack_44_lock_message_language_does_not_reveal_user(door: Door) -> None:
     definition = await make_definition(door.api, localizedNames={"de": "Zu viele Fehler"})
     await door.configure(userActionId=definition["id"])
     user = await relying_party.make_user(door.api, door.tenant_id, door.rp.client_id, preferredLanguages=["de"])
@@ -230,7 +230,7 @@ async def test_attack_44_a_locked_account_is_told_in_no_other_language(door: Doo
 
 
 @pytest.mark.requirement("users-11-14")
-async def test_the_login_page_says_the_same_to_somebody_and_nobody(door: Door, http) -> None:
+async def test_login_page_answers_the_same_to_existing_and_unknown_users(door: Door, http) -> None:
     nobody = f"{new_id()}@example.com"
     await door.fail(TOO_MANY, nobody)
     await door.fail(TOO_MANY)
@@ -245,7 +245,7 @@ async def test_the_login_page_says_the_same_to_somebody_and_nobody(door: Door, h
 
 
 @pytest.mark.requirement("users-11-14")
-async def test_the_password_grant_tells_nothing_of_the_password(door: Door, http) -> None:
+async def test_password_grant_reveals_nothing_about_password(door: Door, http) -> None:
     await door.rp.configure(enabledGrants=["password"])
     await door.fail()
     for password in (PASSWORD, "wrong"):
@@ -255,7 +255,7 @@ async def test_the_password_grant_tells_nothing_of_the_password(door: Door, http
 
 
 @pytest.mark.requirement("event-user.action-4", "users-11-12", "users-11-19")
-async def test_webhooks_and_the_user_are_told_of_the_lock_and_of_its_end(door: Door, clock) -> None:
+async def test_webhooks_and_user_are_notified_of_lock_and_its_end(door: Door, clock) -> None:
     template = {"name": new_id(), "defaultSubject": "${event.phase}: ${event.action}", "defaultHtmlTemplate": "h"}
     template |= {"defaultTextTemplate": "${user.email} for ${event.localizedDuration!''}"}
     made = (await door.api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"]
@@ -291,7 +291,7 @@ async def test_webhooks_and_the_user_are_told_of_the_lock_and_of_its_end(door: D
 
 
 @pytest.mark.requirement("users-11-12")
-async def test_a_veto_of_the_lock_leaves_the_account_open(door: Door) -> None:
+async def test_vetoed_lock_leaves_account_unlocked(door: Door) -> None:
     await door.fail(TOO_MANY - 1)
     async with receiving(answers(500)) as receiver:
         hearing = Hearing(door.api, receiver, door.tenant_id)
@@ -305,7 +305,7 @@ async def test_a_veto_of_the_lock_leaves_the_account_open(door: Door) -> None:
 
 @pytest.mark.requirement("event-user.action-4", "users-11-13", "users-11-19")
 @pytest.mark.parametrize("is_wanted", [True, False])
-async def test_a_reset_password_opens_the_account_where_the_tenant_wants_that(door: Door, is_wanted) -> None:
+async def test_password_reset_unlocks_account_if_configured(door: Door, is_wanted) -> None:
     await door.configure(actionCancelPolicy={"onPasswordReset": is_wanted})
     await door.fail()
     tenant = await doors.store(door.service, "tenants").get(None, door.tenant_id)
@@ -322,7 +322,7 @@ async def test_a_reset_password_opens_the_account_where_the_tenant_wants_that(do
 
 
 @pytest.mark.requirement("users-11-13")
-async def test_an_administrator_opens_the_account(door: Door) -> None:
+async def test_administrator_can_unlock_account(door: Door) -> None:
     await door.fail()
     (action,) = await door.actions()
     by = {"action": {"actionerUserId": door.user_id, "comment": "It was me"}}
@@ -335,7 +335,7 @@ async def test_an_administrator_opens_the_account(door: Door) -> None:
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke-6", "users-11-12")
-async def test_a_lock_ends_what_the_user_is_signed_in_with(door: Door, http) -> None:
+async def test_lock_ends_sessions_and_refresh_tokens(door: Door, http) -> None:
     await door.rp.patch(
         f"/api/application/{door.rp.client_id}",
         {"application": {"loginConfiguration": {"allowTokenRefresh": True, "generateRefreshTokens": True}}},
@@ -353,7 +353,7 @@ async def test_a_lock_ends_what_the_user_is_signed_in_with(door: Door, http) -> 
 
 
 @pytest.mark.requirement("users-11-11")
-async def test_attempts_that_could_not_be_compared_do_not_count(door: Door, monkeypatch) -> None:
+async def test_attempts_without_password_comparison_do_not_count(door: Door, monkeypatch) -> None:
     async def busy(*_arguments: Any) -> bool:
         raise Unavailable("Too many passwords wait.")
 

@@ -9,7 +9,7 @@ from identity.operations import status
 
 
 @pytest.mark.requirement("contract-errors-3", "core-3-10", "design-state-26")
-async def test_internal_failure_is_500_and_says_nothing(service, monkeypatch):
+async def test_internal_failure_is_500_without_details(service, monkeypatch):
     async def broken(*_arguments: object, **_named: object) -> None:
         raise RuntimeError("a secret detail")
 

@@ -40,7 +40,7 @@ async def put(api: httpx.AsyncClient, family: Document, user: Document, **member
 
 
 @pytest.mark.requirement("core-18-groups-24", "users-2.1-12")
-async def test_family_is_made_joined_read_and_left(families) -> None:
+async def test_family_is_created_joined_read_and_left(families) -> None:
     owner, child = await make_user(families, birthDate=born(40)), await make_user(families, birthDate=born(9))
     family_id = new_id()
     member = {"familyMember": {"userId": owner["id"], "data": {"x": 1}}}
@@ -69,7 +69,7 @@ async def test_family_is_made_joined_read_and_left(families) -> None:
 
 
 @pytest.mark.requirement("users-2.1-12")
-async def test_ages_decide_who_may_be_what(families) -> None:
+async def test_roles_depend_on_age(families) -> None:
     too_young, unknown = await make_user(families, birthDate=born(20)), await make_user(families)
     for user in (too_young, unknown):
         answer = await families.post("/api/user/family", json={"familyMember": {"userId": user["id"]}})
@@ -86,7 +86,7 @@ async def test_ages_decide_who_may_be_what(families) -> None:
     assert (await put(families, family, unknown, role="Child")).status_code == 200, "nobody knows better"
 
 
-async def test_nobody_owns_two_families_and_ids_are_unique(families) -> None:
+async def test_user_owns_one_family_and_ids_are_unique(families) -> None:
     owner = await make_user(families, birthDate=born(40))
     family = await make_family(families, owner)
     body = {"familyMember": {"userId": owner["id"]}}
@@ -95,7 +95,7 @@ async def test_nobody_owns_two_families_and_ids_are_unique(families) -> None:
     assert codes(await families.post(f"/api/user/family/{family['id']}", json=other)) == {"[duplicate]familyId"}
 
 
-async def test_bad_requests(families) -> None:
+async def test_invalid_requests(families) -> None:
     family = await make_family(families, await make_user(families, birthDate=born(40)))
     path = f"/api/user/family/{family['id']}"
     for method, where in (("POST", "/api/user/family"), ("PUT", path)):
@@ -130,7 +130,7 @@ async def test_families_need_no_enabled_configuration(tenant_api) -> None:
 
 
 @pytest.mark.requirement("users-2.1-12")
-async def test_another_tenant_sees_and_changes_nothing(api, families) -> None:
+async def test_another_tenant_can_neither_read_nor_change(api, families) -> None:
     owner, theirs = await make_user(families, birthDate=born(40)), await make_user(api, birthDate=born(40))
     family = await make_family(families, owner)
     path = f"/api/user/family/{family['id']}"
@@ -145,7 +145,7 @@ async def test_another_tenant_sees_and_changes_nothing(api, families) -> None:
 
 
 @pytest.mark.requirement("users-2.1-12")
-async def test_user_who_is_removed_leaves_and_another_adult_owns_the_family(families) -> None:
+async def test_deleted_user_leaves_family_to_another_adult(families) -> None:
     owner, partner = [await make_user(families, birthDate=born(40)) for _ in range(2)]
     family = await make_family(families, owner)
     assert (await put(families, family, partner, role="Adult")).status_code == 200
@@ -157,7 +157,7 @@ async def test_user_who_is_removed_leaves_and_another_adult_owns_the_family(fami
 
 
 @pytest.mark.requirement("users-2.1-12")
-async def test_child_waits_until_the_named_parent_takes_it_in_and_the_parent_is_told(families) -> None:
+async def test_pending_child_is_added_by_named_parent_who_is_mailed(families) -> None:
     template = {"name": f"Mail {new_id()}", "defaultSubject": "About ${parentEmail}",
                 "defaultTextTemplate": "Hello", "defaultHtmlTemplate": "Hello"}  # fmt: skip
     made = await families.post("/api/email/template", json={"emailTemplate": template})

@@ -326,13 +326,13 @@ def test_every_feature_is_documented() -> None:
 
 
 @pytest.mark.requirement("audit-d4")
-def test_the_table_has_calls_of_every_feature() -> None:
+def test_test_table_covers_every_feature() -> None:
     assert {feature for row in TABLE for feature in row.features} == set(reactor.FEATURES)
 
 
 @pytest.mark.requirement("audit-d4")
 @pytest.mark.parametrize("feature", reactor.FEATURES)
-async def test_feature_that_is_off_refuses_its_calls_and_no_others(world: World, feature: str) -> None:
+async def test_disabled_feature_refuses_only_its_own_calls(world: World, feature: str) -> None:
     world.switches.clear()
     world.switches[feature] = False
     refused = [(index, row.name) for index, row in enumerate(TABLE) if await _is_refused(world, row)]
@@ -340,13 +340,13 @@ async def test_feature_that_is_off_refuses_its_calls_and_no_others(world: World,
 
 
 @pytest.mark.requirement("audit-d4")
-async def test_all_features_are_on_by_default(world: World) -> None:
+async def test_all_features_are_enabled_by_default(world: World) -> None:
     world.switches.clear()
     assert [row.name for row in TABLE if await _is_refused(world, row)] == []
 
 
 @pytest.mark.requirement("audit-d4")
-async def test_settings_that_were_made_before_stay_and_do_not_block_other_changes(world: World) -> None:
+async def test_existing_settings_are_kept_and_do_not_block_changes(world: World) -> None:
     path = f"/api/application/{world.third_party.client_id}"
     world.switches.clear()
     world.switches["advancedOAuthScopes"] = False
@@ -356,7 +356,7 @@ async def test_settings_that_were_made_before_stay_and_do_not_block_other_change
 
 
 @pytest.mark.requirement("audit-d4")
-async def test_the_error_names_the_feature_and_the_settings_beside_all_other_errors(world: World) -> None:
+async def test_error_names_feature_and_settings_beside_other_errors(world: World) -> None:
     world.switches.clear()
     world.switches |= {"applicationThemes": False, "dPoP": False}
     body = {"application": {"themeId": NOBODY, "oauthConfiguration": {"dpopBoundAccessTokens": True}}}
@@ -376,7 +376,7 @@ async def test_the_error_names_the_feature_and_the_settings_beside_all_other_err
 
 
 @pytest.mark.requirement("audit-d4")
-async def test_metadata_offers_no_proof_of_possession_that_is_off(world: World) -> None:
+async def test_metadata_omits_disabled_dpop(world: World) -> None:
     world.switches.clear()
     member = "dpop_signing_alg_values_supported"
     assert member in (await world.http.get("/.well-known/openid-configuration")).json()

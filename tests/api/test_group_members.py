@@ -70,7 +70,7 @@ async def memberships_of(api: httpx.AsyncClient, user_id: str) -> list[Document]
 
 
 @pytest.mark.requirement("core-18-groups-8")
-async def test_members_are_added_to_several_groups_and_stand_on_their_users(tenant_api) -> None:
+async def test_members_are_added_to_several_groups_and_shown_on_users(tenant_api) -> None:
     one, two = await add_group(tenant_api), await add_group(tenant_api)
     ada, bob = await users(tenant_api, 2)
     member_id = new_id()
@@ -98,7 +98,7 @@ async def test_members_are_added_to_several_groups_and_stand_on_their_users(tena
 
 
 @pytest.mark.requirement("core-18-groups-14")
-async def test_user_may_come_with_memberships(tenant_api) -> None:
+async def test_user_may_be_created_with_memberships(tenant_api) -> None:
     one, two = await add_group(tenant_api), await add_group(tenant_api)
     member_id = new_id()
     wanted = [{"groupId": one, "data": {"a": 1}, "id": member_id}, {"groupId": two}]
@@ -121,7 +121,7 @@ async def test_user_may_come_with_memberships(tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-18-groups-14")
-async def test_update_of_a_user_leaves_the_memberships_alone(tenant_api) -> None:
+async def test_user_update_does_not_change_memberships(tenant_api) -> None:
     group_id = await add_group(tenant_api)
     user_id = await add_user(tenant_api)
     added = (await add(tenant_api, **{group_id: [{"userId": user_id}]}))[group_id]
@@ -134,7 +134,7 @@ async def test_update_of_a_user_leaves_the_memberships_alone(tenant_api) -> None
 
 @pytest.mark.requirement("core-18-groups-11")
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_bad_members_change_nothing(tenant_api, api, method) -> None:
+async def test_invalid_members_change_nothing(tenant_api, api, method) -> None:
     group_id, (ada, bob) = await add_group(tenant_api), await users(tenant_api, 2)
     kept = (await add(tenant_api, **{group_id: [{"userId": ada}]}))[group_id]
     elsewhere, stranger = await add_group(api), await add_user(api)
@@ -163,7 +163,7 @@ async def test_bad_members_change_nothing(tenant_api, api, method) -> None:
 
 
 @pytest.mark.requirement("core-18-groups-8")
-async def test_who_is_a_member_already_cannot_be_added_again(tenant_api) -> None:
+async def test_existing_member_cannot_be_added_again(tenant_api) -> None:
     group_id, (ada, bob) = await add_group(tenant_api), await users(tenant_api, 2)
     kept = (await add(tenant_api, **{group_id: [{"userId": ada}]}))[group_id]
     again = {"members": {group_id: [{"userId": bob}, {"userId": ada}]}}
@@ -181,7 +181,7 @@ async def test_who_is_a_member_already_cannot_be_added_again(tenant_api) -> None
 
 
 @pytest.mark.requirement("core-18-groups-8")
-async def test_of_64_who_add_the_same_user_one_does(tenant_api) -> None:
+async def test_of_64_concurrent_additions_of_user_one_succeeds(tenant_api) -> None:
     group_id, user_id = await add_group(tenant_api), await add_user(tenant_api)
     body = {"members": {group_id: [{"userId": user_id}]}}
     answers = await asyncio.gather(*(tenant_api.post(PATH, json=body) for _ in range(64)))
@@ -189,7 +189,7 @@ async def test_of_64_who_add_the_same_user_one_does(tenant_api) -> None:
     assert len(await members_of(tenant_api, group_id)) == len(await memberships_of(tenant_api, user_id)) == 1
 
 
-async def test_64_who_add_different_users_to_one_group_do_not_stop_each_other(tenant_api) -> None:
+async def test_64_concurrent_additions_of_different_users_succeed(tenant_api) -> None:
     group_id = await add_group(tenant_api)
     everybody = await asyncio.gather(*(add_user(tenant_api) for _ in range(64)))
     bodies = [{"members": {group_id: [{"userId": user_id}]}} for user_id in everybody]
@@ -199,7 +199,7 @@ async def test_64_who_add_different_users_to_one_group_do_not_stop_each_other(te
     assert found.json()["total"] == 64
 
 
-async def test_user_who_joins_a_group_while_it_goes_is_in_no_group(service: app.Service, tenant_api, tenant) -> None:
+async def test_concurrent_group_deletion_leaves_no_membership(service: app.Service, tenant_api, tenant) -> None:
     """Whoever did not see the deletion cleans up after it."""
     group_id, user_id = await add_group(tenant_api), await add_user(tenant_api)
     added = (await add(tenant_api, **{group_id: [{"userId": user_id}]}))[group_id]
@@ -210,7 +210,7 @@ async def test_user_who_joins_a_group_while_it_goes_is_in_no_group(service: app.
 
 
 @pytest.mark.requirement("core-18-groups-14")
-async def test_users_who_are_added_and_removed_at_once_are_the_same_in_both_places(tenant_api) -> None:
+async def test_concurrent_changes_keep_users_and_groups_consistent(tenant_api) -> None:
     group_id, everybody = await add_group(tenant_api), await users(tenant_api, 8)
 
     async def shuffle(number: int) -> None:
@@ -228,7 +228,7 @@ async def test_users_who_are_added_and_removed_at_once_are_the_same_in_both_plac
 
 
 @pytest.mark.requirement("core-18-groups-12")
-async def test_more_than_a_transaction_takes_is_refused(tenant_api, monkeypatch) -> None:
+async def test_too_many_members_are_refused(tenant_api, monkeypatch) -> None:
     group_id, everybody = await add_group(tenant_api), await users(tenant_api, 3)
     kept = (await add(tenant_api, **{group_id: [{"userId": user_id} for user_id in everybody]}))[group_id]
     monkeypatch.setattr(rules, "MAXIMUM_CHANGES", 2)
@@ -248,7 +248,7 @@ async def test_more_than_a_transaction_takes_is_refused(tenant_api, monkeypatch)
 
 
 @pytest.mark.requirement("core-18-groups-11")
-async def test_errors_of_members_are_a_hundred_at_most(tenant_api) -> None:
+async def test_errors_of_members_are_limited_to_100(tenant_api) -> None:
     group_id = await add_group(tenant_api)
     strangers = [new_id() for _ in range(300)]
     bodies: list[tuple[str, Document]] = [
@@ -265,7 +265,7 @@ async def test_errors_of_members_are_a_hundred_at_most(tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-18-groups-9")
-async def test_replacing_keeps_who_stays_and_takes_the_others_out(tenant_api) -> None:
+async def test_replacing_members_keeps_common_ones(tenant_api) -> None:
     group_id, (ada, bob, eve) = await add_group(tenant_api), await users(tenant_api, 3)
     first = (await add(tenant_api, **{group_id: [{"userId": ada, "data": {"a": 1}}, {"userId": bob}]}))[group_id]
     body = {"members": {group_id: [{"userId": eve}, {"userId": ada, "data": {"b": 2}}]}}
@@ -294,7 +294,7 @@ async def test_replacing_keeps_who_stays_and_takes_the_others_out(tenant_api) ->
 
 
 @pytest.mark.requirement("core-18-groups-10")
-async def test_every_way_out(tenant_api) -> None:
+async def test_members_are_removed_by_every_parameter(tenant_api) -> None:
     one, two, everybody = await add_group(tenant_api), await add_group(tenant_api), await users(tenant_api, 6)
     all_in = [{"userId": user_id} for user_id in everybody]
     added = await add(tenant_api, **{one: all_in, two: all_in})
@@ -322,7 +322,7 @@ async def test_every_way_out(tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-18-groups-10")
-async def test_nobody_leaves_by_a_way_out_that_does_not_exist(tenant_api, api) -> None:
+async def test_invalid_removal_removes_nobody(tenant_api, api) -> None:
     group_id, user_id = await add_group(tenant_api), await add_user(tenant_api)
     kept = (await add(tenant_api, **{group_id: [{"userId": user_id}]}))[group_id]
     empty_group = await add_group(tenant_api)
@@ -356,7 +356,7 @@ async def test_nobody_leaves_by_a_way_out_that_does_not_exist(tenant_api, api) -
     assert await members_of(tenant_api, group_id) == await memberships_of(tenant_api, user_id) == kept
 
 
-async def test_members_need_no_tenant_named_where_an_id_tells_it(service, tenant_api) -> None:
+async def test_ids_of_members_determine_tenant(service, tenant_api) -> None:
     group_id, (ada, bob, eve) = await add_group(tenant_api), await users(tenant_api, 3)
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as anywhere:
         added = (await add(anywhere, **{group_id: [{"userId": one} for one in (ada, bob, eve)]}))[group_id]
@@ -373,7 +373,7 @@ async def test_members_need_no_tenant_named_where_an_id_tells_it(service, tenant
 
 
 @pytest.mark.requirement("core-18-groups-7", "users-2-14")
-async def test_group_or_user_that_is_deleted_takes_the_memberships_along(service: app.Service, tenant_api) -> None:
+async def test_memberships_are_deleted_with_group_and_user(service: app.Service, tenant_api) -> None:
     one, two, (ada, bob) = await add_group(tenant_api), await add_group(tenant_api), await users(tenant_api, 2)
     both = [{"userId": ada}, {"userId": bob}]
     await add(tenant_api, **{one: both, two: both})
@@ -387,7 +387,7 @@ async def test_group_or_user_that_is_deleted_takes_the_memberships_along(service
     assert [member["userId"] for member in await members_of(tenant_api, two)] == [bob]
 
 
-async def test_group_that_comes_back_under_its_id_has_no_members(tenant_api) -> None:
+async def test_recreated_group_has_no_members(tenant_api) -> None:
     group_id, user_id = await add_group(tenant_api), await add_user(tenant_api)
     await add(tenant_api, **{group_id: [{"userId": user_id}]})
     await tenant_api.delete(f"/api/group/{group_id}")
@@ -500,7 +500,7 @@ async def stage(tenant_api: httpx.AsyncClient, http: httpx.AsyncClient) -> Stage
 
 
 @pytest.mark.requirement("core-18-groups-15")
-async def test_members_have_the_roles_of_their_groups_where_they_are_registered(stage: Stage) -> None:
+async def test_registered_members_have_roles_of_their_groups(stage: Stage) -> None:
     group_id = await add_group(stage.api, stage.roles["admin"], stage.roles["reader"])
     other_id = await add_group(stage.api, stage.roles["editor"])
     assert claims(await stage.token())["roles"] == ["reader"]
@@ -517,7 +517,7 @@ async def test_members_have_the_roles_of_their_groups_where_they_are_registered(
 
 
 @pytest.mark.requirement("core-18-groups-15")
-async def test_changes_of_groups_and_roles_reach_the_next_token(stage: Stage) -> None:
+async def test_group_and_role_changes_apply_to_next_token(stage: Stage) -> None:
     group_id = await add_group(stage.api, stage.roles["admin"])
     await add(stage.api, **{group_id: [{"userId": stage.user_id}]})
     assert claims(await stage.token())["roles"] == ["admin", "reader"]
@@ -536,7 +536,7 @@ async def test_changes_of_groups_and_roles_reach_the_next_token(stage: Stage) ->
 
 
 @pytest.mark.requirement("core-18-groups-15")
-async def test_roles_of_groups_are_not_the_registration_s_own(stage: Stage) -> None:
+async def test_group_roles_are_not_stored_on_registration(stage: Stage) -> None:
     """An update of the registration changes what is its own; leaving the group takes only what the group gave."""
     group_id = await add_group(stage.api, stage.roles["admin"])
     await add(stage.api, **{group_id: [{"userId": stage.user_id}]})
@@ -550,7 +550,7 @@ async def test_roles_of_groups_are_not_the_registration_s_own(stage: Stage) -> N
 
 
 @pytest.mark.requirement("core-18-groups-15")
-async def test_without_a_registration_a_group_gives_nothing(stage: Stage) -> None:
+async def test_group_grants_nothing_without_registration(stage: Stage) -> None:
     group_id = await add_group(stage.api, stage.roles["admin"])
     await add(stage.api, **{group_id: [{"userId": stage.user_id}]})
     await stage.api.delete(f"/api/user/registration/{stage.user_id}/{stage.application['id']}")
@@ -565,7 +565,7 @@ async def test_without_a_registration_a_group_gives_nothing(stage: Stage) -> Non
     assert claims(registered.json()["token"])["roles"] == ["admin", "editor"]
 
 
-async def test_new_user_with_memberships_and_a_registration_has_the_roles_at_once(stage: Stage) -> None:
+async def test_new_user_with_memberships_and_registration_has_roles_immediately(stage: Stage) -> None:
     group_id = await add_group(stage.api, stage.roles["admin"])
     user = {"username": "bob", "password": PASSWORD, "memberships": [{"groupId": group_id}]}
     registration = {"applicationId": stage.application["id"], "roles": ["reader"]}
@@ -574,7 +574,7 @@ async def test_new_user_with_memberships_and_a_registration_has_the_roles_at_onc
     assert claims(made["token"])["roles"] == ["admin", "reader"]
 
 
-async def test_lambdas_see_the_roles_of_groups_too(stage: Stage) -> None:
+async def test_lambdas_see_group_roles(stage: Stage) -> None:
     group_id = await add_group(stage.api, stage.roles["admin"])
     await add(stage.api, **{group_id: [{"userId": stage.user_id}]})
     seen = "[registration.roles, user.registrations[0].roles, user.memberships.map(one => one.groupId)]"
@@ -596,7 +596,7 @@ async def test_lambdas_see_the_roles_of_groups_too(stage: Stage) -> None:
     assert (await stage.oauth.get("/oauth2/userinfo", headers=headers)).json()["seen"] == expected
 
 
-async def test_roles_of_one_application_are_nothing_in_another(stage: Stage) -> None:
+async def test_roles_do_not_apply_to_other_applications(stage: Stage) -> None:
     body = {"application": {"name": "Other", "roles": [{"name": "admin"}]}}
     other = (await stage.api.post("/api/application", json=body)).json()["application"]
     group_id = await add_group(stage.api, other["roles"][0]["id"])

@@ -80,7 +80,7 @@ async def test_group_without_roles_and_data(tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-18-groups-4")
-async def test_patches_reach_the_role_ids_beside_the_group(tenant_api) -> None:
+async def test_patch_applies_to_role_ids_beside_group(tenant_api) -> None:
     one = await add_application(tenant_api, "a", "b", "c")
     a, b, c = (role["id"] for role in one["roles"])
     made = await make(tenant_api, a, data={"x": 1})
@@ -126,7 +126,7 @@ async def test_patches_reach_the_role_ids_beside_the_group(tenant_api) -> None:
          {"[blank]group.name", "[couldNotConvert]roleIds[0]", "[invalid]roleIds"}),
     ],
 )  # fmt: skip
-async def test_bad_groups(tenant_api, body, expected) -> None:
+async def test_invalid_groups(tenant_api, body, expected) -> None:
     assert codes(await tenant_api.post("/api/group", json=body)) == expected
     made = await make(tenant_api)
     assert codes(await tenant_api.put(f"/api/group/{made['id']}", json=body)) == expected
@@ -134,7 +134,7 @@ async def test_bad_groups(tenant_api, body, expected) -> None:
 
 
 @pytest.mark.requirement("core-18-groups-2")
-async def test_name_is_unique_in_the_tenant_and_the_id_everywhere(tenant_api, api) -> None:
+async def test_name_is_unique_per_tenant_and_id_globally(tenant_api, api) -> None:
     made, other = await make(tenant_api), await make(tenant_api)
     same_name = {"group": {"name": made["name"]}}
     assert codes(await tenant_api.post("/api/group", json=same_name)) == {"[duplicate]group.name"}
@@ -149,14 +149,14 @@ async def test_name_is_unique_in_the_tenant_and_the_id_everywhere(tenant_api, ap
 
 
 @pytest.mark.requirement("core-18-groups-3")
-async def test_roles_of_another_tenant_cannot_be_given(tenant_api, api) -> None:
+async def test_roles_of_another_tenant_are_refused(tenant_api, api) -> None:
     theirs = await add_application(api, "admin")
     body = {"group": {"name": "x"}, "roleIds": [theirs["roles"][0]["id"]]}
     assert codes(await tenant_api.post("/api/group", json=body)) == {"[invalid]roleIds"}
 
 
 @pytest.mark.requirement("core-18-groups-6")
-async def test_role_that_is_renamed_or_removed_is_so_in_groups_too(tenant_api) -> None:
+async def test_role_changes_are_reflected_in_groups(tenant_api) -> None:
     one = await add_application(tenant_api, "admin", "user")
     admin, user = one["roles"]
     made = await make(tenant_api, admin["id"], user["id"])
@@ -172,7 +172,7 @@ async def test_role_that_is_renamed_or_removed_is_so_in_groups_too(tenant_api) -
 
 
 @pytest.mark.requirement("core-18-groups-6")
-async def test_application_that_is_deleted_leaves_no_roles_behind(service: app.Service, tenant_api) -> None:
+async def test_deleted_application_leaves_no_roles_in_groups(service: app.Service, tenant_api) -> None:
     one, two = await add_application(tenant_api, "admin"), await add_application(tenant_api, "reader")
     made = await make(tenant_api, one["roles"][0]["id"], two["roles"][0]["id"])
     await tenant_api.delete(f"/api/application/{one['id']}", params={"hardDelete": "true"})
@@ -201,14 +201,14 @@ async def test_search(tenant_api, service, tenant) -> None:
     assert codes(await tenant_api.get("/api/group/search", params={"orderBy": "data"})) == {"[invalid]orderBy"}
 
 
-async def test_list_of_many_groups_shows_the_roles_of_each(tenant_api) -> None:
+async def test_list_of_many_groups_shows_roles(tenant_api) -> None:
     one = await add_application(tenant_api, "admin")
     made = [await make(tenant_api, one["roles"][0]["id"]) for _ in range(60)]
     found = (await tenant_api.get("/api/group")).json()["groups"]
     assert sorted(found, key=lambda group: group["id"]) == sorted(made, key=lambda group: group["id"])
 
 
-async def test_id_brings_its_tenant_and_a_new_group_needs_one_named(service, tenant_api, api) -> None:
+async def test_id_determines_tenant_and_new_group_requires_one(service, tenant_api, api) -> None:
     made = await make(tenant_api)
     path = f"/api/group/{made['id']}"
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as anywhere:
@@ -222,7 +222,7 @@ async def test_id_brings_its_tenant_and_a_new_group_needs_one_named(service, ten
 
 
 @pytest.mark.requirement("core-18-groups-7")
-async def test_tenant_that_is_deleted_takes_its_groups_along(service: app.Service, tenant_api, tenant) -> None:
+async def test_deleting_tenant_deletes_groups(service: app.Service, tenant_api, tenant) -> None:
     made = await make(tenant_api)
     user = (await tenant_api.post("/api/user", json={"user": {"username": "x", "password": "password"}})).json()["user"]
     await tenant_api.post("/api/group/member", json={"members": {made["id"]: [{"userId": user["id"]}]}})
@@ -234,7 +234,7 @@ async def test_tenant_that_is_deleted_takes_its_groups_along(service: app.Servic
 
 
 @pytest.mark.requirement("core-18-groups-7")
-async def test_interrupted_deletion_is_gone_on_with(service: app.Service, tenant_api, tenant) -> None:
+async def test_interrupted_deletion_is_resumed(service: app.Service, tenant_api, tenant) -> None:
     """What the sweeper does: a group that is marked lets nobody in, and is gone with its memberships at the end."""
     services, tenant_id = service.services, TenantId(tenant["id"])
     made = await make(tenant_api)

@@ -27,7 +27,7 @@ def _headers(answer: httpx.Response) -> dict[str, str]:
 @pytest.mark.requirement("audit-c1-head")
 @pytest.mark.parametrize("key", [None, SUPER_KEY], ids=["without key", "with key"])
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.template)
-async def test_every_route_answers_head_as_get(service: app.Service, route: Route, key: str | None) -> None:
+async def test_head_matches_get_on_every_route(service: app.Service, route: Route, key: str | None) -> None:
     path = re.sub(r"\{\w+\}", NOBODY, route.template)
     headers = {} if key is None else {"Authorization": key, "X-FusionAuth-TenantId": DEFAULT_TENANT}
     async with checking_client(service.base_url, headers=headers) as client:
@@ -43,7 +43,7 @@ async def test_every_route_answers_head_as_get(service: app.Service, route: Rout
 
 
 @pytest.mark.requirement("audit-c1-head")
-async def test_key_needs_the_permission_of_get(api, manager, service) -> None:
+async def test_head_requires_permission_of_get(api, manager, service) -> None:
     for methods, status in ((["GET"], 200), (["POST"], 401)):
         body = {"apiKey": {"permissions": {"endpoints": {"/api/tenant": methods}}}}
         key = (await manager.post("/api/api-key", json=body)).json()["apiKey"]["key"]
@@ -53,7 +53,7 @@ async def test_key_needs_the_permission_of_get(api, manager, service) -> None:
 
 
 @pytest.mark.requirement("audit-c1-head")
-async def test_length_is_that_of_the_body_that_get_sends(api) -> None:
+async def test_content_length_matches_get_body(api) -> None:
     path = f"/api/tenant/{DEFAULT_TENANT}"
     get, head = await api.get(path), await api.head(path)
     assert head.headers["Content-Length"] == str(len(get.content))
@@ -67,7 +67,7 @@ async def test_path_without_get_has_no_head(api) -> None:
 
 
 @pytest.mark.requirement("audit-c1-head")
-async def test_proof_of_possession_names_head(service, rp, browser, http) -> None:
+async def test_dpop_proof_uses_head_method(service, rp, browser, http) -> None:
     """The claim htm is the method of the request (RFC 9449 section 4.2)."""
     await rp.configure(dpopBoundAccessTokens=True)
     key = ClientKey()
@@ -81,7 +81,7 @@ async def test_proof_of_possession_names_head(service, rp, browser, http) -> Non
 
 
 @pytest.mark.requirement("audit-c1-head")
-async def test_reading_the_headers_of_an_api_path_is_no_audited_write(build) -> None:
+async def test_head_request_is_not_audited(build) -> None:
     async with (
         build(audit__api_writes="true") as service,
         checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api,

@@ -57,7 +57,7 @@ async def identity(place: Place, user_id: str, kind: str) -> Document:
 
 @pytest.mark.requirement("users-8-18")
 @pytest.mark.parametrize("kind", ["email", "phoneNumber"])
-async def test_start_and_complete_verify_a_login_id_and_give_the_state_back(place: Place, kind: str, clock) -> None:
+async def test_completed_verification_returns_state(place: Place, kind: str, clock) -> None:
     made = (await place.made(user={"phoneNumber": number()}))["user"]
     begun = await started(place, kind, made[kind], state={"a": [1]}, verificationStrategy="FormField")
     assert begun.keys() == {"verificationId", "oneTimeCode"}
@@ -73,7 +73,7 @@ async def test_start_and_complete_verify_a_login_id_and_give_the_state_back(plac
     assert (await step(place, "complete", **begun)).status_code == 404
 
 
-async def test_strategy_is_the_tenants_unless_it_is_named(place: Place) -> None:
+async def test_strategy_defaults_to_tenant(place: Place) -> None:
     made = (await place.made(user={"phoneNumber": number()}))["user"]
     assert "oneTimeCode" not in await started(place, "email", made["email"])
     assert "oneTimeCode" in await started(place, "phoneNumber", made["phoneNumber"])
@@ -81,7 +81,7 @@ async def test_strategy_is_the_tenants_unless_it_is_named(place: Place) -> None:
     assert (await step(place, "complete", verificationId=link["verificationId"])).json() == {"state": {}}
 
 
-async def test_new_number_of_a_user_is_not_verified_by_the_old_one(place: Place) -> None:
+async def test_new_phone_number_is_not_verified_by_old_one(place: Place) -> None:
     made = (await place.made(user={"phoneNumber": number()}))["user"]
     first, second = [await started(place, "phoneNumber", made["phoneNumber"]) for _ in range(2)]
     assert (await step(place, "complete", **first)).status_code == 404, "a new id takes the place of the old one"
@@ -95,7 +95,7 @@ async def test_new_number_of_a_user_is_not_verified_by_the_old_one(place: Place)
 
 @pytest.mark.requirement("users-8-18")
 @pytest.mark.parametrize("kind", ["email", "phoneNumber"])
-async def test_key_may_say_that_a_login_id_is_verified(place: Place, kind: str) -> None:
+async def test_api_key_marks_login_id_as_verified(place: Place, kind: str) -> None:
     made = (await place.made(user={"phoneNumber": number()}))["user"]
     for _ in range(2):
         answer = await place.api.post(PATH, json={"loginId": f" {made[kind].upper()}", "loginIdType": kind})
@@ -105,7 +105,7 @@ async def test_key_may_say_that_a_login_id_is_verified(place: Place, kind: str) 
 
 
 @pytest.mark.requirement("users-8-19")
-async def test_what_is_asked_for_wrongly_is_told(place: Place, api) -> None:
+async def test_invalid_requests_are_refused(place: Place, api) -> None:
     made = (await place.made())["user"]
     nobody = {"loginId": f"{new_id()}@example.com", "loginIdType": "email"}
     assert codes(await place.api.post(PATH, json={})) == {"loginId": ["blank"], "loginIdType": ["missing"]}
@@ -134,7 +134,7 @@ async def test_what_is_asked_for_wrongly_is_told(place: Place, api) -> None:
 
 @pytest.mark.requirement("users-8-19")
 @pytest.mark.parametrize("kind", ["email", "phoneNumber"])
-async def test_login_id_of_nobody_is_proved_and_whoever_is_made_with_it_is_verified(place: Place, kind: str) -> None:
+async def test_user_created_with_proven_login_id_is_verified(place: Place, kind: str) -> None:
     login_ids = {"email": f"{new_id()}@example.com", "phoneNumber": number()}
     begun = await started(place, kind, login_ids[kind], existingUserStrategy="mustNotExist", state={"a": 1})
     user = {**login_ids, "password": "password"}
@@ -155,7 +155,7 @@ async def test_login_id_of_nobody_is_proved_and_whoever_is_made_with_it_is_verif
     assert codes(await place.api.post("/api/user", json=proof)) == {"verificationIds[0]": ["invalid"]}
 
 
-async def test_attack_46_of_64_racing_callers_one_proves_it_and_one_user_is_made(place: Place) -> None:
+async def test_attack_46_of_64_concurrent_callers_one_verifies_and_one_user_is_created(place: Place) -> None:
     email = f"{new_id()}@example.com"
     begun = await started(place, "email", email, existingUserStrategy="mustNotExist")
     done = await asyncio.gather(*(step(place, "complete", **begun) for _ in range(64)))
@@ -163,7 +163,7 @@ async def test_attack_46_of_64_racing_callers_one_proves_it_and_one_user_is_made
 
 
 @pytest.mark.requirement("event-user.identity.verified")
-async def test_webhooks_hear_of_a_login_id_before_there_is_a_user_and_may_veto_it(place: Place, service) -> None:
+async def test_verification_without_user_emits_event_that_may_be_vetoed(place: Place, service) -> None:
     email, phone = f"{new_id()}@example.com", number()
     begun = await started(place, "email", email, existingUserStrategy="mustNotExist")
     user = (await place.made(user={"phoneNumber": phone}, skipVerification=True))["user"]
@@ -203,7 +203,7 @@ async def messenger(place: Place) -> AsyncIterator[Receiver]:
 
 @pytest.mark.requirement("users-8-18")
 @pytest.mark.parametrize("strategy", ["mustExist", "mustNotExist"])
-async def test_code_is_sent_to_the_phone_by_the_messenger(place: Place, messenger: Receiver, strategy: str) -> None:
+async def test_code_is_sent_to_phone_by_messenger(place: Place, messenger: Receiver, strategy: str) -> None:
     phone = number()
     if strategy == "mustExist":
         await place.made(user={"phoneNumber": phone})
@@ -218,7 +218,7 @@ async def test_code_is_sent_to_the_phone_by_the_messenger(place: Place, messenge
 
 @pytest.mark.requirement("users-8-18")
 @pytest.mark.parametrize("strategy", ["mustExist", "mustNotExist"])
-async def test_link_is_mailed_to_the_address_by_the_applications_template(place: Place, strategy: str) -> None:
+async def test_link_is_mailed_with_application_template(place: Place, strategy: str) -> None:
     own = await make_template(place.api, "${verificationId} ${application.name}")
     body = {"application": {"name": f"App {new_id()}", "emailConfiguration": {"emailVerificationEmailTemplateId": own}}}
     application = (await place.api.post("/api/application", json=body)).json()["application"]
@@ -235,7 +235,7 @@ async def test_link_is_mailed_to_the_address_by_the_applications_template(place:
 
 
 @pytest.mark.requirement("core-2-8", "users-8-13")
-async def test_without_a_messenger_or_beyond_the_limit_nothing_is_sent(place: Place) -> None:
+async def test_nothing_is_sent_without_messenger_or_beyond_limit(place: Place) -> None:
     phone = number()
     await place.made(user={"phoneNumber": phone})
     begun = await started(place, "phoneNumber", phone)

@@ -63,7 +63,7 @@ async def codes(answer: httpx.Response) -> set[str]:
 
 
 @pytest.mark.requirement("core-11-42")
-async def test_a_link_has_all_its_members(tenant_api, provider, user, tenant) -> None:
+async def test_link_has_all_members(tenant_api, provider, user, tenant) -> None:
     wanted = account(provider, user, displayName="Ada", token="a token", data={"any": 1})
     link = await linked(tenant_api, {**wanted, "tenantId": new_id(), "insertInstant": 5, "identityProviderName": "x"})
     assert link == {
@@ -78,7 +78,7 @@ async def test_a_link_has_all_its_members(tenant_api, provider, user, tenant) ->
     assert "data" not in await linked(tenant_api, account(provider, user))
 
 
-async def test_provider_whose_deletion_ended_early_leaves_no_link(
+async def test_interrupted_provider_deletion_leaves_no_link(
     api, tenant_api, provider, user, service, monkeypatch
 ) -> None:
     """A provider that is made under the same id later must not let its predecessor's accounts in."""
@@ -100,7 +100,7 @@ async def test_provider_whose_deletion_ended_early_leaves_no_link(
 
 
 @pytest.mark.requirement("core-11-43")
-async def test_the_older_form_has_the_members_at_the_top(tenant_api, provider, user) -> None:
+async def test_deprecated_form_has_members_at_top_level(tenant_api, provider, user) -> None:
     wanted = account(provider, user, displayName="Ada", token="a token")
     answer = await tenant_api.post(PATH, json=wanted)
     assert answer.status_code == 200, answer.text
@@ -112,7 +112,7 @@ async def test_the_older_form_has_the_members_at_the_top(tenant_api, provider, u
 
 
 @pytest.mark.requirement("core-11-42")
-async def test_the_token_is_sealed_in_the_database(tenant_api, provider, user, service) -> None:
+async def test_token_is_sealed_at_rest(tenant_api, provider, user, service) -> None:
     wanted = account(provider, user, token="the token of the provider")
     await linked(tenant_api, wanted)
     where = {"identityProviderUserId": wanted["identityProviderUserId"]}
@@ -124,7 +124,7 @@ async def test_the_token_is_sealed_in_the_database(tenant_api, provider, user, s
 
 
 @pytest.mark.requirement("core-11-43")
-async def test_linking_the_same_user_again_changes_the_name_and_the_token(tenant_api, provider, user) -> None:
+async def test_repeated_link_updates_name_and_token(tenant_api, provider, user) -> None:
     first = await linked(tenant_api, account(provider, user, displayName="Ada", token="one"))
     again = await linked(tenant_api, {**first, "displayName": "Countess", "token": None, "data": {"a": 1}})
     assert again == {**first, "displayName": "Countess"}
@@ -132,9 +132,7 @@ async def test_linking_the_same_user_again_changes_the_name_and_the_token(tenant
     assert found.json() == {"identityProviderLinks": [again]}
 
 
-async def test_linking_again_while_the_link_is_removed_makes_a_new_one(
-    tenant_api, provider, user, service, monkeypatch
-) -> None:
+async def test_relinking_during_removal_creates_new_link(tenant_api, provider, user, service, monkeypatch) -> None:
     link = await linked(tenant_api, account(provider, user))
     links = doors.store(service, "identity_provider_links")
     refresh = links.refresh
@@ -151,7 +149,7 @@ async def test_linking_again_while_the_link_is_removed_makes_a_new_one(
 
 
 @pytest.mark.requirement("core-11-43", "core-3-7")
-async def test_an_account_has_one_user(tenant_api, tenant, provider, user) -> None:
+async def test_account_is_linked_to_one_user(tenant_api, tenant, provider, user) -> None:
     first = await linked(tenant_api, account(provider, user))
     other = await relying_party.make_user(tenant_api, tenant["id"])
     answer = await tenant_api.post(PATH, json={"identityProviderLink": {**first, "userId": other["id"]}})
@@ -159,7 +157,7 @@ async def test_an_account_has_one_user(tenant_api, tenant, provider, user) -> No
     assert (await tenant_api.get(PATH, params={"userId": other["id"]})).json() == {"identityProviderLinks": []}
 
 
-async def test_an_account_has_one_user_in_each_tenant(tenant_api, api, provider, user) -> None:
+async def test_account_is_linked_to_one_user_per_tenant(tenant_api, api, provider, user) -> None:
     first = await linked(tenant_api, account(provider, user))
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
     somebody = await relying_party.make_user(api, other["id"])
@@ -169,7 +167,7 @@ async def test_an_account_has_one_user_in_each_tenant(tenant_api, api, provider,
 
 
 @pytest.mark.requirement("core-11-43")
-async def test_of_64_users_who_claim_an_account_at_once_one_has_it(tenant_api, tenant, provider) -> None:
+async def test_of_64_concurrent_claims_of_account_one_succeeds(tenant_api, tenant, provider) -> None:
     users = [await relying_party.make_user(tenant_api, tenant["id"], password="12345678") for _ in range(8)]
     same = new_id()
     claims = [account(provider, users[number % 8], identityProviderUserId=same) for number in range(64)]
@@ -181,7 +179,7 @@ async def test_of_64_users_who_claim_an_account_at_once_one_has_it(tenant_api, t
     assert sum(len(answer.json()["identityProviderLinks"]) for answer in found) == 1
 
 
-async def test_what_is_wrong_is_said_all_at_once(tenant_api, provider, user) -> None:
+async def test_all_errors_are_reported_together(tenant_api, provider, user) -> None:
     prefix = "identityProviderLink"
     empty = await tenant_api.post(PATH, json={"identityProviderLink": {}})
     assert await codes(empty) == {
@@ -205,7 +203,7 @@ async def test_what_is_wrong_is_said_all_at_once(tenant_api, provider, user) -> 
     }
 
 
-async def test_another_tenant_s_provider_has_no_accounts_here(tenant_api, api, user) -> None:
+async def test_provider_of_another_tenant_cannot_be_linked(tenant_api, api, user) -> None:
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
     wanted = {"type": "ExternalJWT", "name": new_id(), "tenantId": other["id"]}
     headers = {"X-FusionAuth-TenantId": other["id"]}
@@ -217,7 +215,7 @@ async def test_another_tenant_s_provider_has_no_accounts_here(tenant_api, api, u
 
 
 @pytest.mark.requirement("core-11-46")
-async def test_a_link_is_read_by_account_or_by_user(tenant_api, provider, user, tenant) -> None:
+async def test_link_is_retrieved_by_account_or_user(tenant_api, provider, user, tenant) -> None:
     first, second = [await linked(tenant_api, account(provider, user)) for _ in range(2)]
     wanted = {"type": "ExternalJWT", "name": new_id()}
     made = await tenant_api.post("/api/identity-provider", json={"identityProvider": wanted})
@@ -239,7 +237,7 @@ async def test_a_link_is_read_by_account_or_by_user(tenant_api, provider, user, 
 
 
 @pytest.mark.requirement("core-11-46")
-async def test_reading_needs_to_know_what(tenant_api, global_api, provider, user) -> None:
+async def test_retrieval_requires_parameters(tenant_api, global_api, provider, user) -> None:
     assert await codes(await tenant_api.get(PATH)) == {"[missing]userId"}
     assert await codes(await tenant_api.get(PATH, params={"identityProviderId": provider["id"]})) == {"[missing]userId"}
     assert await codes(await tenant_api.get(PATH, params={"identityProviderUserId": "x"})) == {
@@ -250,7 +248,7 @@ async def test_reading_needs_to_know_what(tenant_api, global_api, provider, user
     assert await codes(await global_api.get(PATH, params=by_account)) == {"[TenantIdRequired]"}
 
 
-async def test_the_user_says_which_tenant(global_api, tenant_api, provider, user) -> None:
+async def test_user_determines_tenant(global_api, tenant_api, provider, user) -> None:
     link = await linked(global_api, account(provider, user))
     by_account = {name: link[name] for name in ("identityProviderId", "identityProviderUserId", "userId")}
     assert (await global_api.get(PATH, params=by_account)).json() == {"identityProviderLink": link}
@@ -259,7 +257,7 @@ async def test_the_user_says_which_tenant(global_api, tenant_api, provider, user
     assert (await tenant_api.get(PATH, params=by_account)).status_code == 404
 
 
-async def test_a_renamed_provider_has_its_new_name_in_links(tenant_api, provider, user) -> None:
+async def test_links_show_current_provider_name(tenant_api, provider, user) -> None:
     await linked(tenant_api, account(provider, user))
     name = new_id()
     await tenant_api.patch(f"/api/identity-provider/{provider['id']}", json={"identityProvider": {"name": name}})
@@ -268,7 +266,7 @@ async def test_a_renamed_provider_has_its_new_name_in_links(tenant_api, provider
 
 
 @pytest.mark.requirement("core-11-48")
-async def test_a_removed_link_is_gone(tenant_api, provider, user) -> None:
+async def test_removed_link_is_not_found(tenant_api, provider, user) -> None:
     link = await linked(tenant_api, account(provider, user))
     query = {name: link[name] for name in ("identityProviderId", "identityProviderUserId", "userId")}
     assert await codes(await tenant_api.delete(PATH)) == {f"[missing]{name}" for name in query}
@@ -280,7 +278,7 @@ async def test_a_removed_link_is_gone(tenant_api, provider, user) -> None:
 
 @pytest.mark.requirement("core-11-48")
 @pytest.mark.parametrize("what", ["user", "provider", "tenant"])
-async def test_links_go_with_what_they_link(tenant_api, api, provider, user, tenant, service, what) -> None:
+async def test_links_are_deleted_with_user_and_provider(tenant_api, api, provider, user, tenant, service, what) -> None:
     link = await linked(tenant_api, account(provider, user))
     paths = {
         "provider": f"/api/identity-provider/{provider['id']}",
@@ -292,14 +290,14 @@ async def test_links_go_with_what_they_link(tenant_api, api, provider, user, ten
     assert await doors.store(service, "identity_provider_links").count_across_tenants(where) == 0
 
 
-async def test_a_locked_user_keeps_links(tenant_api, provider, user) -> None:
+async def test_locked_user_keeps_links(tenant_api, provider, user) -> None:
     link = await linked(tenant_api, account(provider, user))
     await tenant_api.delete(f"/api/user/{user['id']}")
     assert (await tenant_api.get(PATH, params={"userId": user["id"]})).json() == {"identityProviderLinks": [link]}
 
 
 @pytest.mark.requirement("core-11-50", "event-user.identity-provider.link")
-async def test_links_are_told_of(tenant_api, provider, user, tenant) -> None:
+async def test_linking_emits_events(tenant_api, provider, user, tenant) -> None:
     kinds = ("user.identity-provider.link", "user.identity-provider.unlink")
     async with receiving() as receiver:
         await listen(tenant_api, tenant, receiver.url, kinds)
@@ -321,7 +319,7 @@ async def test_links_are_told_of(tenant_api, provider, user, tenant) -> None:
 
 
 @pytest.mark.requirement("core-11-7")
-async def test_no_more_links_than_the_tenant_allows(tenant_api, provider, user, tenant) -> None:
+async def test_links_are_limited_by_tenant(tenant_api, provider, user, tenant) -> None:
     limit = {tenant["id"]: {"limitUserLinkCount": {"enabled": True, "maximumLinks": 1}}}
     body = {"identityProvider": {"tenantConfiguration": limit}}
     await tenant_api.patch(f"/api/identity-provider/{provider['id']}", json=body)
@@ -345,9 +343,7 @@ async def pending_id(service: app.Service, tenant: Document, provider: Document)
 
 
 @pytest.mark.requirement("core-11-47")
-async def test_a_pending_link_shows_the_user_who_is_named(
-    tenant_api, global_api, provider, user, tenant, pending_id
-) -> None:
+async def test_pending_link_shows_requested_user(tenant_api, global_api, provider, user, tenant, pending_id) -> None:
     there = await linked(tenant_api, account(provider, user))
     limit = {tenant["id"]: {"limitUserLinkCount": {"enabled": True, "maximumLinks": 5}}}
     body = {"identityProvider": {"tenantConfiguration": limit}}
@@ -367,7 +363,7 @@ async def test_a_pending_link_shows_the_user_who_is_named(
 
 
 @pytest.mark.requirement("core-11-47")
-async def test_a_pending_link_belongs_to_its_tenant(api, tenant_api, user, pending_id) -> None:
+async def test_pending_link_belongs_to_its_tenant(api, tenant_api, user, pending_id) -> None:
     assert (await api.get(f"{PENDING}/{pending_id}")).status_code == 404
     stranger = await relying_party.make_user(api, api.headers["X-FusionAuth-TenantId"])
     body = {"pendingIdPLinkId": pending_id, "userId": stranger["id"]}
@@ -377,7 +373,7 @@ async def test_a_pending_link_belongs_to_its_tenant(api, tenant_api, user, pendi
 
 
 @pytest.mark.requirement("core-11-44")
-async def test_completing_needs_a_user_and_a_known_id(tenant_api, user, pending_id) -> None:
+async def test_completion_requires_user_and_known_id(tenant_api, user, pending_id) -> None:
     assert await codes(await tenant_api.post(PATH, json={"pendingIdPLinkId": pending_id})) == {"[missing]userId"}
     body = {"pendingIdPLinkId": pending_id, "identityProviderLink": {"userId": new_id()}}
     assert await codes(await tenant_api.post(PATH, json=body)) == {"[invalid]identityProviderLink.userId"}
@@ -387,7 +383,7 @@ async def test_completing_needs_a_user_and_a_known_id(tenant_api, user, pending_
 
 
 @pytest.mark.requirement("core-11-44")
-async def test_whoever_is_over_the_limit_keeps_the_pending_link(tenant_api, provider, user, tenant, pending_id) -> None:
+async def test_exceeding_limit_keeps_pending_link(tenant_api, provider, user, tenant, pending_id) -> None:
     limit = {tenant["id"]: {"limitUserLinkCount": {"enabled": True, "maximumLinks": 1}}}
     body = {"identityProvider": {"tenantConfiguration": limit}}
     await tenant_api.patch(f"/api/identity-provider/{provider['id']}", json=body)
@@ -400,7 +396,7 @@ async def test_whoever_is_over_the_limit_keeps_the_pending_link(tenant_api, prov
 
 
 @pytest.mark.requirement("audit-c4", "core-11-44")
-async def test_of_64_who_complete_a_link_at_once_one_does(tenant_api, tenant, pending_id) -> None:
+async def test_of_64_concurrent_completions_one_succeeds(tenant_api, tenant, pending_id) -> None:
     users = [await relying_party.make_user(tenant_api, tenant["id"], password="12345678") for _ in range(8)]
     bodies = [{"pendingIdPLinkId": pending_id, "userId": users[number % 8]["id"]} for number in range(64)]
     answers = await asyncio.gather(*(tenant_api.post(PATH, json=body) for body in bodies))
@@ -411,7 +407,7 @@ async def test_of_64_who_complete_a_link_at_once_one_does(tenant_api, tenant, pe
 
 @pytest.mark.requirement("audit-c4")
 @pytest.mark.parametrize("is_same_user", [True, False])
-async def test_the_loser_of_a_race_for_a_pending_link_is_refused_like_a_later_request(
+async def test_losing_concurrent_completion_is_refused_like_later_request(
     service, tenant_api, tenant, provider, user, pending_id, monkeypatch, is_same_user
 ) -> None:
     limit = {tenant["id"]: {"limitUserLinkCount": {"enabled": True, "maximumLinks": 1}}}
@@ -434,7 +430,7 @@ async def test_the_loser_of_a_race_for_a_pending_link_is_refused_like_a_later_re
     assert await codes(loser) == {"[invalid]pendingIdPLinkId"}
 
 
-async def test_a_pending_link_to_a_provider_that_is_gone_is_gone(tenant_api, provider, user, pending_id) -> None:
+async def test_pending_link_to_deleted_provider_is_not_found(tenant_api, provider, user, pending_id) -> None:
     await tenant_api.delete(f"/api/identity-provider/{provider['id']}")
     assert (await tenant_api.get(f"{PENDING}/{pending_id}")).status_code == 404
     body = {"pendingIdPLinkId": pending_id, "userId": user["id"]}

@@ -134,7 +134,7 @@ async def test_external_jwt_has_its_defaults_and_never_shows_its_keys(api) -> No
 
 
 @pytest.mark.requirement("core-11-10", "core-11-11", "core-11-6")
-async def test_every_member_is_kept(api, application, tenant) -> None:
+async def test_every_member_is_stored(api, application, tenant) -> None:
     wanted = openid(
         enabled=True,
         debug=True,
@@ -199,7 +199,7 @@ async def test_every_member_is_kept(api, application, tenant) -> None:
         *("LinkByUsername", "LinkByUsernameForExistingUser", "Unsupported"),
     ],
 )
-async def test_every_linking_strategy_is_known(api, strategy) -> None:
+async def test_every_linking_strategy_is_accepted(api, strategy) -> None:
     assert (await made(api, external(linkingStrategy=strategy)))["linkingStrategy"] == strategy
 
 
@@ -223,7 +223,7 @@ STORED = {
 
 @pytest.mark.requirement("core-11-3")
 @pytest.mark.parametrize("kind", STORED)
-async def test_other_types_are_stored_and_shown(api, tenant_api, tenant, kind) -> None:
+async def test_other_types_are_stored_and_returned(api, tenant_api, tenant, kind) -> None:
     """In a tenant of its own, because a type that goes by its own name is there once."""
     members = dict(STORED[kind])
     if "keyId" in members:
@@ -240,7 +240,7 @@ async def test_other_types_are_stored_and_shown(api, tenant_api, tenant, kind) -
     assert ("buttonImageURL" in provider) is (kind == "SAMLv2")
 
 
-async def test_a_type_without_names_is_there_once(tenant_api, tenant) -> None:
+async def test_type_without_name_is_unique(tenant_api, tenant) -> None:
     google = {"type": "Google", "client_id": "a", "tenantId": tenant["id"]}
     await made(tenant_api, google)
     assert await created_with(tenant_api, google) == {"[duplicate]identityProvider.name"}
@@ -249,7 +249,7 @@ async def test_a_type_without_names_is_there_once(tenant_api, tenant) -> None:
 # Refusals
 
 
-async def test_an_empty_provider_lacks_its_type(api) -> None:
+async def test_empty_provider_is_missing_type(api) -> None:
     assert await created_with(api, {}) == {"[missing]identityProvider.type"}
 
 
@@ -287,19 +287,19 @@ async def test_an_empty_provider_lacks_its_type(api) -> None:
         ({"type": "ExternalJWT", "name": [7]}, {"[invalidJSON]"}),
     ],
 )  # fmt: skip
-async def test_what_is_wrong_is_said_all_at_once(api, provider, codes) -> None:
+async def test_all_errors_are_reported_together(api, provider, codes) -> None:
     expected = {code if code.startswith("[") else f"[blank]identityProvider.{code}" for code in codes}
     assert await created_with(api, provider) == expected
 
 
 @pytest.mark.parametrize("member", ["applicationConfiguration", "tenantConfiguration"])
-async def test_what_a_provider_is_set_up_for_must_exist(api, member) -> None:
+async def test_references_of_provider_must_exist(api, member) -> None:
     stranger = new_id()
     codes = await created_with(api, external(**{member: {stranger: {}}}))
     assert codes == {f"[invalid]identityProvider.{member}.{stranger}"}
 
 
-async def test_a_tenant_s_provider_serves_that_tenant_alone(api, tenant, application) -> None:
+async def test_tenant_provider_serves_only_its_tenant(api, tenant, application) -> None:
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
     async with httpx.AsyncClient(base_url=api.base_url, headers={"Authorization": SUPER_KEY}) as every:
         answer = await every.post(
@@ -323,19 +323,19 @@ async def test_a_tenant_s_provider_serves_that_tenant_alone(api, tenant, applica
     "url",
     ["http://169.254.169.254/", "ftp://example.com", "https://10.0.0.1", "http://example.com", "https://a@b.example"],
 )
-async def test_an_address_that_may_not_be_called_is_refused_at_save(api, name, url) -> None:
+async def test_blocked_endpoint_address_is_refused_on_save(api, name, url) -> None:
     """Also one without TLS, unless it is named as an address that the operator has opened."""
     assert await created_with(api, openid(oauth2={name: url})) == {f"[invalid]identityProvider.oauth2.{name}"}
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "https://user@example.com/", "https://[", "/relative"])
-async def test_a_browser_is_sent_to_web_addresses_only(api, url) -> None:
+async def test_browser_endpoints_must_be_http_urls(api, url) -> None:
     codes = await created_with(api, openid(oauth2={"authorization_endpoint": url}))
     assert codes == {"[invalid]identityProvider.oauth2.authorization_endpoint"}
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9999", "http://localhost:9999", "http://[::1]:9999"])
-async def test_an_operator_opens_near_addresses_and_no_others(api, url) -> None:
+async def test_operator_setting_allows_named_internal_addresses_only(api, url) -> None:
     assert (await made(api, openid(oauth2={"issuer": url})))["oauth2"]["issuer"] == url
     assert await created_with(api, openid(oauth2={"issuer": "http://93.184.216.34"})) == {
         "[invalid]identityProvider.oauth2.issuer"
@@ -343,7 +343,7 @@ async def test_an_operator_opens_near_addresses_and_no_others(api, url) -> None:
 
 
 @pytest.mark.requirement("core-11-19")
-async def test_without_client_authentication_there_is_no_secret(api) -> None:
+async def test_no_client_secret_without_client_authentication(api) -> None:
     provider = await made(api, openid(oauth2={"clientAuthenticationMethod": "none"}))
     assert "client_secret" not in provider["oauth2"]
 
@@ -357,7 +357,7 @@ async def test_name_and_id_are_unique(api) -> None:
 
 
 @pytest.mark.requirement("core-11-37")
-async def test_a_domain_has_one_provider(api, tenant, tenant_api) -> None:
+async def test_domain_belongs_to_one_provider(api, tenant, tenant_api) -> None:
     domain = f"{new_id()}.example.com"
     first = await made(api, external(domains=[domain, f"b{domain}"]))
     assert await created_with(api, openid(domains=[f"B{domain}"])) == {"[duplicate]identityProvider.domains"}
@@ -373,7 +373,7 @@ async def test_a_domain_has_one_provider(api, tenant, tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-11-37")
-async def test_of_64_who_claim_a_domain_at_once_one_has_it(api) -> None:
+async def test_of_64_concurrent_claims_of_domain_one_succeeds(api) -> None:
     domain = f"{new_id()}.example.com"
     claims = (api.post(PATH, json={"identityProvider": external(domains=[domain])}) for _ in range(64))
     statuses = [answer.status_code for answer in await asyncio.gather(*claims)]
@@ -384,7 +384,7 @@ async def test_of_64_who_claim_a_domain_at_once_one_has_it(api) -> None:
 
 
 @pytest.mark.requirement("core-11-1")
-async def test_an_update_replaces_all_but_type_tenant_and_keys(api, service) -> None:
+async def test_update_replaces_all_but_type_tenant_and_keys(api, service) -> None:
     first = await made(api, external(keys={"one": PEM}, domains=[f"{new_id()}.example.com"], debug=True))
     name = new_id()
     body = {"identityProvider": {"type": "ExternalJWT", "name": name, "tenantId": DEFAULT_TENANT}}
@@ -415,7 +415,7 @@ async def test_an_update_replaces_all_but_type_tenant_and_keys(api, service) -> 
         ),
     ],
 )
-async def test_a_patch_leaves_the_rest(api, kind, patch) -> None:
+async def test_patch_keeps_other_members(api, kind, patch) -> None:
     first = await made(api, openid())
     answer = await api.request("PATCH", f"{PATH}/{first['id']}", json=patch, headers={"Content-Type": kind})
     assert answer.status_code == 200, answer.text
@@ -425,7 +425,7 @@ async def test_a_patch_leaves_the_rest(api, kind, patch) -> None:
 
 
 @pytest.mark.requirement("core-11-19")
-async def test_secrets_are_sealed_in_the_database(api, service, application) -> None:
+async def test_secrets_are_sealed_at_rest(api, service, application) -> None:
     own = {application["id"]: {"oauth2": {"client_secret": "the own secret"}}}
     provider = await made(api, openid(oauth2={"client_secret": "the secret"}, applicationConfiguration=own))
     raw = await doors.database(service).collection("identity_providers").find_one({"_id": provider["id"]})
@@ -435,18 +435,18 @@ async def test_secrets_are_sealed_in_the_database(api, service, application) -> 
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
-async def test_an_unknown_provider_is_not_found(api, method) -> None:
+async def test_unknown_provider_is_404(api, method) -> None:
     answer = await api.request(method, f"{PATH}/{new_id()}", json={"identityProvider": openid()})
     assert answer.status_code == 404
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
-async def test_a_change_needs_an_id(api, method) -> None:
+async def test_change_requires_id(api, method) -> None:
     assert await refused(await api.request(method, PATH, json={})) == {"[missing]identityProviderId"}
 
 
 @pytest.mark.requirement("core-11-25")
-async def test_a_deleted_provider_is_gone(api) -> None:
+async def test_deleted_provider_is_not_found(api) -> None:
     provider = await made(api, openid())
     assert (await api.delete(f"{PATH}/{provider['id']}")).status_code == 200
     assert (await api.get(f"{PATH}/{provider['id']}")).status_code == 404
@@ -454,7 +454,7 @@ async def test_a_deleted_provider_is_gone(api) -> None:
 
 
 @pytest.mark.requirement("core-11-6")
-async def test_an_application_that_goes_leaves_its_providers(api, tenant_api, application) -> None:
+async def test_deleting_application_removes_it_from_providers(api, tenant_api, application) -> None:
     keeper = (await tenant_api.post("/api/application", json={"application": {"name": new_id()}})).json()["application"]
     both = {application["id"]: {"enabled": True}, keeper["id"]: {"enabled": True}}
     provider = await made(api, external(applicationConfiguration=both))
@@ -465,7 +465,9 @@ async def test_an_application_that_goes_leaves_its_providers(api, tenant_api, ap
     assert found == {"identityProviders": [], "total": 0}
 
 
-async def test_a_tenant_that_goes_takes_its_own_and_leaves_the_shared(api, tenant, tenant_api, application) -> None:
+async def test_deleting_tenant_deletes_its_providers_and_keeps_shared_ones(
+    api, tenant, tenant_api, application
+) -> None:
     own = await made(tenant_api, external(tenantId=tenant["id"]))
     shared = await made(
         api,
@@ -479,7 +481,7 @@ async def test_a_tenant_that_goes_takes_its_own_and_leaves_the_shared(api, tenan
 
 @pytest.mark.requirement("core-11-22")
 @pytest.mark.parametrize("member", ["defaultKeyId", "verificationKeyIds"])
-async def test_a_key_in_use_by_a_provider_stays(api, member) -> None:
+async def test_key_used_by_provider_cannot_be_deleted(api, member) -> None:
     key = (await api.post("/api/key/generate", json={"key": {"name": new_id(), "algorithm": "ES256"}})).json()["key"]
     provider = await made(api, external(**{member: key["id"] if member == "defaultKeyId" else [key["id"]]}))
     assert await refused(await api.delete(f"/api/key/{key['id']}")) == {"[inUse]keyId"}
@@ -491,7 +493,7 @@ async def test_a_key_in_use_by_a_provider_stays(api, member) -> None:
 
 
 @pytest.mark.requirement("core-11-5")
-async def test_a_tenant_s_key_makes_providers_of_its_tenant(key_client, tenant) -> None:
+async def test_tenant_key_creates_providers_of_its_tenant(key_client, tenant) -> None:
     provider = await made(key_client, openid())
     assert provider["tenantId"] == tenant["id"]
     assert provider["oauth2"]["client_secret"] == "secret"
@@ -501,7 +503,7 @@ async def test_a_tenant_s_key_makes_providers_of_its_tenant(key_client, tenant) 
     assert (await key_client.delete(f"{PATH}/{provider['id']}")).status_code == 200
 
 
-async def test_a_tenant_s_key_shares_no_provider_by_naming_no_tenant(api, key_client, tenant) -> None:
+async def test_tenant_key_cannot_create_shared_provider(api, key_client, tenant) -> None:
     """A shared provider with applications of other tenants would speak for their users."""
     foreign = (await api.post("/api/application", json={"application": {"name": new_id()}},
                               headers={"X-FusionAuth-TenantId": DEFAULT_TENANT})).json()["application"]  # fmt: skip
@@ -516,7 +518,7 @@ async def test_a_tenant_s_key_shares_no_provider_by_naming_no_tenant(api, key_cl
 
 
 @pytest.mark.requirement("core-11-5")
-async def test_a_tenant_s_key_reads_shared_providers_without_their_secrets(api, key_client, application) -> None:
+async def test_tenant_key_reads_shared_providers_without_secrets(api, key_client, application) -> None:
     own = {application["id"]: {"oauth2": {"client_id": "x", "client_secret": "the own secret"}}}
     shared = await made(api, openid(applicationConfiguration=own))
     path = f"{PATH}/{shared['id']}"
@@ -536,7 +538,7 @@ async def test_a_tenant_s_key_reads_shared_providers_without_their_secrets(api, 
 
 
 @pytest.mark.requirement("core-11-5")
-async def test_another_tenant_s_provider_is_not_there(key_client, other_key_client) -> None:
+async def test_provider_of_another_tenant_is_not_found(key_client, other_key_client) -> None:
     provider = await made(other_key_client, openid())
     path = f"{PATH}/{provider['id']}"
     for method in ("GET", "PUT", "PATCH", "DELETE"):
@@ -551,7 +553,7 @@ async def test_another_tenant_s_provider_is_not_there(key_client, other_key_clie
 
 
 @pytest.mark.requirement("core-11-25")
-async def test_lists_are_of_all_or_of_one_type(api) -> None:
+async def test_list_is_filtered_by_type(api) -> None:
     one, other = await made(api, openid()), await made(api, external())
     every = {entry["id"] for entry in (await api.get(PATH)).json()["identityProviders"]}
     assert {one["id"], other["id"]} <= every
@@ -563,7 +565,7 @@ async def test_lists_are_of_all_or_of_one_type(api) -> None:
 
 @pytest.mark.requirement("core-11-26")
 @pytest.mark.parametrize("order", ["id", "insertInstant", "name", "enabled", "source", "tenantId", "type"])
-async def test_search_finds_by_each_criterion_in_each_order(api, key_client, tenant, application, order) -> None:
+async def test_search_filters_and_sorts_by_every_field(api, key_client, tenant, application, order) -> None:
     mark = new_id()
     shared = await made(
         api, openid(name=f"{mark} b", source=mark, applicationConfiguration={application["id"]: {"enabled": True}})
@@ -590,7 +592,7 @@ async def test_search_finds_by_each_criterion_in_each_order(api, key_client, ten
 
 
 @pytest.mark.requirement("core-11-27")
-async def test_look_up_tells_who_manages_a_domain(api, http, tenant, application, tenant_api) -> None:
+async def test_lookup_returns_provider_of_domain(api, http, tenant, application, tenant_api) -> None:
     domain = f"{new_id()}.example.com"
     settings = {application["id"]: {"enabled": True}}
     provider = await made(api, openid(domains=[domain], enabled=True, applicationConfiguration=settings))
@@ -623,14 +625,14 @@ async def test_look_up_tells_who_manages_a_domain(api, http, tenant, application
 
 
 @pytest.mark.requirement("core-11-27")
-async def test_look_up_refuses_what_is_no_domain(http) -> None:
+async def test_lookup_refuses_invalid_domain(http) -> None:
     assert await refused(await http.get(f"{PATH}/lookup")) == {"[blank]domain"}
     assert await refused(await http.get(f"{PATH}/lookup?domain=a.b&tenantId=x")) == {"[couldNotConvert]tenantId"}
     assert (await http.get(f"{PATH}/lookup?domain={new_id()}.example.com")).status_code == 404
 
 
 @pytest.mark.requirement("core-11-28")
-async def test_a_login_is_started_nowhere(api, http, application) -> None:
+async def test_login_start_is_not_supported(api, http, application) -> None:
     settings = {application["id"]: {"enabled": True}}
     provider = await made(api, openid(enabled=True, applicationConfiguration=settings))
     body = {"applicationId": application["id"], "identityProviderId": provider["id"]}
@@ -651,7 +653,7 @@ async def test_a_login_is_started_nowhere(api, http, application) -> None:
         ({"type": "HYPR"}, "Users cannot log in through identity providers of type HYPR here."),
     ],
 )
-async def test_start_says_why_it_is_refused(
+async def test_start_reports_reason_of_refusal(
     api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, application: Document, provider: Document, reason: str
 ) -> None:
     enabled = {"enabled": True, "applicationConfiguration": {application["id"]: {"enabled": True}}}

@@ -34,7 +34,7 @@ async def make(api: httpx.AsyncClient, *entries: Document, **members: Any) -> Do
 
 
 @pytest.mark.requirement("core-6-3")
-async def test_list_is_put_in_order(api) -> None:
+async def test_entries_are_sorted(api) -> None:
     made = await make(
         api,
         entry("10.0.0.9"),
@@ -91,7 +91,7 @@ async def test_full_cycle(api) -> None:
         ([DEFAULT, entry("1.1.1.1"), entry("1.1.1.1")], "[invalid]ipAccessControlList.entries"),
     ],
 )
-async def test_bad_entries(api, entries, code) -> None:
+async def test_invalid_entries(api, entries, code) -> None:
     acl = {"name": f"List {new_id()}", **({} if entries is None else {"entries": entries})}
     found = codes(await api.post("/api/ip-acl", json={"ipAccessControlList": acl}))
     assert code in found
@@ -110,7 +110,7 @@ async def test_name_is_required_and_unique(api) -> None:
 
 
 @pytest.mark.requirement("core-6-8")
-async def test_list_in_use_stays(api, manager, tenant) -> None:
+async def test_list_in_use_cannot_be_deleted(api, manager, tenant) -> None:
     made = await make(api, DEFAULT)
     path, refused = f"/api/ip-acl/{made['id']}", {"[inUse]ipAccessControlListId"}
     reference = {"accessControlConfiguration": {"uiIPAccessControlListId": made["id"]}}
@@ -154,7 +154,7 @@ async def test_search(api) -> None:
         ("", False),
     ],
 )
-def test_most_specific_entry_decides_else_the_default(address, allowed) -> None:
+def test_most_specific_entry_wins_over_default(address, allowed) -> None:
     entries = ip_access.arranged([entry("10.0.0.1", "10.0.0.4"), DEFAULT])
     assert ip_access.allows(entries, address) is allowed
     turned = [{**e, "action": "Block" if e["action"] == "Allow" else "Allow"} for e in entries]
@@ -162,5 +162,5 @@ def test_most_specific_entry_decides_else_the_default(address, allowed) -> None:
 
 
 @pytest.mark.requirement("core-6-4")
-def test_list_without_a_default_blocks() -> None:
+def test_list_without_default_blocks() -> None:
     assert not ip_access.allows([], "10.0.0.1")

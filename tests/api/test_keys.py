@@ -60,7 +60,7 @@ CERTIFIED = {"certificate", "certificateInformation", "expirationInstant", "leng
         ({"algorithm": "HS512", "issuer": "ignored"}, "HMAC", None, MEMBERS),
     ],
 )
-async def test_generated_key_shows_all_but_its_secret(api, wanted, kind, length, members) -> None:
+async def test_generated_key_omits_private_part(api, wanted, kind, length, members) -> None:
     made = await add(api, "generate", **wanted)
     assert made.keys() == members
     assert (made["type"], made["algorithm"], made.get("length")) == (kind, wanted["algorithm"], length)
@@ -69,7 +69,7 @@ async def test_generated_key_shows_all_but_its_secret(api, wanted, kind, length,
 
 
 @pytest.mark.requirement("core-7-certificate")
-async def test_generated_certificate_names_the_issuer_of_the_default_tenant(service, api) -> None:
+async def test_generated_certificate_has_default_tenant_issuer(service, api) -> None:
     made = await add(api, "generate", algorithm="ES256")
     issuer = (await api.get(f"/api/tenant/{DEFAULT_TENANT}")).json()["tenant"]["issuer"]
     assert made["issuer"] == issuer
@@ -96,7 +96,7 @@ async def test_generated_certificate_names_the_issuer_of_the_default_tenant(serv
         ({"algorithm": "ES256", "name": "x" * 192}, "[tooLong]key.name"),
     ],
 )
-async def test_generate_refuses(api, wanted, expected) -> None:
+async def test_generate_refuses_invalid_requests(api, wanted, expected) -> None:
     body = {"key": {"name": f"Key {new_id()}", **wanted}}
     assert codes(await api.post("/api/key/generate", json=body)) == {expected}
 
@@ -157,13 +157,13 @@ async def test_imported_pairs_secrets_and_public_keys(api) -> None:
         ({"publicKey": "x" * 70_000}, {"[invalid]key.publicKey"}),
     ],
 )
-async def test_import_refuses_and_repeats_nothing(api, wanted, expected) -> None:
+async def test_import_refuses_invalid_keys_without_echoing_them(api, wanted, expected) -> None:
     answer = await api.post("/api/key/import", json={"key": {"name": f"Key {new_id()}", **wanted}})
     assert codes(answer) == expected
     assert "BEGIN" not in answer.text
 
 
-async def test_everything_missing_of_a_key_to_generate_is_told_at_once(api) -> None:
+async def test_missing_members_of_generated_key_are_reported_together(api) -> None:
     for wanted, second in (({}, "[missing]key.algorithm"), ({"algorithm": "RS256"}, "[missing]key.length")):
         answer = await api.post("/api/key/generate", json={"key": wanted})
         assert codes(answer) == {"[blank]key.name", second}
@@ -171,7 +171,7 @@ async def test_everything_missing_of_a_key_to_generate_is_told_at_once(api) -> N
 
 
 @pytest.mark.requirement("core-7-update")
-async def test_update_changes_the_name_and_nothing_else(service, api) -> None:
+async def test_update_changes_only_name(service, api) -> None:
     made = await add(api, "generate", algorithm="ES256")
     before = await doors.store(service, "keys").get(None, made["id"])
     change = {
@@ -199,7 +199,7 @@ async def test_update_changes_the_name_and_nothing_else(service, api) -> None:
 
 
 @pytest.mark.requirement("core-7-privateKey")
-async def test_private_halves_are_sealed_at_rest(service, api) -> None:
+async def test_private_keys_are_sealed_at_rest(service, api) -> None:
     for wanted, member in (({"algorithm": "ES256"}, "privateKey"), ({"algorithm": "HS256"}, "secret")):
         made = await add(api, "generate", **wanted)
         plain = (await doors.store(service, "keys").get(None, made["id"]))[member]
@@ -208,7 +208,7 @@ async def test_private_halves_are_sealed_at_rest(service, api) -> None:
 
 
 @pytest.mark.requirement("core-7-delete")
-async def test_key_in_use_stays(api, tenant) -> None:
+async def test_key_in_use_cannot_be_deleted(api, tenant) -> None:
     def jwt(**members: Any) -> Document:
         return {"jwtConfiguration": members}
 
@@ -243,7 +243,7 @@ CLIENT_SECRET_KEYS = {
 
 @pytest.mark.requirement("core-13-18", "core-7-client-secret")
 @pytest.mark.parametrize("key_id", CLIENT_SECRET_KEYS)
-async def test_keys_that_stand_for_the_client_secret_are_always_there_and_never_change(service, api, key_id) -> None:
+async def test_client_secret_keys_always_exist_and_are_immutable(service, api, key_id) -> None:
     path, algorithm = f"/api/key/{key_id}", CLIENT_SECRET_KEYS[key_id]
     shown = (await api.get(path)).json()["key"]
     assert shown.keys() == MEMBERS - {"kid"}
@@ -264,7 +264,7 @@ async def test_keys_that_stand_for_the_client_secret_are_always_there_and_never_
 
 
 @pytest.mark.requirement("core-7-client-secret")
-async def test_key_that_stands_for_the_client_secret_signs_id_tokens_and_nothing_else(api, tenant) -> None:
+async def test_client_secret_key_signs_id_tokens_only(api, tenant) -> None:
     key_id = next(iter(CLIENT_SECRET_KEYS))
     hook = {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1}
     signed = {**hook, "signatureConfiguration": {"enabled": True, "signingKeyId": key_id}}
@@ -277,7 +277,7 @@ async def test_key_that_stands_for_the_client_secret_signs_id_tokens_and_nothing
 
 
 @pytest.mark.requirement("core-7-type")
-async def test_secret_of_its_own_kind_is_kept_and_signs_nothing(service, api) -> None:
+async def test_secret_key_is_stored_and_signs_nothing(service, api) -> None:
     made = await add(api, "import", type="Secret", secret="short")
     assert made.keys() == MEMBERS
     assert (made["type"], made["algorithm"]) == ("Secret", "None")
@@ -291,7 +291,7 @@ async def test_secret_of_its_own_kind_is_kept_and_signs_nothing(service, api) ->
 
 
 @pytest.mark.requirement("attack-39", "core-7-privateKey")
-async def test_no_answer_holds_a_private_half(service, api) -> None:
+async def test_no_response_contains_private_key(service, api) -> None:
     keys = [
         await add(api, "generate", algorithm="ES256"),
         await add(api, "generate", algorithm="HS256"),
@@ -310,7 +310,7 @@ async def test_no_answer_holds_a_private_half(service, api) -> None:
 
 
 @pytest.mark.requirement("core-7-key-set")
-async def test_published_set_holds_the_public_keys_and_nothing_else(service: app.Service, api, http) -> None:
+async def test_key_set_contains_public_keys_only(service: app.Service, api, http) -> None:
     made = [await add(api, "generate", algorithm=algorithm) for algorithm in ("ES256", "Ed25519", "HS256")]
     listed = {"accessTokenVerificationKeyIds": [key["id"] for key in made]}
     body = {"application": {"name": new_id(), "jwtConfiguration": listed}}

@@ -56,7 +56,7 @@ async def one_application(service: app.Service, name: str) -> Document:
 
 
 @pytest.mark.requirement("core-13-10", "core-13-11", "core-13-12", "core-13-13", "core-13-17", "core-13-9", "service-1")
-async def test_every_expression_is_put_in_place(build: Build, tmp_path: Path, monkeypatch: Any) -> None:
+async def test_every_expression_is_substituted(build: Build, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("KICKSTART_TEST", "from the environment")
     data_dir = beside(
         tmp_path / "one",
@@ -130,7 +130,7 @@ announce: {{Secret: "#{{secret}}"}}
 
 
 @pytest.mark.requirement("core-13-5", "core-13-6")
-async def test_json_file_and_all_kinds_of_requests(build: Build) -> None:
+async def test_json_file_with_all_kinds_of_requests(build: Build) -> None:
     role, other = new_id(), new_id()
     kickstart = {
         "variables": {"application": new_id()},
@@ -174,7 +174,7 @@ async def test_json_file_and_all_kinds_of_requests(build: Build) -> None:
 
 
 @pytest.mark.requirement("core-13-2")
-async def test_default_tenant_id_that_is_random_is_one_and_the_same(build: Build) -> None:
+async def test_random_default_tenant_id_is_consistent(build: Build) -> None:
     kickstart = f"""
 variables: {{defaultTenantId: "#{{UUID()}}"}}
 apiKeys: [{{key: "{KEY}"}}]
@@ -188,7 +188,7 @@ requests:
 
 
 @pytest.mark.requirement("core-13-4")
-async def test_file_that_is_wrong_has_changed_nothing_and_may_be_mended(build: Build, tmp_path: Path) -> None:
+async def test_invalid_file_changes_nothing_and_can_be_corrected(build: Build, tmp_path: Path) -> None:
     settings = lasting(tmp_path)
     for wrong in ("apiKeys: [", "apiKeys: [{key: '#{nobody}'}]"):
         with pytest.raises(StartupError):
@@ -201,7 +201,7 @@ async def test_file_that_is_wrong_has_changed_nothing_and_may_be_mended(build: B
 
 
 @pytest.mark.requirement("core-13-15", "service-3")
-async def test_failing_request_stops_says_which_and_emits_nothing(build: Build, tmp_path: Path) -> None:
+async def test_failing_request_stops_run_and_is_named(build: Build, tmp_path: Path) -> None:
     kickstart = f"""
 apiKeys: [{{key: "{KEY}"}}]
 requests:
@@ -233,7 +233,7 @@ requests:
 
 
 @pytest.mark.requirement("core-13-4")
-async def test_refused_api_key_is_told_without_its_value(build: Build) -> None:
+async def test_refused_api_key_is_reported_without_value(build: Build) -> None:
     kickstart = f'apiKeys: [{{key: "{KEY}"}}, {{key: "{KEY}", description: again}}]'
     with pytest.raises(StartupError) as refused:
         async with build(kickstart=kickstart):
@@ -243,7 +243,7 @@ async def test_refused_api_key_is_told_without_its_value(build: Build) -> None:
 
 
 @pytest.mark.requirement("core-13-16", "event-kickstart.success", "service-22", "service-4")
-async def test_success_is_told_once_to_webhooks_that_ask(build: Build) -> None:
+async def test_success_emits_one_event(build: Build) -> None:
     async with receiving() as receiver:
         kickstart = f"""
 apiKeys: [{{key: "{KEY}"}}]
@@ -267,9 +267,7 @@ requests:
 
 
 @pytest.mark.requirement("core-13-1", "design-config-10")
-async def test_kickstart_runs_only_on_an_untouched_instance_and_its_file_is_then_done_with(
-    build: Build, tmp_path: Path
-) -> None:
+async def test_kickstart_runs_once_on_new_instance_only(build: Build, tmp_path: Path) -> None:
     settings = lasting(tmp_path)
     async with build(**settings, kickstart=f'apiKeys: [{{key: "{KEY}"}}]'):
         pass
@@ -279,7 +277,7 @@ async def test_kickstart_runs_only_on_an_untouched_instance_and_its_file_is_then
             assert await doors.store(service, "api_keys").count(None) == 1
 
 
-async def test_several_processes_at_once_run_it_once(build: Build, configured: Any, tmp_path: Path) -> None:
+async def test_concurrent_processes_run_kickstart_once(build: Build, configured: Any, tmp_path: Path) -> None:
     database = f"test_{new_id()[:13].replace('-', '')}"
     kickstart = f"""
 apiKeys: [{{key: "{KEY}"}}]

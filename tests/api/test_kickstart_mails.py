@@ -31,7 +31,7 @@ async def add(api: httpx.AsyncClient, name: str) -> str:
     return str(answer.json()["emailTemplate"]["id"])
 
 
-async def test_every_mail_of_the_first_start_can_be_read(api: httpx.AsyncClient) -> None:
+async def test_every_default_mail_renders(api: httpx.AsyncClient) -> None:
     assert templates()
     for name, template in templates().items():
         answer = await api.post("/api/email/template/preview", json={"emailTemplate": template})
@@ -39,7 +39,7 @@ async def test_every_mail_of_the_first_start_can_be_read(api: httpx.AsyncClient)
 
 
 @pytest.mark.requirement("core-18-templates-19", "users-8-12")
-async def test_mails_that_verify_say_where_and_with_which_code(tenant_api: httpx.AsyncClient, tenant: Document) -> None:
+async def test_verification_mails_contain_link_and_code(tenant_api: httpx.AsyncClient, tenant: Document) -> None:
     async with receiving() as mailbox:
         place = Place(tenant_api, tenant["id"], mailbox)
         email, done = await add(tenant_api, "Email verification"), await add(tenant_api, "Email verified")

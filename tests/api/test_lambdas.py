@@ -42,7 +42,7 @@ def message(answer: httpx.Response, path: str) -> str:
 
 
 @pytest.mark.requirement("core-18-lambdas-1")
-async def test_lambda_comes_back_as_it_was_sent(api: httpx.AsyncClient) -> None:
+async def test_created_lambda_is_returned_as_sent(api: httpx.AsyncClient) -> None:
     lambda_id, body = new_id(), f"\n// A comment\n{POPULATE}\n\n"
     sent = wanted(body=body, debug=True, engineType="GraalJS", name=" Colours ", unknown=1)
     answer = await api.post(f"/api/lambda/{lambda_id}", json=sent)
@@ -68,13 +68,13 @@ async def test_lambda_comes_back_as_it_was_sent(api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.requirement("core-18-lambdas-7")
-async def test_debug_is_off_and_the_engine_is_named_where_nothing_is_said(api: httpx.AsyncClient) -> None:
+async def test_debug_and_engine_type_have_defaults(api: httpx.AsyncClient) -> None:
     made = await make(api)
     assert (made["debug"], made["engineType"]) == (False, "GraalJS")
 
 
 @pytest.mark.requirement("core-18-lambdas-5")
-async def test_empty_body_names_everything_that_is_missing(api: httpx.AsyncClient) -> None:
+async def test_all_missing_members_of_empty_body_are_reported(api: httpx.AsyncClient) -> None:
     assert errors(await api.post("/api/lambda", json={"lambda": {}})) == {
         "lambda.body": ["[blank]lambda.body"],
         "lambda.name": ["[blank]lambda.name"],
@@ -98,7 +98,7 @@ async def test_empty_body_names_everything_that_is_missing(api: httpx.AsyncClien
         ("debug", "yes", "[invalidJSON]"),
     ],
 )
-async def test_bad_value_is_reported_on_its_field(api: httpx.AsyncClient, member: str, value: Any, code: str) -> None:
+async def test_invalid_value_is_reported_on_field(api: httpx.AsyncClient, member: str, value: Any, code: str) -> None:
     found = errors(await api.post("/api/lambda", json=wanted(**{member: value})))
     assert found == {f"lambda.{member}": [code]}
 
@@ -116,7 +116,7 @@ async def test_bad_value_is_reported_on_its_field(api: httpx.AsyncClient, member
         ("new Array(4e9).join('')", "it took more than 500 ms of processor time"),
     ],
 )
-async def test_body_that_cannot_run_is_refused_with_its_line(api: httpx.AsyncClient, body: str, told: str) -> None:
+async def test_invalid_body_is_refused_with_line(api: httpx.AsyncClient, body: str, told: str) -> None:
     answer = await api.post("/api/lambda", json=wanted(body=body))
     assert errors(answer) == {"lambda.body": ["[invalid]lambda.body"]}
     assert message(answer, "lambda.body") == f"The [lambda.body] cannot be used: {told}."
@@ -124,7 +124,7 @@ async def test_body_that_cannot_run_is_refused_with_its_line(api: httpx.AsyncCli
 
 @pytest.mark.requirement("core-18-lambdas-3", "core-18-lambdas-6", "core-18-lambdas-8")
 @pytest.mark.parametrize("kind", sorted(rules.FUNCTIONS))
-async def test_every_type_wants_the_function_of_its_own(api: httpx.AsyncClient, kind: str) -> None:
+async def test_every_type_requires_its_function(api: httpx.AsyncClient, kind: str) -> None:
     name = rules.FUNCTIONS[kind]
     made = await make(api, type=kind, body=f"function {name}(first, second) {{}}")
     assert made["type"] == kind
@@ -136,14 +136,14 @@ async def test_every_type_wants_the_function_of_its_own(api: httpx.AsyncClient, 
 
 
 @pytest.mark.requirement("core-18-lambdas-3")
-async def test_list_of_a_type_that_does_not_exist_is_refused(api: httpx.AsyncClient) -> None:
+async def test_list_of_unknown_type_is_refused(api: httpx.AsyncClient) -> None:
     answer = await api.get("/api/lambda", params={"type": "JWT"})
     assert errors(answer) == {"type": ["[couldNotConvert]type"]}
     assert (await api.get("/api/lambda", params={"type": ""})).json() == (await api.get("/api/lambda")).json()
 
 
 @pytest.mark.requirement("core-18-lambdas-1")
-async def test_put_replaces_everything_and_runs_the_new_body(api: httpx.AsyncClient) -> None:
+async def test_put_replaces_everything_including_executed_body(api: httpx.AsyncClient) -> None:
     made = await make(api, debug=True)
     path = f"/api/lambda/{made['id']}"
     answer = await api.put(path, json=wanted(name="Other", body="\nfunction populate() {}"))
@@ -204,7 +204,7 @@ APPLICATION_MEMBERS = [("application", member, kind) for member, kind in rules.R
     "core-18-lambdas-9", "core-8-lambdaConfiguration", "core-8-oauthConfiguration", "core-9-lambdaConfiguration"
 )
 @pytest.mark.parametrize(("resource", "member", "kind"), [*TENANT_MEMBERS, *APPLICATION_MEMBERS])
-async def test_reference_must_name_a_lambda_of_its_type_and_keeps_it(
+async def test_referenced_lambda_must_have_type_and_cannot_be_deleted(
     api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, tenant: Document, resource: str, member: str, kind: str
 ) -> None:
     path = f"/api/tenant/{tenant['id']}"
@@ -237,7 +237,7 @@ async def test_reference_must_name_a_lambda_of_its_type_and_keeps_it(
 
 
 @pytest.mark.requirement("core-18-lambdas-10")
-async def test_tenant_key_reads_lambdas_and_changes_none(
+async def test_tenant_key_reads_but_does_not_change_lambdas(
     service: Any, api: httpx.AsyncClient, tenant: Document
 ) -> None:
     made = await make(api)
@@ -251,7 +251,7 @@ async def test_tenant_key_reads_lambdas_and_changes_none(
 
 
 @pytest.mark.requirement("core-13-13", "core-13-19", "core-18-lambdas-11")
-async def test_the_default_lambdas_are_there_and_run(service: app.Service, api: httpx.AsyncClient) -> None:
+async def test_default_lambdas_exist_and_run(service: app.Service, api: httpx.AsyncClient) -> None:
     variables = await doors.run(service, bootstrap.predefined_variables, "http://localhost")
     call = doors.call(service)
     told = {
@@ -293,7 +293,7 @@ async def test_the_default_lambdas_are_there_and_run(service: app.Service, api: 
     assert (await api.get(f"/api/lambda/{lambda_id}")).json()["lambda"]["type"] == kind, "nothing is made twice"
 
 
-async def test_a_full_sandbox_refuses_and_changes_nothing(
+async def test_busy_sandbox_refuses_and_changes_nothing(
     service: app.Service, api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def full(*_given: Any) -> Any:
@@ -307,7 +307,7 @@ async def test_a_full_sandbox_refuses_and_changes_nothing(
     assert (await api.get(f"/api/lambda/{lambda_id}")).status_code == 404
 
 
-async def test_other_requests_are_answered_while_a_body_takes_all_its_time(api: httpx.AsyncClient) -> None:
+async def test_long_running_lambda_does_not_block_other_requests(api: httpx.AsyncClient) -> None:
     """Told by the order of ends: several requests go by while one is judged."""
     ended: list[str] = []
 

@@ -19,7 +19,7 @@ async def application(api: httpx.AsyncClient, **members: Any) -> httpx.Response:
 
 
 @pytest.mark.requirement("audit-b5-json")
-async def test_scalars_are_converted_to_the_type_of_the_schema(api: httpx.AsyncClient) -> None:
+async def test_scalars_are_converted_to_schema_type(api: httpx.AsyncClient) -> None:
     answer = await application(
         api,
         name=20_250_101,
@@ -53,7 +53,7 @@ async def test_scalars_are_converted_to_the_type_of_the_schema(api: httpx.AsyncC
         ("jwtConfiguration", {"timeToLiveInSeconds": "\u0663"}),
     ],
 )
-async def test_what_cannot_be_converted_is_refused(api: httpx.AsyncClient, member: str, value: Any) -> None:
+async def test_inconvertible_values_are_refused(api: httpx.AsyncClient, member: str, value: Any) -> None:
     answer = await application(api, **{member: value})
     assert answer.status_code == 400
     codes = {error["code"] for errors in answer.json()["fieldErrors"].values() for error in errors}
@@ -62,7 +62,7 @@ async def test_what_cannot_be_converted_is_refused(api: httpx.AsyncClient, membe
 
 @pytest.mark.requirement("audit-b5-json")
 @pytest.mark.parametrize("roles", [["admin", {"name": "user"}], "admin"])
-async def test_role_may_be_given_by_its_name(api: httpx.AsyncClient, roles: Any) -> None:
+async def test_role_may_be_given_by_name(api: httpx.AsyncClient, roles: Any) -> None:
     made = (await application(api, roles=roles)).json()["application"]
     assert [role["name"] for role in made["roles"]] == (["admin"] if roles == "admin" else ["admin", "user"])
     added = await api.post(f"/api/application/{made['id']}/role", json={"role": "editor"})
@@ -154,7 +154,7 @@ async def test_misspelt_required_member_is_suggested(
 
 
 @pytest.mark.requirement("audit-c1-ignored")
-async def test_missing_member_without_a_likely_misspelling_is_not_suggested(api: httpx.AsyncClient) -> None:
+async def test_missing_member_without_similar_name_has_no_suggestion(api: httpx.AsyncClient) -> None:
     answer = await api.post("/api/application", json={"application": {"zebra": "x"}})
     (error,) = answer.json()["fieldErrors"]["application.name"]
     assert "did you mean" not in error["message"]
@@ -169,7 +169,7 @@ async def test_ignored_members_of_imported_users_are_listed(api: httpx.AsyncClie
 
 
 @pytest.mark.requirement("audit-c1-ignored")
-async def test_many_ignored_members_cost_little(api: httpx.AsyncClient) -> None:
+async def test_many_ignored_members_are_cheap(api: httpx.AsyncClient) -> None:
     body = {"application": {f"nam{number}": 1 for number in range(40_000)}}
     answer = await api.post("/api/application", json=body, timeout=10)
     assert answer.status_code == 400

@@ -48,7 +48,7 @@ def codes(answer: httpx.Response) -> dict[str, list[str]]:
 
 
 @pytest.mark.requirement("users-5-4", "users-5-7")
-async def test_a_registered_user_gets_user_and_tokens_and_the_same_as_cookies(key, rp, clock) -> None:
+async def test_registered_user_gets_tokens_in_body_and_cookies(key, rp, clock) -> None:
     before = clock.now()
     device = {"name": "Phone", "type": "MOBILE"}
     answer = await log_in(key, rp, metaData={"device": device})
@@ -69,14 +69,14 @@ async def test_a_registered_user_gets_user_and_tokens_and_the_same_as_cookies(ke
 
 
 @pytest.mark.requirement("users-5-4")
-async def test_without_tokens_wanted_there_are_none_and_no_cookies(key, rp) -> None:
+async def test_no_tokens_or_cookies_with_no_jwt(key, rp) -> None:
     answer = await log_in(key, rp, noJWT=True)
     assert answer.json().keys() == {"user"}
     assert not answer.cookies
 
 
 @pytest.mark.requirement("core-3-3", "users-5-8")
-async def test_a_user_who_is_not_registered_is_202_without_a_refresh_token(key, rp) -> None:
+async def test_unregistered_user_is_202_without_refresh_token(key, rp) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"])
     answer = await log_in(key, rp, loginId=user["email"])
     assert answer.status_code == 202
@@ -85,7 +85,7 @@ async def test_a_user_who_is_not_registered_is_202_without_a_refresh_token(key, 
 
 
 @pytest.mark.requirement("users-5-3")
-async def test_a_login_to_the_tenant_alone_has_a_token_without_an_application(key, rp) -> None:
+async def test_login_without_application_returns_token(key, rp) -> None:
     answer = await log_in(key, rp, applicationId=None)
     assert answer.status_code == 200
     claims = relying_party.claims(answer.json()["token"])
@@ -94,7 +94,7 @@ async def test_a_login_to_the_tenant_alone_has_a_token_without_an_application(ke
 
 
 @pytest.mark.requirement("users-5-2")
-async def test_login_id_types_bound_what_is_tried(key, rp) -> None:
+async def test_login_id_types_limit_lookup(key, rp) -> None:
     name = f"name-{new_id()}"
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, username=name)
     assert (await log_in(key, rp, loginId=name)).json()["user"]["id"] == user["id"]
@@ -104,7 +104,7 @@ async def test_login_id_types_bound_what_is_tried(key, rp) -> None:
 
 
 @pytest.mark.requirement("users-5-12")
-async def test_unknown_user_wrong_password_and_other_tenant_look_alike(key, rp, api) -> None:
+async def test_unknown_user_wrong_password_and_other_tenant_answer_the_same(key, rp, api) -> None:
     other = await relying_party.make(api)
     for members in ({"password": "wrong"}, {"loginId": f"{new_id()}@example.com"}, {"loginId": other.login_id}):
         answer = await log_in(key, rp, **members)
@@ -112,20 +112,20 @@ async def test_unknown_user_wrong_password_and_other_tenant_look_alike(key, rp, 
 
 
 @pytest.mark.requirement("users-5-2")
-async def test_what_is_missing_is_told_at_once(key, rp) -> None:
+async def test_missing_members_are_reported_together(key, rp) -> None:
     assert codes(await key.post("/api/login", json={})) == {"loginId": ["blank"], "password": ["blank"]}
     for wrong, kind in (("no id", "couldNotConvert"), (NOBODY, "invalid")):
         assert codes(await log_in(key, rp, applicationId=wrong)) == {"applicationId": [kind]}
 
 
 @pytest.mark.requirement("users-5-3")
-async def test_an_application_of_another_tenant_is_none(key, rp, api) -> None:
+async def test_application_of_another_tenant_is_unknown(key, rp, api) -> None:
     other = await relying_party.make(api)
     assert codes(await log_in(key, rp, applicationId=other.client_id)) == {"applicationId": ["invalid"]}
 
 
 @pytest.mark.requirement("users-5-1")
-async def test_application_and_tenant_say_whether_a_key_is_needed(http, rp) -> None:
+async def test_api_key_requirement_follows_application_and_tenant(http, rp) -> None:
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     body = {"loginId": rp.login_id, "password": PASSWORD}
     of_application = {**body, "applicationId": rp.client_id}
@@ -149,7 +149,7 @@ async def test_application_and_tenant_say_whether_a_key_is_needed(http, rp) -> N
         ({"active": False}, 423, None),
     ],
 )
-async def test_what_stands_in_the_way_is_told_for_the_right_password_only(key, rp, members, status, told) -> None:
+async def test_login_obstacles_are_revealed_for_correct_password_only(key, rp, members, status, told) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     if "active" in members:
         await key.delete(f"/api/user/{user['id']}")
@@ -166,7 +166,7 @@ async def test_what_stands_in_the_way_is_told_for_the_right_password_only(key, r
 
 
 @pytest.mark.requirement("core-3-3", "users-5-10")
-async def test_gates_of_unverified_users_and_registrations(key, rp) -> None:
+async def test_unverified_users_and_registrations_are_gated(key, rp) -> None:
     await rp.configure_tenant(
         emailConfiguration={
             "verifyEmail": True,
@@ -188,7 +188,7 @@ async def test_gates_of_unverified_users_and_registrations(key, rp) -> None:
 
 
 @pytest.mark.requirement("core-3-3", "users-5-11")
-async def test_a_second_factor_is_asked_for_and_its_secret_is_not_told(key, rp) -> None:
+async def test_second_factor_challenge_hides_secret(key, rp) -> None:
     method = {"method": "authenticator", "secret": "MTIzNDU2Nzg5MDEyMzQ1Njc4OTA="}
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": {"methods": [method]}}})
     answer = await log_in(key, rp)
@@ -198,7 +198,7 @@ async def test_a_second_factor_is_asked_for_and_its_secret_is_not_told(key, rp) 
 
 
 @pytest.mark.requirement("core-3-12", "users-5-15")
-async def test_an_account_that_failed_too_often_is_503(key, rp) -> None:
+async def test_locked_account_after_failures_is_503(key, rp) -> None:
     limits = {"failedLogin": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
     await rp.configure_tenant(rateLimitConfiguration=limits)
     assert (await log_in(key, rp, password="wrong")).status_code == 404
@@ -208,7 +208,7 @@ async def test_an_account_that_failed_too_often_is_503(key, rp) -> None:
 
 
 @pytest.mark.requirement("users-5-4")
-async def test_webhooks_hear_of_a_login_of_a_new_device_and_of_a_failure(key, rp) -> None:
+async def test_login_events_of_success_new_device_and_failure(key, rp) -> None:
     async with receiving() as receiver:
         await listen(rp.api, rp.tenant, receiver.url, EVENTS)
         await log_in(key, rp, newDevice=True, ipAddress="203.0.113.7")
@@ -225,7 +225,7 @@ async def test_webhooks_hear_of_a_login_of_a_new_device_and_of_a_failure(key, rp
 
 
 @pytest.mark.requirement("users-5-16")
-async def test_a_veto_lets_nobody_in_and_notes_nothing(key, rp) -> None:
+async def test_vetoed_login_issues_and_records_nothing(key, rp) -> None:
     before = (await key.get(f"/api/user/{rp.user['id']}")).json()
     async with receiving(answers(500)) as receiver:
         await listen(rp.api, rp.tenant, receiver.url, EVENTS, "AbsoluteMajority")
@@ -240,7 +240,7 @@ async def test_a_veto_lets_nobody_in_and_notes_nothing(key, rp) -> None:
 
 
 @pytest.mark.requirement("users-5-17")
-async def test_a_ping_notes_that_the_user_is_there(key, rp, clock) -> None:
+async def test_ping_records_activity(key, rp, clock) -> None:
     await log_in(key, rp)
     clock.advance(seconds=3600)
     before = clock.now()
@@ -253,7 +253,7 @@ async def test_a_ping_notes_that_the_user_is_there(key, rp, clock) -> None:
 
 
 @pytest.mark.requirement("users-5-17")
-async def test_a_ping_may_be_a_body_and_may_leave_the_application_out(key, rp) -> None:
+async def test_ping_accepts_body_and_optional_application(key, rp) -> None:
     answer = await key.put("/api/login", json={"userId": rp.user["id"], "applicationId": rp.client_id})
     assert answer.status_code == 200
     quiet = {"userId": rp.user["id"], "noJWT": True}
@@ -264,7 +264,7 @@ async def test_a_ping_may_be_a_body_and_may_leave_the_application_out(key, rp) -
 
 
 @pytest.mark.requirement("users-5-17")
-async def test_a_ping_of_nobody_of_a_stranger_and_of_who_may_not_come_in(key, rp, api, clock) -> None:
+async def test_ping_of_unknown_unregistered_and_locked_user(key, rp, api, clock) -> None:
     other = await relying_party.make(api)
     for unknown in (NOBODY, other.user["id"]):
         assert (await key.put(f"/api/login/{unknown}/{rp.client_id}")).status_code == 404
@@ -280,7 +280,7 @@ async def test_a_ping_of_nobody_of_a_stranger_and_of_who_may_not_come_in(key, rp
 
 
 @pytest.mark.requirement("users-5-18")
-async def test_logging_out_ends_the_token_of_the_cookie_and_takes_the_cookies_back(key, http, rp) -> None:
+async def test_logout_revokes_cookie_token_and_clears_cookies(key, http, rp) -> None:
     first, second = [(await log_in(key, rp)).json() for _ in range(2)]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"], "Cookie": f"refresh_token={first['refreshToken']}"}
     answer = await http.post("/api/logout", headers=headers)
@@ -294,7 +294,7 @@ async def test_logging_out_ends_the_token_of_the_cookie_and_takes_the_cookies_ba
 
 
 @pytest.mark.requirement("users-5-18")
-async def test_a_global_logout_ends_all_and_the_named_token_goes_before_the_cookie(key, http, rp) -> None:
+async def test_global_logout_revokes_all_and_body_precedes_cookie(key, http, rp) -> None:
     first, _second = [(await log_in(key, rp)).json() for _ in range(2)]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"], "Cookie": "refresh_token=unknown"}
     answer = await http.post(
@@ -305,9 +305,7 @@ async def test_a_global_logout_ends_all_and_the_named_token_goes_before_the_cook
 
 
 @pytest.mark.requirement("users-5-18")
-async def test_logging_out_with_nothing_or_with_what_is_another_tenants_is_200_and_ends_nothing(
-    key, http, rp, api
-) -> None:
+async def test_logout_without_own_token_is_200_and_revokes_nothing(key, http, rp, api) -> None:
     mine = (await log_in(key, rp)).json()
     other = await relying_party.make(api)
     headers = {"X-FusionAuth-TenantId": other.tenant["id"]}
@@ -318,7 +316,7 @@ async def test_logging_out_with_nothing_or_with_what_is_another_tenants_is_200_a
 
 
 @pytest.mark.requirement("users-5-18")
-async def test_a_value_that_was_rotated_out_logs_nobody_out(key, http, rp) -> None:
+async def test_rotated_refresh_token_cannot_log_out(key, http, rp) -> None:
     await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
     old = (await log_in(key, rp)).json()["refreshToken"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
@@ -331,7 +329,7 @@ async def test_a_value_that_was_rotated_out_logs_nobody_out(key, http, rp) -> No
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke-3", "users-5-18")
-async def test_a_logout_that_a_webhook_vetoes_ends_nothing(key, http, rp) -> None:
+async def test_vetoed_logout_revokes_nothing(key, http, rp) -> None:
     mine = (await log_in(key, rp)).json()
     async with receiving(answers(500)) as receiver:
         await listen(rp.api, rp.tenant, receiver.url, EVENTS, "AbsoluteMajority")

@@ -52,13 +52,13 @@ async def fail(client: httpx.AsyncClient, rp: RelyingParty, times: int, **member
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_failures_of_a_backend_lock_none_of_its_users_out(backend, rp) -> None:
+async def test_failed_logins_by_backend_do_not_block_its_users(backend, rp) -> None:
     await fail(backend, rp, 6)
     assert (await rp.log_in_by_api(backend)).status_code == 200
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_address_that_a_backend_states_is_the_one_that_counts(backend, stranger, rp) -> None:
+async def test_address_stated_by_backend_is_limited(backend, stranger, rp) -> None:
     await fail(backend, rp, 3, ipAddress=USER)
     assert (await rp.log_in_by_api(backend, ipAddress=USER)).status_code == 503
     assert (await rp.log_in_by_api(backend, eventInfo={"ipAddress": USER})).status_code == 503
@@ -68,21 +68,21 @@ async def test_address_that_a_backend_states_is_the_one_that_counts(backend, str
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_ipv6_addresses_that_a_backend_states_count_as_their_network(backend, rp) -> None:
+async def test_ipv6_addresses_stated_by_backend_count_by_network(backend, rp) -> None:
     await fail(backend, rp, 3, ipAddress="2001:DB8::1")
     assert (await rp.log_in_by_api(backend, ipAddress="2001:db8:0:0:ffff::2")).status_code == 503
     assert (await rp.log_in_by_api(backend, ipAddress="2001:db8:0:1::2")).status_code == 200
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_a_caller_without_a_key_counts_by_its_own_address_whatever_it_states(stranger, rp) -> None:
+async def test_anonymous_caller_counts_by_connection_address(stranger, rp) -> None:
     for number in range(3):
         await fail(stranger, rp, 1, ipAddress=f"198.51.100.{number}", eventInfo={"ipAddress": f"198.51.100.{number}"})
     assert (await rp.log_in_by_api(stranger, ipAddress=USER)).status_code == 503
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_a_bad_key_at_a_public_route_counts_as_none(stranger, rp) -> None:
+async def test_invalid_key_at_public_route_is_ignored(stranger, rp) -> None:
     stranger.headers["Authorization"] = "not a key"
     for number in range(3):
         body = {"code": f"guess-{number}", "ipAddress": f"198.51.100.{number}"}
@@ -91,7 +91,7 @@ async def test_a_bad_key_at_a_public_route_counts_as_none(stranger, rp) -> None:
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_wrong_second_factors_of_a_backend_lock_none_of_its_users_out(backend, rp, clock) -> None:
+async def test_wrong_second_factors_by_backend_do_not_block_its_users(backend, rp, clock) -> None:
     secret = {"twoFactor": {"methods": [{"method": "authenticator", "secret": two_factor.SECRET}]}}
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": secret})
 
@@ -108,7 +108,7 @@ async def test_wrong_second_factors_of_a_backend_lock_none_of_its_users_out(back
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_wrong_codes_of_a_backend_lock_none_of_its_users_out(backend, stranger, rp) -> None:
+async def test_wrong_codes_by_backend_do_not_block_its_users(backend, stranger, rp) -> None:
     async def guess(client: httpx.AsyncClient, **members: str) -> int:
         return (await client.post("/api/passwordless/login", json={"code": "guess", **members})).status_code
 
@@ -118,7 +118,7 @@ async def test_wrong_codes_of_a_backend_lock_none_of_its_users_out(backend, stra
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_wrong_change_ids_of_a_backend_lock_none_of_its_users_out(backend, rp) -> None:
+async def test_wrong_change_ids_by_backend_do_not_block_its_users(backend, rp) -> None:
     body = {"loginId": rp.login_id, "sendForgotPasswordEmail": False}
     change_id = (await backend.post("/api/user/forgot-password", json=body)).json()["changePasswordId"]
 
@@ -136,7 +136,7 @@ async def test_wrong_change_ids_of_a_backend_lock_none_of_its_users_out(backend,
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_refused_federated_logins_of_a_backend_lock_none_of_its_users_out(backend, stranger, rp) -> None:
+async def test_refused_federated_logins_by_backend_do_not_block_its_users(backend, stranger, rp) -> None:
     wanted = {
         "type": "ExternalJWT",
         "name": f"Provider {rp.client_id}",
@@ -165,7 +165,7 @@ async def test_refused_federated_logins_of_a_backend_lock_none_of_its_users_out(
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_failed_password_grants_of_an_authenticated_client_lock_none_of_its_users_out(http, api) -> None:
+async def test_failed_password_grants_by_client_do_not_block_its_users(http, api) -> None:
     rp = await relying_party.make(api, enabledGrants=["password"], clientAuthenticationPolicy="NotRequired")
     http.headers["X-Forwarded-For"] = "192.0.2.40"
 
@@ -184,7 +184,7 @@ async def test_failed_password_grants_of_an_authenticated_client_lock_none_of_it
 
 @pytest.mark.requirement("audit-a4")
 @pytest.mark.parametrize("is_keyed", [True, False])
-async def test_fifty_wrong_passwords_do_not_lock_the_owner_out(backend, stranger, rp, monkeypatch, is_keyed) -> None:
+async def test_fifty_wrong_passwords_do_not_block_owner(backend, stranger, rp, monkeypatch, is_keyed) -> None:
     monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 500)
     client = backend if is_keyed else stranger
     await fail(client, rp, 50, loginId=rp.login_id)
@@ -192,9 +192,7 @@ async def test_fifty_wrong_passwords_do_not_lock_the_owner_out(backend, stranger
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_after_many_failures_guesses_are_limited_by_network_and_the_owner_is_not(
-    backend, stranger, rp, monkeypatch
-) -> None:
+async def test_many_failures_limit_guessing_networks_but_not_owner(backend, stranger, rp, monkeypatch) -> None:
     monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 500)
     monkeypatch.setattr(failed_login_limits, "ACCOUNT_FAILURES", 2)
     monkeypatch.setattr(failed_login_limits, "NETWORK_FAILURES", 3)
@@ -209,7 +207,7 @@ async def test_after_many_failures_guesses_are_limited_by_network_and_the_owner_
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_a_tenant_that_limits_failures_locks_the_account_whoever_calls(backend, rp) -> None:
+async def test_tenant_failure_limit_locks_account_for_any_caller(backend, rp) -> None:
     limit = {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}
     await rp.configure_tenant(rateLimitConfiguration={"failedLogin": limit})
     await fail(backend, rp, 2, loginId=rp.login_id)
@@ -218,7 +216,7 @@ async def test_a_tenant_that_limits_failures_locks_the_account_whoever_calls(bac
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_wrong_current_passwords_count_by_the_stated_address(backend, rp) -> None:
+async def test_wrong_current_passwords_count_by_stated_address(backend, rp) -> None:
     async def change(**members: object) -> int:
         body = {"loginId": rp.login_id, "currentPassword": "wrong", "password": "a new password", **members}
         return (await backend.post("/api/user/change-password", json=body)).status_code
@@ -230,7 +228,7 @@ async def test_wrong_current_passwords_count_by_the_stated_address(backend, rp) 
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_key_of_another_tenant_is_none_at_a_public_route(api, manager, rp, stranger) -> None:
+async def test_key_of_another_tenant_is_ignored_at_public_route(api, manager, rp, stranger) -> None:
     other = (await api.post("/api/tenant", json={"tenant": {"name": f"Other {rp.client_id}"}})).json()["tenant"]
     made = await manager.post("/api/api-key", json={"apiKey": {"tenantId": other["id"]}})
     assert made.status_code == 200, made.text

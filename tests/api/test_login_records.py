@@ -51,7 +51,7 @@ def codes(answer: httpx.Response) -> list[str]:
 
 
 @pytest.mark.requirement("users-10-12")
-async def test_a_record_tells_who_logged_in_when_where_and_with_what(key, rp, clock) -> None:
+async def test_record_has_user_instant_location_and_method(key, rp, clock) -> None:
     before = clock.now()
     await log_in(key, rp, ipAddress="203.0.113.7")
     record = (await recent(key, userId=rp.user["id"]))[0]
@@ -67,7 +67,7 @@ async def test_a_record_tells_who_logged_in_when_where_and_with_what(key, rp, cl
 
 
 @pytest.mark.requirement("users-10-12")
-async def test_the_login_id_that_was_used_is_told(key, rp) -> None:
+async def test_record_has_used_login_id(key, rp) -> None:
     name = f"name-{new_id()}"
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, username=name)
     await log_in(key, rp, loginId=name.upper())
@@ -76,13 +76,13 @@ async def test_the_login_id_that_was_used_is_told(key, rp) -> None:
 
 
 @pytest.mark.requirement("users-10-12")
-async def test_a_login_to_the_tenant_alone_names_no_application(key, rp) -> None:
+async def test_record_of_login_without_application_has_none(key, rp) -> None:
     await log_in(key, rp, applicationId=None)
     assert "applicationId" not in (await recent(key, userId=rp.user["id"]))[0]
 
 
 @pytest.mark.requirement("design-state-5", "users-10-11", "users-5-17")
-async def test_every_kind_of_login_writes_one_row(key, rp, http, service) -> None:
+async def test_every_kind_of_login_creates_one_record(key, rp, http, service) -> None:
     """Registration with a token, password, ping, refresh by API and by grant, password grant, passwordless, hosted."""
     user_id = rp.user["id"]
 
@@ -117,7 +117,7 @@ async def test_every_kind_of_login_writes_one_row(key, rp, http, service) -> Non
 
 
 @pytest.mark.requirement("users-10-11")
-async def test_a_refused_login_writes_none(key, rp, clock) -> None:
+async def test_refused_login_creates_no_record(key, rp, clock) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, passwordChangeRequired=True)
     for password, status in (("wrong", 404), (PASSWORD, 203)):
         body = {"loginId": user["email"], "password": password, "applicationId": rp.client_id}
@@ -126,7 +126,7 @@ async def test_a_refused_login_writes_none(key, rp, clock) -> None:
 
 
 @pytest.mark.requirement("users-10-11")
-async def test_use_of_a_session_is_a_row_a_minute(key, rp, service, clock) -> None:
+async def test_session_use_creates_one_record_per_minute(key, rp, service, clock) -> None:
     async with checking_client(service.base_url) as browser:
         await rp.code(browser)
         before = len(await recent(key, userId=rp.user["id"], limit=100))
@@ -137,7 +137,7 @@ async def test_use_of_a_session_is_a_row_a_minute(key, rp, service, clock) -> No
 
 
 @pytest.mark.requirement("users-10-11")
-async def test_every_exchange_of_a_refresh_token_counts_also_one_that_is_not_noted(key, rp) -> None:
+async def test_every_refresh_is_counted_even_without_record(key, rp) -> None:
     refresh_token = (await log_in(key, rp))["refreshToken"]
     for count in (3, 4):
         assert (await key.post("/api/jwt/refresh", json={"refreshToken": refresh_token})).status_code == 200
@@ -148,7 +148,7 @@ async def test_every_exchange_of_a_refresh_token_counts_also_one_that_is_not_not
 
 
 @pytest.mark.requirement("users-10-14")
-async def test_newest_come_first_page_by_page(key, rp, clock) -> None:
+async def test_records_are_paged_newest_first(key, rp, clock) -> None:
     for address in ("203.0.113.1", "203.0.113.2", "203.0.113.3"):
         clock.advance(seconds=1)
         await log_in(key, rp, ipAddress=address)
@@ -163,13 +163,13 @@ async def test_newest_come_first_page_by_page(key, rp, clock) -> None:
 
 
 @pytest.mark.requirement("users-10-14")
-async def test_wrong_paging_is_told(key) -> None:
+async def test_invalid_paging_is_refused(key) -> None:
     assert codes(await key.get(RECENT, params={"offset": "x", "limit": -1})) == ["[invalid]limit", "[invalid]offset"]
     assert codes(await key.get(RECENT, params={"userId": "x"})) == ["[couldNotConvert]userId"]
 
 
 @pytest.mark.requirement("users-10-15")
-async def test_search_takes_every_criterion_in_both_forms(key, rp, clock) -> None:
+async def test_search_accepts_every_criterion_in_body_and_query(key, rp, clock) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     clock.advance(seconds=10)
     start = clock.now()
@@ -194,7 +194,7 @@ async def test_search_takes_every_criterion_in_both_forms(key, rp, clock) -> Non
 
 
 @pytest.mark.requirement("users-10-15")
-async def test_total_is_told_only_where_it_is_asked_for(key, rp) -> None:
+async def test_total_is_returned_on_request_only(key, rp) -> None:
     await log_in(key, rp)
     body = {"search": {"userId": rp.user["id"], "numberOfResults": 1}, "retrieveTotal": True}
     found = (await key.post(SEARCH, json=body)).json()
@@ -205,7 +205,7 @@ async def test_total_is_told_only_where_it_is_asked_for(key, rp) -> None:
 
 
 @pytest.mark.requirement("users-10-15")
-async def test_bad_searches_are_refused(key) -> None:
+async def test_invalid_searches_are_refused(key) -> None:
     wrong = {"userId": "x", "start": "x", "orderBy": "loginId"}
     assert sorted(codes(await key.get(SEARCH, params=wrong))) == [
         "[couldNotConvert]start", "[couldNotConvert]userId", "[invalid]orderBy",
@@ -215,7 +215,7 @@ async def test_bad_searches_are_refused(key) -> None:
 
 
 @pytest.mark.requirement("users-10-14")
-async def test_a_tenant_is_not_shown_the_records_of_another(key, rp, api, service) -> None:
+async def test_tenant_cannot_see_records_of_another(key, rp, api, service) -> None:
     other = await relying_party.make(api)
     assert {one["userId"] for one in await recent(key, limit=100)} == {rp.user["id"]}
     assert await recent(key, userId=other.user["id"]) == []
@@ -257,7 +257,7 @@ async def test_export_holds_every_member(key, rp, clock) -> None:
 
 
 @pytest.mark.requirement("core-15-10")
-async def test_no_cell_of_an_export_is_a_formula(key, rp) -> None:
+async def test_export_cells_are_not_formulas(key, rp) -> None:
     formula = f"=HYPERLINK({new_id()})"
     number = f"+1555{str(uuid.uuid4().int)[:7]}"
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, username=formula, phoneNumber=number)
@@ -269,7 +269,7 @@ async def test_no_cell_of_an_export_is_a_formula(key, rp) -> None:
 
 
 @pytest.mark.requirement("core-17-6")
-async def test_old_records_go_where_the_system_configuration_says_so(key, rp, api, service, clock) -> None:
+async def test_old_records_are_deleted_if_configured(key, rp, api, service, clock) -> None:
     clock.advance(seconds=-10 * 86_400)
     await log_in(key, rp)
     clock.advance(seconds=10 * 86_400)
@@ -295,7 +295,7 @@ async def test_old_records_go_where_the_system_configuration_says_so(key, rp, ap
 
 
 @pytest.mark.requirement("users-10-13", "users-2-14")
-async def test_records_go_with_user_application_and_tenant(key, rp, service) -> None:
+async def test_records_are_deleted_with_user_application_and_tenant(key, rp, service) -> None:
     gone = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     assert len(await recent(key, userId=gone["id"])) == 1
     assert (await key.delete(f"/api/user/{gone['id']}", params={"hardDelete": "true"})).status_code == 200
@@ -310,7 +310,7 @@ async def test_records_go_with_user_application_and_tenant(key, rp, service) -> 
     assert await rows.count_documents({"tenantId": rp.tenant["id"]}) == 0
 
 
-async def test_an_exchange_whose_record_meets_an_outage_gives_its_token(key, rp, service, monkeypatch) -> None:
+async def test_failing_record_does_not_prevent_refresh(key, rp, service, monkeypatch) -> None:
     change = {"jwtConfiguration": {"enabled": True, "refreshTokenUsagePolicy": "OneTimeUse"}}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": change})
     value = (await log_in(key, rp))["refreshToken"]

@@ -32,7 +32,7 @@ async def many(service, tenant, tenant_api):
 
 @pytest.mark.requirement("core-12-11")
 @pytest.mark.parametrize(("query", "first"), [("", 0), ("?inactive=true", 1)])
-async def test_long_list_is_whole_and_in_order(tenant_api, many, query, first) -> None:
+async def test_long_list_is_complete_and_in_order(tenant_api, many, query, first) -> None:
     answer = await tenant_api.get(f"/api/application{query}")
     assert answer.headers["Content-Type"] == "application/json"
     assert answer.headers["Transfer-Encoding"] == "chunked"
@@ -44,20 +44,20 @@ async def test_long_list_is_whole_and_in_order(tenant_api, many, query, first) -
     }
 
 
-async def test_list_of_exactly_one_piece_is_whole(service, tenant_api, many, tenant) -> None:
+async def test_list_of_exactly_one_chunk_is_complete(service, tenant_api, many, tenant) -> None:
     surplus = [row["id"] for row in many if row["active"]][streaming_lists.PIECE :]
     await doors.store(service, "applications").delete_all(tenant["id"], {"_id": {"$in": surplus}})
     assert len((await tenant_api.get("/api/application")).json()["applications"]) == streaming_lists.PIECE
 
 
-async def test_short_list_is_an_answer_like_any_other(tenant_api) -> None:
+async def test_short_list_is_not_streamed(tenant_api) -> None:
     answer = await tenant_api.get("/api/application")
     assert answer.json() == {"applications": []}
     assert answer.headers["Content-Length"] == str(len(answer.content))
 
 
 @pytest.mark.requirement("core-12-11")
-async def test_list_that_breaks_off_cannot_be_taken_for_a_whole_one(service, tenant, many, monkeypatch) -> None:
+async def test_interrupted_list_is_recognizably_incomplete(service, tenant, many, monkeypatch) -> None:
     shown, count = doors.schemas(service)["api/application.json"], 0
     show = type(shown).show
 
@@ -77,7 +77,7 @@ async def test_list_that_breaks_off_cannot_be_taken_for_a_whole_one(service, ten
     assert "response aborted" in {entry["event"] for entry in logs}
 
 
-async def test_reader_who_leaves_is_nobody_s_trouble(service, tenant, many, tenant_api) -> None:
+async def test_disconnecting_reader_causes_no_error(service, tenant, many, tenant_api) -> None:
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
     with structlog.testing.capture_logs() as logs:
         async with (

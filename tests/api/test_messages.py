@@ -75,13 +75,13 @@ async def test_full_cycle_of_a_messenger(api) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_messenger_that_cannot_work_is_refused(api, change, code) -> None:
+async def test_invalid_messenger_is_refused(api, change, code) -> None:
     answer = await api.post("/api/messenger", json={"messenger": {"name": new_id(), **GENERIC, **change}})
     assert errors(answer).keys() == {code}
 
 
 @pytest.mark.requirement("audit-a8-messengers")
-async def test_headers_stored_in_plaintext_by_an_earlier_version_are_sealed_at_start(build, tmp_path) -> None:
+async def test_plaintext_headers_are_sealed_at_start(build, tmp_path) -> None:
     plain = {"X-Api-Key": "the-key", "X.With.Stops": "another-key"}
     database = f"test_{new_id()[:8]}"
     headers = {"Authorization": SUPER_KEY}
@@ -116,7 +116,7 @@ async def test_messenger_names_are_unique(api) -> None:
 
 
 @pytest.mark.requirement("messages-5")
-async def test_key_of_a_messenger_cannot_be_deleted(api) -> None:
+async def test_key_used_by_messenger_cannot_be_deleted(api) -> None:
     body = {"name": new_id(), "algorithm": "ES256"}
     key = (await api.post("/api/key/generate", json={"key": body})).json()["key"]
     messenger = await made(api, "/api/messenger", "messenger", **GENERIC, sslCertificate=key["id"])
@@ -154,13 +154,13 @@ async def test_full_cycle_of_a_message_template(api) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_message_template_that_is_none_is_refused(api, change, code) -> None:
+async def test_invalid_message_template_is_refused(api, change, code) -> None:
     body = {"messageTemplate": {"name": new_id(), **TEMPLATE, **change}}
     assert errors(await api.post("/api/message/template", json=body)).keys() == {code}
 
 
 @pytest.mark.requirement("messages-3")
-async def test_preview_shows_the_variant_of_the_locale_and_what_is_wrong(api) -> None:
+async def test_preview_renders_variant_of_locale_and_reports_errors(api) -> None:
     template = {"defaultTemplate": "${user.firstName}: ${code}", "localizedTemplates": {"de": "Code: ${code}"}}
     path = "/api/message/template/preview"
     shown = (await api.post(path, json={"messageTemplate": template})).json()
@@ -174,7 +174,7 @@ async def test_preview_shows_the_variant_of_the_locale_and_what_is_wrong(api) ->
 
 
 @pytest.mark.requirement("messages-5")
-async def test_messenger_and_template_that_a_tenant_sends_codes_by_exist_and_stay(api, tenant_api, tenant) -> None:
+async def test_messenger_and_template_of_tenant_must_exist_and_cannot_be_deleted(api, tenant_api, tenant) -> None:
     path = f"/api/tenant/{tenant['id']}"
     sms = {"enabled": True, "messengerId": new_id(), "templateId": new_id()}
     answer = await api.patch(path, json={"tenant": {"multiFactorConfiguration": {"sms": sms}}})

@@ -43,7 +43,7 @@ async def make_user(tenant_api: httpx.AsyncClient, **members: Any) -> Document:
     return dict(answer.json()["user"])
 
 
-async def test_a_new_password_is_told_to_the_user_with_where_it_came_from(api, tenant, tenant_api, mailbox) -> None:
+async def test_password_change_notice_names_origin(api, tenant, tenant_api, mailbox) -> None:
     template_id = await make_template(api, "${event.type}: ${user.id} from ${event.info.ipAddress}")
     await configure(api, tenant, passwordUpdateEmailTemplateId=template_id)
     user = await make_user(tenant_api)
@@ -55,7 +55,7 @@ async def test_a_new_password_is_told_to_the_user_with_where_it_came_from(api, t
 
 
 @pytest.mark.requirement("users-7-30")
-async def test_a_new_email_is_told_to_the_old_address_and_to_the_new_one(api, tenant, tenant_api, mailbox) -> None:
+async def test_email_change_notice_goes_to_both_addresses(api, tenant, tenant_api, mailbox) -> None:
     template_id = await make_template(api, "${previousEmail} became ${user.email}")
     await configure(api, tenant, emailUpdateEmailTemplateId=template_id)
     user = await make_user(tenant_api)
@@ -67,9 +67,7 @@ async def test_a_new_email_is_told_to_the_old_address_and_to_the_new_one(api, te
 
 
 @pytest.mark.requirement("users-7-30")
-async def test_who_has_a_login_id_that_somebody_wants_is_told_and_not_without_end(
-    api, tenant, tenant_api, mailbox
-) -> None:
+async def test_owner_of_requested_login_id_is_notified_at_limited_rate(api, tenant, tenant_api, mailbox) -> None:
     created, updated = await make_template(api, "create"), await make_template(api, "update")
     names = ("loginIdInUseOnCreateEmailTemplateId", "loginIdInUseOnUpdateEmailTemplateId")
     await configure(api, tenant, **dict(zip(names, (created, updated), strict=True)))
@@ -87,9 +85,7 @@ async def test_who_has_a_login_id_that_somebody_wants_is_told_and_not_without_en
     assert sorted(mail.part("plain").strip() for mail in mails) == ["create"] * 4 + ["password", "update"]
 
 
-async def test_without_a_template_or_an_address_there_is_no_notice_and_no_complaint(
-    api, tenant, tenant_api, mailbox: Mailbox
-) -> None:
+async def test_no_notice_without_template_or_address(api, tenant, tenant_api, mailbox: Mailbox) -> None:
     user = await make_user(tenant_api)
     body = {"user": {"password": "another password"}}
     assert (await tenant_api.patch(f"/api/user/{user['id']}", json=body)).status_code == 200

@@ -76,7 +76,7 @@ def codes(answer: httpx.Response) -> list[str]:
 
 
 @pytest.mark.requirement("users-10-1", "users-10-6")
-async def test_a_code_logs_its_user_in_once(key, http, rp) -> None:
+async def test_code_logs_in_once(key, http, rp) -> None:
     started = await start(key, rp, state={"at": "the door"})
     assert started.keys() == {"code"}
     answer = await log_in(http, code=started["code"])
@@ -92,14 +92,14 @@ async def test_a_code_logs_its_user_in_once(key, http, rp) -> None:
 
 
 @pytest.mark.requirement("users-10-7")
-async def test_of_64_racers_one_logs_in(key, http, rp) -> None:
+async def test_of_64_concurrent_requests_one_logs_in(key, http, rp) -> None:
     code = (await start(key, rp))["code"]
     answers = await asyncio.gather(*(log_in(http, code=code, noJWT=True) for _ in range(64)))
     assert sorted(answer.status_code for answer in answers) == [200] + [404] * 63
 
 
 @pytest.mark.requirement("users-10-5")
-async def test_only_the_mail_tells_the_code_to_who_has_no_key(key, http, rp, mailbox) -> None:
+async def test_anonymous_caller_gets_code_by_mail_only(key, http, rp, mailbox) -> None:
     body = {"applicationId": rp.client_id, "loginId": rp.login_id, "state": {"at": "the door"}}
     answer = await http.post("/api/passwordless/send", json=body)
     assert (answer.status_code, answer.content) == (200, b"")
@@ -111,7 +111,7 @@ async def test_only_the_mail_tells_the_code_to_who_has_no_key(key, http, rp, mai
 
 
 @pytest.mark.requirement("core-18-templates-20", "users-10-4")
-async def test_a_code_that_was_started_is_mailed(key, http, rp, mailbox) -> None:
+async def test_started_code_is_mailed(key, http, rp, mailbox) -> None:
     started = await start(key, rp, state={"at": "the door"})
     assert (await http.post("/api/passwordless/send", json=started)).status_code == 200
     assert await mailed(mailbox) == [started["code"], "", "the door"]
@@ -119,7 +119,7 @@ async def test_a_code_that_was_started_is_mailed(key, http, rp, mailbox) -> None
     assert codes(await http.post("/api/passwordless/send", json=started)) == ["[invalid]code"]
 
 
-async def test_template_of_the_application_wins(key, http, rp, api, mailbox) -> None:
+async def test_application_template_precedes_tenant_template(key, http, rp, api, mailbox) -> None:
     template = {"name": new_id(), "defaultSubject": "Own", "defaultTextTemplate": "Own", "defaultHtmlTemplate": "Own"}
     made = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"]
     await change(rp, emailConfiguration={"passwordlessEmailTemplateId": made["id"]})
@@ -129,7 +129,7 @@ async def test_template_of_the_application_wins(key, http, rp, api, mailbox) -> 
 
 
 @pytest.mark.requirement("users-10-7")
-async def test_codes_are_as_the_tenant_wants_them_and_end_in_time(key, http, rp, service) -> None:
+async def test_code_format_and_expiry_follow_tenant(key, http, rp, service) -> None:
     redis = doors.redis(service)
     generator = {"length": 8, "type": "randomDigits"}
     await rp.configure_tenant(externalIdentifierConfiguration={"passwordlessLoginGenerator": generator})
@@ -142,7 +142,7 @@ async def test_codes_are_as_the_tenant_wants_them_and_end_in_time(key, http, rp,
 
 
 @pytest.mark.requirement("users-10-5")
-async def test_of_a_login_id_that_nobody_has_the_answers_tell_nothing(key, http, rp, mailbox) -> None:
+async def test_unknown_login_id_answers_the_same(key, http, rp, mailbox) -> None:
     limit = {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}
     await rp.configure_tenant(rateLimitConfiguration={"sendPasswordless": limit})
     answers = []
@@ -157,7 +157,7 @@ async def test_of_a_login_id_that_nobody_has_the_answers_tell_nothing(key, http,
 
 
 @pytest.mark.requirement("users-10-9")
-async def test_mails_of_one_user_are_counted_by_code_and_by_login_id(key, http, rp, mailbox) -> None:
+async def test_mails_per_user_are_counted_by_code_and_login_id(key, http, rp, mailbox) -> None:
     limit = {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}
     await rp.configure_tenant(rateLimitConfiguration={"sendPasswordless": limit})
     started = await start(key, rp)
@@ -167,9 +167,7 @@ async def test_mails_of_one_user_are_counted_by_code_and_by_login_id(key, http, 
 
 
 @pytest.mark.requirement("users-10-9")
-async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for(
-    http, rp, mailbox, monkeypatch
-) -> None:
+async def test_attack_48_mails_requested_per_address_are_limited(http, rp, mailbox, monkeypatch) -> None:
     monkeypatch.setattr(message_limits, "ADDRESS_MESSAGES", 2)
     nobody = [f"{new_id()}@example.com" for _ in range(2)]
     statuses = [
@@ -183,9 +181,7 @@ async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for
 
 
 @pytest.mark.requirement("users-10-9")
-async def test_attack_48_asking_for_the_mail_of_a_code_is_no_way_to_guess_codes(
-    key, http, rp, mailbox, monkeypatch
-) -> None:
+async def test_attack_48_requesting_mail_does_not_confirm_code(key, http, rp, mailbox, monkeypatch) -> None:
     monkeypatch.setattr("identity.operations.limits.failed_login_limits.ADDRESS_FAILURES", 3)
     started, here = await start(key, rp), {"X-Forwarded-For": "203.0.113.79", "X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await http.post("/api/passwordless/send", json=started, headers=here)).status_code == 200
@@ -199,7 +195,7 @@ async def test_attack_48_asking_for_the_mail_of_a_code_is_no_way_to_guess_codes(
 
 
 @pytest.mark.requirement("users-10-1")
-async def test_what_is_missing_or_wrong_is_told(key, http, rp) -> None:
+async def test_missing_and_invalid_members_are_reported(key, http, rp) -> None:
     assert codes(await key.post("/api/passwordless/start", json={})) == ["[missing]applicationId", "[blank]loginId"]
     assert codes(await http.post("/api/passwordless/login", json={})) == ["[blank]code"]
     assert codes(await http.post("/api/passwordless/send", json={})) == ["[missing]code"]
@@ -216,7 +212,7 @@ async def test_what_is_missing_or_wrong_is_told(key, http, rp) -> None:
 
 
 @pytest.mark.requirement("users-10-7")
-async def test_a_code_is_for_its_application_and_its_tenant(key, http, rp, api, service) -> None:
+async def test_code_is_bound_to_application_and_tenant(key, http, rp, api, service) -> None:
     code = (await start(key, rp))["code"]
     assert codes(await log_in(http, code=code, applicationId=NOBODY)) == ["[invalid]applicationId"]
     other = await relying_party.make(api)
@@ -227,7 +223,7 @@ async def test_a_code_is_for_its_application_and_its_tenant(key, http, rp, api, 
 
 
 @pytest.mark.requirement("users-10-3")
-async def test_without_the_switch_there_are_no_such_logins(key, http, rp, mailbox) -> None:
+async def test_passwordless_login_requires_setting(key, http, rp, mailbox) -> None:
     code = (await start(key, rp))["code"]
     await change(rp, passwordlessConfiguration={"enabled": False})
     body = {"applicationId": rp.client_id, "loginId": rp.login_id}
@@ -241,14 +237,14 @@ async def test_without_the_switch_there_are_no_such_logins(key, http, rp, mailbo
 
 
 @pytest.mark.requirement("users-10-3")
-async def test_without_a_template_nothing_can_be_mailed(key, http, rp) -> None:
+async def test_mail_requires_template(key, http, rp) -> None:
     body = {"applicationId": rp.client_id, "loginId": rp.login_id}
     assert codes(await http.post("/api/passwordless/send", json=body)) == ["[PasswordlessDisabled]"]
     assert codes(await http.post("/api/passwordless/send", json=await start(key, rp))) == ["[PasswordlessDisabled]"]
 
 
 @pytest.mark.requirement("users-10-2")
-async def test_a_one_time_code_goes_with_the_code_where_the_strategy_is_a_form(key, http, rp, mailbox) -> None:
+async def test_form_strategy_requires_one_time_code(key, http, rp, mailbox) -> None:
     started = await start(key, rp, loginStrategy="FormField")
     assert started.keys() == {"code", "oneTimeCode"}
     assert (await log_in(http, code=started["code"])).status_code == 404
@@ -259,7 +255,7 @@ async def test_a_one_time_code_goes_with_the_code_where_the_strategy_is_a_form(k
 
 
 @pytest.mark.requirement("users-10-2")
-async def test_strategy_of_the_application_counts_where_a_request_names_none(key, http, rp) -> None:
+async def test_strategy_defaults_to_application(key, http, rp) -> None:
     await change(rp, passwordlessConfiguration={"enabled": True, "emailLoginStrategy": "FormField"})
     started = await start(key, rp)
     assert (await log_in(http, **started)).status_code == 200
@@ -267,7 +263,7 @@ async def test_strategy_of_the_application_counts_where_a_request_names_none(key
 
 
 @pytest.mark.requirement("users-10-2")
-async def test_five_wrong_one_time_codes_end_the_code(key, http, rp) -> None:
+async def test_five_wrong_one_time_codes_invalidate_code(key, http, rp) -> None:
     started = await start(key, rp, loginStrategy="FormField")
     wrong = {**started, "oneTimeCode": "wrong"}
     answers = await asyncio.gather(*(log_in(http, **wrong) for _ in range(64)))
@@ -276,7 +272,7 @@ async def test_five_wrong_one_time_codes_end_the_code(key, http, rp) -> None:
 
 
 @pytest.mark.requirement("attack-48")
-async def test_attack_48_whoever_begins_anew_has_no_more_tries_at_an_account(key, http, rp, monkeypatch) -> None:
+async def test_attack_48_restarting_does_not_add_attempts(key, http, rp, monkeypatch) -> None:
     monkeypatch.setattr(code_attempt_limits, "FAILURES", 2)
     started = await start(key, rp, loginStrategy="FormField")
     assert (await log_in(http, **started)).status_code == 200, "what is right does not count"
@@ -293,7 +289,7 @@ async def test_attack_48_whoever_begins_anew_has_no_more_tries_at_an_account(key
 
 
 @pytest.mark.requirement("attack-48")
-async def test_user_gets_no_flood_of_mails_where_the_tenant_limits_nothing(key, http, rp, mailbox, monkeypatch) -> None:
+async def test_mails_per_user_are_limited_by_default(key, http, rp, mailbox, monkeypatch) -> None:
     monkeypatch.setattr("identity.operations.limits.message_limits.DEFAULT_MESSAGES", 1)
     for login_id in (rp.login_id, f"{new_id()}@example.com"):
         body = {"applicationId": rp.client_id, "loginId": login_id}
@@ -301,7 +297,7 @@ async def test_user_gets_no_flood_of_mails_where_the_tenant_limits_nothing(key, 
 
 
 @pytest.mark.requirement("users-10-6")
-async def test_what_stands_in_the_way_of_a_login_is_told(key, http, rp, clock) -> None:
+async def test_login_obstacles_are_reported(key, http, rp, clock) -> None:
     async def status(**members: Any) -> int:
         user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, **members)
         code = (await start(key, rp, loginId=user["email"]))["code"]
@@ -315,7 +311,7 @@ async def test_what_stands_in_the_way_of_a_login_is_told(key, http, rp, clock) -
 
 
 @pytest.mark.requirement("users-10-6")
-async def test_a_user_who_is_not_registered_is_202(key, http, rp) -> None:
+async def test_unregistered_user_gets_202(key, http, rp) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"])
     answer = await log_in(http, **await start(key, rp, loginId=user["email"]))
     assert answer.status_code == 202
@@ -337,7 +333,7 @@ async def is_verified(key: httpx.AsyncClient, user: Document) -> bool:
 
 
 @pytest.mark.requirement("users-10-6", "users-10-8")
-async def test_a_code_that_came_by_mail_verifies_the_address_where_the_tenant_takes_it(key, http, rp, mailbox) -> None:
+async def test_mailed_code_verifies_address_if_configured(key, http, rp, mailbox) -> None:
     first, second = await unverified(rp, key), await unverified(rp, key)
     await rp.configure_tenant(emailConfiguration={"unverified": {"behavior": "Gated"}})
     for count, (user, is_allowed) in enumerate([(first, True), (second, False)], 1):
@@ -351,14 +347,14 @@ async def test_a_code_that_came_by_mail_verifies_the_address_where_the_tenant_ta
 
 
 @pytest.mark.requirement("users-10-8")
-async def test_a_code_that_went_another_way_verifies_nothing(key, http, rp) -> None:
+async def test_code_not_sent_by_mail_verifies_nothing(key, http, rp) -> None:
     user = await unverified(rp, key)
     assert (await log_in(http, **await start(key, rp, loginId=user["email"]))).status_code == 200
     assert not await is_verified(key, user)
 
 
 @pytest.mark.requirement("users-10-8")
-async def test_attack_46_a_mail_to_an_address_that_was_changed_since_logs_nobody_in(key, http, rp, mailbox) -> None:
+async def test_attack_46_code_mailed_to_former_address_is_invalid(key, http, rp, mailbox) -> None:
     user = await unverified(rp, key)
     await http.post("/api/passwordless/send", json={"applicationId": rp.client_id, "loginId": user["email"]})
     code = (await mailed(mailbox))[0]
@@ -369,7 +365,7 @@ async def test_attack_46_a_mail_to_an_address_that_was_changed_since_logs_nobody
 
 
 @pytest.mark.requirement("users-10-6")
-async def test_a_second_factor_is_asked_for_after_the_code_and_the_state_waits_with_it(key, http, rp) -> None:
+async def test_second_factor_is_required_after_code_and_state_is_kept(key, http, rp) -> None:
     secret = base64.b64encode(b"01234567890123456789").decode()
     methods = [{"method": "authenticator", "secret": secret}]
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, twoFactor={"methods": methods})

@@ -23,7 +23,7 @@ async def place(service, api):
 
 
 @pytest.mark.requirement("users-7-1", "users-7-10", "users-7-21", "users-7-3")
-async def test_a_mailed_id_sets_a_password_once_and_logs_the_user_in_once(place: Resetting) -> None:
+async def test_mailed_id_changes_password_once_and_logs_in_once(place: Resetting) -> None:
     change_id = await place.mailed_id(state={"back": "/home"})
     assert "back=/home" in place.mailbox.mails[0].part("plain")
     assert (await place.nobody.get(f"/api/user/change-password/{change_id}")).status_code == 200
@@ -44,7 +44,7 @@ async def test_a_mailed_id_sets_a_password_once_and_logs_the_user_in_once(place:
 
 
 @pytest.mark.requirement("users-7-1", "users-7-15", "users-7-4")
-async def test_a_caller_with_a_key_gets_the_id_and_may_choose_it_and_send_it_by_other_means(place: Resetting) -> None:
+async def test_api_key_receives_or_chooses_change_id(place: Resetting) -> None:
     chosen = f"chosen-{new_id()}"
     assert await place.change_id(changePasswordId=chosen) == chosen
     taken = {"loginId": place.rp.login_id, "sendForgotPasswordMessage": False, "changePasswordId": chosen}
@@ -59,7 +59,7 @@ async def test_a_caller_with_a_key_gets_the_id_and_may_choose_it_and_send_it_by_
 
 
 @pytest.mark.requirement("users-7-2")
-async def test_older_names_of_the_login_id_bound_what_is_tried(place: Resetting) -> None:
+async def test_deprecated_login_id_parameters_limit_lookup(place: Resetting) -> None:
     name = f"name-{new_id()}"
     user = await place.user(username=name)
     for body, status in (({"email": user["email"]}, 200), ({"username": name}, 200), ({"email": name}, 404)):
@@ -70,7 +70,7 @@ async def test_older_names_of_the_login_id_bound_what_is_tried(place: Resetting)
 
 
 @pytest.mark.requirement("attack-44", "core-3-4", "users-7-7")
-async def test_attack_44_what_a_key_is_told_of_users_nobody_else_is(place: Resetting) -> None:
+async def test_attack_44_only_api_key_learns_whether_user_exists(place: Resetting) -> None:
     """Attack 44: without a key every login id looks alike."""
     without_address = f"name-{new_id()}"
     await place.user(email=None, username=without_address)
@@ -92,7 +92,7 @@ async def test_attack_44_what_a_key_is_told_of_users_nobody_else_is(place: Reset
 
 
 @pytest.mark.requirement("users-7-6")
-async def test_without_a_template_the_feature_is_off_but_for_ids_that_nobody_is_sent(place: Resetting) -> None:
+async def test_without_template_only_unsent_ids_are_created(place: Resetting) -> None:
     await place.rp.configure_tenant(emailConfiguration={"forgotPasswordEmailTemplateId": None})
     body = {"loginId": place.rp.login_id}
     for client in (place.key, place.nobody):
@@ -105,7 +105,7 @@ async def test_without_a_template_the_feature_is_off_but_for_ids_that_nobody_is_
 
 
 @pytest.mark.requirement("users-7-3")
-async def test_the_template_of_the_application_goes_before_the_tenant_s(place: Resetting, api) -> None:
+async def test_application_template_precedes_template_of_tenant(place: Resetting, api) -> None:
     template_id = await make_template(api, "${application.name}: /password/change/${changePasswordId}")
     mails = {"forgotPasswordEmailTemplateId": template_id}
     await place.rp.patch(f"/api/application/{place.rp.client_id}", {"application": {"emailConfiguration": mails}})
@@ -116,7 +116,7 @@ async def test_the_template_of_the_application_goes_before_the_tenant_s(place: R
 
 
 @pytest.mark.requirement("users-7-4", "users-7-5")
-async def test_bad_requests_for_a_forgotten_password_are_told(place: Resetting) -> None:
+async def test_invalid_forgot_password_requests_are_refused(place: Resetting) -> None:
     async def ask(client, **body):
         return await client.post("/api/user/forgot-password", json=body)
 
@@ -134,7 +134,7 @@ async def test_bad_requests_for_a_forgotten_password_are_told(place: Resetting) 
 
 
 @pytest.mark.requirement("users-7-8")
-async def test_the_tenant_limits_how_often_a_user_may_forget(place: Resetting) -> None:
+async def test_forgot_password_requests_are_limited_by_tenant(place: Resetting) -> None:
     limit = {"forgotPassword": {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}}
     await place.rp.configure_tenant(rateLimitConfiguration=limit)
     for login_id in (place.rp.login_id, "nobody@example.com"):
@@ -147,7 +147,7 @@ async def test_the_tenant_limits_how_often_a_user_may_forget(place: Resetting) -
 
 
 @pytest.mark.requirement("users-7-8")
-async def test_one_address_may_ask_for_so_many_mails_and_no_more(place: Resetting, monkeypatch) -> None:
+async def test_mails_per_network_address_are_limited(place: Resetting, monkeypatch) -> None:
     monkeypatch.setattr(message_limits, "ADDRESS_MESSAGES", 3)
     logins = [f"nobody-{index}@example.com" for index in range(4)]
     answers = [await place.nobody.post("/api/user/forgot-password", json={"loginId": one}) for one in logins]
@@ -158,7 +158,7 @@ async def test_one_address_may_ask_for_so_many_mails_and_no_more(place: Resettin
 
 
 @pytest.mark.requirement("attack-46", "users-7-14")
-async def test_attack_46_an_id_is_over_after_its_time(place: Resetting, clock) -> None:
+async def test_attack_46_change_id_expires(place: Resetting, clock) -> None:
     settings = {"changePasswordIdTimeToLiveInSeconds": 1}
     await place.rp.configure_tenant(externalIdentifierConfiguration=settings)
     change_id = await place.change_id()
@@ -170,7 +170,7 @@ async def test_attack_46_an_id_is_over_after_its_time(place: Resetting, clock) -
 
 
 @pytest.mark.requirement("attack-46", "users-7-14")
-async def test_attack_46_an_id_is_as_the_tenant_has_it_made_and_redis_does_not_hold_it(place: Resetting) -> None:
+async def test_attack_46_change_id_follows_tenant_generator_and_is_hashed_in_redis(place: Resetting) -> None:
     generator = {"changePasswordIdGenerator": {"type": "randomAlphaNumeric", "length": 12}}
     await place.rp.configure_tenant(externalIdentifierConfiguration=generator)
     change_id = await place.change_id()
@@ -180,7 +180,7 @@ async def test_attack_46_an_id_is_as_the_tenant_has_it_made_and_redis_does_not_h
 
 
 @pytest.mark.requirement("attack-46", "users-7-14")
-async def test_attack_46_of_64_who_show_an_id_one_changes_the_password(place: Resetting) -> None:
+async def test_attack_46_of_64_uses_of_change_id_one_succeeds(place: Resetting) -> None:
     change_id = await place.change_id()
     passwords = [f"battery number {index}" for index in range(64)]
     answers = await asyncio.gather(*(place.change(change_id, password) for password in passwords))
@@ -190,7 +190,7 @@ async def test_attack_46_of_64_who_show_an_id_one_changes_the_password(place: Re
 
 
 @pytest.mark.requirement("attack-46", "users-5-6", "users-7-21")
-async def test_attack_46_of_64_who_show_a_one_time_password_one_logs_in(place: Resetting) -> None:
+async def test_attack_46_of_64_uses_of_one_time_password_one_logs_in(place: Resetting) -> None:
     once = (await place.change(await place.change_id())).json()["oneTimePassword"]
     answers = await asyncio.gather(*(place.log_in_once(once) for _ in range(64)))
     statuses = [answer.status_code for answer in answers]
@@ -198,7 +198,7 @@ async def test_attack_46_of_64_who_show_a_one_time_password_one_logs_in(place: R
 
 
 @pytest.mark.requirement("attack-46", "users-7-16")
-async def test_attack_46_every_id_of_a_user_ends_with_a_change_of_the_password(place: Resetting) -> None:
+async def test_attack_46_password_change_invalidates_all_change_ids(place: Resetting) -> None:
     other = await place.user()
     ids = [await place.change_id() for _ in range(3)]
     others = await place.change_id(loginId=other["email"])
@@ -211,7 +211,7 @@ async def test_attack_46_every_id_of_a_user_ends_with_a_change_of_the_password(p
 
 
 @pytest.mark.requirement("attack-46")
-async def test_attack_46_an_id_that_was_mailed_dies_with_the_address(place: Resetting) -> None:
+async def test_attack_46_email_change_invalidates_mailed_change_id(place: Resetting) -> None:
     change_id = await place.mailed_id()
     await place.rp.patch(f"/api/user/{place.rp.user['id']}", {"user": {"email": f"{new_id()}@example.com"}})
     assert (await place.nobody.get(f"/api/user/change-password/{change_id}")).status_code == 404
@@ -219,7 +219,7 @@ async def test_attack_46_an_id_that_was_mailed_dies_with_the_address(place: Rese
 
 
 @pytest.mark.requirement("attack-46")
-async def test_attack_46_an_id_is_its_user_s_and_its_tenant_s(place: Resetting, service, api) -> None:
+async def test_attack_46_change_id_is_bound_to_user_and_tenant(place: Resetting, service, api) -> None:
     change_id = await place.change_id()
     async with resetting(service, api) as elsewhere:
         assert (await elsewhere.change(change_id)).status_code == 404
@@ -232,7 +232,7 @@ async def test_attack_46_an_id_is_its_user_s_and_its_tenant_s(place: Resetting, 
 
 
 @pytest.mark.requirement("attack-46")
-async def test_attack_46_wrong_ids_from_one_address_come_to_an_end(place: Resetting, monkeypatch) -> None:
+async def test_attack_46_wrong_change_ids_are_limited_per_address(place: Resetting, monkeypatch) -> None:
     monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 3)
     change_id = await place.change_id()
     guesses = [await place.nobody.get(f"/api/user/change-password/guess-{index}") for index in range(4)]
@@ -241,7 +241,7 @@ async def test_attack_46_wrong_ids_from_one_address_come_to_an_end(place: Resett
 
 
 @pytest.mark.requirement("attack-46")
-async def test_attack_46_an_id_of_a_user_who_is_locked_or_gone_is_none(place: Resetting) -> None:
+async def test_attack_46_change_id_of_locked_or_deleted_user_is_invalid(place: Resetting) -> None:
     locked, gone = await place.user(), await place.user()
     ids = [await place.change_id(loginId=user["email"]) for user in (locked, gone)]
     await place.key.delete(f"/api/user/{locked['id']}")
@@ -249,7 +249,7 @@ async def test_attack_46_an_id_of_a_user_who_is_locked_or_gone_is_none(place: Re
     assert [(await place.change(one)).status_code for one in ids] == [404, 404]
 
 
-async def test_attack_47_the_link_of_a_mail_is_the_template_s_whatever_host_is_asked(place: Resetting) -> None:
+async def test_attack_47_mailed_link_ignores_host_header(place: Resetting) -> None:
     headers = {"Host": "evil.example.com", "X-Forwarded-Host": "evil.example.com"}
     await place.nobody.post("/api/user/forgot-password", json={"loginId": place.rp.login_id}, headers=headers)
     (mail,) = await place.mailbox.wait_for(1)
@@ -260,7 +260,7 @@ async def test_attack_47_the_link_of_a_mail_is_the_template_s_whatever_host_is_a
 
 
 @pytest.mark.requirement("users-7-10")
-async def test_the_path_the_body_and_the_current_password_are_looked_at(place: Resetting) -> None:
+async def test_path_body_and_current_password_are_validated(place: Resetting) -> None:
     change_id = await place.change_id()
     assert codes(await place.change(change_id, "")) == {"password": ["blank"]}
     missing = await place.nobody.post(f"/api/user/change-password/{change_id}", json={})
@@ -288,7 +288,7 @@ RULES = {
 
 
 @pytest.mark.requirement("users-7-24")
-async def test_each_rule_is_told_wherever_a_password_is_set(place: Resetting) -> None:
+async def test_password_rules_are_enforced_wherever_password_is_set(place: Resetting) -> None:
     names = {"email": "ada@example.com", "username": "lovelace-1", "phoneNumber": "+15555550123"}
     user = await place.user(**names)
     claims = {"loginId": user["email"], "password": PASSWORD, "applicationId": place.rp.client_id}
@@ -323,7 +323,7 @@ async def test_each_rule_is_told_wherever_a_password_is_set(place: Resetting) ->
 
 
 @pytest.mark.requirement("users-7-25")
-async def test_a_password_may_not_be_changed_again_too_soon_unless_it_has_to_be(place: Resetting) -> None:
+async def test_minimum_password_age_applies_unless_change_is_required(place: Resetting) -> None:
     await place.rp.configure_tenant(minimumPasswordAge={"enabled": True, "seconds": 3600})
     assert codes(await place.change(await place.change_id())) == {"password": ["tooYoung"]}
     await place.rp.patch(f"/api/user/{place.rp.user['id']}", {"user": {"passwordChangeRequired": True}})
@@ -335,7 +335,7 @@ async def test_a_password_may_not_be_changed_again_too_soon_unless_it_has_to_be(
 
 
 @pytest.mark.requirement("core-3-4", "users-5-9", "users-7-18", "users-7-21", "users-7-22")
-async def test_a_login_that_wants_another_password_goes_on_with_the_one_time_password(place: Resetting) -> None:
+async def test_login_requiring_password_change_continues_with_one_time_password(place: Resetting) -> None:
     await place.rp.patch(f"/api/user/{place.rp.user['id']}", {"user": {"passwordChangeRequired": True}})
     waiting = await place.log_in()
     assert waiting.status_code == 203
@@ -350,7 +350,7 @@ async def test_a_login_that_wants_another_password_goes_on_with_the_one_time_pas
 
 @pytest.mark.requirement("users-7-17")
 @pytest.mark.parametrize("is_on", [True, False])
-async def test_refresh_tokens_end_as_the_tenant_has_it_and_sessions_in_any_case(place: Resetting, http, is_on) -> None:
+async def test_password_change_ends_sessions_and_refresh_tokens_if_configured(place: Resetting, http, is_on) -> None:
     policy = {"refreshTokenRevocationPolicy": {"onPasswordChanged": is_on}}
     await place.rp.configure_tenant(jwtConfiguration=policy)
     async with checking_client(str(place.nobody.base_url)) as browser:
@@ -365,7 +365,7 @@ async def test_refresh_tokens_end_as_the_tenant_has_it_and_sessions_in_any_case(
 
 @pytest.mark.requirement("users-7-19")
 @pytest.mark.parametrize(("is_allowed", "is_mailed"), [(True, True), (False, True), (True, False)])
-async def test_who_read_the_mail_has_a_verified_address_where_the_tenant_has_it(
+async def test_mailed_change_id_verifies_address_if_configured(
     place: Resetting, is_allowed: bool, is_mailed: bool
 ) -> None:
     mails = {
@@ -384,7 +384,7 @@ async def test_who_read_the_mail_has_a_verified_address_where_the_tenant_has_it(
 
 
 @pytest.mark.requirement("users-7-30")
-async def test_the_new_password_is_told_to_the_user(place: Resetting, api) -> None:
+async def test_user_is_notified_of_password_change(place: Resetting, api) -> None:
     reset, update = await make_template(api, "was reset"), await make_template(api, "was updated")
     await place.rp.configure_tenant(emailConfiguration={"passwordUpdateEmailTemplateId": update})
     await place.change(await place.change_id())
@@ -402,7 +402,7 @@ async def test_the_new_password_is_told_to_the_user(place: Resetting, api) -> No
 
 
 @pytest.mark.requirement("users-7-11")
-async def test_a_caller_with_a_key_changes_the_password_of_a_login_id(place: Resetting) -> None:
+async def test_api_key_changes_password_by_login_id(place: Resetting) -> None:
     async def change(**members):
         return await place.key.post("/api/user/change-password", json={"password": NEW_PASSWORD, **members})
 
@@ -421,7 +421,7 @@ async def test_a_caller_with_a_key_changes_the_password_of_a_login_id(place: Res
 
 
 @pytest.mark.requirement("users-7-11")
-async def test_attack_48_wrong_current_passwords_count_as_failed_logins(place: Resetting) -> None:
+async def test_attack_48_wrong_current_password_counts_as_failed_login(place: Resetting) -> None:
     limit = {"failedLogin": {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}}
     await place.rp.configure_tenant(rateLimitConfiguration=limit)
     body = {"loginId": place.rp.login_id, "password": NEW_PASSWORD, "currentPassword": "wrong"}
@@ -435,9 +435,7 @@ async def test_attack_48_wrong_current_passwords_count_as_failed_logins(place: R
 
 @pytest.mark.requirement("users-7-12", "users-7-21", "users-7-9")
 @pytest.mark.parametrize("with_refresh_token", [True, False])
-async def test_a_user_changes_the_own_password_and_keeps_what_was_shown(
-    place: Resetting, with_refresh_token: bool
-) -> None:
+async def test_password_change_keeps_presented_tokens(place: Resetting, with_refresh_token: bool) -> None:
     session = (await place.log_in()).json()
     body = {"currentPassword": PASSWORD, "password": NEW_PASSWORD}
     if with_refresh_token:
@@ -452,7 +450,7 @@ async def test_a_user_changes_the_own_password_and_keeps_what_was_shown(
 
 
 @pytest.mark.requirement("users-7-12")
-async def test_a_token_takes_the_current_password_and_a_refresh_token_of_the_same_user(place: Resetting) -> None:
+async def test_access_token_requires_current_password_and_own_refresh_token(place: Resetting) -> None:
     session, other = (await place.log_in()).json(), await place.user()
     foreign = (await place.log_in(loginId=other["email"])).json()["refreshToken"]
     headers = {"Authorization": f"JWT {session['token']}"}
@@ -475,7 +473,7 @@ async def test_a_token_takes_the_current_password_and_a_refresh_token_of_the_sam
 
 
 @pytest.mark.requirement("users-7-13", "users-7-9")
-async def test_a_user_with_a_second_factor_shows_a_trust_token(place: Resetting) -> None:
+async def test_password_change_with_second_factor_requires_trust_token(place: Resetting) -> None:
     method = {"method": "email", "email": "second@example.com"}
     multi = {"email": {"enabled": True, "templateId": EMAIL_TEMPLATE}}
     await place.rp.configure_tenant(multiFactorConfiguration=multi)
@@ -523,7 +521,7 @@ async def trust_token(place: Resetting, user: dict[str, Any], challenge: str) ->
 
 @pytest.mark.requirement("users-7-23")
 @pytest.mark.parametrize("path", ["/api/user", "/api/user/registration"])
-async def test_a_new_user_sets_the_first_password_by_the_only_mail_there_is(place: Resetting, path: str, api) -> None:
+async def test_new_user_sets_first_password_by_mail(place: Resetting, path: str, api) -> None:
     template_id = await make_template(api, "verify ${verificationId}")
     mails = {"verifyEmail": True, "verificationEmailTemplateId": template_id}
     await place.rp.configure_tenant(emailConfiguration=mails, minimumPasswordAge={"enabled": True, "seconds": 3600})
@@ -545,7 +543,7 @@ async def test_a_new_user_sets_the_first_password_by_the_only_mail_there_is(plac
 
 
 @pytest.mark.requirement("users-2-4", "users-7-23")
-async def test_without_a_template_or_an_address_a_first_password_is_asked_for(place: Resetting) -> None:
+async def test_password_is_required_without_template_or_address(place: Resetting) -> None:
     named = {"user": {"username": f"name-{new_id()}"}, "sendSetPasswordEmail": True}
     assert codes(await place.key.post("/api/user", json=named)) == {"user.password": ["blank"]}
     addressed = {"user": {"email": f"{new_id()}@example.com"}, "sendSetPasswordEmail": True}
@@ -562,7 +560,7 @@ async def test_without_a_template_or_an_address_a_first_password_is_asked_for(pl
 
 @pytest.mark.requirement("users-7-20")
 @pytest.mark.parametrize("is_wanted", [True, False])
-async def test_a_reset_lets_in_whom_failed_logins_locked_out(place: Resetting, is_wanted: bool) -> None:
+async def test_password_reset_ends_failed_login_lock(place: Resetting, is_wanted: bool) -> None:
     definition = {"name": new_id(), "temporal": True, "preventLogin": True}
     made = await place.rp.api.post("/api/user-action", json={"userAction": definition})
     locks = {

@@ -230,7 +230,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.requirement("audit-b5-kickstart")
-async def test_kickstart_in_the_published_style_starts(build: Build, tmp_path: Path) -> None:
+async def test_published_kickstart_files_run(build: Build, tmp_path: Path) -> None:
     with structlog.testing.capture_logs() as logs:
         async with build(data_dir=folder(tmp_path), kickstart=json.dumps(KICKSTART)) as service:
             application = await one_application(service, "Changebank")

@@ -13,19 +13,19 @@ from identity.schemas import FOLDER
 from tests.conftest import SUPER_KEY, checking_client
 
 
-def test_features_are_those_of_the_settings() -> None:
+def test_features_follow_settings() -> None:
     features = json.loads((FOLDER / "config.json").read_text())["properties"]["license"]["properties"]["features"]
     assert list(reactor.FEATURES) == features["anyOf"][1]["propertyNames"]["enum"]
 
 
 @pytest.mark.requirement("core-15-28")
-async def test_every_feature_is_on(api: httpx.AsyncClient) -> None:
+async def test_every_feature_is_enabled_by_default(api: httpx.AsyncClient) -> None:
     answer = await api.get("/api/reactor")
     assert answer.json() == {"status": {"licensed": True, **dict.fromkeys(reactor.FEATURES, "ACTIVE")}}
 
 
 @pytest.mark.requirement("core-15-28")
-async def test_feature_that_the_operator_switched_off_is_shown_so(build: Any) -> None:
+async def test_disabled_feature_is_shown_as_disabled(build: Any) -> None:
     async with (
         build(license__features='{"scimServer": false, "webAuthn": true}') as limited,
         checking_client(limited.base_url, headers={"Authorization": SUPER_KEY}) as client,
@@ -37,7 +37,7 @@ async def test_feature_that_the_operator_switched_off_is_shown_so(build: Any) ->
 
 
 @pytest.mark.requirement("audit-b6-reactor", "core-15-28")
-async def test_there_is_no_license_to_activate_renew_or_give_back(api: httpx.AsyncClient) -> None:
+async def test_license_cannot_be_activated_renewed_or_removed(api: httpx.AsyncClient) -> None:
     activated = await api.post("/api/reactor", json={"licenseId": "any", "license": "text"})
     assert (activated.status_code, activated.content) == (200, b"")
     renewed = await api.put("/api/reactor")
@@ -48,13 +48,13 @@ async def test_there_is_no_license_to_activate_renew_or_give_back(api: httpx.Asy
 
 
 @pytest.mark.requirement("core-15-28")
-async def test_metrics_count_nothing(api: httpx.AsyncClient) -> None:
+async def test_metrics_are_empty(api: httpx.AsyncClient) -> None:
     assert (await api.get("/api/reactor/metrics")).json() == {"metrics": {"breachedPasswordMetrics": {}}}
 
 
 @pytest.mark.requirement("core-14-4", "core-15-27")
 @pytest.mark.parametrize("index", ["fusionauth_user", "fusionauth_entity"])
-async def test_reindex_is_accepted_and_over_at_once(api: httpx.AsyncClient, index: str) -> None:
+async def test_reindex_is_accepted_and_completes_immediately(api: httpx.AsyncClient, index: str) -> None:
     started = await api.post("/api/system/reindex", json={"index": index})
     assert (started.status_code, started.content) == (202, b"")
     assert (await api.get("/api/system/reindex")).status_code == 404
@@ -71,7 +71,7 @@ async def test_reindex_is_accepted_and_over_at_once(api: httpx.AsyncClient, inde
         ({"index": ["fusionauth_user"]}, "[invalid]index"),
     ],
 )
-async def test_reindex_of_what_does_not_exist_is_refused(api: httpx.AsyncClient, body: Any, code: str) -> None:
+async def test_reindex_of_unknown_index_is_refused(api: httpx.AsyncClient, body: Any, code: str) -> None:
     answer = await api.post("/api/system/reindex", json=body)
     assert answer.status_code == 400
     assert [error["code"] for error in answer.json()["fieldErrors"]["index"]] == [code]

@@ -41,14 +41,14 @@ async def refusal(client, method: str, path: str, **arguments: Any) -> dict[str,
         ("/api/api-key/" + NOBODY, {"Authorization": SUPER_KEY}, "is not a key manager"),
     ],
 )
-async def test_401_without_a_body_says_why(http, path, headers, reason):
+async def test_reason_of_401_without_body_is_logged(http, path, headers, reason):
     line = await refusal(http, "GET", path, headers=headers)
     assert (line["status"], line["log_level"], line["method"]) == (401, "info", "GET")
     assert reason in line["reason"]
 
 
 @pytest.mark.requirement("audit-c1-refusals")
-async def test_401_of_a_known_key_names_the_key_and_not_its_value(service, manager, clock):
+async def test_logged_401_names_key_without_value(service, manager, clock):
     acl = {"ipAccessControlList": {"name": new_id(), "entries": [{"startIPAddress": "*", "action": "Block"}]}}
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api:
         made = await api.post("/api/ip-acl", json=acl)
@@ -71,7 +71,7 @@ async def test_401_of_a_known_key_names_the_key_and_not_its_value(service, manag
 
 
 @pytest.mark.requirement("audit-c1-refusals")
-async def test_other_refusals_without_a_body_say_why(service, rp, key):
+async def test_reason_of_other_refusals_without_body_is_logged(service, rp, key):
     login = {"loginId": rp.login_id, "password": WRONG, "applicationId": rp.client_id}
     line = await refusal(key, "POST", "/api/login", json=login)
     assert (line["status"], line["log_level"], line["reason"]) == (404, "debug", "wrong credentials")
@@ -85,7 +85,7 @@ async def test_other_refusals_without_a_body_say_why(service, rp, key):
 
 
 @pytest.mark.requirement("audit-c1-refusals")
-async def test_403_of_a_foreign_origin_says_why(build):
+async def test_reason_of_403_for_foreign_origin_is_logged(build):
     async with (
         build() as service,
         checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api,
@@ -99,7 +99,7 @@ async def test_403_of_a_foreign_origin_says_why(build):
 
 
 @pytest.mark.requirement("audit-c1-refusals")
-def test_every_401_and_403_is_raised_with_a_reason():
+def test_every_401_and_403_has_a_reason():
     """The caller receives none, so the log is the only place for it."""
     for file in sorted(Path(ROOT / "identity").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):

@@ -54,7 +54,7 @@ async def user_id(tenant_api: httpx.AsyncClient) -> str:
 
 
 @pytest.mark.requirement("audit-b4-registration")
-async def test_application_may_be_named_in_the_path(
+async def test_application_may_be_given_in_path(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
     path = f"/api/user/registration/{user_id}/{application_id}"
@@ -77,7 +77,7 @@ async def test_application_may_be_named_in_the_path(
 @pytest.mark.parametrize(
     "user", [{}, {"email": "", "verified": False, "twoFactor": {"methods": []}, "factor": 0, "data": None}]
 )
-async def test_empty_user_in_the_request_counts_as_absent(
+async def test_empty_user_in_request_is_treated_as_absent(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str, user: dict[str, Any]
 ) -> None:
     body = {"user": user, "registration": {"applicationId": application_id}}
@@ -88,7 +88,7 @@ async def test_empty_user_in_the_request_counts_as_absent(
 
 
 @pytest.mark.requirement("core-9-default-roles", "users-2-17")
-async def test_an_existing_user_is_registered_with_the_default_roles(
+async def test_existing_user_is_registered_with_default_roles(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
     answer = await register(tenant_api, user_id, applicationId=application_id, username=" Nick ", data={"a": 1})
@@ -118,7 +118,9 @@ async def test_an_existing_user_is_registered_with_the_default_roles(
 
 
 @pytest.mark.requirement("service-11", "users-2-18")
-async def test_user_and_registration_are_made_in_one_call(tenant_api: httpx.AsyncClient, application_id: str) -> None:
+async def test_user_and_registration_are_created_in_one_call(
+    tenant_api: httpx.AsyncClient, application_id: str
+) -> None:
     chosen = new_id()
     body = {
         "user": {"email": "a@example.com", "password": PASSWORD},
@@ -136,7 +138,7 @@ async def test_user_and_registration_are_made_in_one_call(tenant_api: httpx.Asyn
 
 
 @pytest.mark.requirement("users-2-19")
-async def test_refresh_token_comes_with_a_registration_where_the_application_gives_them(
+async def test_registration_returns_refresh_token_if_application_issues_them(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
     gives = {"loginConfiguration": {"generateRefreshTokens": True, "allowTokenRefresh": True}}
@@ -151,7 +153,7 @@ async def test_refresh_token_comes_with_a_registration_where_the_application_giv
 
 
 @pytest.mark.requirement("users-2-19")
-async def test_who_is_locked_out_is_registered_without_a_token(
+async def test_locked_user_is_registered_without_token(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
     assert (await tenant_api.delete(f"/api/user/{user_id}")).status_code == 200
@@ -160,7 +162,7 @@ async def test_who_is_locked_out_is_registered_without_a_token(
 
 
 @pytest.mark.requirement("users-2-18")
-async def test_everything_wrong_with_user_and_registration_is_told_at_once(
+async def test_all_errors_of_user_and_registration_are_reported_together(
     tenant_api: httpx.AsyncClient, application_id: str
 ) -> None:
     bad = {"user": {"firstName": "x"}, "registration": {"applicationId": application_id, "roles": ["pope"]}}
@@ -185,14 +187,14 @@ async def test_everything_wrong_with_user_and_registration_is_told_at_once(
         ({"username": {"$gt": ""}}, {"[invalidJSON]"}),
     ],
 )
-async def test_bad_registrations_are_refused(
+async def test_invalid_registrations_are_refused(
     tenant_api: httpx.AsyncClient, user_id: str, registration: dict[str, Any], expected: set[str]
 ) -> None:
     assert codes(await register(tenant_api, user_id, **registration)) == expected
 
 
 @pytest.mark.requirement("users-2-17")
-async def test_a_user_must_be_there_and_not_be_registered_yet(
+async def test_registration_requires_existing_unregistered_user(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
     assert (await register(tenant_api, new_id(), applicationId=application_id)).status_code == 404
@@ -203,7 +205,7 @@ async def test_a_user_must_be_there_and_not_be_registered_yet(
     assert codes(await register(tenant_api, user_id, applicationId=application_id)) == {"[duplicate]registration"}
 
 
-async def test_of_many_registrations_at_once_one_is_made(
+async def test_of_concurrent_registrations_one_succeeds(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
     answers = await asyncio.gather(*(register(tenant_api, user_id, applicationId=application_id) for _ in range(4)))
@@ -220,7 +222,7 @@ async def test_registrations_are_ordered_by_application(tenant_api: httpx.AsyncC
 
 
 @pytest.mark.requirement("service-11", "users-2-20")
-async def test_an_update_replaces_what_is_not_fixed(
+async def test_update_replaces_all_but_fixed_members(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
     made = (await register(tenant_api, user_id, applicationId=application_id, username="Nick", data={"a": 1})).json()[
@@ -283,7 +285,7 @@ async def test_the_three_kinds_of_patch(tenant_api: httpx.AsyncClient, user_id: 
 
 
 @pytest.mark.requirement("users-2-21")
-async def test_verification_follows_the_application_and_the_caller(tenant_api: httpx.AsyncClient, user_id: str) -> None:
+async def test_verification_follows_application_and_request(tenant_api: httpx.AsyncClient, user_id: str) -> None:
     verifying = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
     application_id = await make_application(tenant_api, **verifying)
     plain = (await register(tenant_api, user_id, applicationId=application_id)).json()["registration"]
@@ -295,7 +297,7 @@ async def test_verification_follows_the_application_and_the_caller(tenant_api: h
 
 
 @pytest.mark.requirement("users-2-21")
-async def test_an_authentication_token_is_made_on_demand_sealed_and_kept(
+async def test_authentication_token_is_created_on_request_sealed_and_kept(
     tenant_api: httpx.AsyncClient, service: app.Service, user_id: str, application_id: str
 ) -> None:
     body = {"registration": {"applicationId": application_id}, "generateAuthenticationToken": True}
@@ -310,7 +312,7 @@ async def test_an_authentication_token_is_made_on_demand_sealed_and_kept(
 
 
 @pytest.mark.requirement("service-11", "users-2-20")
-async def test_a_registration_is_removed(tenant_api: httpx.AsyncClient, user_id: str, application_id: str) -> None:
+async def test_registration_is_deleted(tenant_api: httpx.AsyncClient, user_id: str, application_id: str) -> None:
     await register(tenant_api, user_id, applicationId=application_id)
     path = f"/api/user/registration/{user_id}/{application_id}"
     gone = await tenant_api.request("DELETE", path, json={"eventInfo": {"ipAddress": "192.0.2.1"}})
@@ -324,7 +326,7 @@ async def test_a_registration_is_removed(tenant_api: httpx.AsyncClient, user_id:
 
 
 @pytest.mark.requirement("attack-54", "core-4-12")
-async def test_another_tenants_users_and_applications_do_not_exist(
+async def test_users_and_applications_of_another_tenant_are_not_found(
     tenant_api: httpx.AsyncClient, api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
     await register(tenant_api, user_id, applicationId=application_id)
@@ -347,7 +349,7 @@ async def test_another_tenants_users_and_applications_do_not_exist(
 
 
 @pytest.mark.requirement("core-4-10")
-async def test_without_a_tenant_header_the_ids_name_the_tenant(
+async def test_ids_determine_tenant_without_header(
     service: app.Service, tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as client:
@@ -363,7 +365,7 @@ async def test_without_a_tenant_header_the_ids_name_the_tenant(
         assert codes(await client.post("/api/user/registration", json=nowhere)) == {"[TenantIdRequired]"}
 
 
-async def test_no_key_no_registrations(http: httpx.AsyncClient, user_id: str, application_id: str) -> None:
+async def test_registrations_require_api_key(http: httpx.AsyncClient, user_id: str, application_id: str) -> None:
     path = f"/api/user/registration/{user_id}/{application_id}"
     for method in ("GET", "PUT", "PATCH", "DELETE"):
         assert (await http.request(method, path, json={})).status_code == 401

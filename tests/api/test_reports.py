@@ -43,7 +43,7 @@ def codes(answer: httpx.Response) -> list[str]:
 
 
 @pytest.mark.requirement("core-14-5", "core-15-29")
-async def test_logins_are_counted_by_the_hour_and_narrowed(service, key, rp, in_utc) -> None:
+async def test_logins_are_counted_hourly_and_filtered(service, key, rp, in_utc) -> None:
     day = 10_000 * DAY
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     for instant in (day, day + HOUR - 1, day + HOUR):
@@ -68,7 +68,7 @@ async def test_logins_are_counted_by_the_hour_and_narrowed(service, key, rp, in_
 
 
 @pytest.mark.requirement("core-15-29")
-async def test_active_users_are_counted_once_a_day_and_once_a_month(service, key, rp, in_utc) -> None:
+async def test_active_users_are_counted_once_per_day_and_month(service, key, rp, in_utc) -> None:
     first = 10_043 * DAY  # 1 July 1997
     other = new_id()
     for day in (0, 0, 1, 31):
@@ -82,7 +82,7 @@ async def test_active_users_are_counted_once_a_day_and_once_a_month(service, key
 
 
 @pytest.mark.requirement("core-15-29")
-async def test_days_begin_where_the_report_time_zone_says_so(service, key, rp, api, in_utc) -> None:
+async def test_days_follow_report_time_zone(service, key, rp, api, in_utc) -> None:
     midnight = 10_043 * DAY
     await place(service, rp, midnight)
     await api.patch("/api/system-configuration", json={"systemConfiguration": {"reportTimezone": "America/Denver"}})
@@ -112,7 +112,7 @@ async def test_registrations_and_totals_are_counted(key, rp, clock) -> None:
 
 
 @pytest.mark.requirement("core-15-29")
-async def test_what_is_missing_or_wrong_is_told(key) -> None:
+async def test_missing_and_invalid_members_are_reported(key) -> None:
     for name in ("login", "daily-active-user", "monthly-active-user", "registration"):
         assert codes(await key.get(f"/api/report/{name}")) == ["[missing]end", "[missing]start"]
         wrong = {"start": "x", "end": 10**17}

@@ -36,7 +36,7 @@ async def drip(writer: asyncio.StreamWriter) -> None:
 
 @pytest.mark.requirement("attack-68")
 @pytest.mark.parametrize("beginning", [b"", b"G", b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
-async def test_attack_68_a_head_that_never_ends_is_cut_off(impatient, beginning):
+async def test_attack_68_endless_request_head_is_cut_off(impatient, beginning):
     reader, writer = await asyncio.open_connection("127.0.0.1", impatient.port)
     writer.write(beginning)
     dripping = asyncio.create_task(drip(writer)) if beginning else None
@@ -50,7 +50,7 @@ async def test_attack_68_a_head_that_never_ends_is_cut_off(impatient, beginning)
 
 
 @pytest.mark.requirement("attack-68")
-async def test_attack_68_a_kept_connection_is_closed_when_it_stays_idle(impatient):
+async def test_attack_68_idle_keep_alive_connection_is_closed(impatient):
     reader, writer = await asyncio.open_connection("127.0.0.1", impatient.port)
     writer.write(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
     answer = await until_closed(reader)
@@ -59,7 +59,7 @@ async def test_attack_68_a_kept_connection_is_closed_when_it_stays_idle(impatien
 
 
 @pytest.mark.requirement("attack-68")
-async def test_attack_68_a_crowd_of_idle_connections_stops_nobody(service):
+async def test_attack_68_many_idle_connections_do_not_block_others(service):
     crowd = [await asyncio.open_connection("127.0.0.1", service.port) for _ in range(CROWD)]
     try:
         async with checking_client(service.base_url) as client:

@@ -47,7 +47,7 @@ async def records(key: httpx.AsyncClient, rp: RelyingParty) -> list[dict[str, An
 
 
 @pytest.mark.requirement("audit-a6")
-async def test_a_login_without_a_key_states_neither_address_nor_place(key, stranger, rp) -> None:
+async def test_login_without_key_cannot_state_address_or_location(key, stranger, rp) -> None:
     async with receiving() as receiver:
         hearing = Hearing(rp.api, receiver, rp.tenant["id"])
         await hearing.listen(("user.login.success", "user.login.suspicious"))
@@ -65,7 +65,7 @@ async def test_a_login_without_a_key_states_neither_address_nor_place(key, stran
 
 
 @pytest.mark.requirement("audit-a6")
-async def test_a_login_with_a_key_states_both(key, rp) -> None:
+async def test_login_with_key_states_address_and_location(key, rp) -> None:
     answer = await rp.log_in_by_api(key, eventInfo=INFO)
     assert answer.status_code == 200
     record = (await records(key, rp))[0]
@@ -73,7 +73,7 @@ async def test_a_login_with_a_key_states_both(key, rp) -> None:
 
 
 @pytest.mark.requirement("audit-a6")
-async def test_other_logins_without_a_key_state_nothing_either(key, stranger, rp) -> None:
+async def test_other_logins_without_key_cannot_state_origin(key, stranger, rp) -> None:
     """A refresh token, a passwordless code, a ping by access token: all that take an address from a public caller."""
     started = await key.post("/api/passwordless/start", json={"applicationId": rp.client_id, "loginId": rp.login_id})
     said = {"ipAddress": STATED, "eventInfo": INFO}
@@ -93,7 +93,7 @@ async def test_other_logins_without_a_key_state_nothing_either(key, stranger, rp
 
 
 @pytest.mark.requirement("audit-a6")
-async def test_a_key_is_recognized_at_routes_that_need_none(key, rp) -> None:
+async def test_key_is_recognized_at_public_routes(key, rp) -> None:
     started = await key.post("/api/passwordless/start", json={"applicationId": rp.client_id, "loginId": rp.login_id})
     done = await key.post("/api/passwordless/login", json={"code": started.json()["code"], "ipAddress": STATED})
     assert done.status_code == 200
@@ -102,7 +102,7 @@ async def test_a_key_is_recognized_at_routes_that_need_none(key, rp) -> None:
 
 @pytest.mark.requirement("audit-a6")
 @pytest.mark.parametrize("address", ["not an address", "198.51.100.256", "1.2.3.4, 5.6.7.8", "::1::", "x" * 64, "<b>"])
-async def test_an_address_that_is_none_is_refused_and_changes_nothing(key, stranger, rp, address) -> None:
+async def test_invalid_address_is_refused_and_changes_nothing(key, stranger, rp, address) -> None:
     before = await records(key, rp)
     for body, path in (
         ({"ipAddress": address}, "ipAddress"),
@@ -124,7 +124,7 @@ async def test_an_address_that_is_none_is_refused_and_changes_nothing(key, stran
 
 @pytest.mark.requirement("audit-a6")
 @pytest.mark.parametrize("path", ["/api/two-factor/login", "/api/passwordless/login", "/api/identity-provider/login"])
-async def test_an_address_that_is_none_is_refused_at_every_kind_of_login(key, rp, path) -> None:
+async def test_invalid_address_is_refused_at_every_kind_of_login(key, rp, path) -> None:
     body = {
         "applicationId": rp.client_id,
         "code": "x",
@@ -142,6 +142,6 @@ async def test_an_address_that_is_none_is_refused_at_every_kind_of_login(key, rp
     ("stated", "kept"),
     [(" 198.51.100.66 ", STATED), ("::ffff:198.51.100.66", STATED), ("2001:DB8:0::1", "2001:db8::1"), ("", None)],
 )
-async def test_addresses_are_kept_in_canonical_form(key, rp, stated, kept) -> None:
+async def test_addresses_are_stored_in_canonical_form(key, rp, stated, kept) -> None:
     assert (await rp.log_in_by_api(key, ipAddress=stated)).status_code == 200
     assert (await records(key, rp))[0]["ipAddress"] == (kept or "127.0.0.1")

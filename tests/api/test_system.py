@@ -24,13 +24,13 @@ def basic(name: str, key: str) -> dict[str, str]:
 
 
 @pytest.mark.requirement("core-14-1", "project-13")
-async def test_health_needs_no_key_and_says_nothing(http) -> None:
+async def test_health_is_public_without_details(http) -> None:
     answer = await http.get("/api/health")
     assert (answer.status_code, answer.content) == (200, b"")
 
 
 @pytest.mark.requirement("core-14-2", "core-4-2", "project-13")
-async def test_status_shows_more_to_global_keys(http, api) -> None:
+async def test_status_is_detailed_for_global_keys(http, api) -> None:
     public = await http.get("/api/status")
     assert (public.status_code, public.json()) == (200, {})
     assert (await api.get("/api/status")).json() == {"version": "1.50.0", "mongodb": "ok", "redis": "ok"}
@@ -41,12 +41,12 @@ async def test_status_shows_more_to_global_keys(http, api) -> None:
 
 
 @pytest.mark.requirement("core-14-3", "project-13")
-async def test_version_needs_a_key(http, api) -> None:
+async def test_version_requires_api_key(http, api) -> None:
     assert (await http.get("/api/system/version")).status_code == 401
     assert (await api.get("/api/system/version")).json() == {"version": "1.50.0"}
 
 
-async def test_keys_of_a_tenant_see_the_version_but_neither_status_nor_metrics(http, manager, tenant) -> None:
+async def test_tenant_keys_see_version_but_neither_status_nor_metrics(http, manager, tenant) -> None:
     made = await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})
     key = {"Authorization": made.json()["apiKey"]["key"]}
     assert (await http.get("/api/system/version", headers=key)).status_code == 200
@@ -54,7 +54,7 @@ async def test_keys_of_a_tenant_see_the_version_but_neither_status_nor_metrics(h
     assert (await http.get(METRICS, headers=key)).status_code == 401
 
 
-async def test_keys_limited_to_one_of_them(http, manager) -> None:
+async def test_keys_limited_to_one_endpoint(http, manager) -> None:
     permissions = {"endpoints": {METRICS: ["GET"]}}
     made = await manager.post("/api/api-key", json={"apiKey": {"permissions": permissions}})
     key = made.json()["apiKey"]["key"]
@@ -65,7 +65,7 @@ async def test_keys_limited_to_one_of_them(http, manager) -> None:
 
 
 @pytest.mark.requirement("core-4-2", "core-4-5", "project-13")
-async def test_metrics_are_for_near_addresses_and_keys(http, api) -> None:
+async def test_metrics_require_local_address_or_key(http, api) -> None:
     near = await http.get(METRICS)
     assert near.status_code == 200
     assert near.headers["Content-Type"].startswith("text/plain")
@@ -84,7 +84,7 @@ async def test_metrics_are_for_near_addresses_and_keys(http, api) -> None:
         assert (await http.get(METRICS, headers={**afar, **bad})).status_code == 401
 
 
-async def test_metrics_hold_no_paths_of_callers(http, api) -> None:
+async def test_metrics_do_not_contain_request_paths(http, api) -> None:
     """Labels come from route templates: nobody can fill the memory with series."""
     mark = new_id()
     await api.get(f"/api/application/{mark}")
@@ -96,7 +96,7 @@ async def test_metrics_hold_no_paths_of_callers(http, api) -> None:
     assert 'route="none"' in text
 
 
-async def test_metrics_can_be_switched_off(build: Build) -> None:
+async def test_metrics_can_be_disabled(build: Build) -> None:
     async with build(metrics__enabled="false") as service, httpx.AsyncClient(base_url=service.base_url) as client:
         assert (await client.get(METRICS, headers={"Authorization": SUPER_KEY})).status_code == 401
 
@@ -114,7 +114,7 @@ async def mortal_stores() -> AsyncIterator[tuple[EmbeddedStores, EmbeddedStores]
 
 
 @pytest.mark.requirement("core-14-2", "core-3-11", "core-3-9")
-async def test_store_that_is_down_is_told(build: Build, mortal_stores: Any) -> None:
+async def test_unavailable_store_is_reported(build: Build, mortal_stores: Any) -> None:
     database, cache = mortal_stores
     settings = {
         "database": f"test_{new_id()[:13].replace('-', '')}",

@@ -83,7 +83,7 @@ def without_instants(answer: httpx.Response) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("core-17-2")
-async def test_new_instance_has_the_published_defaults_and_cors_switched_on(build: Any) -> None:
+async def test_new_instance_has_documented_defaults_and_cors_enabled(build: Any) -> None:
     async with build() as fresh, checking_client(fresh.base_url, headers={"Authorization": SUPER_KEY}) as client:
         found = without_instants(await client.get(PATH))
     cors = {**DEFAULTS["corsConfiguration"], "enabled": True}
@@ -97,7 +97,7 @@ async def test_put_replaces_everything(api: httpx.AsyncClient, before: dict[str,
     assert without_instants(await api.put(PATH, json=MINIMAL)) == DEFAULTS
 
 
-async def test_instants_are_the_service_s_own(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
+async def test_instants_are_read_only(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
     body = {"systemConfiguration": {**MINIMAL["systemConfiguration"], "insertInstant": 1, "lastUpdateInstant": 1}}
     found = (await api.put(PATH, json=body)).json()["systemConfiguration"]
     assert found["insertInstant"] == before["systemConfiguration"]["insertInstant"]
@@ -122,7 +122,7 @@ async def test_three_kinds_of_patch(api: httpx.AsyncClient, before: dict[str, An
 
 
 @pytest.mark.requirement("core-17-1")
-async def test_patch_is_judged_like_a_put(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
+async def test_patch_is_validated_like_put(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
     answer = await api.patch(PATH, json={"systemConfiguration": {"reportTimezone": "Mars/Base"}})
     assert errors(answer) == {"systemConfiguration.reportTimezone": ["[invalid]systemConfiguration.reportTimezone"]}
     assert (await api.get(PATH)).json() == before
@@ -168,7 +168,7 @@ ORIGINS = "corsConfiguration.allowedOrigins"
         ("data", [], "invalidJSON", None),
     ],
 )
-async def test_what_is_not_acceptable_is_refused_at_its_field(
+async def test_invalid_value_is_reported_on_its_field(
     api: httpx.AsyncClient, path: str, value: Any, kind: str, where: str | None
 ) -> None:
     stored = (await api.get(PATH)).json()
@@ -180,7 +180,7 @@ async def test_what_is_not_acceptable_is_refused_at_its_field(
 
 
 @pytest.mark.requirement("core-17-3")
-async def test_time_zone_is_required_and_everything_is_reported_at_once(api: httpx.AsyncClient) -> None:
+async def test_time_zone_is_required_and_all_errors_are_reported(api: httpx.AsyncClient) -> None:
     blank = {"systemConfiguration.reportTimezone": ["[blank]systemConfiguration.reportTimezone"]}
     assert errors(await api.put(PATH, json={"systemConfiguration": {}})) == blank
     assert errors(await api.put(PATH, json={})) == {"systemConfiguration": ["[missing]systemConfiguration"]}
@@ -198,7 +198,7 @@ async def test_time_zone_is_required_and_everything_is_reported_at_once(api: htt
 
 
 @pytest.mark.requirement("core-17-12")
-async def test_cookies_are_not_allowed_to_everybody(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
+async def test_credentials_are_not_allowed_for_any_origin(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
     wanted = nested("corsConfiguration", {"allowCredentials": True, "allowedOrigins": ["*"]})
     path = "systemConfiguration.corsConfiguration.allowCredentials"
     assert errors(await api.put(PATH, json={"systemConfiguration": wanted})) == {path: [f"[invalid]{path}"]}
@@ -207,7 +207,7 @@ async def test_cookies_are_not_allowed_to_everybody(api: httpx.AsyncClient, befo
         assert answer.status_code == 200
 
 
-async def test_origins_are_kept_as_browsers_send_them(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
+async def test_origins_are_normalized_as_browsers_send_them(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
     given = [
         " HTTPS://App.Example.com/ ",
         "https://app.example.com:443",
@@ -227,7 +227,7 @@ async def test_origins_are_kept_as_browsers_send_them(api: httpx.AsyncClient, be
 
 
 @pytest.mark.requirement("core-17-19")
-async def test_usage_data_are_never_sent(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
+async def test_usage_data_is_never_sent(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
     wanted = nested("usageDataConfiguration.enabled", True)
     for answer in (
         await api.put(PATH, json={"systemConfiguration": wanted}),
@@ -245,7 +245,7 @@ async def test_other_methods_are_not_allowed(api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.requirement("core-17-1")
-async def test_racing_patches_lose_nothing(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
+async def test_concurrent_patches_are_all_kept(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
     names = [new_id() for _ in range(8)]
     answers = await asyncio.gather(
         *(api.patch(PATH, json={"systemConfiguration": {"data": {name: True}}}) for name in names)
@@ -297,7 +297,7 @@ async def proxies(api: httpx.AsyncClient, policy: str, *trusted: str) -> None:
         ("OnlyConfigured", ["203.0.113.5"], "198.51.100.9, 203.0.113.5", False),
     ],
 )
-async def test_proxies_are_those_of_the_deployment_and_fewer(
+async def test_trusted_proxies_are_limited_to_deployment(
     service: app.Service,
     api: httpx.AsyncClient,
     before: dict[str, Any],
@@ -312,9 +312,7 @@ async def test_proxies_are_those_of_the_deployment_and_fewer(
 
 @pytest.mark.parametrize("name", [name for name in DEFAULTS if name not in {"data", "reportTimezone"}])
 @pytest.mark.parametrize("value", ["text", 5, []])
-async def test_member_of_a_wrong_type_is_refused_whatever_else_is_judged(
-    api: httpx.AsyncClient, name: str, value: Any
-) -> None:
+async def test_member_of_wrong_type_is_always_refused(api: httpx.AsyncClient, name: str, value: Any) -> None:
     wanted = {**MINIMAL["systemConfiguration"], name: value}
     found = errors(await api.put(PATH, json={"systemConfiguration": wanted}))
     assert found == {f"systemConfiguration.{name}": ["[invalidJSON]"]}

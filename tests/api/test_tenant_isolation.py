@@ -79,7 +79,7 @@ async def _foreign(api: httpx.AsyncClient) -> dict[str, str]:
 
 
 @pytest.mark.requirement("audit-a2-issuer", "core-7-default-key", "core-8-jwtConfiguration")
-async def test_new_tenant_has_an_issuer_and_a_signing_key_of_its_own(service, api, http) -> None:
+async def test_new_tenant_has_own_issuer_and_signing_key(service, api, http) -> None:
     one, other = await make(api), await make(api)
     assert one["issuer"] == f"{service.base_url}/{one['id']}"
     assert other["issuer"] == f"{service.base_url}/{other['id']}"
@@ -96,7 +96,7 @@ async def test_new_tenant_has_an_issuer_and_a_signing_key_of_its_own(service, ap
 
 
 @pytest.mark.requirement("audit-a2-issuer")
-async def test_put_without_issuer_and_keys_leaves_both_unchanged(api) -> None:
+async def test_put_without_issuer_and_keys_keeps_both(api) -> None:
     made = await make(api)
     answer = await api.put(f"/api/tenant/{made['id']}", json={"tenant": {"name": made["name"]}})
     changed = answer.json()["tenant"]
@@ -105,7 +105,7 @@ async def test_put_without_issuer_and_keys_leaves_both_unchanged(api) -> None:
 
 
 @pytest.mark.requirement("audit-a2-issuer")
-async def test_own_key_of_a_tenant_goes_with_it(api) -> None:
+async def test_own_key_is_deleted_with_tenant(api) -> None:
     made = await make(api)
     path = f"/api/key/{made['jwtConfiguration']['accessTokenKeyId']}"
     assert codes(await api.delete(path)) == {"[inUse]keyId"}
@@ -114,7 +114,7 @@ async def test_own_key_of_a_tenant_goes_with_it(api) -> None:
 
 
 @pytest.mark.requirement("audit-a2-issuer")
-async def test_refused_tenant_leaves_no_key(service, api) -> None:
+async def test_refused_tenant_creates_no_key(service, api) -> None:
     made = await make(api)
     before = await doors.store(service, "keys").count(None)
     assert codes(await api.post("/api/tenant", json={"tenant": {"name": made["name"]}})) == {"[duplicate]tenant.name"}
@@ -138,7 +138,7 @@ async def test_issuers_are_unique(api, change) -> None:
 
 
 @pytest.mark.requirement("audit-a2-issuer")
-async def test_one_of_many_who_take_an_issuer_at_once_has_it(api) -> None:
+async def test_of_concurrent_claims_of_issuer_one_succeeds(api) -> None:
     issuer = f"https://{new_id()}.example.com"
     made = [await relying_party.make_tenant(api) for _ in range(8)]
     answers = await asyncio.gather(
@@ -148,7 +148,7 @@ async def test_one_of_many_who_take_an_issuer_at_once_has_it(api) -> None:
 
 
 @pytest.mark.requirement("audit-a2-issuer")
-async def test_given_up_issuer_is_free_again(api) -> None:
+async def test_released_issuer_can_be_used_again(api) -> None:
     issuer = f"https://{new_id()}.example.com"
     first, second = await make(api, issuer=issuer), await relying_party.make_tenant(api)
     await api.patch(f"/api/tenant/{first['id']}", json={"tenant": {"issuer": f"{issuer}/v2"}})
@@ -157,7 +157,7 @@ async def test_given_up_issuer_is_free_again(api) -> None:
 
 
 @pytest.mark.requirement("audit-a2-issuer")
-async def test_tenants_that_shared_an_issuer_before_keep_it_and_nobody_joins_them(service, api) -> None:
+async def test_previously_shared_issuer_is_kept_and_closed_to_others(service, api) -> None:
     stored = doors.store(service, "tenants")
     made = [await relying_party.make_tenant(api) for _ in range(3)]
     issuer = f"https://{new_id()}.example.com"
@@ -178,7 +178,7 @@ async def test_tenants_that_shared_an_issuer_before_keep_it_and_nobody_joins_the
 
 
 @pytest.mark.requirement("audit-a2-keys")
-async def test_key_of_a_tenant_changes_no_issuer(api, scoped, tenant) -> None:
+async def test_tenant_key_cannot_change_issuer(api, scoped, tenant) -> None:
     path = f"/api/tenant/{tenant['id']}"
     other = await make(api)
     for issuer in (other["issuer"], f"https://{new_id()}.example.com"):
@@ -192,7 +192,7 @@ async def test_key_of_a_tenant_changes_no_issuer(api, scoped, tenant) -> None:
 
 @pytest.mark.requirement("audit-a2-keys")
 @pytest.mark.parametrize("whose", OTHERS_KEYS)
-async def test_key_of_a_tenant_names_no_key_that_is_not_the_tenant_s(api, scoped, tenant, foreign, whose) -> None:
+async def test_tenant_key_cannot_reference_foreign_keys(api, scoped, tenant, foreign, whose) -> None:
     key_id = foreign[whose]
     path = f"/api/tenant/{tenant['id']}"
     verifying = ("accessTokenVerificationKeyIds", "idTokenVerificationKeyIds")
@@ -213,7 +213,7 @@ async def test_key_of_a_tenant_names_no_key_that_is_not_the_tenant_s(api, scoped
 
 
 @pytest.mark.requirement("audit-a2-keys")
-async def test_key_of_a_tenant_names_the_keys_that_are_the_tenant_s(api, scoped, tenant) -> None:
+async def test_tenant_key_can_reference_own_keys(api, scoped, tenant) -> None:
     key_id = await make_key(api)
     own = {"jwtConfiguration": {"accessTokenVerificationKeyIds": [key_id]}}
     assert (await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": own})).status_code == 200
@@ -224,7 +224,7 @@ async def test_key_of_a_tenant_names_the_keys_that_are_the_tenant_s(api, scoped,
 
 @pytest.mark.requirement("audit-a2-keys")
 @pytest.mark.parametrize("whose", OTHERS_KEYS)
-async def test_key_of_a_tenant_names_no_key_in_an_identity_provider(scoped, foreign, whose) -> None:
+async def test_tenant_key_cannot_reference_key_in_identity_provider(scoped, foreign, whose) -> None:
     refused = {"[invalid]identityProvider.verificationKeyIds[0]"}
     assert codes(await make_provider(scoped, foreign[whose])) == refused
     made = (await make_provider(scoped, foreign[whose], verificationKeyIds=[])).json()["identityProvider"]
@@ -234,7 +234,7 @@ async def test_key_of_a_tenant_names_no_key_in_an_identity_provider(scoped, fore
 
 @pytest.mark.requirement("audit-a2-keys")
 @pytest.mark.parametrize(("scheme", "most"), [("argon2id", 4), ("bcrypt", 13), ("salted-pbkdf2-hmac-sha256", 600_000)])
-async def test_key_of_a_tenant_keeps_to_the_instance_s_bound_of_hashing(api, scoped, tenant, scheme, most) -> None:
+async def test_tenant_key_is_bound_by_instance_hashing_limit(api, scoped, tenant, scheme, most) -> None:
     path = f"/api/tenant/{tenant['id']}"
 
     def costing(factor: int) -> Document:
@@ -249,7 +249,7 @@ async def test_key_of_a_tenant_keeps_to_the_instance_s_bound_of_hashing(api, sco
 
 
 @pytest.mark.requirement("audit-a5")
-async def test_key_of_a_tenant_learns_and_changes_nothing_of_webhooks(api, scoped, tenant) -> None:
+async def test_tenant_key_cannot_read_or_change_webhooks(api, scoped, tenant) -> None:
     body = {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1, "tenantIds": [tenant["id"]]}
     webhook = (await api.post("/api/webhook", json={"webhook": body})).json()["webhook"]
     path = f"/api/tenant/{tenant['id']}"
@@ -272,7 +272,7 @@ async def test_key_of_a_tenant_learns_and_changes_nothing_of_webhooks(api, scope
 
 @pytest.mark.requirement("audit-a2-signatures")
 @pytest.mark.parametrize("whose", ["another tenant's own", "a webhook's", "an identity provider's"])
-async def test_nobody_assigns_a_key_that_belongs_to_others(api, tenant, foreign, whose) -> None:
+async def test_foreign_key_cannot_be_assigned(api, tenant, foreign, whose) -> None:
     settings = {"jwtConfiguration": {"accessTokenKeyId": foreign[whose]}}
     answer = await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": settings})
     assert codes(answer) == {"[invalid]tenant.jwtConfiguration.accessTokenKeyId"}
@@ -288,13 +288,13 @@ async def test_nobody_assigns_a_key_that_belongs_to_others(api, tenant, foreign,
 
 @pytest.mark.requirement("audit-a2-signatures")
 @pytest.mark.parametrize("whose", ["another tenant's", "another tenant's own"])
-async def test_key_that_signs_tokens_signs_no_delivery(api, foreign, whose) -> None:
+async def test_token_signing_key_cannot_sign_deliveries(api, foreign, whose) -> None:
     refused = await make_webhook(api, foreign[whose])
     assert codes(refused) == {"[invalid]webhook.signatureConfiguration.signingKeyId"}
 
 
 @pytest.mark.requirement("audit-a2-signatures")
-async def test_shared_secret_of_a_provider_is_no_key_of_a_tenant_and_a_public_half_may_be(api) -> None:
+async def test_provider_secret_cannot_be_tenant_key_but_public_key_can(api) -> None:
     secret, pair = await make_key(api, "HS256"), await make_key(api)
     for key_id in (secret, pair):
         await make(api, jwtConfiguration=dict.fromkeys(SIGNING, key_id))
@@ -303,7 +303,7 @@ async def test_shared_secret_of_a_provider_is_no_key_of_a_tenant_and_a_public_ha
 
 
 @pytest.mark.requirement("audit-a2-signatures")
-async def test_key_that_nothing_uses_any_more_may_serve_another_purpose(api) -> None:
+async def test_unused_key_may_serve_another_purpose(api) -> None:
     key_id = await make_key(api)
     webhook = (await make_webhook(api, key_id)).json()["webhook"]
     assert (await api.delete(f"/api/webhook/{webhook['id']}")).status_code == 200
@@ -312,7 +312,7 @@ async def test_key_that_nothing_uses_any_more_may_serve_another_purpose(api) -> 
 
 
 @pytest.mark.requirement("audit-a2-signatures")
-async def test_purpose_of_a_key_of_an_earlier_version_is_recorded_at_start(service, api) -> None:
+async def test_purpose_of_existing_key_is_recorded_at_start(service, api) -> None:
     key_id, both = await make_key(api), await make_key(api)
     webhooks = [(await make_webhook(api, each)).json()["webhook"] for each in (key_id, both)]
     tenant = await relying_party.make_tenant(api)
@@ -340,7 +340,7 @@ async def test_purpose_of_a_key_of_an_earlier_version_is_recorded_at_start(servi
 
 
 @pytest.mark.requirement("audit-b6-key-set")
-async def test_key_set_of_a_tenant_holds_what_the_tenant_uses(service, api, http) -> None:
+async def test_key_set_contains_keys_used_by_tenant(service, api, http) -> None:
     tenants = [await make(api) for _ in range(2)]
     unused, application_key, webhook_key = [await make_key(api) for _ in range(3)]
     headers = {"X-FusionAuth-TenantId": tenants[0]["id"]}
@@ -373,7 +373,7 @@ async def test_key_set_of_a_tenant_holds_what_the_tenant_uses(service, api, http
 
 
 @pytest.mark.requirement("audit-b6-key-set")
-async def test_replaced_key_leaves_the_key_set_when_its_last_token_is_dead(api, http, clock) -> None:
+async def test_replaced_key_leaves_key_set_after_last_token_expires(api, http, clock) -> None:
     made, key_id = await make(api, jwtConfiguration={"timeToLiveInSeconds": 60}), await make_key(api)
     settings = {"jwtConfiguration": dict.fromkeys(SIGNING, key_id)}
     assert (await api.patch(f"/api/tenant/{made['id']}", json={"tenant": settings})).status_code == 200
@@ -394,7 +394,7 @@ async def test_replaced_key_leaves_the_key_set_when_its_last_token_is_dead(api, 
 
 @pytest.mark.requirement("audit-a2-signatures")
 @pytest.mark.parametrize("whose", OTHERS_KEYS)
-async def test_vend_signs_with_no_key_of_others(service, scoped, tenant, foreign, whose) -> None:
+async def test_vend_refuses_foreign_key(service, scoped, tenant, foreign, whose) -> None:
     wanted = {"keyId": foreign[whose], "claims": {"sub": "anybody"}}
     assert codes(await scoped.post("/api/jwt/vend", json=wanted)) == {"[invalid]keyId"}
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
@@ -408,7 +408,7 @@ async def test_vend_signs_with_no_key_of_others(service, scoped, tenant, foreign
 
 @pytest.mark.requirement("audit-a2-signatures")
 @pytest.mark.parametrize("whose", ["another tenant's own", "a webhook's", "an identity provider's"])
-async def test_every_signature_refuses_a_key_of_others(service, api, http, foreign, whose) -> None:
+async def test_every_signature_refuses_foreign_key(service, api, http, foreign, whose) -> None:
     """Even where the configuration names it, as after a restored backup."""
     rp = await relying_party.make(api)
     settings = dict.fromkeys((f"jwtConfiguration.{name}" for name in SIGNING), foreign[whose])
@@ -422,7 +422,7 @@ async def test_every_signature_refuses_a_key_of_others(service, api, http, forei
 
 @pytest.mark.requirement("audit-a2-signatures")
 @pytest.mark.parametrize("whose", ["another tenant's own", "another tenant's"])
-async def test_no_delivery_is_signed_with_a_key_for_tokens(service, foreign, whose) -> None:
+async def test_delivery_refuses_token_signing_key(service, foreign, whose) -> None:
     stored = doors.store(service, "keys")
     keys = WebhookKeys(KeyRing(lambda key_id: stored.find_cached(None, key_id)), stored)
     with pytest.raises(LookupError):

@@ -245,7 +245,7 @@ async def test_default(plain, path) -> None:
 
 
 @pytest.mark.requirement("core-8-crud")
-async def test_put_with_what_was_shown_changes_nothing(api, plain) -> None:
+async def test_put_of_returned_object_changes_nothing(api, plain) -> None:
     answer = await api.put(f"/api/tenant/{plain['id']}", json={"tenant": plain})
     assert {**answer.json()["tenant"], "lastUpdateInstant": 0} == {**plain, "lastUpdateInstant": 0}
 
@@ -364,7 +364,7 @@ def is_primitive(path: str) -> bool:
     "core-8-ssoConfiguration",
     "core-8-userDeletePolicy",
 )
-async def test_numbers_that_must_be_positive_are(api) -> None:
+async def test_numbers_must_be_positive(api) -> None:
     name = f"Tenant {new_id()}"
     for value, refused in ((0, [path for path in POSITIVE if not is_primitive(path)]), (-1, POSITIVE)):
         body = {"tenant": {"name": name, **merged(dict.fromkeys(POSITIVE, value))}}
@@ -374,7 +374,7 @@ async def test_numbers_that_must_be_positive_are(api) -> None:
 
 
 @pytest.mark.requirement("audit-b5-json")
-async def test_zero_of_a_java_primitive_counts_as_not_given(api) -> None:
+async def test_zero_of_java_primitive_is_treated_as_absent(api) -> None:
     given = dict.fromkeys(filter(is_primitive, POSITIVE), 0)
     default, made = await make(api), await make(api, **merged(given))
     for path in given:
@@ -383,7 +383,7 @@ async def test_zero_of_a_java_primitive_counts_as_not_given(api) -> None:
 
 @pytest.mark.requirement("audit-b5-json")
 @pytest.mark.parametrize(("scheme", "factor"), [("bcrypt", 12), ("salted-pbkdf2-hmac-sha256", 24_000), ("argon2id", 2)])
-async def test_factor_of_zero_is_the_default_of_the_scheme(api, scheme, factor) -> None:
+async def test_factor_of_zero_means_scheme_default(api, scheme, factor) -> None:
     for given in ({"encryptionSchemeFactor": 0}, {"encryptionSchemeFactor": "0"}, {}):
         made = await make(api, passwordEncryptionConfiguration={"encryptionScheme": scheme, **given})
         assert at(made, "passwordEncryptionConfiguration.encryptionSchemeFactor") == factor
@@ -404,7 +404,7 @@ GENERATORS = [
     ("kind", "least", "most"),
     [("randomAlpha", 4, 12), ("randomAlphaNumeric", 4, 12), ("randomDigits", 4, 12), ("randomBytes", 16, 128)],
 )
-async def test_every_generator_has_the_limits_of_its_type(api, kind, least, most) -> None:
+async def test_every_generator_enforces_limits_of_its_type(api, kind, least, most) -> None:
     for length in (least, most):
         wanted = {"type": kind, "length": length}
         made = await make(api, **merged(dict.fromkeys(GENERATORS, wanted)))
@@ -417,7 +417,7 @@ async def test_every_generator_has_the_limits_of_its_type(api, kind, least, most
 
 
 @pytest.mark.requirement("core-8-generators")
-async def test_kind_of_a_generator_is_one_of_four(api) -> None:
+async def test_generator_type_is_one_of_four(api) -> None:
     body = {
         "tenant": {
             "name": f"Tenant {new_id()}",
@@ -458,7 +458,7 @@ SWITCHES = [
     "core-8-ssoConfiguration",
 )
 @pytest.mark.parametrize("value", [True, False])
-async def test_every_switch_is_kept_in_either_position(api, value) -> None:
+async def test_every_boolean_is_stored(api, value) -> None:
     made = await make(api, **merged(dict.fromkeys(SWITCHES, value)))
     assert {path: at(made, path) for path in SWITCHES} == dict.fromkeys(SWITCHES, value)
 
@@ -471,7 +471,7 @@ async def test_every_switch_is_kept_in_either_position(api, value) -> None:
     "core-8-scimServerConfiguration",
     "core-8-webAuthnConfiguration",
 )
-async def test_what_is_only_stored_comes_back_and_unknown_members_do_not(api) -> None:
+async def test_stored_members_are_returned_and_unknown_ones_dropped(api) -> None:
     echoed = {
         "scimServerConfiguration": {"enabled": True, "schemas": {"a": 1}},
         "webAuthnConfiguration": {"enabled": True, "relyingPartyName": "x", "bootstrapWorkflow": {"enabled": False}},
@@ -569,13 +569,13 @@ async def test_constraint(api, path, value, kind) -> None:
         ),
     ],
 )
-async def test_members_that_do_not_go_together(api, members, code) -> None:
+async def test_conflicting_members(api, members, code) -> None:
     body = {"tenant": {"name": f"Tenant {new_id()}", **members}}
     assert codes(await api.post("/api/tenant", json=body)) == set(code.split())
 
 
 @pytest.mark.requirement("audit-c1-template")
-async def test_switching_email_verification_off_keeps_its_template(api) -> None:
+async def test_disabling_email_verification_keeps_template(api) -> None:
     email = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
     path = f"/api/tenant/{(await make(api, emailConfiguration=email))['id']}"
     for is_on in (False, True):
@@ -595,7 +595,7 @@ async def test_switching_email_verification_off_keeps_its_template(api) -> None:
     "core-8-registrationConfiguration",
     "webhooks-7-1",
 )
-async def test_what_is_cleared_forced_and_folded(api) -> None:
+async def test_cleared_forced_and_normalized_members(api) -> None:
     made = await make(
         api,
         emailConfiguration={"verifyEmailWhenChanged": True, "verificationEmailTemplateId": EMAIL_TEMPLATE},
@@ -634,7 +634,7 @@ async def test_what_is_cleared_forced_and_folded(api) -> None:
 
 
 @pytest.mark.requirement("core-8-members")
-async def test_names_are_unique_in_every_way_of_writing(api, plain) -> None:
+async def test_names_are_unique_case_insensitively(api, plain) -> None:
     taken = {"[duplicate]tenant.name"}
     assert codes(await api.post("/api/tenant", json={"tenant": {"name": plain["name"]}})) == taken
     other = await make(api)
@@ -645,7 +645,7 @@ async def test_names_are_unique_in_every_way_of_writing(api, plain) -> None:
 @pytest.mark.requirement(
     "audit-a2-issuer", "core-8-emailConfiguration", "core-8-members", "core-8-sourceTenantId", "service-7"
 )
-async def test_copy_takes_everything_but_id_name_issuer_and_keys(service, api) -> None:
+async def test_copy_includes_all_but_id_name_issuer_and_keys(service, api) -> None:
     source = await make(
         api,
         issuer="https://source.example.com",
@@ -673,7 +673,7 @@ async def test_copy_takes_everything_but_id_name_issuer_and_keys(service, api) -
 
 
 @pytest.mark.requirement("audit-a5", "core-8-webhookIds", "service-7", "webhooks-7-2")
-async def test_webhook_ids_are_the_whole_set(api) -> None:
+async def test_webhook_ids_replace_the_whole_set(api) -> None:
     one, other, everywhere = await hook(api), await hook(api), await hook(api, **{"global": True})
     made = await make(api, {"webhookIds": [one, everywhere]})
     assert await tenants_of(api, one) == [made["id"]]
@@ -698,7 +698,7 @@ async def test_webhook_ids_are_the_whole_set(api) -> None:
     assert (await api.patch(f"/api/tenant/{new_id()}", json=unknown)).status_code == 404
 
 
-async def test_webhook_of_a_moment_ago_can_be_attached(service, api, monkeypatch) -> None:
+async def test_new_webhook_can_be_attached_immediately(service, api, monkeypatch) -> None:
     """Another process may have made it: what is remembered here does not know it yet."""
     await doors.store(service, "webhooks").list_cached(None, "all", {})
     monkeypatch.setattr(doors.store(service, "webhooks"), "invalidate", lambda _id: None)
@@ -710,7 +710,7 @@ async def test_webhook_of_a_moment_ago_can_be_attached(service, api, monkeypatch
 
 
 @pytest.mark.requirement("core-8-webhookIds")
-async def test_webhook_that_is_changed_at_the_same_time_loses_neither_change(service, api) -> None:
+async def test_concurrent_webhook_changes_are_both_kept(service, api) -> None:
     """The version of the webhook moves with its tenants, even within the same millisecond."""
     services = service.services
     webhook, made = await hook(api), await make(api)
@@ -730,7 +730,7 @@ async def test_webhook_that_is_changed_at_the_same_time_loses_neither_change(ser
 
 
 @pytest.mark.requirement("core-8-delete", "service-7", "webhooks-2-12")
-async def test_deletion_takes_all_that_is_the_tenants(service, api, manager) -> None:
+async def test_deletion_removes_all_tenant_data(service, api, manager) -> None:
     made = await make(api)
     inside = {"X-FusionAuth-TenantId": made["id"]}
     application = (await api.post("/api/application", json={"application": {"name": "x"}}, headers=inside)).json()
@@ -756,7 +756,7 @@ async def test_deletion_takes_all_that_is_the_tenants(service, api, manager) -> 
 
 @pytest.mark.requirement("core-8-delete-async")
 @pytest.mark.parametrize("how", [{"params": {"async": "true"}}, {"json": {"async": True}}])
-async def test_deletion_may_be_accepted_and_done_later(service, api, manager, how) -> None:
+async def test_deletion_may_be_asynchronous(service, api, manager, how) -> None:
     made = await make(api)
     key = (await manager.post("/api/api-key", json={"apiKey": {"tenantId": made["id"]}})).json()["apiKey"]
     assert (await api.request("DELETE", f"/api/tenant/{made['id']}", **how)).status_code == 202
@@ -771,13 +771,13 @@ async def test_deletion_may_be_accepted_and_done_later(service, api, manager, ho
 
 
 @pytest.mark.requirement("core-8-default-tenant", "core-8-delete-default")
-async def test_default_tenant_stays(api) -> None:
+async def test_default_tenant_cannot_be_deleted(api) -> None:
     assert codes(await api.delete(f"/api/tenant/{DEFAULT_TENANT}")) == {"[inUse]tenantId"}
     assert (await api.get(f"/api/tenant/{DEFAULT_TENANT}")).json()["tenant"]["name"] == "Default"
 
 
 @pytest.mark.requirement("core-8-scoped-keys")
-async def test_key_of_a_tenant_sees_and_changes_its_own_and_makes_none(service, api, manager, tenant) -> None:
+async def test_tenant_key_reads_and_updates_only_its_tenant(service, api, manager, tenant) -> None:
     key = (await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})).json()["apiKey"]["key"]
     async with checking_client(service.base_url, headers={"Authorization": key}) as scoped:
         assert [one["id"] for one in (await scoped.get("/api/tenant")).json()["tenants"]] == [tenant["id"]]
@@ -791,7 +791,7 @@ async def test_key_of_a_tenant_sees_and_changes_its_own_and_makes_none(service, 
 
 
 @pytest.mark.requirement("core-8-search")
-async def test_search_is_for_global_keys_that_name_no_tenant(service, api, plain) -> None:
+async def test_search_requires_global_key_without_tenant(service, api, plain) -> None:
     assert (await api.get("/api/tenant/search")).status_code == 401, "the client names the default tenant"
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as client:
         by_query = (await client.get("/api/tenant/search", params={"name": plain["name"].upper()})).json()
@@ -807,7 +807,7 @@ async def test_search_is_for_global_keys_that_name_no_tenant(service, api, plain
 
 
 @pytest.mark.requirement("core-8-password-rules")
-async def test_password_rules_are_for_everybody(http, api) -> None:
+async def test_password_rules_are_public(http, api) -> None:
     made = await make(api, passwordValidationRules={"minLength": 12, "requireNumber": True})
     answer = await http.get(f"/api/tenant/password-validation-rules/{made['id']}")
     assert answer.json() == {"passwordValidationRules": made["passwordValidationRules"]}
@@ -818,7 +818,7 @@ async def test_password_rules_are_for_everybody(http, api) -> None:
 
 
 @pytest.mark.requirement("core-8-members")
-async def test_same_name_at_the_same_time_is_taken_once(api) -> None:
+async def test_of_concurrent_creates_with_one_name_one_succeeds(api) -> None:
     body = {"tenant": {"name": f"Tenant {new_id()}"}}
     answers = await asyncio.gather(*(api.post("/api/tenant", json=body) for _ in range(8)))
     assert sorted(answer.status_code for answer in answers) == [200] + [400] * 7

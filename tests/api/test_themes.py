@@ -64,7 +64,7 @@ async def test_each_kind_of_patch(api, kind, patch, expected) -> None:
 
 
 @pytest.mark.requirement("core-18-templates-22")
-async def test_a_copy_has_everything_but_name_and_id(api) -> None:
+async def test_copy_includes_all_but_name_and_id(api) -> None:
     source = await make(api, stylesheet="b {}", localizedMessages={"de": "login.submit=Anmelden"}, type="simple")
     theme_id = new_id()
     body = {"sourceThemeId": source["id"], "theme": {"name": f"Copy {new_id()}", "stylesheet": "not this"}}
@@ -76,7 +76,7 @@ async def test_a_copy_has_everything_but_name_and_id(api) -> None:
 
 
 @pytest.mark.requirement("core-18-templates-22")
-async def test_a_copy_needs_its_source_and_a_name_of_its_own(api) -> None:
+async def test_copy_requires_source_and_name(api) -> None:
     assert codes(await api.post("/api/theme", json={"sourceThemeId": new_id(), "theme": {"name": "x"}})) == {
         "[invalid]sourceThemeId"
     }
@@ -87,7 +87,7 @@ async def test_a_copy_needs_its_source_and_a_name_of_its_own(api) -> None:
 
 
 @pytest.mark.requirement("core-13-21", "core-18-templates-23")
-async def test_the_default_theme_is_there_and_stays_as_it_is(api) -> None:
+async def test_default_theme_exists_and_is_immutable(api) -> None:
     path = f"/api/theme/{DEFAULT}"
     theme = (await api.get(path)).json()["theme"]
     assert (theme["name"], theme["type"]) == ("FusionAuth", "advanced")
@@ -121,7 +121,7 @@ async def test_the_default_theme_is_there_and_stays_as_it_is(api) -> None:
         ({"variables": {"footerDisplay": "yes"}}, "[invalidJSON]"),
     ],
 )
-async def test_bad_themes_are_refused(api, members, code) -> None:
+async def test_invalid_themes_are_refused(api, members, code) -> None:
     answer = await api.post("/api/theme", json={"theme": {"name": f"Theme {new_id()}", **members}})
     assert code in codes(answer)
 
@@ -150,7 +150,7 @@ async def test_search_by_name_and_type(api) -> None:
 
 
 @pytest.mark.requirement("core-18-templates-25")
-async def test_tenants_and_applications_name_themes_that_exist_and_keep_them(api, tenant, tenant_api) -> None:
+async def test_referenced_themes_must_exist_and_cannot_be_deleted(api, tenant, tenant_api) -> None:
     made = await make(api)
     body = {"tenant": {"themeId": new_id()}}
     assert codes(await api.patch(f"/api/tenant/{tenant['id']}", json=body)) == {"[invalid]tenant.themeId"}
@@ -170,7 +170,7 @@ async def test_tenants_and_applications_name_themes_that_exist_and_keep_them(api
 
 
 @pytest.mark.requirement("core-18-templates-27")
-def test_messages_are_read_as_properties_files_are_written() -> None:
+def test_messages_use_properties_file_syntax() -> None:
     text = "# c\n! c\n\na = b\nc: d\n  e=f \\\n   g\nh\\=i=j\n[K]=\\u00e4\\n\\t.\nlast=x\\"
     assert property_files.read(text) == {
         "a": "b",
@@ -196,11 +196,11 @@ def test_messages_are_read_as_properties_files_are_written() -> None:
         (("en-GB", "de"), "en", "default"),
     ],
 )
-def test_the_first_language_that_a_theme_has_is_spoken(locales, language, text) -> None:
+def test_first_available_language_is_used(locales, language, text) -> None:
     theme = {"defaultMessages": "a=default\nb=b", "localizedMessages": {"de": "a=deutsch", "pt_BR": "a=brasileiro"}}
     assert themes.resolve_texts(theme, locales) == (language, {"a": text, "b": "b"})
 
 
 @pytest.mark.parametrize("line", ["a" + " " * 500_000 + "x", " " * 500_000, "a\\" * 200_000, "ab\\\n" * 200_000])
-def test_long_lines_without_a_key_are_read_once(line) -> None:
+def test_long_lines_without_key_are_parsed_in_linear_time(line) -> None:
     assert property_files.read(f"a=b\n{line}")["a"] == "b"

@@ -84,7 +84,7 @@ async def other_user(key: httpx.AsyncClient, rp: RelyingParty) -> Document:
 
 
 @pytest.mark.requirement("core-4-3", "users-6-6")
-async def test_a_token_that_holds_tells_its_claims_by_header_or_cookie(key, http, rp) -> None:
+async def test_valid_token_in_header_or_cookie_returns_claims(key, http, rp) -> None:
     token = (await login(key, rp))["token"]
     for headers in (bearer(token), {"Authorization": f"JWT {token}"}, {"Cookie": f"access_token={token}"}):
         answer = await http.get("/api/jwt/validate", headers=headers)
@@ -93,7 +93,7 @@ async def test_a_token_that_holds_tells_its_claims_by_header_or_cookie(key, http
 
 
 @pytest.mark.requirement("users-6-6")
-async def test_what_is_no_token_expired_or_revoked_is_401_and_says_nothing(key, http, rp, clock) -> None:
+async def test_invalid_expired_or_revoked_token_is_401_without_body(key, http, rp, clock) -> None:
     first, second = [await login(key, rp) for _ in range(2)]
     await key.delete(f"/api/jwt/refresh/{first['refreshTokenId']}")
     for headers in ({}, bearer("no token"), bearer(first["token"]), {"Authorization": SUPER_KEY}):
@@ -107,7 +107,7 @@ async def test_what_is_no_token_expired_or_revoked_is_401_and_says_nothing(key, 
 
 
 @pytest.mark.requirement("users-6-7")
-async def test_a_token_for_another_application_ends_with_the_one_that_was_shown(key, http, rp, clock) -> None:
+async def test_issued_token_expires_with_presented_token(key, http, rp, clock) -> None:
     first = await login(key, rp)
     application_id = await other_application(key, rp, registered=True)
     clock.advance(seconds=600)
@@ -122,7 +122,7 @@ async def test_a_token_for_another_application_ends_with_the_one_that_was_shown(
 
 
 @pytest.mark.requirement("users-6-7")
-async def test_a_refresh_token_comes_for_one_of_the_same_user_and_counts_from_its_start(key, http, rp, clock) -> None:
+async def test_issued_refresh_token_inherits_start_from_presented_refresh_token(key, http, rp, clock) -> None:
     first = await login(key, rp)
     application_id = await other_application(key, rp, registered=True)
     clock.advance(seconds=600)
@@ -141,7 +141,7 @@ async def test_a_refresh_token_comes_for_one_of_the_same_user_and_counts_from_it
 
 @pytest.mark.requirement("users-6-7")
 @pytest.mark.parametrize("policy", ["Fixed", "SlidingWindowWithMaximumLifetime"])
-async def test_a_way_by_another_application_makes_no_refresh_token_live_longer(key, http, rp, clock, policy) -> None:
+async def test_detour_through_another_application_does_not_extend_refresh_token(key, http, rp, clock, policy) -> None:
     window = {"maximumTimeToLiveInMinutes": 60}
     lives = {"refreshTokenTimeToLiveInMinutes": 60, "refreshTokenSlidingWindowConfiguration": window}
     await rp.configure_tenant(jwtConfiguration={**lives, "refreshTokenExpirationPolicy": policy})
@@ -160,7 +160,7 @@ async def test_a_way_by_another_application_makes_no_refresh_token_live_longer(k
 
 
 @pytest.mark.requirement("users-6-7")
-async def test_who_is_not_registered_there_gets_202_and_no_refresh_token(key, http, rp) -> None:
+async def test_unregistered_user_gets_202_without_refresh_token(key, http, rp) -> None:
     first = await login(key, rp)
     application_id = await other_application(key, rp, registered=False)
     query = {"applicationId": application_id, "refreshToken": first["refreshToken"]}
@@ -170,7 +170,7 @@ async def test_who_is_not_registered_there_gets_202_and_no_refresh_token(key, ht
 
 
 @pytest.mark.requirement("users-6-7")
-async def test_applications_that_are_none_or_of_another_tenant(key, http, rp, api) -> None:
+async def test_unknown_application_or_application_of_another_tenant(key, http, rp, api) -> None:
     headers = bearer((await login(key, rp))["token"])
     other = await relying_party.make(api)
     for wrong in (NOBODY, other.client_id):
@@ -183,7 +183,7 @@ async def test_applications_that_are_none_or_of_another_tenant(key, http, rp, ap
 
 
 @pytest.mark.requirement("users-6-7")
-async def test_action_that_keeps_the_user_from_the_other_application_keeps_the_token_from_it(key, http, rp) -> None:
+async def test_action_preventing_login_prevents_token_for_that_application(key, http, rp) -> None:
     first = await login(key, rp)
     closed, open_one = [await other_application(key, rp, registered=True) for _ in range(2)]
     wanted = {"name": new_id(), "temporal": True, "preventLogin": True}
@@ -196,7 +196,7 @@ async def test_action_that_keeps_the_user_from_the_other_application_keeps_the_t
 
 
 @pytest.mark.requirement("users-6-7")
-async def test_token_of_an_application_without_second_factors_is_no_way_to_one_with_them(key, http, rp) -> None:
+async def test_token_without_second_factor_does_not_reach_application_requiring_one(key, http, rp) -> None:
     await set_policy(rp, rp.client_id, "Disabled")
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}})
     first = await login(key, rp)
@@ -211,7 +211,7 @@ async def test_token_of_an_application_without_second_factors_is_no_way_to_one_w
 
 
 @pytest.mark.requirement("users-6-7")
-async def test_unverified_registration_gets_no_token_where_it_could_not_log_in(key, http, rp) -> None:
+async def test_unverified_registration_gets_no_token_if_login_is_gated(key, http, rp) -> None:
     first = await login(key, rp)
     application_id = await other_application(key, rp, registered=False)
     gate = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
@@ -228,7 +228,7 @@ async def test_unverified_registration_gets_no_token_where_it_could_not_log_in(k
 
 
 @pytest.mark.requirement("users-6-8")
-async def test_claims_are_signed_and_the_service_keeps_its_own(key, http, clock) -> None:
+async def test_claims_are_signed_and_reserved_claims_preserved(key, http, clock) -> None:
     wanted = {"sub": "anybody", "exp": 1, "iat": 1, "jti": "mine", "nested": {"a": [1]}}
     before = numeric_date(clock.now())
     answer = await key.post("/api/jwt/vend", json={"claims": wanted, "timeToLiveInSeconds": 90})
@@ -241,7 +241,7 @@ async def test_claims_are_signed_and_the_service_keeps_its_own(key, http, clock)
 
 
 @pytest.mark.requirement("users-6-8")
-async def test_without_wishes_the_settings_of_the_tenant_hold_and_a_key_may_be_named(key, api) -> None:
+async def test_vend_defaults_to_tenant_settings_and_accepts_key_id(key, api) -> None:
     answer = await key.post("/api/jwt/vend", json={})
     claims = relying_party.claims(answer.json()["token"])
     assert claims.keys() == {"exp", "iat", "jti"} and claims["exp"] - claims["iat"] == 3600
@@ -259,12 +259,12 @@ async def test_without_wishes_the_settings_of_the_tenant_hold_and_a_key_may_be_n
         ({"timeToLiveInSeconds": 0}, "[invalid]timeToLiveInSeconds"),
     ],
 )
-async def test_what_cannot_be_vended(key, body, code) -> None:
+async def test_invalid_vend_requests(key, body, code) -> None:
     assert codes(await key.post("/api/jwt/vend", json=body)) == [code]
 
 
 @pytest.mark.requirement("attack-52", "users-6-8")
-async def test_a_key_that_is_bound_to_a_tenant_speaks_for_no_other(service, manager, http, rp, api) -> None:
+async def test_tenant_key_vends_for_its_own_tenant_only(service, manager, http, rp, api) -> None:
     other = await relying_party.make(api)
     made = await manager.post("/api/api-key", json={"apiKey": {"tenantId": rp.tenant["id"]}})
     headers = {"Authorization": made.json()["apiKey"]["key"]}
@@ -284,7 +284,7 @@ async def test_a_key_that_is_bound_to_a_tenant_speaks_for_no_other(service, mana
 
 
 @pytest.mark.requirement("attack-27")
-async def test_what_was_vended_is_no_token_of_a_user_and_none_of_an_entity(key, http, rp) -> None:
+async def test_vended_token_is_neither_user_nor_entity_token(key, http, rp) -> None:
     shown = (await login(key, rp))["token"]
     for changes in ({}, {"tty": "id"}, {"gty": ["client_credentials"]}):
         claims = {**relying_party.claims(shown), **changes}
@@ -298,7 +298,7 @@ async def test_what_was_vended_is_no_token_of_a_user_and_none_of_an_entity(key, 
 # Third parties, and applications whose tokens come from the token endpoint alone
 
 
-async def test_token_of_a_third_party_gives_none_for_another_application(key, http, rp) -> None:
+async def test_third_party_token_issues_none_for_another_application(key, http, rp) -> None:
     token = (await login(key, rp))["token"]
     application_id = await other_application(key, rp, registered=True)
     await rp.configure(relationship="ThirdParty")
@@ -312,7 +312,7 @@ async def test_token_of_a_third_party_gives_none_for_another_application(key, ht
     [{"dpopBoundAccessTokens": True}, {"profile": "strict"}],
     ids=["tokens are bound", "strict"],
 )
-async def test_no_api_gives_tokens_around_the_token_endpoint(key, http, rp, api, setting) -> None:
+async def test_no_api_issues_tokens_bypassing_token_endpoint(key, http, rp, api, setting) -> None:
     before = await login(key, rp)
     token = (await login(key, await relying_party.make(api, tenant=rp.tenant)))["token"]
     await (rp.configure_strict if "profile" in setting else rp.configure)(**setting)
@@ -330,7 +330,7 @@ async def test_no_api_gives_tokens_around_the_token_endpoint(key, http, rp, api,
 
 
 @pytest.mark.requirement("users-6-2")
-async def test_refresh_tokens_are_told_by_id_and_by_user_with_their_values(key, rp) -> None:
+async def test_refresh_tokens_are_retrieved_by_id_and_by_user(key, rp) -> None:
     body = await login(key, rp)
     record = (await key.get(f"/api/jwt/refresh/{body['refreshTokenId']}")).json()["refreshToken"]
     assert record["token"] == body["refreshToken"]
@@ -345,7 +345,7 @@ async def test_refresh_tokens_are_told_by_id_and_by_user_with_their_values(key, 
 
 
 @pytest.mark.requirement("users-6-2")
-async def test_another_tenant_neither_sees_nor_ends_a_refresh_token(service, key, rp, api) -> None:
+async def test_another_tenant_cannot_read_or_revoke_refresh_token(service, key, rp, api) -> None:
     body = await login(key, rp)
     other = await relying_party.make(api)
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": other.tenant["id"]}
@@ -360,7 +360,7 @@ async def test_another_tenant_neither_sees_nor_ends_a_refresh_token(service, key
 
 
 @pytest.mark.requirement("users-6-3")
-async def test_one_is_ended_by_id_by_value_in_query_form_or_body(key, http, rp) -> None:
+async def test_refresh_token_is_revoked_by_id_or_value_in_query_form_or_body(key, http, rp) -> None:
     kept, *ended = [await login(key, rp) for _ in range(5)]
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     requests: list[Document] = [
@@ -380,7 +380,7 @@ async def test_one_is_ended_by_id_by_value_in_query_form_or_body(key, http, rp) 
 
 
 @pytest.mark.requirement("users-6-3")
-async def test_those_of_a_user_of_an_application_and_of_both(key, http, rp, api) -> None:
+async def test_refresh_tokens_are_revoked_by_user_application_or_both(key, http, rp, api) -> None:
     colleague = await other_user(key, rp)
     application_id = await other_application(key, rp, registered=True)
     here, there = await login(key, rp), await login(key, rp, applicationId=application_id)
@@ -405,7 +405,7 @@ async def refresh(http: httpx.AsyncClient, rp: RelyingParty, cookies: str = "", 
 
 
 @pytest.mark.requirement("users-6-1")
-async def test_a_refresh_gives_a_new_access_token_and_the_cookies_again(key, http, rp) -> None:
+async def test_refresh_returns_new_access_token_and_cookies(key, http, rp) -> None:
     body = await login(key, rp)
     answer = await refresh(http, rp, refreshToken=body["refreshToken"], timeToLiveInSeconds=60)
     assert answer.status_code == 200, answer.text
@@ -419,7 +419,7 @@ async def test_a_refresh_gives_a_new_access_token_and_the_cookies_again(key, htt
 
 
 @pytest.mark.requirement("users-6-1")
-async def test_the_cookie_goes_before_the_body_and_a_token_for_one_use_is_replaced(key, http, rp) -> None:
+async def test_cookie_precedes_body_and_one_time_token_is_rotated(key, http, rp) -> None:
     await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
     body = await login(key, rp)
     first = await refresh(http, rp, f"refresh_token={body['refreshToken']}", refreshToken="unknown")
@@ -440,7 +440,7 @@ async def test_cookies_need_no_body(key, http, rp) -> None:
 
 
 @pytest.mark.requirement("users-6-1")
-async def test_what_cannot_be_refreshed(key, http, rp, api, clock) -> None:
+async def test_invalid_refresh_requests(key, http, rp, api, clock) -> None:
     body = await login(key, rp)
     other = await relying_party.make(api)
     assert codes(await refresh(http, rp)) == ["[missing]refreshToken"]
@@ -456,7 +456,7 @@ async def test_what_cannot_be_refreshed(key, http, rp, api, clock) -> None:
 
 
 @pytest.mark.requirement("event-jwt.refresh", "users-6-1")
-async def test_a_refresh_is_told_of_and_may_be_vetoed(key, http, rp) -> None:
+async def test_refresh_emits_event_that_may_be_vetoed(key, http, rp) -> None:
     body = await login(key, rp)
     async with receiving(answers(500)) as receiver:
         await listen(rp.api, rp.tenant, receiver.url, ["jwt.refresh"], "AbsoluteMajority")
@@ -478,7 +478,7 @@ async def test_a_refresh_is_told_of_and_may_be_vetoed(key, http, rp) -> None:
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke-2", "users-6-5")
-async def test_webhooks_hear_of_each_form_once_and_may_veto_it(key, rp) -> None:
+async def test_each_form_of_revocation_emits_one_event_that_may_be_vetoed(key, rp) -> None:
     kind = "jwt.refresh-token.revoke"
     bodies = [await login(key, rp) for _ in range(3)]
     async with receiving() as receiver:
@@ -506,7 +506,7 @@ async def test_webhooks_hear_of_each_form_once_and_may_veto_it(key, rp) -> None:
 
 
 @pytest.mark.requirement("users-6-4")
-async def test_a_refresh_token_says_itself_for_which_tenant_it_is(key, http, rp, service) -> None:
+async def test_refresh_token_determines_tenant(key, http, rp, service) -> None:
     found = await login(key, rp)
     by_body = await http.post("/api/jwt/refresh", json={"refreshToken": found["refreshToken"]})
     assert by_body.status_code == 200
@@ -521,7 +521,7 @@ async def test_a_refresh_token_says_itself_for_which_tenant_it_is(key, http, rp,
 
 
 @pytest.mark.requirement("users-6-4")
-async def test_a_logout_everywhere_needs_no_tenant_either(key, http, rp) -> None:
+async def test_global_logout_needs_no_tenant(key, http, rp) -> None:
     first, _ = await login(key, rp), await login(key, rp)
     body = {"refreshToken": first["refreshToken"], "global": True}
     assert (await http.post("/api/logout", json=body)).status_code == 200
@@ -532,7 +532,7 @@ async def test_a_logout_everywhere_needs_no_tenant_either(key, http, rp) -> None
 
 
 @pytest.mark.requirement("users-6-4")
-async def test_user_application_and_value_say_for_which_tenant_they_are(service, key, http, rp) -> None:
+async def test_user_application_and_value_determine_tenant(service, key, http, rp) -> None:
     first, second = [await login(key, rp) for _ in range(2)]
     headers = {"Authorization": SUPER_KEY}
     user_id, of_application = rp.user["id"], {"applicationId": rp.client_id}
@@ -555,7 +555,7 @@ async def test_user_application_and_value_say_for_which_tenant_they_are(service,
 
 
 @pytest.mark.requirement("core-4-3", "users-6-3")
-async def test_an_owner_ends_tokens_with_an_access_token(key, http, rp) -> None:
+async def test_owner_revokes_tokens_with_access_token(key, http, rp) -> None:
     async def fresh() -> Document:
         http.cookies.clear()
         return await login(key, rp)
@@ -574,7 +574,7 @@ async def test_an_owner_ends_tokens_with_an_access_token(key, http, rp) -> None:
 
 
 @pytest.mark.requirement("users-6-3")
-async def test_nobody_ends_tokens_of_others(key, http, rp) -> None:
+async def test_tokens_of_others_cannot_be_revoked(key, http, rp) -> None:
     other = await other_user(key, rp)
     mine, theirs = await login(key, rp), await login(key, rp, loginId=other["email"])
     http.cookies.clear()
@@ -594,7 +594,7 @@ async def test_nobody_ends_tokens_of_others(key, http, rp) -> None:
 
 
 @pytest.mark.requirement("users-6-3")
-async def test_a_third_party_ends_what_is_its_own_alone(key, http, rp) -> None:
+async def test_third_party_revokes_only_its_own_tokens(key, http, rp) -> None:
     found = await login(key, rp)
     other = await other_application(key, rp, registered=True)
     elsewhere = await login(key, rp, applicationId=other)
@@ -615,7 +615,7 @@ async def test_a_third_party_ends_what_is_its_own_alone(key, http, rp) -> None:
 
 
 @pytest.mark.requirement("core-4-3", "users-5-17")
-async def test_a_ping_may_be_made_with_an_access_token_and_gives_no_fresh_one(key, http, rp, clock) -> None:
+async def test_ping_with_access_token_issues_no_new_token(key, http, rp, clock) -> None:
     token = (await login(key, rp))["token"]
     clock.advance(seconds=5)
     http.cookies.clear()
@@ -629,7 +629,7 @@ async def test_a_ping_may_be_made_with_an_access_token_and_gives_no_fresh_one(ke
 
 
 @pytest.mark.requirement("users-5-17")
-async def test_a_ping_by_a_token_is_for_its_own_user(key, http, rp) -> None:
+async def test_ping_with_token_is_limited_to_its_user(key, http, rp) -> None:
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     token = (await login(key, rp))["token"]
     http.cookies.clear()
@@ -644,7 +644,7 @@ async def test_a_ping_by_a_token_is_for_its_own_user(key, http, rp) -> None:
 
 
 @pytest.mark.requirement("users-2-10")
-async def test_a_user_is_retrieved_by_the_access_token_of_its_own(http, key, rp: RelyingParty) -> None:
+async def test_user_is_retrieved_with_own_access_token(http, key, rp: RelyingParty) -> None:
     token = (await login(key, rp))["token"]
     for scheme in ("Bearer", "JWT"):
         answer = await http.get("/api/user", headers={"Authorization": f"{scheme} {token}"})

@@ -54,7 +54,7 @@ async def complete(client: httpx.AsyncClient, two_factor_id: str, code: str, **m
 
 
 @pytest.mark.requirement("users-9-10")
-async def test_a_code_of_the_authenticator_completes_the_login(http, rp, clock) -> None:
+async def test_authenticator_code_completes_login(http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     assert waiting.keys() == {"twoFactorId", "methods"}
     assert [method["method"] for method in waiting["methods"]] == ["authenticator"]
@@ -70,7 +70,7 @@ async def test_a_code_of_the_authenticator_completes_the_login(http, rp, clock) 
 
 
 @pytest.mark.requirement("core-3-5", "users-9-10")
-async def test_a_wrong_code_is_421_and_an_unknown_challenge_404(http, rp, clock) -> None:
+async def test_wrong_code_is_421_and_unknown_challenge_404(http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     wrong = await complete(http, waiting["twoFactorId"], two_factor.wrong_code(clock.now()))
     assert (wrong.status_code, wrong.content) == (421, b"")
@@ -108,7 +108,7 @@ async def trusted(http: httpx.AsyncClient, rp: RelyingParty, clock, steps: int =
 
 
 @pytest.mark.requirement("users-9-18")
-async def test_a_challenge_is_good_for_five_codes(http, rp, clock) -> None:
+async def test_challenge_accepts_five_attempts(http, rp, clock) -> None:
     two_factor_id = (await challenged(http, rp))["twoFactorId"]
     wrong = two_factor.wrong_code(clock.now())
     assert [(await complete(http, two_factor_id, wrong)).status_code for _ in range(5)] == [421] * 5
@@ -116,7 +116,7 @@ async def test_a_challenge_is_good_for_five_codes(http, rp, clock) -> None:
 
 
 @pytest.mark.requirement("attack-48")
-async def test_attack_48_starting_anew_does_not_help_to_guess_codes(key, http, rp, clock) -> None:
+async def test_attack_48_new_challenge_does_not_add_attempts(key, http, rp, clock) -> None:
     wrong = two_factor.wrong_code(clock.now())
     statuses = []
     for _ in range(3):
@@ -131,7 +131,7 @@ async def test_attack_48_starting_anew_does_not_help_to_guess_codes(key, http, r
 
 
 @pytest.mark.requirement("attack-48")
-async def test_attack_48_a_right_code_takes_no_wrong_one_back(key, http, rp, clock) -> None:
+async def test_attack_48_correct_code_does_not_reset_failures(key, http, rp, clock) -> None:
     wrong = two_factor.wrong_code(clock.now())
     for _ in range(5):
         begun = await started(key, rp)
@@ -142,7 +142,7 @@ async def test_attack_48_a_right_code_takes_no_wrong_one_back(key, http, rp, clo
 
 
 @pytest.mark.requirement("users-9-17")
-async def test_a_code_of_an_authenticator_counts_a_step_early_and_late_and_only_once(key, http, rp, clock) -> None:
+async def test_authenticator_code_is_valid_one_step_early_and_late_and_once(key, http, rp, clock) -> None:
     clock.advance(seconds=30 - clock.now() % 30_000 / 1000)  # to where a step begins: there is time to show the codes
     now = clock.now()
     for steps, status in ((-1, 200), (1, 200), (1, 421), (-1, 421), (3, 421), (-2, 421)):
@@ -151,7 +151,7 @@ async def test_a_code_of_an_authenticator_counts_a_step_early_and_late_and_only_
 
 
 @pytest.mark.requirement("event-user.two-factor.failed-attempt")
-async def test_webhooks_hear_of_a_code_that_was_used_before_as_of_a_wrong_one_and_of_no_login(http, rp, clock) -> None:
+async def test_reused_code_emits_failure_event_and_no_login_event(http, rp, clock) -> None:
     first, second = await challenged(http, rp), await challenged(http, rp)
     code = two_factor.code(clock.now())
     assert (await complete(http, first["twoFactorId"], code)).status_code == 200
@@ -166,7 +166,7 @@ async def test_webhooks_hear_of_a_code_that_was_used_before_as_of_a_wrong_one_an
 
 
 @pytest.mark.requirement("users-9-10")
-async def test_a_login_to_the_tenant_alone_has_its_token_after_the_second_factor(key, rp, clock) -> None:
+async def test_login_without_application_gets_token_after_second_factor(key, rp, clock) -> None:
     waiting = await challenged(key, rp, applicationId=None)
     answer = await complete(key, waiting["twoFactorId"], two_factor.code(clock.now()), trustComputer=True)
     assert answer.status_code == 200, answer.text
@@ -179,7 +179,7 @@ async def test_a_login_to_the_tenant_alone_has_its_token_after_the_second_factor
 
 
 @pytest.mark.requirement("users-9-18")
-async def test_of_64_racers_with_one_challenge_one_logs_in(key, http, rp, clock) -> None:
+async def test_of_64_concurrent_uses_of_challenge_one_logs_in(key, http, rp, clock) -> None:
     begun = await started(key, rp)
     found = await asyncio.gather(*(complete(http, begun["twoFactorId"], begun["code"], noJWT=True) for _ in range(64)))
     assert [answer.status_code for answer in found].count(200) == 1
@@ -187,7 +187,7 @@ async def test_of_64_racers_with_one_challenge_one_logs_in(key, http, rp, clock)
 
 
 @pytest.mark.requirement("users-9-17")
-async def test_of_64_racers_with_one_code_of_the_authenticator_one_logs_in(key, http, rp, clock) -> None:
+async def test_of_64_concurrent_uses_of_authenticator_code_one_logs_in(key, http, rp, clock) -> None:
     ids = [(await started(key, rp))["twoFactorId"] for _ in range(64)]
     code = two_factor.code(clock.now())
     found = await asyncio.gather(*(complete(http, one, code, noJWT=True) for one in ids))
@@ -197,7 +197,7 @@ async def test_of_64_racers_with_one_code_of_the_authenticator_one_logs_in(key, 
 
 
 @pytest.mark.requirement("users-9-16")
-async def test_a_recovery_code_logs_in_once(key, http, rp) -> None:
+async def test_recovery_code_logs_in_once(key, http, rp) -> None:
     given = (await key.post(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]
     first, second = await challenged(http, rp), await challenged(http, rp)
     assert (await complete(http, first["twoFactorId"], given[0].lower())).status_code == 200
@@ -207,7 +207,7 @@ async def test_a_recovery_code_logs_in_once(key, http, rp) -> None:
 
 
 @pytest.mark.requirement("users-9-16")
-async def test_of_64_racers_with_one_recovery_code_one_logs_in(key, http, rp) -> None:
+async def test_of_64_concurrent_uses_of_recovery_code_one_logs_in(key, http, rp) -> None:
     given = (await key.post(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]
     ids = [(await started(key, rp))["twoFactorId"] for _ in range(64)]
     found = await asyncio.gather(*(complete(http, one, given[0], noJWT=True) for one in ids))
@@ -216,7 +216,7 @@ async def test_of_64_racers_with_one_recovery_code_one_logs_in(key, http, rp) ->
 
 
 @pytest.mark.requirement("users-9-7")
-async def test_a_code_by_email_completes_the_login_and_earlier_ones_do_not(key, http, rp) -> None:
+async def test_latest_email_code_completes_login(key, http, rp) -> None:
     async with receiving_mail() as box:
         await two_factor.enable_email(rp, box, "{{ code }}")
         await add_methods(rp, {"method": "email", "email": "second@example.com"})
@@ -235,7 +235,7 @@ async def test_a_code_by_email_completes_the_login_and_earlier_ones_do_not(key, 
 
 
 @pytest.mark.requirement("users-9-8")
-async def test_a_code_by_text_message_completes_the_login(http, rp) -> None:
+async def test_sms_code_completes_login(http, rp) -> None:
     await add_methods(rp, {"method": "sms", "mobilePhone": "+1 415 555 0100"})
     async with receiving() as receiver:
         await two_factor.enable_sms(rp, receiver.url)
@@ -250,7 +250,7 @@ async def test_a_code_by_text_message_completes_the_login(http, rp) -> None:
 
 
 @pytest.mark.requirement("users-9-7")
-async def test_a_code_that_went_to_a_removed_address_counts_no_more(http, rp) -> None:
+async def test_code_sent_to_removed_address_is_invalid(http, rp) -> None:
     async with receiving_mail() as box:
         await two_factor.enable_email(rp, box)
         await add_methods(rp, {"method": "email", "email": "stolen@example.com"})
@@ -262,7 +262,7 @@ async def test_a_code_that_went_to_a_removed_address_counts_no_more(http, rp) ->
 
 
 @pytest.mark.requirement("users-9-7")
-async def test_what_cannot_be_sent_is_told(http, rp, api) -> None:
+async def test_failed_sending_is_reported(http, rp, api) -> None:
     waiting = await challenged(http, rp)
     send = f"/api/two-factor/send/{waiting['twoFactorId']}"
     assert codes(await http.post(send, json={"methodId": waiting["methods"][0]["id"]})) == {"[cannotSend]method"}
@@ -279,7 +279,7 @@ async def test_what_cannot_be_sent_is_told(http, rp, api) -> None:
 
 
 @pytest.mark.requirement("users-9-21")
-async def test_one_challenge_is_good_for_ten_messages(http, rp) -> None:
+async def test_challenge_allows_ten_messages(http, rp) -> None:
     async with receiving_mail() as box:
         await two_factor.enable_email(rp, box)
         await add_methods(rp, {"method": "email", "email": "a@example.com"})
@@ -289,7 +289,7 @@ async def test_one_challenge_is_good_for_ten_messages(http, rp) -> None:
 
 
 @pytest.mark.requirement("users-9-18")
-async def test_another_tenant_finds_no_challenge(service, http, rp, api, clock) -> None:
+async def test_challenge_is_unknown_to_another_tenant(service, http, rp, api, clock) -> None:
     other = await relying_party.make(api)
     waiting = await challenged(http, rp)
     headers = {"X-FusionAuth-TenantId": other.tenant["id"]}
@@ -300,7 +300,7 @@ async def test_another_tenant_finds_no_challenge(service, http, rp, api, clock) 
 
 
 @pytest.mark.requirement("users-9-18")
-async def test_a_challenge_ends_in_time(http, rp, clock, service) -> None:
+async def test_challenge_expires(http, rp, clock, service) -> None:
     await rp.configure_tenant(externalIdentifierConfiguration={"twoFactorIdTimeToLiveInSeconds": 77})
     two_factor_id = (await challenged(http, rp))["twoFactorId"]
     redis = doors.redis(service)
@@ -310,7 +310,7 @@ async def test_a_challenge_ends_in_time(http, rp, clock, service) -> None:
 
 @pytest.mark.requirement("users-9-10")
 @pytest.mark.parametrize("body", [{}, {"twoFactorId": "x"}, {"code": "x"}])
-async def test_what_is_missing_is_told(http, body) -> None:
+async def test_missing_members_are_reported(http, body) -> None:
     answer = await http.post("/api/two-factor/login", json=body)
     assert codes(answer) == {f"[blank]{name}" for name in ("code", "twoFactorId") if name not in body}
 
@@ -319,7 +319,7 @@ async def test_what_is_missing_is_told(http, body) -> None:
 
 
 @pytest.mark.requirement("users-5-11")
-async def test_whole_addresses_are_for_callers_with_a_key(key, http, rp) -> None:
+async def test_full_addresses_require_api_key(key, http, rp) -> None:
     await add_methods(rp, {"method": "email", "email": "second@example.com", "name": "Second"})
     (masked,), (whole,) = (await challenged(http, rp))["methods"], (await challenged(key, rp))["methods"]
     assert (masked["email"], whole["email"]) == ("s***@example.com", "second@example.com")
@@ -328,7 +328,7 @@ async def test_whole_addresses_are_for_callers_with_a_key(key, http, rp) -> None
 
 
 @pytest.mark.requirement("users-9-19")
-async def test_the_policy_of_the_application_wins_over_that_of_the_tenant(http, rp) -> None:
+async def test_application_policy_overrides_tenant_policy(http, rp) -> None:
     await policy(rp, "Disabled")
     assert (await log_in(http, rp)).status_code == 200
     await policy(rp, "Enabled", application=True)
@@ -339,7 +339,7 @@ async def test_the_policy_of_the_application_wins_over_that_of_the_tenant(http, 
 
 
 @pytest.mark.requirement("users-9-19")
-async def test_who_has_no_method_is_asked_for_one_where_it_is_required(http, rp) -> None:
+async def test_required_method_must_be_configured(http, rp) -> None:
     await add_methods(rp)
     assert (await log_in(http, rp)).status_code == 200
     await policy(rp, "Required", email={"enabled": True, "templateId": EMAIL_TEMPLATE})
@@ -352,7 +352,7 @@ async def test_who_has_no_method_is_asked_for_one_where_it_is_required(http, rp)
 
 
 @pytest.mark.requirement("users-5-5", "users-9-12")
-async def test_a_trusted_device_is_not_asked_again_until_the_trust_ends(http, rp, clock) -> None:
+async def test_trusted_device_skips_challenge_until_trust_expires(http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()), trustComputer=True)
     trust_id = answer.json()["twoFactorTrustId"]
@@ -368,7 +368,7 @@ async def test_a_trusted_device_is_not_asked_again_until_the_trust_ends(http, rp
 
 
 @pytest.mark.requirement("users-5-5", "users-9-12")
-async def test_the_cookie_wins_over_the_body(http, rp, clock) -> None:
+async def test_trust_cookie_precedes_body(http, rp, clock) -> None:
     trust_id = await trusted(http, rp, clock)
     http.cookies.clear()
     http.cookies.set("fusionauth.trust", "nonsense")
@@ -378,14 +378,14 @@ async def test_the_cookie_wins_over_the_body(http, rp, clock) -> None:
 
 
 @pytest.mark.requirement("users-9-12")
-async def test_without_the_wish_a_device_is_not_trusted(http, rp, clock) -> None:
+async def test_device_is_trusted_on_request_only(http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))
     assert "twoFactorTrustId" not in answer.json() and "fusionauth.trust" not in answer.cookies
 
 
 @pytest.mark.requirement("users-9-20")
-async def test_the_policy_says_whose_trust_counts(http, rp, clock, api) -> None:
+async def test_trust_policy_determines_accepted_trust(http, rp, clock, api) -> None:
     other = await relying_party.make(api, tenant=rp.tenant)
     there = {"applicationId": other.client_id}
     await change(other, loginConfiguration={"requireAuthentication": False})
@@ -403,7 +403,7 @@ async def test_the_policy_says_whose_trust_counts(http, rp, clock, api) -> None:
 
 
 @pytest.mark.requirement("users-9-12")
-async def test_an_application_may_trust_for_another_time(http, rp, clock) -> None:
+async def test_application_overrides_trust_duration(http, rp, clock) -> None:
     await change(rp, externalIdentifierConfiguration={"twoFactorTrustIdTimeToLiveInSeconds": 60})
     trust_id = await trusted(http, rp, clock)
     http.cookies.clear()
@@ -413,7 +413,7 @@ async def test_an_application_may_trust_for_another_time(http, rp, clock) -> Non
 
 
 @pytest.mark.requirement("users-9-12")
-async def test_trust_is_the_users_own(http, rp, clock) -> None:
+async def test_trust_is_bound_to_user(http, rp, clock) -> None:
     trust_id = await trusted(http, rp, clock)
     http.cookies.clear()
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
@@ -424,7 +424,7 @@ async def test_trust_is_the_users_own(http, rp, clock) -> None:
 
 @pytest.mark.requirement("users-9-13")
 @pytest.mark.parametrize("way", ["recovery code", "administrator"])
-async def test_trust_goes_with_a_method_that_is_removed(key, http, rp, clock, way) -> None:
+async def test_removing_method_revokes_trust(key, http, rp, clock, way) -> None:
     trust_id = await trusted(http, rp, clock)
     http.cookies.clear()
     if way == "administrator":
@@ -438,7 +438,7 @@ async def test_trust_goes_with_a_method_that_is_removed(key, http, rp, clock, wa
 
 
 @pytest.mark.requirement("users-9-13")
-async def test_trust_goes_with_its_user_and_its_application(http, rp, clock, service, key) -> None:
+async def test_trust_is_deleted_with_user_and_application(http, rp, clock, service, key) -> None:
     trusts = doors.store(service, "two_factor_trusts")
     await trusted(http, rp, clock)
     (stored,) = await trusts.find_unordered(rp.tenant["id"], {"userId": rp.user["id"]})
@@ -454,7 +454,7 @@ async def test_trust_goes_with_its_user_and_its_application(http, rp, clock, ser
 
 
 @pytest.mark.requirement("users-9-9")
-async def test_a_started_login_takes_the_callers_code_or_makes_one_and_gives_the_state_back(key, http, rp) -> None:
+async def test_started_challenge_uses_given_or_generated_code_and_returns_state(key, http, rp) -> None:
     made = await started(key, rp, applicationId=rp.client_id, state={"at": "the door"})
     assert made.keys() == {"twoFactorId", "code", "methods"}
     assert re.fullmatch("[0-9]{6}", made["code"])
@@ -468,7 +468,7 @@ async def test_a_started_login_takes_the_callers_code_or_makes_one_and_gives_the
 
 
 @pytest.mark.requirement("users-9-9")
-async def test_a_start_needs_a_user_that_there_is(key, rp, api) -> None:
+async def test_start_requires_existing_user(key, rp, api) -> None:
     other = await relying_party.make(api)
     assert codes(await key.post("/api/two-factor/start", json={})) == {"[blank]loginId"}
     for body in ({"userId": NOBODY}, {"loginId": "nobody@example.com"}, {"userId": other.user["id"]}):
@@ -478,7 +478,7 @@ async def test_a_start_needs_a_user_that_there_is(key, rp, api) -> None:
 
 
 @pytest.mark.requirement("users-9-10")
-async def test_a_login_goes_on_to_the_application_that_it_was_begun_for(http, rp, api, clock) -> None:
+async def test_login_completes_for_its_original_application(http, rp, api, clock) -> None:
     other = await relying_party.make(api, tenant=rp.tenant)
     for begun in (rp.client_id, None):
         if begun is None:
@@ -498,7 +498,7 @@ async def challenged_at(http: httpx.AsyncClient, rp: RelyingParty, application_i
 
 
 @pytest.mark.requirement("users-9-14")
-async def test_a_trust_token_belongs_to_its_challenge_and_counts_once(key, http, rp, service) -> None:
+async def test_trust_token_is_bound_to_challenge_and_single_use(key, http, rp, service) -> None:
     begun = await started(key, rp, trustChallenge="a challenge")
     token = (await complete(http, begun["twoFactorId"], begun["code"])).json()["trustToken"]
     services, user = service.services, await doors.store(service, "users").get(rp.tenant["id"], rp.user["id"])
@@ -514,7 +514,7 @@ async def test_a_trust_token_belongs_to_its_challenge_and_counts_once(key, http,
 
 
 @pytest.mark.requirement("users-9-11")
-async def test_who_is_not_registered_is_202(http, rp, clock) -> None:
+async def test_unregistered_user_is_202(http, rp, clock) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"])
     rp.user = user
     await add_methods(rp, two_factor.authenticator())
@@ -525,7 +525,7 @@ async def test_who_is_not_registered_is_202(http, rp, clock) -> None:
 
 
 @pytest.mark.requirement("users-9-11")
-async def test_a_password_that_has_to_be_changed_is_told_after_the_second_factor(http, rp, clock) -> None:
+async def test_required_password_change_is_reported_after_second_factor(http, rp, clock) -> None:
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"passwordChangeRequired": True}})
     waiting = await challenged(http, rp)
     assert "changePasswordReason" not in waiting
@@ -535,7 +535,7 @@ async def test_a_password_that_has_to_be_changed_is_told_after_the_second_factor
 
 
 @pytest.mark.requirement("users-9-11")
-async def test_a_reason_that_only_the_password_shows_is_remembered(http, rp, clock) -> None:
+async def test_reason_for_password_change_is_kept_through_second_factor(http, rp, clock) -> None:
     await rp.configure_tenant(passwordValidationRules={"requireNumber": True, "validateOnLogin": True})
     waiting = await challenged(http, rp)
     answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))
@@ -543,7 +543,7 @@ async def test_a_reason_that_only_the_password_shows_is_remembered(http, rp, clo
 
 
 @pytest.mark.requirement("users-9-11")
-async def test_who_was_locked_or_has_expired_meanwhile_does_not_get_in(key, http, rp, clock) -> None:
+async def test_user_locked_or_expired_during_challenge_is_refused(key, http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"expiry": clock.now() + 1000}})
     other = await challenged(http, rp)
@@ -555,7 +555,7 @@ async def test_who_was_locked_or_has_expired_meanwhile_does_not_get_in(key, http
 
 
 @pytest.mark.requirement("users-9-11")
-async def test_gates_hold_after_the_second_factor(http, rp, clock, service) -> None:
+async def test_gates_apply_after_second_factor(http, rp, clock, service) -> None:
     gated = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "unverified": {"behavior": "Gated"}}
     await rp.configure_tenant(emailConfiguration=gated)
     users = doors.store(service, "users")
@@ -567,7 +567,7 @@ async def test_gates_hold_after_the_second_factor(http, rp, clock, service) -> N
 
 
 @pytest.mark.requirement("users-9-11")
-async def test_an_unverified_registration_is_told_after_the_second_factor(http, rp, clock, service) -> None:
+async def test_unverified_registration_is_reported_after_second_factor(http, rp, clock, service) -> None:
     gated = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
     await change(rp, **gated, unverified={"behavior": "Gated"})
     users = doors.store(service, "users")
@@ -580,7 +580,7 @@ async def test_an_unverified_registration_is_told_after_the_second_factor(http, 
 
 
 @pytest.mark.requirement("users-9-11")
-async def test_an_action_that_prevents_the_login_is_told_and_gives_no_trust(key, http, rp, clock) -> None:
+async def test_action_preventing_login_is_reported_and_grants_no_trust(key, http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     wanted = {"name": new_id(), "temporal": True, "preventLogin": True}
     action = (await key.post("/api/user-action", json={"userAction": wanted})).json()["userAction"]
@@ -597,7 +597,7 @@ async def test_an_action_that_prevents_the_login_is_told_and_gives_no_trust(key,
 
 @pytest.mark.requirement("users-9-22")
 @pytest.mark.parametrize("is_on", [True, False])
-async def test_steps_are_told_in_the_event_log_where_the_tenant_wants_it(http, rp, clock, service, is_on) -> None:
+async def test_steps_are_logged_if_configured(http, rp, clock, service, is_on) -> None:
     await rp.configure_tenant(multiFactorConfiguration={"debug": is_on})
     waiting = await challenged(http, rp)
     code = two_factor.code(clock.now())
@@ -626,7 +626,7 @@ TOLD = ("user.two-factor.challenge", "user.two-factor.failed-attempt", "user.two
     "event-user.two-factor.success",
     "users-9-27",
 )
-async def test_webhooks_hear_of_the_challenge_of_wrong_codes_and_of_the_right_one(http, key, rp, clock) -> None:
+async def test_challenge_and_codes_emit_events(http, key, rp, clock) -> None:
     async with receiving() as receiver:
         hearing = Hearing(rp.api, receiver, rp.tenant["id"])
         await hearing.listen(TOLD)
@@ -645,7 +645,7 @@ async def test_webhooks_hear_of_the_challenge_of_wrong_codes_and_of_the_right_on
 
 
 @pytest.mark.requirement("event-user.login.success-2", "users-9-25")
-async def test_a_vetoed_login_leaves_challenge_and_code_as_they_were(key, http, rp, clock, service) -> None:
+async def test_vetoed_login_consumes_neither_challenge_nor_code(key, http, rp, clock, service) -> None:
     given = (await key.post(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]
     waiting = await challenged(http, rp)
     async with receiving(answers(500)) as receiver:
@@ -663,7 +663,7 @@ async def test_a_vetoed_login_leaves_challenge_and_code_as_they_were(key, http, 
 
 
 @pytest.mark.requirement("users-9-15")
-async def test_the_status_says_whether_a_second_factor_is_wanted(key, http, rp, clock) -> None:
+async def test_status_reports_whether_second_factor_is_required(key, http, rp, clock) -> None:
     about = {"userId": rp.user["id"], "applicationId": rp.client_id}
     assert (await key.get("/api/two-factor/status", params=about)).status_code == 242
     trust_id = await trusted(http, rp, clock)
@@ -685,7 +685,7 @@ async def test_the_status_says_whether_a_second_factor_is_wanted(key, http, rp, 
 
 
 @pytest.mark.requirement("attack-46")
-async def test_change_of_password_on_a_trusted_device_is_no_second_factor_elsewhere(http, key, rp, clock, api) -> None:
+async def test_password_change_on_trusted_device_is_no_second_factor_elsewhere(http, key, rp, clock, api) -> None:
     other = await relying_party.make(api, tenant=rp.tenant)
     await change(other, loginConfiguration={"requireAuthentication": False})
     await policy(other, "Enabled", application=True, trustPolicy="None")
@@ -708,7 +708,7 @@ async def test_change_of_password_on_a_trusted_device_is_no_second_factor_elsewh
 
 
 @pytest.mark.requirement("attack-46")
-async def test_attack_46_challenge_of_a_former_password_completes_no_login(http, rp, clock) -> None:
+async def test_attack_46_password_change_invalidates_challenge(http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"password": "another horse battery"}})
     assert (await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))).status_code == 404

@@ -95,7 +95,7 @@ async def token_of(http: httpx.AsyncClient, rp: RelyingParty) -> str:
 
 
 @pytest.mark.requirement("users-9-1")
-async def test_a_secret_is_twenty_random_bytes_in_both_of_its_forms(key, http, rp) -> None:
+async def test_secret_is_twenty_random_bytes_in_base32_and_base64(key, http, rp) -> None:
     bearer = {"Authorization": f"Bearer {await token_of(http, rp)}"}
     made = [
         (await key.get("/api/two-factor/secret")).json(),
@@ -109,7 +109,7 @@ async def test_a_secret_is_twenty_random_bytes_in_both_of_its_forms(key, http, r
 
 
 @pytest.mark.requirement("users-9-1")
-async def test_nobody_gets_a_secret_without_a_key_or_a_token(http) -> None:
+async def test_secret_requires_api_key_or_token(http) -> None:
     assert (await http.get("/api/two-factor/secret")).status_code == 401
     assert (await http.get("/api/two-factor/secret", headers={"Authorization": "Bearer no"})).status_code == 401
 
@@ -118,7 +118,7 @@ async def test_nobody_gets_a_secret_without_a_key_or_a_token(http) -> None:
 
 
 @pytest.mark.requirement("users-9-2")
-async def test_the_first_method_gives_ten_recovery_codes_and_the_second_an_empty_body(key, rp, clock) -> None:
+async def test_first_method_returns_ten_recovery_codes_and_second_none(key, rp, clock) -> None:
     given = (await enabled(key, rp, clock, name="Phone"))["recoveryCodes"]
     assert len(set(given)) == 10
     assert all(re.fullmatch("[A-Z2-9]{5}-[A-Z2-9]{5}", code) for code in given)
@@ -139,14 +139,14 @@ async def test_the_first_method_gives_ten_recovery_codes_and_the_second_an_empty
 
 
 @pytest.mark.requirement("users-9-2")
-async def test_a_wrong_code_is_421_and_adds_nothing(key, rp, clock) -> None:
+async def test_wrong_code_is_421_and_adds_nothing(key, rp, clock) -> None:
     answer = await enable(key, rp, clock, code=two_factor.wrong_code(clock.now()))
     assert (answer.status_code, answer.content) == (421, b"")
     assert await methods_of(key, rp) == []
 
 
 @pytest.mark.requirement("users-9-2")
-async def test_a_user_adds_and_removes_a_method_with_an_access_token(key, http, rp, clock) -> None:
+async def test_user_manages_methods_with_access_token(key, http, rp, clock) -> None:
     bearer = {"Authorization": f"Bearer {await token_of(http, rp)}"}
     http.cookies.clear()
     body = {"method": "authenticator", "secret": two_factor.SECRET, "code": two_factor.code(clock.now())}
@@ -160,7 +160,7 @@ async def test_a_user_adds_and_removes_a_method_with_an_access_token(key, http, 
 
 
 @pytest.mark.requirement("attack-42")
-async def test_attack_42_page_of_the_same_site_adds_no_method_by_the_cookie(key, http, rp, clock) -> None:
+async def test_attack_42_cookie_alone_cannot_add_method(key, http, rp, clock) -> None:
     http.cookies.set("access_token", await token_of(http, rp))
     body = {"method": "authenticator", "secret": two_factor.SECRET, "code": two_factor.code(clock.now())}
     simple = http.build_request("POST", "/api/user/two-factor", content=json.dumps(body).encode())
@@ -171,7 +171,7 @@ async def test_attack_42_page_of_the_same_site_adds_no_method_by_the_cookie(key,
 
 
 @pytest.mark.requirement("attack-46")
-async def test_token_of_a_login_without_second_factor_adds_no_other_one(key, http, rp, clock) -> None:
+async def test_token_without_second_factor_cannot_add_method(key, http, rp, clock) -> None:
     settings = {"multiFactorConfiguration": {"loginPolicy": "Disabled"}}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": settings})
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}})
@@ -204,25 +204,25 @@ WRONG: dict[str, tuple[Document, str]] = {
 
 @pytest.mark.requirement("users-9-2")
 @pytest.mark.parametrize("case", WRONG)
-async def test_what_cannot_be_added_is_told(key, rp, clock, case) -> None:
+async def test_invalid_methods_are_refused(key, rp, clock, case) -> None:
     change, code = WRONG[case]
     assert codes(await enable(key, rp, clock, **change)) == {code}
     assert await methods_of(key, rp) == []
 
 
-async def test_an_authenticator_can_be_switched_off_and_set_otherwise(key, rp, clock) -> None:
+async def test_authenticator_can_be_disabled_and_configured(key, rp, clock) -> None:
     await rp.configure_tenant(multiFactorConfiguration={"authenticator": {"enabled": False}})
     assert codes(await enable(key, rp, clock)) == {"[disabled]method"}
 
 
 @pytest.mark.requirement("users-9-2")
-async def test_the_same_method_is_not_added_twice(key, rp, clock) -> None:
+async def test_duplicate_method_is_refused(key, rp, clock) -> None:
     await enabled(key, rp, clock)
     assert codes(await enable(key, rp, clock, code=two_factor.code(clock.now(), steps=1))) == {"[duplicate]secret"}
 
 
 @pytest.mark.requirement("users-9-28")
-async def test_users_of_other_tenants_are_unknown(api, key, rp, clock, service) -> None:
+async def test_users_of_other_tenants_are_not_found(api, key, rp, clock, service) -> None:
     other = await relying_party.make(api)
     for client_path in (path(other), f"/api/user/two-factor/{NOBODY}"):
         body = {"method": "authenticator", "secret": two_factor.SECRET, "code": two_factor.code(clock.now())}
@@ -239,7 +239,7 @@ async def test_users_of_other_tenants_are_unknown(api, key, rp, clock, service) 
 
 
 @pytest.mark.requirement("users-9-6")
-async def test_an_email_method_is_added_with_the_newest_code_sent_to_its_address(key, rp, mailbox) -> None:
+async def test_email_method_is_added_with_latest_code(key, rp, mailbox) -> None:
     body = {"userId": rp.user["id"], "method": "email", "email": "Second@Example.com"}
     for _ in range(2):
         assert (await key.post("/api/two-factor/send", json=body)).status_code == 200
@@ -256,7 +256,7 @@ async def test_an_email_method_is_added_with_the_newest_code_sent_to_its_address
 
 
 @pytest.mark.requirement("users-9-6")
-async def test_of_64_racers_with_one_code_one_adds_the_method(key, rp, mailbox) -> None:
+async def test_of_64_concurrent_uses_of_code_one_adds_method(key, rp, mailbox) -> None:
     body = {"userId": rp.user["id"], "method": "email", "email": "a@example.com"}
     await key.post("/api/two-factor/send", json=body)
     wanted = {"method": "email", "email": "a@example.com", "code": await two_factor.mailed_code(mailbox)}
@@ -267,7 +267,7 @@ async def test_of_64_racers_with_one_code_one_adds_the_method(key, rp, mailbox) 
 
 
 @pytest.mark.requirement("users-9-6")
-async def test_after_five_wrong_codes_the_right_one_counts_no_more(key, rp, mailbox) -> None:
+async def test_five_wrong_codes_invalidate_code(key, rp, mailbox) -> None:
     body = {"userId": rp.user["id"], "method": "email", "email": "a@example.com"}
     await key.post("/api/two-factor/send", json=body)
     wanted = {"method": "email", "email": "a@example.com"}
@@ -279,7 +279,7 @@ async def test_after_five_wrong_codes_the_right_one_counts_no_more(key, rp, mail
 
 
 @pytest.mark.requirement("users-9-8")
-async def test_a_number_is_added_with_a_code_by_text_message(key, rp) -> None:
+async def test_phone_method_is_added_with_code_by_sms(key, rp) -> None:
     async with receiving() as receiver:
         await two_factor.enable_sms(rp, receiver.url)
         body = {"userId": rp.user["id"], "method": "sms", "mobilePhone": "+14155550100"}
@@ -293,7 +293,7 @@ async def test_a_number_is_added_with_a_code_by_text_message(key, rp) -> None:
 
 
 @pytest.mark.requirement("core-2-8", "users-9-6")
-async def test_codes_are_sent_for_methods_with_messages_alone(key, rp, mailbox) -> None:
+async def test_codes_are_sent_for_message_methods_only(key, rp, mailbox) -> None:
     about = {"userId": rp.user["id"]}
     app = {**about, "method": "authenticator"}
     assert codes(await key.post("/api/two-factor/send", json=app)) == {"[cannotSend]method"}
@@ -305,7 +305,7 @@ async def test_codes_are_sent_for_methods_with_messages_alone(key, rp, mailbox) 
 
 
 @pytest.mark.requirement("users-9-21")
-async def test_how_many_codes_a_user_is_sent_is_limited_where_the_tenant_says_so(key, rp, mailbox) -> None:
+async def test_sent_codes_are_limited_by_tenant(key, rp, mailbox) -> None:
     limit = {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}
     await rp.configure_tenant(rateLimitConfiguration={"sendTwoFactor": limit})
     body = {"userId": rp.user["id"], "method": "email", "email": "a@example.com"}
@@ -317,7 +317,7 @@ async def test_how_many_codes_a_user_is_sent_is_limited_where_the_tenant_says_so
 
 
 @pytest.mark.requirement("users-9-4")
-async def test_a_method_gets_another_name_or_none(key, rp, clock) -> None:
+async def test_method_can_be_renamed_or_unnamed(key, rp, clock) -> None:
     await enabled(key, rp, clock, name="Phone")
     (method,) = await methods_of(key, rp)
     assert (await key.put(path(rp), json={"methodId": method["id"], "name": "Tablet"})).status_code == 200
@@ -329,9 +329,7 @@ async def test_a_method_gets_another_name_or_none(key, rp, clock) -> None:
 
 
 @pytest.mark.requirement("users-9-5")
-async def test_a_method_goes_with_its_code_and_the_last_one_takes_the_recovery_codes_along(
-    key, rp, clock, mailbox
-) -> None:
+async def test_removing_last_method_removes_recovery_codes(key, rp, clock, mailbox) -> None:
     given = (await enabled(key, rp, clock))["recoveryCodes"]
     assert (await add_email(key, rp, mailbox, "a@example.com")).status_code == 200
     app, email = await methods_of(key, rp)
@@ -351,7 +349,7 @@ async def test_a_method_goes_with_its_code_and_the_last_one_takes_the_recovery_c
 
 
 @pytest.mark.requirement("users-9-5")
-async def test_a_recovery_code_removes_all_methods(key, rp, clock) -> None:
+async def test_recovery_code_removes_all_methods(key, rp, clock) -> None:
     given = (await enabled(key, rp, clock))["recoveryCodes"]
     code = two_factor.code(clock.now(), secret=OTHER_SECRET)
     await enabled(key, rp, clock, secret=OTHER_SECRET, code=code)
@@ -360,7 +358,7 @@ async def test_a_recovery_code_removes_all_methods(key, rp, clock) -> None:
 
 
 @pytest.mark.requirement("users-9-5")
-async def test_of_64_racers_with_one_recovery_code_one_removes_the_methods(key, rp, clock) -> None:
+async def test_of_64_concurrent_uses_of_recovery_code_one_removes_methods(key, rp, clock) -> None:
     given = (await enabled(key, rp, clock))["recoveryCodes"]
     found = await asyncio.gather(*(remove(key, rp, code=given[0]) for _ in range(64)))
     assert [answer.status_code for answer in found].count(200) == 1
@@ -368,7 +366,7 @@ async def test_of_64_racers_with_one_recovery_code_one_removes_the_methods(key, 
 
 
 @pytest.mark.requirement("attack-48")
-async def test_attack_48_codes_to_remove_a_method_cannot_be_tried_without_end(key, rp, clock) -> None:
+async def test_attack_48_attempts_to_remove_method_are_limited(key, rp, clock) -> None:
     await enabled(key, rp, clock)
     (method,) = await methods_of(key, rp)
     wrong = two_factor.wrong_code(clock.now())
@@ -384,7 +382,7 @@ async def test_attack_48_codes_to_remove_a_method_cannot_be_tried_without_end(ke
 
 
 @pytest.mark.requirement("users-9-16")
-async def test_new_recovery_codes_take_the_place_of_those_before(key, rp, clock) -> None:
+async def test_new_recovery_codes_replace_previous_ones(key, rp, clock) -> None:
     recovery = f"/api/user/two-factor/recovery-code/{rp.user['id']}"
     assert codes(await key.post(recovery)) == {"[invalid]userId"}
     before = (await enabled(key, rp, clock))["recoveryCodes"]
@@ -406,7 +404,7 @@ async def test_recovery_codes_and_secrets_are_sealed_at_rest(key, rp, clock, ser
 
 @pytest.mark.requirement("oauth-2.2-24", "users-9-24")
 @pytest.mark.parametrize("is_on", [True, False])
-async def test_refresh_tokens_end_with_the_first_method_where_the_tenant_says_so(key, http, rp, clock, is_on) -> None:
+async def test_first_method_revokes_refresh_tokens_if_configured(key, http, rp, clock, is_on) -> None:
     policy = {"refreshTokenRevocationPolicy": {"onMultiFactorEnable": is_on}}
     await rp.configure_tenant(jwtConfiguration=policy)
     await token_of(http, rp)
@@ -417,7 +415,7 @@ async def test_refresh_tokens_end_with_the_first_method_where_the_tenant_says_so
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke", "users-9-24")
-async def test_a_veto_of_the_end_of_refresh_tokens_leaves_everything_as_it_was(key, http, rp, clock, service) -> None:
+async def test_vetoed_revocation_changes_nothing(key, http, rp, clock, service) -> None:
     policy = {"refreshTokenRevocationPolicy": {"onMultiFactorEnable": True}}
     await rp.configure_tenant(jwtConfiguration=policy)
     await token_of(http, rp)
@@ -431,7 +429,7 @@ async def test_a_veto_of_the_end_of_refresh_tokens_leaves_everything_as_it_was(k
 
 
 @pytest.mark.requirement("event-user.two-factor.method.add", "event-user.two-factor.method.remove", "users-9-27")
-async def test_webhooks_hear_of_methods_that_come_and_go(key, rp, clock) -> None:
+async def test_adding_and_removing_methods_emits_events(key, rp, clock) -> None:
     async with receiving() as receiver:
         hearing = Hearing(rp.api, receiver, rp.tenant["id"])
         await hearing.listen(["user.two-factor.method.add", "user.two-factor.method.remove", "user.update"])
@@ -448,7 +446,7 @@ async def test_webhooks_hear_of_methods_that_come_and_go(key, rp, clock) -> None
 
 
 @pytest.mark.requirement("core-18-templates-20", "users-9-26")
-async def test_the_user_is_told_by_mail_of_methods_that_come_and_go(key, rp, clock, mailbox) -> None:
+async def test_user_is_mailed_about_added_and_removed_methods(key, rp, clock, mailbox) -> None:
     texts = {"Add": "added {{ method.method }}", "Remove": "removed {{ method.method }}"}
     configuration = {}
     for deed, text in texts.items():
@@ -463,7 +461,7 @@ async def test_the_user_is_told_by_mail_of_methods_that_come_and_go(key, rp, clo
 
 
 @pytest.mark.requirement("users-9-3")
-async def test_who_has_to_have_a_method_adds_one_in_the_middle_of_the_login(key, http, rp, clock) -> None:
+async def test_required_method_is_added_during_login(key, http, rp, clock) -> None:
     await rp.configure_tenant(multiFactorConfiguration={"loginPolicy": "Required"})
     body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id}
     waiting = await http.post("/api/login", json=body)

@@ -97,7 +97,7 @@ async def test_full_cycle(api) -> None:
 
 
 @pytest.mark.requirement("core-18-groups-27")
-async def test_deactivated_action_is_listed_apart_until_it_is_reactivated_or_removed(api) -> None:
+async def test_deactivated_action_is_listed_separately(api) -> None:
     made = await make(api)
     path = f"/api/user-action/{made['id']}"
     for _ in range(2):
@@ -145,12 +145,12 @@ async def test_unknown_action_is_404(api, method, query) -> None:
          {"[invalid]userAction.options[0].localizedNames"}),
     ],
 )  # fmt: skip
-async def test_bad_members(api, members, expected) -> None:
+async def test_invalid_members(api, members, expected) -> None:
     assert codes(await api.post("/api/user-action", json=wanted(**members))) == expected
 
 
 @pytest.mark.requirement("core-18-groups-26")
-async def test_messages_need_templates_that_exist_and_hold_them(api) -> None:
+async def test_messages_require_existing_templates_and_protect_them(api) -> None:
     template = {"name": new_id(), "defaultSubject": "x", "defaultHtmlTemplate": "x", "defaultTextTemplate": "x"}
     template_id = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"][
         "id"
@@ -166,7 +166,7 @@ async def test_messages_need_templates_that_exist_and_hold_them(api) -> None:
     assert (await make(api, userEmailingEnabled=True))["userEmailingEnabled"] is True, "one that is over at once"
 
 
-async def test_id_in_the_path_is_needed_to_change_or_remove_and_unique(api) -> None:
+async def test_id_in_path_is_required_and_unique(api) -> None:
     made = await make(api)
     assert codes(await api.post(f"/api/user-action/{made['id']}", json=wanted())) == {"[duplicate]userActionId"}
     for method in ("PUT", "PATCH", "DELETE"):
@@ -184,7 +184,7 @@ def locking(action_id: str | None) -> Document:
 
 @pytest.mark.requirement("core-18-groups-28", "core-8-failedAuthenticationConfiguration")
 @pytest.mark.parametrize("members", [{}, {"temporal": True}, None])
-async def test_tenant_locks_out_only_by_a_temporal_action_that_prevents_login(api, tenant, members) -> None:
+async def test_lockout_action_must_be_temporal_and_prevent_login(api, tenant, members) -> None:
     action_id = new_id() if members is None else (await make(api, **members))["id"]
     refused = await api.patch(f"/api/tenant/{tenant['id']}", json=locking(action_id))
     assert codes(refused) == {"[invalid]tenant.failedAuthenticationConfiguration.userActionId"}
@@ -193,7 +193,7 @@ async def test_tenant_locks_out_only_by_a_temporal_action_that_prevents_login(ap
 
 
 @pytest.mark.requirement("core-18-groups-28")
-async def test_action_that_was_deactivated_locks_nobody_out(api, tenant) -> None:
+async def test_deactivated_action_does_not_lock(api, tenant) -> None:
     made = await make(api, **LOCK_OUT)
     await api.delete(f"/api/user-action/{made['id']}")
     refused = await api.patch(f"/api/tenant/{tenant['id']}", json=locking(made["id"]))
@@ -201,7 +201,7 @@ async def test_action_that_was_deactivated_locks_nobody_out(api, tenant) -> None
 
 
 @pytest.mark.requirement("core-18-groups-28", "core-8-failedAuthenticationConfiguration")
-async def test_action_that_locks_out_stays_what_it_is(api, tenant) -> None:
+async def test_lockout_action_cannot_be_changed(api, tenant) -> None:
     made = await make(api, **LOCK_OUT)
     path = f"/api/user-action/{made['id']}"
     named = await api.patch(f"/api/tenant/{tenant['id']}", json=locking(made["id"]))
@@ -273,7 +273,7 @@ async def test_code_and_text_of_a_reason_are_required_and_unique(api) -> None:
     }
 
 
-async def test_there_is_no_search_for_actions_and_reasons(api) -> None:
+async def test_actions_and_reasons_have_no_search(api) -> None:
     """`search` is then no more than an id that is none."""
     assert codes(await api.get("/api/user-action/search")) == {"[couldNotConvert]userActionId"}
     assert codes(await api.get("/api/user-action-reason/search")) == {"[couldNotConvert]userActionReasonId"}

@@ -42,7 +42,7 @@ def codes(answer: httpx.Response) -> set[str]:
 
 
 @pytest.mark.requirement("users-2.1-10")
-async def test_users_are_deactivated_or_removed_and_those_who_are_not_there_left_out(tenant_api) -> None:
+async def test_users_are_deactivated_or_deleted_and_unknown_ones_skipped(tenant_api) -> None:
     one, other, bystander = await make_users(tenant_api, 3)
     answer = await remove(tenant_api, userIds=[one, NOBODY, other, one])
     assert answer.json() == {"dryRun": False, "hardDelete": False, "total": 2, "userIds": [one, other]}
@@ -53,7 +53,7 @@ async def test_users_are_deactivated_or_removed_and_those_who_are_not_there_left
 
 
 @pytest.mark.requirement("users-2.1-10")
-async def test_query_parameters_are_those_that_clients_send(tenant_api) -> None:
+async def test_query_parameters_match_published_clients(tenant_api) -> None:
     ids = await make_users(tenant_api, 3)
     query = {"userId": ids[:2], "dryRun": "false", "hardDelete": "false"}
     answer = await tenant_api.delete("/api/user/bulk", params=query)
@@ -64,7 +64,7 @@ async def test_query_parameters_are_those_that_clients_send(tenant_api) -> None:
 
 
 @pytest.mark.requirement("users-2.1-10")
-async def test_dry_run_tells_and_changes_nothing(tenant_api) -> None:
+async def test_dry_run_reports_and_changes_nothing(tenant_api) -> None:
     ids = await make_users(tenant_api, 2)
     answer = await remove(tenant_api, userIds=ids, hardDelete=True, dryRun=True)
     assert answer.json() == {"dryRun": True, "hardDelete": True, "total": 2, "userIds": ids}
@@ -72,7 +72,7 @@ async def test_dry_run_tells_and_changes_nothing(tenant_api) -> None:
 
 
 @pytest.mark.requirement("users-2.1-10")
-async def test_what_is_neither_true_nor_false_is_no_deletion_in_earnest(tenant_api) -> None:
+async def test_invalid_hard_delete_flag_deletes_nothing(tenant_api) -> None:
     (user,) = await make_users(tenant_api, 1)
     for name in ("dryRun", "hardDelete"):
         answer = await tenant_api.delete("/api/user/bulk", params={"userId": user, name: "yes"})
@@ -84,7 +84,7 @@ async def test_what_is_neither_true_nor_false_is_no_deletion_in_earnest(tenant_a
 
 
 @pytest.mark.requirement("users-2.1-10")
-async def test_query_string_finds_them_and_ids_win_over_it(tenant_api) -> None:
+async def test_query_string_selects_users_and_ids_take_precedence(tenant_api) -> None:
     smiths, others = await make_users(tenant_api, 3, lastName="Smith"), await make_users(tenant_api, 1)
     answer = await remove(tenant_api, queryString="smith", dryRun=True)
     assert sorted(answer.json()["userIds"]) == sorted(smiths)
@@ -113,13 +113,13 @@ async def test_query_string_finds_them_and_ids_win_over_it(tenant_api) -> None:
         ({"userIds": [NOBODY], "dryRun": "perhaps"}, "[invalidJSON]"),
     ],
 )
-async def test_bad_requests_change_nothing(tenant_api, body, code) -> None:
+async def test_invalid_requests_change_nothing(tenant_api, body, code) -> None:
     (user,) = await make_users(tenant_api, 1)
     assert code in codes(await remove(tenant_api, **body))
     assert await is_active(tenant_api, user) is True
 
 
-async def test_limit_of_the_query_must_be_a_number(tenant_api) -> None:
+async def test_limit_must_be_a_number(tenant_api) -> None:
     assert (await tenant_api.delete("/api/user/bulk", params={"queryString": "*", "limit": "x"})).status_code == 400
 
 
@@ -142,7 +142,7 @@ async def listen(api: httpx.AsyncClient, receiver: Receiver, transaction_type: s
 
 
 @pytest.mark.requirement("event-user.deactivate")
-async def test_every_user_has_events_of_its_own(tenant_api) -> None:
+async def test_every_user_emits_own_events(tenant_api) -> None:
     one, other = await make_users(tenant_api, 2)
     async with receiving() as receiver:
         await listen(tenant_api, receiver, "None")
@@ -161,7 +161,7 @@ async def test_every_user_has_events_of_its_own(tenant_api) -> None:
 
 
 @pytest.mark.requirement("event-user.deactivate")
-async def test_who_is_kept_by_a_webhook_does_not_keep_the_others(tenant_api) -> None:
+async def test_vetoed_user_does_not_prevent_others(tenant_api) -> None:
     ids = await make_users(tenant_api, 3)
 
     async def behave(request: Received, writer: Any) -> None:

@@ -47,7 +47,7 @@ async def give(api: httpx.AsyncClient, consent: Document, user: Document, **memb
 
 
 @pytest.mark.requirement("core-18-groups-24", "users-2.1-11")
-async def test_consent_is_given_read_changed_revoked_and_given_again(tenant_api) -> None:
+async def test_full_cycle_of_user_consent(tenant_api) -> None:
     consent = await make_consent(tenant_api, values=["a", "b"], multipleValuesAllowed=True)
     user = await make_user(tenant_api, birthDate=born(13))
     object_id = new_id()
@@ -75,7 +75,7 @@ async def test_consent_is_given_read_changed_revoked_and_given_again(tenant_api)
     assert again.json()["userConsent"]["values"] == ["a", "b"]
 
 
-async def test_nobody_consents_twice_to_the_same_but_after_revoking_it(tenant_api) -> None:
+async def test_repeated_consent_requires_revocation(tenant_api) -> None:
     consent, user = await make_consent(tenant_api, defaultMinimumAgeForSelfConsent=0), await make_user(tenant_api)
     first = (await give(tenant_api, consent, user)).json()["userConsent"]
     assert codes(await give(tenant_api, consent, user)) == {"[duplicate]userConsent.consentId"}
@@ -99,7 +99,7 @@ async def test_nobody_consents_twice_to_the_same_but_after_revoking_it(tenant_ap
         ({"birthDate": born(11), "preferredLanguages": ["es-MX"]}, True),
     ],
 )
-async def test_age_of_self_consent_is_that_of_the_country_or_the_default(tenant_api, members, is_enough) -> None:
+async def test_age_of_self_consent_follows_country_or_default(tenant_api, members, is_enough) -> None:
     ages = {"DE": 16, "gb": 10, "es_MX": 11}
     consent = await make_consent(tenant_api, countryMinimumAgeForSelfConsent=ages)
     user = await make_user(tenant_api, **members)
@@ -113,7 +113,7 @@ async def test_age_of_self_consent_is_that_of_the_country_or_the_default(tenant_
 
 
 @pytest.mark.requirement("users-2.1-11")
-async def test_values_must_be_listed_and_several_allowed(tenant_api) -> None:
+async def test_values_must_be_listed_and_multiple_values_allowed(tenant_api) -> None:
     user = await make_user(tenant_api)
     one = await make_consent(tenant_api, defaultMinimumAgeForSelfConsent=0, values=["a", "b"])
     invalid = {"[invalid]userConsent.values"}
@@ -139,14 +139,14 @@ async def test_values_must_be_listed_and_several_allowed(tenant_api) -> None:
         ({"status": "Perhaps"}, "[invalid]userConsent.status"),
     ],
 )
-async def test_bad_members(tenant_api, members, code) -> None:
+async def test_invalid_members(tenant_api, members, code) -> None:
     consent, user = await make_consent(tenant_api, defaultMinimumAgeForSelfConsent=0), await make_user(tenant_api)
     assert code in codes(await give(tenant_api, consent, user, **members))
     listed = await tenant_api.get("/api/user/consent", params={"userId": user["id"]})
     assert listed.json() == {"userConsents": []}
 
 
-async def test_what_is_not_there_is_not_found(tenant_api) -> None:
+async def test_unknown_objects_are_404(tenant_api) -> None:
     path = f"/api/user/consent/{NOBODY}"
     assert (await tenant_api.get(path)).status_code == 404
     assert (await tenant_api.delete(path)).status_code == 404
@@ -157,7 +157,7 @@ async def test_what_is_not_there_is_not_found(tenant_api) -> None:
 
 
 @pytest.mark.requirement("users-2.1-11")
-async def test_another_tenant_sees_and_changes_nothing(service: app.Service, api, tenant_api) -> None:
+async def test_another_tenant_can_neither_read_nor_change(service: app.Service, api, tenant_api) -> None:
     consent, user = await make_consent(api, defaultMinimumAgeForSelfConsent=0), await make_user(tenant_api)
     made = (await give(tenant_api, consent, user)).json()["userConsent"]
     path = f"/api/user/consent/{made['id']}"
@@ -175,7 +175,7 @@ async def test_another_tenant_sees_and_changes_nothing(service: app.Service, api
 
 
 @pytest.mark.requirement("users-2.1-11")
-async def test_consents_go_with_their_user_and_with_what_they_are_about(tenant_api) -> None:
+async def test_user_consents_are_deleted_with_user_and_consent(tenant_api) -> None:
     one, other = [await make_consent(tenant_api, defaultMinimumAgeForSelfConsent=0) for _ in range(2)]
     user, staying = await make_user(tenant_api), await make_user(tenant_api)
     gone = [(await give(tenant_api, consent, user)).json()["userConsent"]["id"] for consent in (one, other)]
@@ -191,7 +191,7 @@ async def test_consents_go_with_their_user_and_with_what_they_are_about(tenant_a
 
 
 @pytest.mark.requirement("core-18-groups-24", "users-2.1-11")
-async def test_giver_is_told_at_once_and_again_unless_it_was_revoked_by_then(service, tenant_api, clock) -> None:
+async def test_giver_is_mailed_immediately_and_reminded_unless_revoked(service, tenant_api, clock) -> None:
     plus = {"enabled": True, "emailTemplateId": EMAIL_TEMPLATE}
     plus |= {"minimumTimeToSendEmailInHours": 1, "maximumTimeToSendEmailInHours": 2}
     members = {"consentEmailTemplateId": EMAIL_TEMPLATE, "emailPlus": plus}

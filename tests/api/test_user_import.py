@@ -102,7 +102,7 @@ async def log_in(api: httpx.AsyncClient, user: Document, password: str = PASSWOR
 
 
 @pytest.mark.requirement("users-2.1-1")
-async def test_user_of_every_scheme_logs_in_afterwards(tenant_api) -> None:
+async def test_imported_user_of_every_scheme_logs_in(tenant_api) -> None:
     assert SCHEMES.keys() == password_hashing.SCHEMES
     users = {scheme: somebody(encryptionScheme=scheme, **SCHEMES[scheme]) for scheme in SCHEMES}
     answer = await import_users(tenant_api, *users.values())
@@ -114,14 +114,14 @@ async def test_user_of_every_scheme_logs_in_afterwards(tenant_api) -> None:
 
 
 @pytest.mark.requirement("users-2.1-1")
-async def test_user_without_a_salt_of_before_has_an_empty_one(tenant_api) -> None:
+async def test_imported_user_without_salt_has_empty_salt(tenant_api) -> None:
     user = somebody(encryptionScheme="salted-md5", factor=1, salt="", password=b64(hashlib.md5(P).digest()))
     assert (await import_users(tenant_api, user)).status_code == 200
     assert await log_in(tenant_api, user) in {200, 202}
 
 
 @pytest.mark.requirement("users-2.1-1")
-async def test_password_in_plain_text_is_hashed_by_the_scheme_of_the_request_or_of_the_tenant(tenant_api) -> None:
+async def test_plain_text_password_is_hashed_by_requested_or_tenant_scheme(tenant_api) -> None:
     change = {"passwordEncryptionConfiguration": {"encryptionScheme": "salted-sha256", "encryptionSchemeFactor": 2}}
     assert (await tenant_api.patch(f"/api/tenant/{tenant_api.headers['X-FusionAuth-TenantId']}",
                                    json={"tenant": change})).status_code == 200  # fmt: skip
@@ -139,7 +139,7 @@ SCHEMES_HMAC = {name: SCHEMES["salted-hmac-sha256"][name] for name in ("salt", "
 
 
 @pytest.mark.requirement("users-2.1-2")
-async def test_everything_that_a_user_brings_is_kept_and_the_rest_derived(tenant_api) -> None:
+async def test_imported_members_are_kept_and_others_derived(tenant_api) -> None:
     application = await tenant_api.post(
         "/api/application",
         json={"application": {"name": new_id(), "roles": [{"name": "admin"}, {"name": "user", "isDefault": True}]}},
@@ -216,7 +216,7 @@ async def test_everything_that_a_user_brings_is_kept_and_the_rest_derived(tenant
         ({"tenantId": DEFAULT_TENANT}, "tenantId", "invalid"),
     ],
 )
-async def test_bad_row_is_named_and_nothing_is_imported(tenant_api, members, name, kind) -> None:
+async def test_invalid_row_is_named_and_nothing_is_imported(tenant_api, members, name, kind) -> None:
     answer = await import_users(tenant_api, somebody(), somebody(**members), **CHEAP)
     code = "[invalidJSON]" if kind == "invalidJSON" else f"[{kind}]users.{name}"
     assert codes(answer)[f"users[1].{name}"] == code
@@ -237,13 +237,13 @@ async def test_bad_row_is_named_and_nothing_is_imported(tenant_api, members, nam
         ({**ONE, "validateDbConstraints": "perhaps"}, {"validateDbConstraints": "[invalidJSON]"}),
     ],
 )  # fmt: skip
-async def test_bad_requests(tenant_api, body, expected) -> None:
+async def test_invalid_requests(tenant_api, body, expected) -> None:
     assert codes(await tenant_api.post("/api/user/import", json=body)) == expected
     assert await count(tenant_api) == 0
 
 
 @pytest.mark.requirement("users-2.1-3")
-async def test_more_users_or_errors_than_anybody_reads_end_the_reading(tenant_api) -> None:
+async def test_too_many_users_or_errors_end_validation(tenant_api) -> None:
     many = {"users": [{"email": "a@example.com"}] * 10_001}
     assert codes(await tenant_api.post("/api/user/import", json=many)) == {"users": "[tooMany]users"}
     bad = await tenant_api.post("/api/user/import", json={"users": [{"email": "x"}] * 5000})
@@ -252,9 +252,7 @@ async def test_more_users_or_errors_than_anybody_reads_end_the_reading(tenant_ap
 
 @pytest.mark.requirement("users-2.1-4")
 @pytest.mark.parametrize("kind", ["email", "username", "id", "twice"])
-async def test_what_is_taken_stops_all_of_it_and_is_named_where_that_is_asked(
-    service: app.Service, tenant_api, kind
-) -> None:
+async def test_duplicates_abort_import_and_are_named_on_request(service: app.Service, tenant_api, kind) -> None:
     first = somebody(id=new_id(), username=new_id())
     assert (await import_users(tenant_api, first)).status_code == 200
     other = somebody(id=new_id(), username=new_id())
@@ -273,9 +271,7 @@ async def test_what_is_taken_stops_all_of_it_and_is_named_where_that_is_asked(
 
 
 @pytest.mark.requirement("users-2.1-4")
-async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_removed(
-    service, tenant_api, monkeypatch
-) -> None:
+async def test_concurrent_duplicate_rolls_import_back(service, tenant_api, monkeypatch) -> None:
     users = [somebody() for _ in range(4)]
     insert = doors.store(service, "users").insert_encoded
     monkeypatch.setattr("identity.operations.users.user_import._BATCH", 2)
@@ -297,9 +293,7 @@ async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_remo
 
 
 @pytest.mark.requirement("users-2.1-4")
-async def test_import_of_a_process_that_was_killed_is_taken_back_by_another(
-    service, tenant_api, clock, monkeypatch
-) -> None:
+async def test_import_of_killed_process_is_rolled_back_by_another(service, tenant_api, clock, monkeypatch) -> None:
     imports, users = doors.store(service, "user_imports"), [somebody(), somebody()]
 
     async def killed(*_arguments: Any) -> bool:
@@ -321,7 +315,7 @@ async def test_import_of_a_process_that_was_killed_is_taken_back_by_another(
 
 
 @pytest.mark.requirement("users-2.1-4")
-async def test_of_two_imports_of_the_same_users_at_once_one_is_made(service, tenant_api) -> None:
+async def test_of_two_concurrent_equal_imports_one_succeeds(service, tenant_api) -> None:
     users = [somebody() for _ in range(20)]
     headers = dict(tenant_api.headers)
     async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False) as plain:
@@ -331,7 +325,7 @@ async def test_of_two_imports_of_the_same_users_at_once_one_is_made(service, ten
 
 
 @pytest.mark.requirement("users-2.1-5")
-async def test_tenant_comes_from_the_user_where_the_call_names_none(service: app.Service, api, tenant_api) -> None:
+async def test_tenant_may_be_given_per_user(service: app.Service, api, tenant_api) -> None:
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as everywhere:
         answer = await import_users(everywhere, somebody())
         assert codes(answer) == {"users[0].tenantId": "[missing]users.tenantId"}
@@ -343,9 +337,7 @@ async def test_tenant_comes_from_the_user_where_the_call_names_none(service: app
 
 
 @pytest.mark.requirement("users-2.1-7")
-async def test_body_may_be_large_with_a_key_that_may_import_and_for_nothing_else(
-    service: app.Service, tenant_api
-) -> None:
+async def test_large_body_is_accepted_for_authorized_import_only(service: app.Service, tenant_api) -> None:
     users = [somebody(data={"x": "y" * 200_000}) for _ in range(8)]
     assert (await import_users(tenant_api, *users)).status_code == 200
     large = {"user": somebody(data={"x": "y" * 2_000_000})}
@@ -357,7 +349,7 @@ async def test_body_may_be_large_with_a_key_that_may_import_and_for_nothing_else
 
 
 @pytest.mark.requirement("users-2.1-7")
-async def test_body_of_an_import_may_be_as_large_as_configured_and_not_a_byte_larger(build) -> None:
+async def test_import_body_is_limited_by_configuration(build) -> None:
     """Both ways of sending one: with its length, and in pieces of which nobody knows how many come."""
     limit = 8 * 2**20
 
@@ -399,7 +391,7 @@ async def test_body_of_an_import_may_be_as_large_as_configured_and_not_a_byte_la
 
 
 @pytest.mark.requirement("users-2.1-7")
-async def test_attack_45_import_of_ten_thousand_lets_others_have_their_turn(service: app.Service, tenant_api) -> None:
+async def test_attack_45_import_of_ten_thousand_users_does_not_block_others(service: app.Service, tenant_api) -> None:
     """No step of an import is long: between any two of them the event loop goes round."""
     users = [{"email": f"{index}@example.com", "data": {"index": index}} for index in range(3000)]
     loop, turns = asyncio.get_running_loop(), 0

@@ -34,7 +34,7 @@ async def make_user(api: httpx.AsyncClient, user_id: str = "", **members: Any) -
 
 
 @pytest.mark.requirement("core-1-11", "service-10", "users-2-1", "users-2-7")
-async def test_a_user_is_created_with_everything_that_can_be_told_about_one(tenant_api: httpx.AsyncClient) -> None:
+async def test_user_is_created_with_every_member(tenant_api: httpx.AsyncClient) -> None:
     user_id = new_id()
     wanted = {
         "birthDate": "1981-06-04",
@@ -98,7 +98,7 @@ async def test_a_user_is_created_with_everything_that_can_be_told_about_one(tena
 
 
 @pytest.mark.requirement("service-10", "users-2-9")
-async def test_every_way_to_name_a_user_finds_it(tenant_api: httpx.AsyncClient) -> None:
+async def test_user_is_found_by_every_identifier(tenant_api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api, email="a@example.com", username="Ann")
     for query in (
         "email=A@example.com",
@@ -167,14 +167,14 @@ async def test_every_way_to_name_a_user_finds_it(tenant_api: httpx.AsyncClient) 
         ({"email": ["a@example.com"], "password": PASSWORD}, {"[invalidJSON]"}),
     ],
 )
-async def test_bad_users_are_refused_with_every_reason(
+async def test_invalid_users_are_refused_with_all_errors(
     tenant_api: httpx.AsyncClient, wanted: dict[str, Any], expected: set[str]
 ) -> None:
     assert codes(await tenant_api.post("/api/user", json={"user": wanted})) == expected
 
 
 @pytest.mark.requirement("core-1-1", "users-2-7")
-async def test_the_wrapper_is_judged_too(tenant_api: httpx.AsyncClient) -> None:
+async def test_request_members_beside_user_are_validated(tenant_api: httpx.AsyncClient) -> None:
     assert codes(await tenant_api.post("/api/user", json={})) == {"[missing]user"}
     assert codes(await tenant_api.post("/api/user", content=b"[1]")) == {"[invalidJSON]"}
     wanted = {"email": "a@example.com", "password": PASSWORD}
@@ -188,7 +188,7 @@ async def test_the_wrapper_is_judged_too(tenant_api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.requirement("core-2-4", "users-2-7")
-async def test_login_ids_are_unique_in_a_tenant_and_an_inactive_owner_is_named_as_such(
+async def test_login_ids_are_unique_per_tenant_and_inactive_owner_is_reported(
     tenant_api: httpx.AsyncClient,
 ) -> None:
     await make_user(tenant_api, email="a@example.com", username="Ann")
@@ -207,7 +207,7 @@ async def test_login_ids_are_unique_in_a_tenant_and_an_inactive_owner_is_named_a
 
 
 @pytest.mark.requirement("users-2-7")
-async def test_an_id_is_unique_over_all_tenants(tenant_api: httpx.AsyncClient, api: httpx.AsyncClient) -> None:
+async def test_id_is_unique_across_tenants(tenant_api: httpx.AsyncClient, api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api)
     wanted = {"email": f"{new_id()}@example.com", "password": PASSWORD}
     for client in (tenant_api, api):
@@ -215,7 +215,7 @@ async def test_an_id_is_unique_over_all_tenants(tenant_api: httpx.AsyncClient, a
 
 
 @pytest.mark.requirement("design-state-1")
-async def test_of_many_equal_creates_at_once_one_wins(tenant_api: httpx.AsyncClient) -> None:
+async def test_of_concurrent_equal_creates_one_succeeds(tenant_api: httpx.AsyncClient) -> None:
     wanted = {"user": {"username": "Ann", "password": PASSWORD}}
     answers = await asyncio.gather(*(tenant_api.post("/api/user", json=wanted) for _ in range(8)))
     assert sorted(answer.status_code for answer in answers) == [200] + [400] * 7
@@ -223,7 +223,7 @@ async def test_of_many_equal_creates_at_once_one_wins(tenant_api: httpx.AsyncCli
 
 
 @pytest.mark.requirement("core-2-5", "users-2-7")
-async def test_blocked_domains_are_refused_unless_the_caller_overrides(tenant_api: httpx.AsyncClient) -> None:
+async def test_blocked_domains_are_refused_unless_overridden(tenant_api: httpx.AsyncClient) -> None:
     tenant_id = tenant_api.headers["X-FusionAuth-TenantId"]
     change = {"tenant": {"registrationConfiguration": {"blockedDomains": ["blocked.example"]}}}
     assert (await tenant_api.patch(f"/api/tenant/{tenant_id}", json=change)).status_code == 200
@@ -239,7 +239,7 @@ async def test_blocked_domains_are_refused_unless_the_caller_overrides(tenant_ap
 
 
 @pytest.mark.requirement("users-2-5")
-async def test_usernames_are_made_unique_where_the_tenant_says_so(tenant_api: httpx.AsyncClient) -> None:
+async def test_usernames_are_made_unique_if_configured(tenant_api: httpx.AsyncClient) -> None:
     tenant_id = tenant_api.headers["X-FusionAuth-TenantId"]
 
     async def configure(strategy: str) -> None:
@@ -261,7 +261,7 @@ async def test_usernames_are_made_unique_where_the_tenant_says_so(tenant_api: ht
     assert len(third["uniqueUsername"]) == len("Bob-123")
 
 
-async def test_verification_follows_the_tenant_and_the_caller(tenant_api: httpx.AsyncClient) -> None:
+async def test_verification_follows_tenant_and_request(tenant_api: httpx.AsyncClient) -> None:
     wanted = {"email": "a@example.com", "password": PASSWORD}
     answer = await tenant_api.post("/api/user", json={"user": wanted, "skipVerification": True})
     user = answer.json()["user"]
@@ -273,7 +273,7 @@ async def test_verification_follows_the_tenant_and_the_caller(tenant_api: httpx.
 
 
 @pytest.mark.requirement("attack-51", "event-user.deactivate-2", "users-2-1")
-async def test_what_is_not_the_callers_to_set_is_ignored(tenant_api: httpx.AsyncClient) -> None:
+async def test_read_only_members_are_ignored(tenant_api: httpx.AsyncClient) -> None:
     forged = {
         "active": False,
         "connectorId": new_id(),
@@ -305,7 +305,7 @@ async def test_what_is_not_the_callers_to_set_is_ignored(tenant_api: httpx.Async
 
 
 @pytest.mark.requirement("core-1-10", "service-10", "users-2-1", "users-2-11")
-async def test_a_put_replaces_everything_but_what_is_fixed(tenant_api: httpx.AsyncClient) -> None:
+async def test_put_replaces_all_but_fixed_members(tenant_api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api, username="Ann", firstName="Ann", data={"a": 1}, preferredLanguages=["en"])
     body = {"user": {"email": "NEW@example.com"}}
     changed = (await tenant_api.put(f"/api/user/{user['id']}", json=body)).json()["user"]
@@ -364,7 +364,7 @@ async def test_the_three_kinds_of_patch(tenant_api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.requirement("users-2-11", "webhooks-4-7")
-async def test_concurrent_patches_all_count(tenant_api: httpx.AsyncClient) -> None:
+async def test_concurrent_patches_all_apply(tenant_api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api)
     path = f"/api/user/{user['id']}"
     answers = await asyncio.gather(*(tenant_api.patch(path, json={"user": {"data": {str(n): n}}}) for n in range(4)))
@@ -373,7 +373,7 @@ async def test_concurrent_patches_all_count(tenant_api: httpx.AsyncClient) -> No
 
 
 @pytest.mark.requirement("users-2-11")
-async def test_a_new_password_is_judged_and_the_current_one_can_be_asked_for(
+async def test_new_password_is_validated_and_current_one_may_be_required(
     tenant_api: httpx.AsyncClient, service: app.Service
 ) -> None:
     user = await make_user(tenant_api, username="ann", passwordChangeRequired=True)
@@ -391,9 +391,7 @@ async def test_a_new_password_is_judged_and_the_current_one_can_be_asked_for(
 
 
 @pytest.mark.requirement("core-2-6", "users-2-12")
-async def test_the_past_of_a_password_counts_where_the_tenant_remembers(
-    tenant_api: httpx.AsyncClient, clock: Any
-) -> None:
+async def test_previous_passwords_are_refused_if_configured(tenant_api: httpx.AsyncClient, clock: Any) -> None:
     tenant_id = tenant_api.headers["X-FusionAuth-TenantId"]
     change = {
         "tenant": {
@@ -420,7 +418,7 @@ async def test_the_past_of_a_password_counts_where_the_tenant_remembers(
 
 
 @pytest.mark.requirement("users-2-7")
-async def test_an_authenticator_and_a_required_change_are_told_whole_from_the_beginning(tenant_api) -> None:
+async def test_authenticator_and_required_change_are_returned_on_creation(tenant_api) -> None:
     methods = [{"method": "authenticator", "secret": SECRET}, {"method": "email", "email": "a@b.c"}]
     required = {"passwordChangeRequired": True, "twoFactor": {"methods": methods}}
     user = await make_user(tenant_api, **required)
@@ -438,7 +436,7 @@ async def test_an_authenticator_and_a_required_change_are_told_whole_from_the_be
 
 
 @pytest.mark.requirement("attack-56", "users-2-3")
-async def test_two_factor_secrets_never_come_back_and_survive_being_sent_back_without_them(
+async def test_two_factor_secrets_are_hidden_and_survive_update(
     tenant_api: httpx.AsyncClient, service: app.Service
 ) -> None:
     methods = [
@@ -470,7 +468,7 @@ async def test_two_factor_secrets_never_come_back_and_survive_being_sent_back_wi
 
 
 @pytest.mark.requirement("design-state-9", "users-2-3")
-async def test_passwords_are_kept_under_the_scheme_that_was_asked_for(tenant_api: httpx.AsyncClient) -> None:
+async def test_password_is_hashed_with_requested_scheme(tenant_api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api, encryptionScheme="bcrypt", factor=4)
     assert "encryptionScheme" not in user
     answer = await tenant_api.get(f"/api/user/{user['id']}")
@@ -545,13 +543,13 @@ async def test_search_over_http_in_both_forms(tenant_api: httpx.AsyncClient) -> 
         ({"nextResults": {"$ne": 1}}, "[invalid]search.nextResults"),
     ],
 )
-async def test_bad_searches_are_refused(tenant_api: httpx.AsyncClient, criteria: dict[str, Any], code: str) -> None:
+async def test_invalid_searches_are_refused(tenant_api: httpx.AsyncClient, criteria: dict[str, Any], code: str) -> None:
     assert codes(await tenant_api.post("/api/user/search", json={"search": criteria})) == {code}
 
 
 @pytest.mark.requirement("attack-69", "users-2-15")
 @pytest.mark.parametrize("term", ["(a+)+$", "a{1,99999}", ".*.*.*.*x", "[", "*" * 300, "a" * 400, "$where", "\\"])
-async def test_no_search_term_is_a_pattern(tenant_api: httpx.AsyncClient, term: str) -> None:
+async def test_search_term_is_not_a_pattern(tenant_api: httpx.AsyncClient, term: str) -> None:
     await make_user(tenant_api, email="a@example.com", fullName="a" * 200)
     answer = await tenant_api.post("/api/user/search", json={"search": {"queryString": term}})
     assert answer.status_code == 200
@@ -559,7 +557,7 @@ async def test_no_search_term_is_a_pattern(tenant_api: httpx.AsyncClient, term: 
 
 
 @pytest.mark.requirement("attack-69")
-async def test_data_may_have_any_names(tenant_api: httpx.AsyncClient) -> None:
+async def test_data_accepts_any_names(tenant_api: httpx.AsyncClient) -> None:
     data = {"$where": "1", "a.b": {"$ne": 1}, "$ref": "x", "$id": "y", "__proto__": {"x": 1}, "": "empty"}
     user = await make_user(tenant_api, data=data)
     assert user["data"] == data
@@ -569,7 +567,7 @@ async def test_data_may_have_any_names(tenant_api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.requirement("attack-54", "core-4-12", "users-2-16")
-async def test_a_user_of_another_tenant_does_not_exist(tenant_api: httpx.AsyncClient, api: httpx.AsyncClient) -> None:
+async def test_user_of_another_tenant_is_not_found(tenant_api: httpx.AsyncClient, api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api, email="only-here@example.com", username="only-here")
     path = f"/api/user/{user['id']}"
     body = {"user": {"email": "x@example.com", "password": PASSWORD}}
@@ -591,7 +589,7 @@ async def test_a_user_of_another_tenant_does_not_exist(tenant_api: httpx.AsyncCl
 
 
 @pytest.mark.requirement("core-4-10", "core-4-11", "users-2-16")
-async def test_with_several_tenants_and_no_header_the_user_id_names_the_tenant(
+async def test_user_id_determines_tenant_without_header(
     service: app.Service, tenant_api: httpx.AsyncClient, api: httpx.AsyncClient
 ) -> None:
     user = await make_user(tenant_api, email="a@example.com")
@@ -613,7 +611,7 @@ async def test_with_several_tenants_and_no_header_the_user_id_names_the_tenant(
 
 
 @pytest.mark.requirement("users-2-16")
-async def test_no_key_no_users(http: httpx.AsyncClient, tenant_api: httpx.AsyncClient) -> None:
+async def test_users_require_api_key(http: httpx.AsyncClient, tenant_api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api)
     path = f"/api/user/{user['id']}"
     for method, where in [
@@ -629,7 +627,7 @@ def claims_of(token: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("users-2-8")
-async def test_a_create_answers_with_a_token_for_the_application_or_for_none(tenant_api: httpx.AsyncClient) -> None:
+async def test_create_returns_token_with_or_without_application(tenant_api: httpx.AsyncClient) -> None:
     tenant_id = tenant_api.headers["X-FusionAuth-TenantId"]
     wanted = {"user": {"email": "a@example.com", "password": PASSWORD}}
     plain = (await tenant_api.post("/api/user", json=wanted)).json()
@@ -649,7 +647,7 @@ async def test_a_create_answers_with_a_token_for_the_application_or_for_none(ten
 
 
 @pytest.mark.requirement("audit-b6-defaults")
-async def test_new_user_carries_the_nested_defaults_of_the_published_api(tenant_api: httpx.AsyncClient) -> None:
+async def test_new_user_has_documented_nested_defaults(tenant_api: httpx.AsyncClient) -> None:
     """Terraform compares them with what its configuration leaves out."""
     user = (
         await tenant_api.post("/api/user", json={"user": {"email": "defaults@example.com", "password": PASSWORD}})

@@ -99,7 +99,7 @@ def identity(user: Document) -> tuple[bool, str]:
 
 
 @pytest.mark.requirement("users-8-1")
-async def test_new_user_is_mailed_a_link_that_verifies_the_address(links: Place, http, clock) -> None:
+async def test_new_user_receives_verification_link(links: Place, http, clock) -> None:
     made = await links.made()
     assert not made["user"]["verified"] and identity(made["user"]) == (False, "Pending")
     verification_id, code = await links.mailed()
@@ -115,9 +115,7 @@ async def test_new_user_is_mailed_a_link_that_verifies_the_address(links: Place,
 
 
 @pytest.mark.requirement("users-8-2", "users-8-7")
-async def test_where_a_form_asks_the_code_is_needed_and_both_are_told_to_the_key_that_made_the_user(
-    place: Place, http
-) -> None:
+async def test_form_strategy_requires_code_and_returns_both_to_creating_key(place: Place, http) -> None:
     made = await place.made()
     verification_id, code = await place.mailed()
     assert (made["emailVerificationId"], made["emailVerificationOneTimeCode"]) == (verification_id, code)
@@ -132,7 +130,7 @@ async def test_where_a_form_asks_the_code_is_needed_and_both_are_told_to_the_key
 
 
 @pytest.mark.requirement("users-8-2")
-async def test_user_shows_the_open_id_until_it_is_used_and_no_code(place: Place, http) -> None:
+async def test_user_has_pending_verification_id_until_used(place: Place, http) -> None:
     made = await place.made()
     path = f"/api/user/{made['user']['id']}"
     shown = (await place.api.get(path)).json()
@@ -148,7 +146,7 @@ async def test_user_shows_the_open_id_until_it_is_used_and_no_code(place: Place,
 
 
 @pytest.mark.requirement("users-8-1")
-async def test_who_is_not_to_be_verified_gets_no_mail_and_no_id(place: Place) -> None:
+async def test_user_exempt_from_verification_gets_neither_mail_nor_id(place: Place) -> None:
     skipped = await place.made(skipVerification=True)
     assert skipped["user"]["verified"] and identity(skipped["user"]) == (True, "Skipped")
     nameless = await place.made(user={"email": None, "username": f"name-{new_id()}"})
@@ -161,7 +159,7 @@ async def test_who_is_not_to_be_verified_gets_no_mail_and_no_id(place: Place) ->
 
 
 @pytest.mark.requirement("users-8-4")
-async def test_token_of_a_new_user_waits_for_the_verification_where_logins_do(place: Place) -> None:
+async def test_new_user_gets_no_token_before_required_verification(place: Place) -> None:
     assert "token" not in await place.made()
     assert "token" in await place.made(skipVerification=True)
     await place.configure(unverified={"behavior": "Allow"}, verificationStrategy="ClickableLink")
@@ -169,7 +167,7 @@ async def test_token_of_a_new_user_waits_for_the_verification_where_logins_do(pl
 
 
 @pytest.mark.requirement("users-8-12")
-async def test_template_of_the_application_wins(links: Place) -> None:
+async def test_application_template_precedes_tenant_template(links: Place) -> None:
     own = await make_template(links.api, "own-template ${application.name}")
     body = {"application": {"name": f"App {new_id()}", "emailConfiguration": {"emailVerificationEmailTemplateId": own}}}
     application = (await links.api.post("/api/application", json=body)).json()["application"]
@@ -186,7 +184,7 @@ async def test_template_of_the_application_wins(links: Place) -> None:
 
 
 @pytest.mark.requirement("users-8-5", "users-8-6")
-async def test_changed_address_is_verified_again_where_the_tenant_says_so(links: Place, http) -> None:
+async def test_changed_address_is_verified_again_if_configured(links: Place, http) -> None:
     made = await links.made()
     first, _ = await links.mailed()
     assert (await http.post(f"{PATH}/{first}")).status_code == 200
@@ -206,7 +204,7 @@ async def test_changed_address_is_verified_again_where_the_tenant_says_so(links:
 
 
 @pytest.mark.requirement("users-8-5")
-async def test_changed_address_counts_as_verified_where_the_caller_skips_that(place: Place) -> None:
+async def test_changed_address_is_verified_if_caller_skips_verification(place: Place) -> None:
     await place.configure(verifyEmailWhenChanged=True)
     made = (await place.made(skipVerification=True))["user"]
     path, skipped = f"/api/user/{made['id']}", {"skipVerification": True}
@@ -222,7 +220,7 @@ async def test_changed_address_counts_as_verified_where_the_caller_skips_that(pl
 
 
 @pytest.mark.requirement("users-8-10")
-async def test_id_for_an_address_that_the_user_no_longer_has_verifies_nothing(links: Place, http) -> None:
+async def test_id_for_former_address_is_invalid(links: Place, http) -> None:
     made = await links.made()
     old, _ = await links.mailed()
     email = f"{new_id()}@example.com"
@@ -235,7 +233,7 @@ async def test_id_for_an_address_that_the_user_no_longer_has_verifies_nothing(li
 
 
 @pytest.mark.requirement("users-8-5")
-async def test_first_address_of_a_user_is_verified_like_that_of_a_new_one(links: Place) -> None:
+async def test_first_address_of_existing_user_is_verified(links: Place) -> None:
     made = await links.made(user={"email": None, "username": f"name-{new_id()}"})
     patch = {"user": {"email": f"{new_id()}@example.com"}}
     changed = (await links.api.patch(f"/api/user/{made['user']['id']}", json=patch)).json()
@@ -246,7 +244,7 @@ async def test_first_address_of_a_user_is_verified_like_that_of_a_new_one(links:
 
 
 @pytest.mark.requirement("users-8-9")
-async def test_key_gets_a_new_id_in_place_of_the_old_one_and_need_not_send_it(place: Place, http) -> None:
+async def test_api_key_replaces_id_without_sending_mail(place: Place, http) -> None:
     made = await place.made()
     await place.mailed()
     email = made["user"]["email"].upper()
@@ -259,7 +257,7 @@ async def test_key_gets_a_new_id_in_place_of_the_old_one_and_need_not_send_it(pl
 
 
 @pytest.mark.requirement("users-8-9")
-async def test_anybody_may_ask_for_a_mail_and_learns_nothing(place: Place, http) -> None:
+async def test_anonymous_resend_reveals_nothing(place: Place, http) -> None:
     made, verified = await place.made(), await place.made(skipVerification=True)
     await place.mailed()
     headers = {"X-FusionAuth-TenantId": place.tenant_id}
@@ -274,9 +272,7 @@ async def test_anybody_may_ask_for_a_mail_and_learns_nothing(place: Place, http)
 
 
 @pytest.mark.requirement("users-8-9")
-async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for(
-    place: Place, http, monkeypatch
-) -> None:
+async def test_attack_48_mails_requested_per_address_are_limited(place: Place, http, monkeypatch) -> None:
     monkeypatch.setattr("identity.operations.limits.message_limits.ADDRESS_MESSAGES", 2)
     email = (await place.made())["user"]["email"]
     here = {"X-Forwarded-For": "203.0.113.80", "X-FusionAuth-TenantId": place.tenant_id}
@@ -290,7 +286,7 @@ async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for
 
 @pytest.mark.requirement("users-8-9")
 @pytest.mark.parametrize("strategy", ["ClickableLink", "FormField"])
-async def test_who_only_knows_the_address_makes_no_mail_worthless(place: Place, http, service, strategy: str) -> None:
+async def test_anonymous_resend_does_not_invalidate_previous_mail(place: Place, http, service, strategy: str) -> None:
     await place.configure(verificationStrategy=strategy)
     made = await place.made()
     first, email = await place.mailed(), made["user"]["email"]
@@ -312,7 +308,7 @@ async def test_who_only_knows_the_address_makes_no_mail_worthless(place: Place, 
     assert (await place.user(made["user"]["id"]))["verified"]
 
 
-async def test_a_new_mail_has_a_new_id_where_the_old_one_does_not_do_any_more(place: Place, http) -> None:
+async def test_resend_creates_new_id_if_old_one_is_unusable(place: Place, http) -> None:
     made = await place.made()
     email, headers = made["user"]["email"], {"X-FusionAuth-TenantId": place.tenant_id}
     found = [await place.mailed()]
@@ -335,7 +331,7 @@ async def test_a_new_mail_has_a_new_id_where_the_old_one_does_not_do_any_more(pl
 
 
 @pytest.mark.requirement("users-8-9")
-async def test_what_is_asked_for_wrongly_is_told(place: Place, http) -> None:
+async def test_invalid_requests_are_refused(place: Place, http) -> None:
     headers = {"X-FusionAuth-TenantId": place.tenant_id}
     assert codes(await place.api.put(PATH)) == {"email": ["blank"]}
     for wrong in ("no id", NOBODY):
@@ -350,7 +346,7 @@ async def test_what_is_asked_for_wrongly_is_told(place: Place, http) -> None:
 
 
 @pytest.mark.requirement("users-8-13")
-async def test_tenant_limits_how_often_a_user_is_written_to(place: Place, http) -> None:
+async def test_mails_per_user_are_limited_by_tenant(place: Place, http) -> None:
     limit = {"sendEmailVerification": {"enabled": True, "limit": 2, "timePeriodInSeconds": 3600}}
     await place.change({"tenant": {"rateLimitConfiguration": limit}})
     email = (await place.made())["user"]["email"]
@@ -369,7 +365,7 @@ async def test_tenant_limits_how_often_a_user_is_written_to(place: Place, http) 
 
 
 @pytest.mark.requirement("users-8-8")
-async def test_key_may_say_that_an_address_is_verified_and_nobody_else(links: Place, http) -> None:
+async def test_only_api_key_marks_address_as_verified(links: Place, http) -> None:
     made = await links.made()
     body = {"userId": made["user"]["id"]}
     assert (await http.post(PATH, json=body)).status_code == 401
@@ -386,7 +382,7 @@ async def test_key_may_say_that_an_address_is_verified_and_nobody_else(links: Pl
 
 
 @pytest.mark.requirement("users-8-7")
-async def test_ids_that_stand_for_nothing(links: Place, http, api) -> None:
+async def test_invalid_ids(links: Place, http, api) -> None:
     assert codes(await http.post(PATH, json={})) == {"verificationId": ["missing"]}
     assert (await http.post(f"{PATH}/{new_id()}")).status_code == 404
     assert codes(await http.post(PATH, json={"verificationId": {"$ne": None}})) == {"verificationId": ["invalidJSON"]}
@@ -398,7 +394,7 @@ async def test_ids_that_stand_for_nothing(links: Place, http, api) -> None:
 
 
 @pytest.mark.requirement("users-8-10")
-async def test_id_lives_as_long_as_the_tenant_says_and_looks_as_it_says(links: Place, service) -> None:
+async def test_id_lifetime_and_format_follow_tenant(links: Place, service) -> None:
     settings = {
         "emailVerificationIdGenerator": {"length": 12, "type": "randomDigits"},
         "emailVerificationIdTimeToLiveInSeconds": 77,
@@ -412,7 +408,7 @@ async def test_id_lives_as_long_as_the_tenant_says_and_looks_as_it_says(links: P
 
 
 @pytest.mark.requirement("users-8-11")
-async def test_attack_46_after_five_wrong_codes_the_id_is_gone(place: Place, http) -> None:
+async def test_attack_46_five_wrong_codes_invalidate_id(place: Place, http) -> None:
     made = await place.made()
     body = {"verificationId": made["emailVerificationId"], "oneTimeCode": "WRONG"}
     statuses = [(await http.post(PATH, json=body)).status_code for _ in range(6)]
@@ -423,9 +419,7 @@ async def test_attack_46_after_five_wrong_codes_the_id_is_gone(place: Place, htt
 
 
 @pytest.mark.requirement("attack-48")
-async def test_attack_48_whoever_has_new_ids_made_has_no_more_tries_at_an_account(
-    place: Place, http, monkeypatch
-) -> None:
+async def test_attack_48_new_ids_do_not_add_attempts(place: Place, http, monkeypatch) -> None:
     monkeypatch.setattr(code_attempt_limits, "FAILURES", 2)
     made = await place.made()
     email = {"email": made["user"]["email"]}
@@ -443,9 +437,7 @@ async def own(place: Place) -> Document:
 
 
 @pytest.mark.requirement("users-8-11")
-async def test_attack_48_address_that_guesses_ids_is_stopped_and_others_are_not(
-    links: Place, http, monkeypatch
-) -> None:
+async def test_attack_48_only_guessing_address_is_blocked(links: Place, http, monkeypatch) -> None:
     monkeypatch.setattr(verification_api, "_FAILURES", 3)
     made = await links.made()
     headers = own_address()
@@ -457,7 +449,7 @@ async def test_attack_48_address_that_guesses_ids_is_stopped_and_others_are_not(
 
 
 @pytest.mark.requirement("users-8-11")
-async def test_attack_44_nobody_is_written_to_with_the_same_work(links: Place, http, monkeypatch) -> None:
+async def test_attack_44_unknown_address_takes_the_same_work(links: Place, http, monkeypatch) -> None:
     rendered = []
     render = mail_templates.render
 
@@ -474,7 +466,7 @@ async def test_attack_44_nobody_is_written_to_with_the_same_work(links: Place, h
 
 
 @pytest.mark.requirement("users-8-14")
-async def test_attack_46_of_64_racing_callers_one_gets_through(links: Place, http) -> None:
+async def test_attack_46_of_64_concurrent_callers_one_succeeds(links: Place, http) -> None:
     made = await links.made()
     verification_id, _ = await links.mailed()
     notice = await make_template(links.api, "verified ${user.email}")
@@ -487,7 +479,7 @@ async def test_attack_46_of_64_racing_callers_one_gets_through(links: Place, htt
 
 
 @pytest.mark.requirement("users-8-25")
-async def test_moderated_username_logs_nobody_in_and_an_address_beside_it_does(links: Place) -> None:
+async def test_moderated_username_cannot_log_in_but_email_can(links: Place) -> None:
     name = f"name-{new_id()}"
     wanted = {"username": name, "usernameStatus": "PENDING"}
     user = (await links.made(user=wanted, skipVerification=True))["user"]

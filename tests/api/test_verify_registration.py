@@ -74,7 +74,7 @@ async def links(place: Registrar) -> Registrar:
 
 
 @pytest.mark.requirement("users-8-3")
-async def test_new_registration_is_mailed_a_link_that_verifies_it(links: Registrar, http, clock) -> None:
+async def test_new_registration_receives_verification_link(links: Registrar, http, clock) -> None:
     made = await links.registered()
     assert not made["registration"]["verified"] and "registrationVerificationOneTimeCode" not in made
     verification_id, code = await links.mailed()
@@ -107,7 +107,7 @@ async def test_existing_user_is_registered_and_verified_by_id_and_code(place: Re
     assert (await place.registration(user["id"]))["verified"]
 
 
-async def test_what_need_not_be_verified_is_verified_at_once(place: Registrar) -> None:
+async def test_registration_without_verification_is_verified_immediately(place: Registrar) -> None:
     skipped = await place.registered(skipRegistrationVerification=True)
     await place.change_application(verifyRegistration=False)
     unasked = await place.registered()
@@ -116,7 +116,7 @@ async def test_what_need_not_be_verified_is_verified_at_once(place: Registrar) -
     assert place.mailbox.mails == []
 
 
-async def test_user_and_registration_are_each_verified_on_their_own(place: Registrar, http) -> None:
+async def test_user_and_registration_are_verified_separately(place: Registrar, http) -> None:
     await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id)
     made = await place.registered()
     assert "token" not in made
@@ -127,7 +127,7 @@ async def test_user_and_registration_are_each_verified_on_their_own(place: Regis
 
 
 @pytest.mark.requirement("users-8-16")
-async def test_key_gets_a_new_id_in_place_of_the_old_one_and_need_not_send_it(place: Registrar, http) -> None:
+async def test_api_key_replaces_id_without_sending_mail(place: Registrar, http) -> None:
     made = await place.registered()
     await place.mailed()
     query = {"email": made["user"]["email"], "applicationId": place.application_id}
@@ -143,7 +143,7 @@ async def test_key_gets_a_new_id_in_place_of_the_old_one_and_need_not_send_it(pl
 
 
 @pytest.mark.requirement("users-8-16")
-async def test_anybody_may_ask_for_a_mail_and_learns_nothing(place: Registrar, http) -> None:
+async def test_anonymous_resend_reveals_nothing(place: Registrar, http) -> None:
     verified, unregistered = await place.registered(skipRegistrationVerification=True), await place.made()
     made = await place.registered()
     first = await place.mailed()
@@ -159,7 +159,7 @@ async def test_anybody_may_ask_for_a_mail_and_learns_nothing(place: Registrar, h
     await place.nothing_more()
 
 
-async def test_what_is_asked_for_wrongly_is_told(place: Registrar, http) -> None:
+async def test_invalid_requests_are_refused(place: Registrar, http) -> None:
     query = {"email": "nobody@example.com", "applicationId": place.application_id}
     assert codes(await place.api.put(PATH, params={"applicationId": place.application_id})) == {"email": ["blank"]}
     assert codes(await place.api.put(PATH, params={"email": "a@example.com"})) == {"applicationId": ["missing"]}
@@ -175,7 +175,7 @@ async def test_what_is_asked_for_wrongly_is_told(place: Registrar, http) -> None
 
 
 @pytest.mark.requirement("users-8-13")
-async def test_tenant_limits_how_often_a_user_is_written_to(place: Registrar, http) -> None:
+async def test_mails_per_user_are_limited_by_tenant(place: Registrar, http) -> None:
     limit = {"sendRegistrationVerification": {"enabled": True, "limit": 1, "timePeriodInSeconds": 3600}}
     await place.change({"tenant": {"rateLimitConfiguration": limit}})
     query = {"email": (await place.registered())["user"]["email"], "applicationId": place.application_id}
@@ -188,7 +188,7 @@ async def test_tenant_limits_how_often_a_user_is_written_to(place: Registrar, ht
 
 
 @pytest.mark.requirement("users-8-15")
-async def test_id_of_a_registration_that_is_gone_verifies_nothing(links: Registrar, http, api) -> None:
+async def test_id_of_deleted_registration_is_invalid(links: Registrar, http, api) -> None:
     made = await links.registered()
     path = f"/api/user/registration/{made['user']['id']}/{links.application_id}"
     assert (await api.post(f"{PATH}/{made['registrationVerificationId']}")).status_code == 404
@@ -196,7 +196,7 @@ async def test_id_of_a_registration_that_is_gone_verifies_nothing(links: Registr
     assert (await http.post(f"{PATH}/{made['registrationVerificationId']}")).status_code == 404
 
 
-async def test_attack_46_after_five_wrong_codes_the_id_is_gone(place: Registrar, http) -> None:
+async def test_attack_46_five_wrong_codes_invalidate_id(place: Registrar, http) -> None:
     made = await place.registered()
     body = {"verificationId": made["registrationVerificationId"], "oneTimeCode": "WRONG"}
     statuses = [(await http.post(PATH, json=body)).status_code for _ in range(6)]
@@ -205,7 +205,7 @@ async def test_attack_46_after_five_wrong_codes_the_id_is_gone(place: Registrar,
     assert (await http.post(PATH, json=right)).status_code == 404
 
 
-async def test_attack_46_of_64_racing_callers_one_gets_through(links: Registrar, http) -> None:
+async def test_attack_46_of_64_concurrent_callers_one_succeeds(links: Registrar, http) -> None:
     made = await links.registered()
     path = f"{PATH}/{made['registrationVerificationId']}"
     headers = own_address()
@@ -218,7 +218,7 @@ async def test_attack_46_of_64_racing_callers_one_gets_through(links: Registrar,
 
 
 @pytest.mark.requirement("users-5-10", "users-8-17")
-async def test_unverified_user_is_stopped_with_the_id_that_the_mailed_code_goes_with(place: Registrar, http) -> None:
+async def test_gated_user_gets_id_matching_mailed_code(place: Registrar, http) -> None:
     await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id, **GATED)
     made = await place.registered(skipRegistrationVerification=True)
     first, code = await place.mailed()
@@ -236,7 +236,7 @@ async def test_unverified_user_is_stopped_with_the_id_that_the_mailed_code_goes_
 
 
 @pytest.mark.requirement("users-8-17")
-async def test_login_begins_a_verification_where_none_is_open(place: Registrar, http) -> None:
+async def test_gated_login_starts_verification_if_none_is_pending(place: Registrar, http) -> None:
     await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id, **GATED)
     made = await place.registered(skipRegistrationVerification=True)
     first, _ = await place.mailed()
@@ -249,7 +249,7 @@ async def test_login_begins_a_verification_where_none_is_open(place: Registrar, 
 
 
 @pytest.mark.requirement("users-5-10")
-async def test_unverified_registration_is_stopped_with_its_id(place: Registrar, http) -> None:
+async def test_gated_registration_gets_its_id(place: Registrar, http) -> None:
     made = await place.registered()
     first, code = await place.mailed()
     answer = await place.log_in(place.api, made)
@@ -260,7 +260,7 @@ async def test_unverified_registration_is_stopped_with_its_id(place: Registrar, 
 
 
 @pytest.mark.requirement("users-8-17")
-async def test_where_a_link_is_mailed_the_gates_tell_no_id_and_where_they_are_open_nobody_is_stopped(
+async def test_link_strategy_reveals_no_id_and_open_gates_stop_no_login(
     place: Registrar,
 ) -> None:
     await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id)
@@ -276,7 +276,7 @@ async def test_where_a_link_is_mailed_the_gates_tell_no_id_and_where_they_are_op
     assert (await place.log_in(place.api, made)).status_code == 200
 
 
-async def test_user_without_an_address_has_nothing_to_verify_and_gets_in(place: Registrar) -> None:
+async def test_user_without_address_is_not_gated(place: Registrar) -> None:
     await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id, **GATED)
     name = f"name-{new_id()}"
     await place.registered(user={"email": None, "username": name}, skipRegistrationVerification=True)

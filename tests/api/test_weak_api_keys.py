@@ -47,7 +47,7 @@ async def test_any_chosen_value_is_accepted_by_default(manager) -> None:
 
 
 @pytest.mark.requirement("audit-a8-api-keys")
-async def test_shorter_values_are_refused_where_the_operator_says_so(build) -> None:
+async def test_short_values_are_refused_if_configured(build) -> None:
     async with build(api_keys__minimum_length=32) as service:
         headers = {"Authorization": MANAGER_KEY}
         async with checking_client(service.base_url, headers=headers) as manager:
@@ -71,7 +71,7 @@ async def test_shorter_values_are_refused_where_the_operator_says_so(build) -> N
 
 
 @pytest.mark.requirement("audit-a8-api-keys")
-async def test_short_key_of_the_kickstart_file_is_refused_by_name(build) -> None:
+async def test_short_key_in_kickstart_file_is_refused_by_name(build) -> None:
     with pytest.raises(StartupError, match=r"key manager.* was refused"):
         async with build(api_keys__minimum_length=200, kickstart=KICKSTART.replace(SUPER_KEY, "x" * 200)):
             pass
@@ -81,7 +81,7 @@ async def test_short_key_of_the_kickstart_file_is_refused_by_name(build) -> None
 
 
 @pytest.mark.requirement("audit-a8-api-keys")
-async def test_guessable_value_is_reported_in_the_event_log_without_it(manager, api) -> None:
+async def test_guessable_key_is_logged_without_value(manager, api) -> None:
     value = weak()
     key = await made(manager, key=value, metaData={"attributes": {"description": "for the crawler"}})
     (row,) = await warnings(api, key["id"])
@@ -115,7 +115,7 @@ async def spend(http: httpx.AsyncClient, headers: dict[str, str]) -> None:
 
 @pytest.mark.requirement("audit-a8-api-keys")
 @pytest.mark.usefixtures("few")
-async def test_guesses_from_a_network_end_and_find_no_guessable_key(manager, http) -> None:
+async def test_guesses_are_limited_per_network(manager, http) -> None:
     key = await made(manager, key=weak())
     await spend(http, GUESSER)
     refused = await http.get("/api/webhook", headers={"Authorization": key["key"], **GUESSER})
@@ -127,7 +127,7 @@ async def test_guesses_from_a_network_end_and_find_no_guessable_key(manager, htt
 
 @pytest.mark.requirement("audit-a8-api-keys")
 @pytest.mark.usefixtures("few")
-async def test_correct_keys_behind_the_same_nat_keep_working(manager, http) -> None:
+async def test_correct_keys_from_limited_network_keep_working(manager, http) -> None:
     nat = {"X-Forwarded-For": "203.0.113.92"}
     used = await made(manager, key=weak())
     assert await call(http, used["key"], nat) == 200
@@ -138,7 +138,7 @@ async def test_correct_keys_behind_the_same_nat_keep_working(manager, http) -> N
 
 @pytest.mark.requirement("audit-a8-api-keys")
 @pytest.mark.usefixtures("few")
-async def test_client_with_an_outdated_key_uses_up_one_attempt(http) -> None:
+async def test_repeated_outdated_key_counts_once(http) -> None:
     headers = {"X-Forwarded-For": "203.0.113.93"}
     outdated = new_id()
     assert {await call(http, outdated, headers) for _ in range(10)} == {401}
@@ -149,7 +149,7 @@ async def test_client_with_an_outdated_key_uses_up_one_attempt(http) -> None:
 
 @pytest.mark.requirement("audit-a8-api-keys")
 @pytest.mark.usefixtures("few")
-async def test_ipv6_guesses_count_for_their_network(http) -> None:
+async def test_ipv6_guesses_count_by_network(http) -> None:
     guesses = [await call(http, new_id(), {"X-Forwarded-For": f"2001:db8:9::{n}"}) for n in range(4)]
     assert guesses == [401, 401, 401, 503]
     assert await call(http, new_id(), {"X-Forwarded-For": "2001:db8:9:1::1"}) == 401
@@ -157,7 +157,7 @@ async def test_ipv6_guesses_count_for_their_network(http) -> None:
 
 @pytest.mark.requirement("audit-a8-api-keys")
 @pytest.mark.usefixtures("few")
-async def test_public_routes_are_no_way_around_and_stay_public(manager, http) -> None:
+async def test_public_routes_do_not_bypass_limit_and_stay_public(manager, http) -> None:
     key = await made(manager, key=weak())
     headers = {"X-Forwarded-For": "203.0.113.94"}
     body = {"loginId": "nobody@example.com", "applicationId": new_id()}
@@ -168,7 +168,7 @@ async def test_public_routes_are_no_way_around_and_stay_public(manager, http) ->
 
 
 @pytest.mark.requirement("audit-a8-api-keys")
-async def test_permission_and_expiry_failures_of_real_keys_are_not_counted(manager, http, monkeypatch) -> None:
+async def test_permission_and_expiry_failures_are_not_counted(manager, http, monkeypatch) -> None:
     monkeypatch.setattr(failed_api_keys, "DIFFERENT_KEYS", 1)
     headers = {"X-Forwarded-For": "203.0.113.95"}
     endpoints = {"endpoints": {"/api/user": ["GET"]}}

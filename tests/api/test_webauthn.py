@@ -247,7 +247,7 @@ async def test_a_login_is_for_the_application_that_it_was_started_for(key, http,
 
 
 @pytest.mark.requirement("passkeys-4")
-async def test_of_64_racers_one_logs_in(key, http, rp, passkey) -> None:
+async def test_of_64_concurrent_requests_one_logs_in(key, http, rp, passkey) -> None:
     body = {**passkey.get(await start(key, rp)), "noJWT": True}
     answers = await asyncio.gather(*(http.post("/api/webauthn/login", json=body) for _ in range(64)))
     assert sorted(answer.status_code for answer in answers) == [200] + [400] * 63

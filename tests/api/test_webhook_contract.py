@@ -65,7 +65,7 @@ def without(members: set[str], document: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("webhooks-15.3-29", "webhooks-15.3-34")
-async def test_the_published_webhook_comes_back_from_every_operation(api, published):
+async def test_documented_webhook_is_returned_by_every_operation(api, published):
     """In the published shape, which has no state member."""
     expected = {**CREATE, "id": HOOK}
     assert without(INSTANTS, published) == expected
@@ -85,7 +85,7 @@ async def test_the_published_webhook_comes_back_from_every_operation(api, publis
 
 
 @pytest.mark.requirement("webhooks-15.3-34")
-async def test_the_published_patches_do_what_they_say(api, published):
+async def test_documented_patches_apply(api, published):
     operations = [
         {"op": "replace", "path": "/webhook/url", "value": "https://hooks.example.com/in"},
         {"op": "remove", "path": "/webhook/tenantIds/1"},
@@ -108,7 +108,7 @@ async def test_the_published_patches_do_what_they_say(api, published):
 
 
 @pytest.mark.requirement("webhooks-15.3-34")
-async def test_the_published_tenant_fragment_and_what_a_veto_answers(api, published):
+async def test_documented_tenant_fragment_and_veto_response(api, published):
     events = {
         "user.create": {"enabled": True, "transactionType": "AbsoluteMajority"},
         "user.create.complete": {"enabled": True, "transactionType": "None"},
@@ -140,7 +140,7 @@ async def test_the_published_tenant_fragment_and_what_a_veto_answers(api, publis
 
 
 @pytest.mark.requirement("webhooks-15.3-29")
-async def test_the_published_logs_have_these_members(api, tenant, tenant_api):
+async def test_documented_members_of_logs(api, tenant, tenant_api):
     enabled = {"tenant": {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True}}}}}
     assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=enabled)).status_code == 200
     async with receiving() as receiver:
@@ -213,7 +213,7 @@ def rows(fields: dict[str, Any], other_tenant: str, other_key: str) -> list[tupl
 
 @pytest.mark.requirement("webhooks-15.3-34")
 @pytest.mark.parametrize("content_type", ["application/json", "application/merge-patch+json"])
-async def test_each_merge_changes_the_field_that_it_names_and_no_other(api, fields, content_type):
+async def test_merge_patch_changes_only_named_field(api, fields, content_type):
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id(), "issuer": new_id()}})).json()["tenant"]
     found, expected = [], []
     for field, sent, after_json, after_merge in rows(fields, other["id"], await make_key(api, "ES256")):
@@ -258,7 +258,7 @@ def operations(mine: str, other: str) -> list[tuple[str, list[dict[str, Any]], A
 
 
 @pytest.mark.requirement("webhooks-15.3-34")
-async def test_each_operation_of_json_patch_works_on_each_kind_of_field(api, fields):
+async def test_json_patch_operations_apply_to_every_kind_of_field(api, fields):
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id(), "issuer": new_id()}})).json()["tenant"]
     for field, wanted, after in operations(fields["tenantIds"][0], other["id"]):
         webhook = await make(api, **fields)
@@ -270,7 +270,7 @@ async def test_each_operation_of_json_patch_works_on_each_kind_of_field(api, fie
 
 @pytest.mark.requirement("audit-a3-credentials")
 @pytest.mark.parametrize("kind", ["move", "copy"])
-async def test_json_patch_cannot_take_a_header_to_another_name(api, fields, kind):
+async def test_json_patch_cannot_move_header(api, fields, kind):
     """A patch sees masked credentials, and a mask stands for nothing under a name without a stored value."""
     webhook = await make(api, **fields)
     operation = [op(kind, "headers/D", **{"from": "headers/X-A"})]
@@ -285,7 +285,7 @@ async def test_json_patch_cannot_take_a_header_to_another_name(api, fields, kind
 @pytest.mark.parametrize(
     "content_type", ["application/json", "application/merge-patch+json", "application/json-patch+json"]
 )
-async def test_no_patch_takes_away_what_a_webhook_needs(api, content_type):
+async def test_patch_cannot_remove_required_members(api, content_type):
     webhook = await make(api)
     path, needed = f"/api/webhook/{webhook['id']}", ("url", "connectTimeout", "readTimeout")
     body: Any = {"webhook": dict.fromkeys(needed)}
@@ -344,7 +344,7 @@ MATCHES = {
 
 
 @pytest.mark.requirement("webhooks-15.3-34")
-async def test_search_matches_exactly_as_the_table_says(api):
+async def test_search_matches_as_in_table(api):
     mark = new_id()
     for name, description in DESCRIPTIONS.items():
         await make(api, description=description, url=f"https://example.com/{mark}/{name}")
@@ -362,7 +362,7 @@ async def test_search_matches_exactly_as_the_table_says(api):
 
 
 @pytest.mark.requirement("webhooks-15.3-34")
-async def test_pages_of_equal_rows_neither_repeat_nor_leave_out(api):
+async def test_pages_of_equal_rows_neither_repeat_nor_skip(api):
     """What is sorted by is the same in all of them: the id decides, and one that comes in between moves nothing."""
     mark = new_id()
     ids = sorted([(await make(api, description=mark))["id"] for _ in range(7)])
@@ -383,7 +383,7 @@ async def test_pages_of_equal_rows_neither_repeat_nor_leave_out(api):
 
 
 @pytest.mark.requirement("webhooks-15.3-15")
-async def test_events_are_paged_both_ways(api, tenant, tenant_api):
+async def test_events_are_paged_in_both_directions(api, tenant, tenant_api):
     enabled = {"tenant": {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True}}}}}
     assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=enabled)).status_code == 200
     async with receiving() as receiver:

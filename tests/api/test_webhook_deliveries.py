@@ -31,7 +31,7 @@ async def events(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
 
 
 @pytest.mark.requirement("webhooks-10-8", "webhooks-15.2-8")
-async def test_the_log_tells_of_an_event_and_its_attempts(api, tenant_api, tenant, events, receiver):
+async def test_log_contains_event_and_attempts(api, tenant_api, tenant, events, receiver):
     receiver.behaviour = answers(201, b"taken", ["X-Receiver: one", "Set-Cookie: secret=1"])
     webhook = await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
@@ -55,7 +55,7 @@ async def test_the_log_tells_of_an_event_and_its_attempts(api, tenant_api, tenan
 
 
 @pytest.mark.requirement("webhooks-10-9")
-async def test_a_failed_attempt_says_what_failed_and_when_the_next_one_is(api, tenant_api, tenant, events, receiver):
+async def test_failed_attempt_shows_error_and_next_attempt(api, tenant_api, tenant, events, receiver):
     receiver.behaviour = answers(500)
     await make_webhook(api, tenant, receiver.url)
     await make_webhook(api, tenant, f"http://127.0.0.1:{free_port()}/")
@@ -70,7 +70,7 @@ async def test_a_failed_attempt_says_what_failed_and_when_the_next_one_is(api, t
 
 
 @pytest.mark.requirement("webhooks-10-10")
-async def test_a_vetoed_change_is_in_the_log_as_failed(api, tenant_api, tenant, receiver):
+async def test_vetoed_change_is_logged_as_failed(api, tenant_api, tenant, receiver):
     receiver.behaviour = answers(403)
     await tell_of(tenant_api, tenant["id"], ["user.create"], "AbsoluteMajority")
     webhook = await make_webhook(api, tenant, receiver.url, eventsEnabled={"user.create": True})
@@ -88,13 +88,13 @@ async def test_a_vetoed_change_is_in_the_log_as_failed(api, tenant_api, tenant, 
 
 
 @pytest.mark.parametrize("path", ["webhook-event-log", "webhook-attempt-log"])
-async def test_an_unknown_log_is_404(api, path):
+async def test_unknown_log_is_404(api, path):
     assert (await api.get(f"/api/system/{path}/{new_id()}")).status_code == 404
     assert (await api.get(f"/api/system/{path}/nonsense")).status_code == 400
 
 
 @pytest.mark.requirement("webhooks-10-11")
-async def test_the_log_is_searched_by_every_criterion(api, tenant_api, tenant, events, receiver):
+async def test_log_is_searched_by_every_criterion(api, tenant_api, tenant, events, receiver):
     await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
     (log,) = await until(api, user_id, tried(1))
@@ -116,7 +116,7 @@ async def test_the_log_is_searched_by_every_criterion(api, tenant_api, tenant, e
 
 
 @pytest.mark.requirement("webhooks-10-11")
-async def test_the_log_is_sorted_and_paged(api, tenant_api, tenant, events, receiver):
+async def test_log_is_sorted_and_paged(api, tenant_api, tenant, events, receiver):
     await make_webhook(api, tenant, receiver.url)
     for _ in range(3):
         await make_user(tenant_api)
@@ -152,13 +152,13 @@ async def test_the_log_is_sorted_and_paged(api, tenant_api, tenant, events, rece
         ({"eventResult": "Perhaps"}, "[invalid]search.eventResult"),
     ],
 )
-async def test_what_cannot_be_searched_for_is_refused(api, criteria, code):
+async def test_invalid_search_criteria_are_refused(api, criteria, code):
     answer = await api.post("/api/system/webhook-event-log/search", json={"search": criteria})
     assert answer.status_code == 400
     assert [error["code"] for errors in answer.json()["fieldErrors"].values() for error in errors] == [code]
 
 
-async def test_a_search_that_is_no_object_is_refused(api):
+async def test_search_that_is_not_an_object_is_refused(api):
     answer = await api.post("/api/system/webhook-event-log/search", json={"search": []})
     assert answer.json()["fieldErrors"]["search"][0]["code"] == "[invalidJSON]"
 
@@ -167,7 +167,7 @@ async def test_a_search_that_is_no_object_is_refused(api):
 
 
 @pytest.mark.requirement("webhooks-10-19")
-async def test_a_webhook_is_tried_out_past_all_gates_without_a_log(api, tenant, receiver):
+async def test_test_delivery_ignores_conditions_and_is_not_logged(api, tenant, receiver):
     receiver.behaviour = answers(202, b"hello")
     webhook = await make_webhook(api, tenant, receiver.url, eventsEnabled={}, tenantIds=[])
     answer = await api.post(f"/api/webhook/{webhook['id']}/test", json={"eventType": "user.delete"})
@@ -179,7 +179,7 @@ async def test_a_webhook_is_tried_out_past_all_gates_without_a_log(api, tenant, 
 
 
 @pytest.mark.requirement("webhooks-10-19")
-async def test_a_webhook_is_tried_out_with_an_event_of_one_s_own(api, tenant, receiver):
+async def test_test_delivery_accepts_custom_event(api, tenant, receiver):
     receiver.behaviour = answers(500)
     webhook = await make_webhook(api, tenant, receiver.url)
     event = {"id": new_id(), "type": "made.up", "nested": {"ü": [1]}}
@@ -200,7 +200,7 @@ async def test_a_webhook_is_tried_out_with_an_event_of_one_s_own(api, tenant, re
         ("DELETE", "secret", None),
     ],
 )
-async def test_an_unknown_webhook_is_404(api, method, path, body):
+async def test_unknown_webhook_is_404(api, method, path, body):
     assert (await api.request(method, f"/api/webhook/{new_id()}/{path}", json=body)).status_code == 404
 
 
@@ -208,7 +208,7 @@ async def test_an_unknown_webhook_is_404(api, method, path, body):
 
 
 @pytest.mark.requirement("webhooks-15.2-7", "webhooks-15.3-18", "webhooks-own-1")
-async def test_an_event_is_sent_once_more_with_the_same_id(api, tenant_api, tenant, events, receiver):
+async def test_resent_event_has_same_id(api, tenant_api, tenant, events, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
     (log,) = await until(api, user_id, tried(1))
@@ -222,7 +222,7 @@ async def test_an_event_is_sent_once_more_with_the_same_id(api, tenant_api, tena
     await until(api, user_id, tried(3))
 
 
-async def test_an_event_is_sent_to_a_webhook_that_was_not_to_hear_of_it(api, tenant_api, tenant, events, receiver):
+async def test_event_is_resent_to_unsubscribed_webhook(api, tenant_api, tenant, events, receiver):
     await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
     (log,) = await until(api, user_id, tried(1))
@@ -237,7 +237,7 @@ async def test_an_event_is_sent_to_a_webhook_that_was_not_to_hear_of_it(api, ten
 
 
 @pytest.mark.requirement("webhooks-own-1")
-async def test_an_unknown_event_is_404(api, tenant, receiver):
+async def test_unknown_event_is_404(api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     for path in (f"/api/webhook/{webhook['id']}/resend", "/api/webhook/resend"):
         assert (await api.post(path, json={"eventId": new_id()})).status_code == 404
@@ -245,7 +245,7 @@ async def test_an_unknown_event_is_404(api, tenant, receiver):
 
 
 @pytest.mark.requirement("webhooks-15.2-7", "webhooks-15.3-10", "webhooks-own-2")
-async def test_what_was_given_up_is_listed_and_recovered(api, tenant_api, tenant, events, receiver):
+async def test_dead_letters_are_listed_and_recovered(api, tenant_api, tenant, events, receiver):
     receiver.behaviour = answers(410)
     webhook = await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
@@ -277,7 +277,7 @@ async def test_what_was_given_up_is_listed_and_recovered(api, tenant_api, tenant
 
 @pytest.mark.requirement("webhooks-own-2")
 @pytest.mark.parametrize("start", [1, -1])
-async def test_nothing_older_than_two_weeks_is_recovered(api, tenant, receiver, start):
+async def test_recovery_is_limited_to_two_weeks(api, tenant, receiver, start):
     webhook = await make_webhook(api, tenant, receiver.url)
     answer = await api.post(f"/api/webhook/{webhook['id']}/recover", json={"startInstant": start})
     assert answer.json()["fieldErrors"]["startInstant"][0]["code"] == "[invalid]startInstant"
@@ -285,7 +285,7 @@ async def test_nothing_older_than_two_weeks_is_recovered(api, tenant, receiver, 
 
 @pytest.mark.requirement("webhooks-own-3")
 @pytest.mark.parametrize("query", ["startRow=-1", "numberOfResults=many"])
-async def test_pages_of_dead_letters_are_whole_numbers(api, tenant, receiver, query):
+async def test_dead_letter_paging_requires_integers(api, tenant, receiver, query):
     webhook = await make_webhook(api, tenant, receiver.url)
     answer = await api.get(f"/api/webhook/{webhook['id']}/dead-letter?{query}")
     assert answer.json()["fieldErrors"].keys() == {query.partition("=")[0]}
@@ -295,7 +295,7 @@ async def test_pages_of_dead_letters_are_whole_numbers(api, tenant, receiver, qu
 
 
 @pytest.mark.requirement("audit-d2-webhook-status", "webhooks-10-10")
-async def test_a_paused_webhook_gets_its_events_when_it_goes_on(api, tenant_api, tenant, events, receiver):
+async def test_paused_webhook_receives_events_after_resuming(api, tenant_api, tenant, events, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     assert (await put_status(api, webhook, "Paused"))["status"] == "Paused"
     user_id = await make_user(tenant_api)
@@ -310,7 +310,7 @@ async def test_a_paused_webhook_gets_its_events_when_it_goes_on(api, tenant_api,
 
 
 @pytest.mark.requirement("audit-d2-webhook-status", "webhooks-15.2-4")
-async def test_a_disabled_webhook_hears_nothing_until_it_is_changed(api, tenant_api, tenant, events, receiver):
+async def test_disabled_webhook_receives_nothing_until_reenabled(api, tenant_api, tenant, events, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     disabled = await put_status(api, webhook, "Disabled")
     assert (disabled["status"], disabled["disabledReason"]) == ("Disabled", "An administrator disabled it.")
@@ -321,7 +321,7 @@ async def test_a_disabled_webhook_hears_nothing_until_it_is_changed(api, tenant_
 
 
 @pytest.mark.parametrize("body", [{}, {"status": "Sleeping"}, {"status": 1}])
-async def test_another_status_is_refused(api, tenant, receiver, body):
+async def test_unknown_status_is_refused(api, tenant, receiver, body):
     webhook = await make_webhook(api, tenant, receiver.url)
     answer = await api.put(f"/api/webhook/{webhook['id']}/status", json=body)
     assert (answer.status_code, answer.json()["fieldErrors"].keys()) == (400, {"status"})
@@ -333,7 +333,7 @@ async def test_another_status_is_refused(api, tenant, receiver, body):
 
 
 @pytest.mark.requirement("webhooks-10-6", "webhooks-15.3-23", "webhooks-15.3-6")
-async def test_a_secret_is_told_once_and_signs_along_after_it_was_replaced(service, api, tenant, receiver):
+async def test_secret_is_shown_once_and_signs_during_overlap(service, api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     path = f"/api/webhook/{webhook['id']}"
     first = (await api.post(f"{path}/secret", json={})).json()["secret"]
@@ -356,7 +356,7 @@ async def test_a_secret_is_told_once_and_signs_along_after_it_was_replaced(servi
     assert "webhook-signature" not in receiver.requests[2].headers
 
 
-async def test_the_overlap_is_bounded(api, tenant, receiver):
+async def test_overlap_is_limited(api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     answer = await api.post(f"/api/webhook/{webhook['id']}/secret", json={"overlapInSeconds": -1})
     assert answer.json()["fieldErrors"]["overlapInSeconds"][0]["code"] == "[invalid]overlapInSeconds"
@@ -366,7 +366,7 @@ async def test_the_overlap_is_bounded(api, tenant, receiver):
 
 
 @pytest.mark.requirement("webhooks-15.2-6")
-async def test_a_webhook_gets_no_more_than_its_rate(api, tenant_api, tenant, events, receiver, service):
+async def test_deliveries_respect_rate_limit(api, tenant_api, tenant, events, receiver, service):
     webhook = await make_webhook(api, tenant, receiver.url, rateLimit={"limit": 1, "periodInSeconds": 3600})
     for _ in range(3):
         await make_user(tenant_api)
@@ -379,7 +379,7 @@ async def test_a_webhook_gets_no_more_than_its_rate(api, tenant_api, tenant, eve
 
 
 @pytest.mark.parametrize("limit", [{"limit": 0, "periodInSeconds": 1}, {"limit": 1}, {"periodInSeconds": 1}])
-async def test_a_rate_that_is_none_is_refused(api, tenant, limit):
+async def test_invalid_rate_is_refused(api, tenant, limit):
     wanted = {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1, "rateLimit": limit}
     answer = await api.post("/api/webhook", json={"webhook": wanted})
     assert answer.status_code == 400
@@ -387,7 +387,7 @@ async def test_a_rate_that_is_none_is_refused(api, tenant, limit):
 
 
 @pytest.mark.requirement("webhooks-10-17")
-async def test_tokens_of_a_refresh_are_not_shown_in_the_log(service, api, tenant):
+async def test_refresh_tokens_are_masked_in_log(service, api, tenant):
     """They lie sealed in MongoDB; who reads the log gets to know that there was a refresh, not how to make another."""
     enabled = {"jwt.refresh": {"enabled": True}}
     changed = await api.patch(
@@ -410,9 +410,7 @@ async def test_tokens_of_a_refresh_are_not_shown_in_the_log(service, api, tenant
 
 
 @pytest.mark.requirement("webhooks-15.2-15")
-async def test_an_event_that_cannot_be_unsealed_keeps_nobody_from_reading_about_the_others(
-    service, api, tenant_api, tenant, receiver
-):
+async def test_event_that_cannot_be_unsealed_does_not_hide_others(service, api, tenant_api, tenant, receiver):
     await tell_of(tenant_api, tenant["id"], ["jwt.refresh", "user.create.complete"])
     hears_of = {"jwt.refresh": True, "user.create.complete": True}
     await make_webhook(api, tenant, receiver.url, eventsEnabled=hears_of)
@@ -440,9 +438,7 @@ async def test_an_event_that_cannot_be_unsealed_keeps_nobody_from_reading_about_
 
 
 @pytest.mark.requirement("webhooks-15.2-15")
-async def test_a_page_of_the_log_holds_no_more_than_a_process_can_bear(
-    api, tenant_api, tenant, events, receiver, monkeypatch
-):
+async def test_page_of_log_is_limited_in_size(api, tenant_api, tenant, events, receiver, monkeypatch):
     receiver.behaviour = answers(200, b"taken")
     await make_webhook(api, tenant, receiver.url)
     users = [await make_user(tenant_api) for _ in range(2)]
@@ -461,7 +457,7 @@ async def test_a_page_of_the_log_holds_no_more_than_a_process_can_bear(
 
 
 @pytest.mark.requirement("core-17-7", "webhooks-10-15", "webhooks-10-18")
-async def test_nothing_is_logged_while_the_configuration_says_so(build):
+async def test_nothing_is_logged_if_disabled(build):
     """The events go out all the same."""
     async with build() as service, receiving() as receiver:
         headers = {"Authorization": SUPER_KEY}
@@ -480,7 +476,7 @@ async def test_nothing_is_logged_while_the_configuration_says_so(build):
 
 
 @pytest.mark.requirement("webhooks-10-11")
-async def test_the_last_hour_is_searched_where_no_time_is_given_to_the_minute(service, api, tenant, clock):
+async def test_search_defaults_to_last_hour(service, api, tenant, clock):
     """At 2:01:01 that is from 1:01:00 until 2:02:00, the end not included."""
     webhook = await make_webhook(api, tenant, "https://example.com/", eventsEnabled={"user.update": True})
     await put_status(api, webhook, "Paused")

@@ -52,9 +52,7 @@ async def told(service: Any, **event: Any) -> int:
 
 @pytest.mark.requirement("webhooks-15.3-21", "webhooks-15.3-35")
 @pytest.mark.parametrize("is_on", [True, False, None])
-async def test_an_event_of_a_tenant_reaches_exactly_those_whose_gates_are_all_open(
-    service, api, tenant, tenant_api, is_on
-):
+async def test_tenant_event_reaches_webhooks_whose_conditions_all_hold(service, api, tenant, tenant_api, is_on):
     other = await make_tenant(api)
     events = {} if is_on is None else {"user.create.complete": {"enabled": is_on}}
     change = {"tenant": {"eventConfiguration": {"events": events}}}
@@ -75,7 +73,7 @@ async def test_an_event_of_a_tenant_reaches_exactly_those_whose_gates_are_all_op
 
 
 @pytest.mark.requirement("webhooks-15.3-35")
-async def test_an_event_of_the_instance_reaches_all_that_ask_for_it_but_inert_ones(build):
+async def test_instance_event_reaches_all_subscribed_active_webhooks(build):
     async with (
         build() as service,
         receiving() as receiver,

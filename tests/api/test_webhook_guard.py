@@ -19,7 +19,7 @@ ONLY = "127.0.0.2/32"
 
 
 @pytest.mark.requirement("webhooks-15.3-40")
-async def test_allowed_networks_open_what_they_name_and_nothing_beside_it(build):
+async def test_allowed_networks_open_only_named_addresses(build):
     async with (
         build(webhooks__allowed_networks=f'["{ONLY}"]') as service,
         checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api,
@@ -59,9 +59,7 @@ async def enable(api: httpx.AsyncClient, tenant_id: str) -> None:
 
 @pytest.mark.requirement("webhooks-15.3-40")
 @pytest.mark.parametrize("url", ["http://10.1.2.3/hook", "http://169.254.169.254/latest/", "http://127.0.0.1:6379/"])
-async def test_a_webhook_that_may_not_be_called_any_more_is_logged_and_does_not_flood(
-    service, api, tenant, tenant_api, url
-):
+async def test_blocked_webhook_is_logged_without_flooding(service, api, tenant, tenant_api, url):
     """Five events: each attempt says why in the log of events, and one row of the event log speaks for all."""
     await enable(tenant_api, tenant["id"])
     async with receiving() as receiver:
@@ -82,9 +80,7 @@ async def test_a_webhook_that_may_not_be_called_any_more_is_logged_and_does_not_
     assert "/latest/" not in row
 
 
-async def test_a_question_to_a_webhook_that_may_not_be_called_is_a_veto_that_says_nothing_of_it(
-    service, api, tenant, tenant_api
-):
+async def test_blocked_transactional_webhook_vetoes_without_details(service, api, tenant, tenant_api):
     events = {"user.create": {"enabled": True, "transactionType": "AbsoluteMajority"}}
     change = {"tenant": {"eventConfiguration": {"events": events}}}
     assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=change)).status_code == 200
@@ -125,7 +121,7 @@ OPENID = {"type": "OpenIDConnect", "name": "guarded", "oauth2": {"client_id": "a
         ),
     ],
 )
-async def test_a_refusal_names_the_setting_that_applies(api, path, body, field, setting):
+async def test_refusal_names_applicable_setting(api, path, body, field, setting):
     answer = await api.post(path, json=body)
     (error,) = answer.json()["fieldErrors"][field]
     assert f"(private); {setting}.allowed_networks can let it through" in error["message"]

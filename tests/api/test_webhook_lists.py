@@ -13,7 +13,7 @@ HOOK = {"url": "https://example.com/hook", "connectTimeout": 1000, "readTimeout"
 
 
 @pytest.mark.requirement("contract-webhooks-2", "webhooks-2-19")
-async def test_all_webhooks_come_newest_first(build, clock):
+async def test_webhooks_are_listed_newest_first(build, clock):
     async with (
         build(clock=clock) as service,
         checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api,
@@ -32,7 +32,7 @@ async def test_all_webhooks_come_newest_first(build, clock):
 
 
 @pytest.mark.requirement("contract-webhooks-9", "core-2-13", "design-config-9", "webhooks-6-7")
-async def test_event_of_a_feature_that_is_off_is_not_licensed(build):
+async def test_event_of_disabled_feature_is_not_licensed(build):
     async with (
         build(license__features="{threatDetection: false}") as service,
         checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api,
@@ -59,7 +59,7 @@ async def test_url_may_be_long_and_shared(api):
 
 
 @pytest.mark.requirement("webhooks-4-11")
-async def test_name_is_taken_for_the_description_where_results_are_sorted(api):
+async def test_sorting_by_name_sorts_by_description(api):
     """The published default, `name ASC`, names a field that webhooks do not have."""
     mark = new_id()
     for letter in "bca":
@@ -73,7 +73,7 @@ async def test_name_is_taken_for_the_description_where_results_are_sorted(api):
 
 
 @pytest.mark.requirement("webhooks-2-15")
-async def test_what_one_process_changes_another_goes_by(build, tmp_path):
+async def test_change_is_seen_by_other_processes(build, tmp_path):
     """A webhook, its status and the key that it is to sign with: from the next event on."""
     database = f"test_{new_id()[:8]}"
     shared = {"database": database, "data_dir": tmp_path}

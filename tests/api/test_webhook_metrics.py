@@ -73,12 +73,12 @@ async def make_user(tenant_api: httpx.AsyncClient, status: int = 200) -> None:
 
 
 @pytest.mark.requirement("webhooks-15.2-23")
-async def test_documents_list_every_metric_and_no_other(metrics):
+async def test_documentation_lists_every_metric(metrics):
     listed = set(re.findall(r"^\| `(identity_webhook\w+)", PAGE.read_text(), re.MULTILINE))
     assert listed == await metrics.families()
 
 
-async def test_delivery_is_seen(api, tenant_api, tenant, events, metrics):
+async def test_delivery_is_measured(api, tenant_api, tenant, events, metrics):
     async with receiving() as receiver:
         await listen(api, tenant, receiver.url)
         await make_user(tenant_api)
@@ -92,9 +92,7 @@ async def test_delivery_is_seen(api, tenant_api, tenant, events, metrics):
 
 
 @pytest.mark.requirement("webhooks-15.2-23")
-async def test_failure_its_repetition_and_what_somebody_asked_for_again_are_seen(
-    api, tenant_api, tenant, events, metrics
-):
+async def test_failures_retries_and_resends_are_measured(api, tenant_api, tenant, events, metrics):
     async with receiving(in_turn(answers(503), answers(410))) as receiver:
         webhook_id = await listen(api, tenant, receiver.url)
         await make_user(tenant_api)
@@ -121,7 +119,7 @@ async def test_failure_its_repetition_and_what_somebody_asked_for_again_are_seen
 
 
 @pytest.mark.requirement("webhooks-15.2-23")
-async def test_questions_of_transactions_are_seen(api, tenant_api, tenant, events, metrics):
+async def test_transactional_calls_are_measured(api, tenant_api, tenant, events, metrics):
     async with receiving(in_turn(answers(500), answers(200))) as receiver:
         await listen(api, tenant, receiver.url, eventsEnabled={"user.create": True})
         await make_user(tenant_api, 504)
@@ -133,7 +131,7 @@ async def test_questions_of_transactions_are_seen(api, tenant_api, tenant, event
     assert await metrics.moved('identity_webhook_events_total{outcome="vetoed"}') == 1
 
 
-async def test_paused_and_limited_webhooks_are_seen(api, tenant_api, tenant, events, metrics):
+async def test_paused_and_rate_limited_webhooks_are_measured(api, tenant_api, tenant, events, metrics):
     async with receiving() as receiver:
         limit = {"limit": 1, "periodInSeconds": 3600}
         webhook_id = await listen(api, tenant, receiver.url, rateLimit=limit)
@@ -145,7 +143,7 @@ async def test_paused_and_limited_webhooks_are_seen(api, tenant_api, tenant, eve
         await metrics.wait_for('identity_webhooks{status="Paused"}')
 
 
-async def test_receiver_that_nobody_runs_is_seen_with_its_reason(api, tenant, metrics):
+async def test_unreachable_receiver_is_measured_with_reason(api, tenant, metrics):
     async with receiving() as receiver:
         webhook_id = await listen(api, tenant, receiver.url)
     answer = await api.post(f"/api/webhook/{webhook_id}/test", json={})
@@ -153,7 +151,7 @@ async def test_receiver_that_nobody_runs_is_seen_with_its_reason(api, tenant, me
     assert await metrics.moved('identity_webhook_failed_attempts_total{reason="refused"}') == 1
 
 
-async def test_refused_loop_is_seen(service, metrics):
+async def test_refused_loop_is_measured(service, metrics):
     async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as plain:
         answer = await plain.post("/api/user", json={}, headers={"webhook-via": doors.service_id(service)})
     assert answer.status_code == 508

@@ -50,7 +50,7 @@ async def given_up(service: Any, api: httpx.AsyncClient, tenant_api: httpx.Async
 
 
 @pytest.mark.requirement("webhooks-own-1")
-async def test_a_resend_that_is_repeated_makes_no_second_delivery(api, tenant_api, tenant, events, receiver):
+async def test_repeated_resend_creates_no_second_delivery(api, tenant_api, tenant, events, receiver):
     """A caller who did not hear the answer asks again; while the receiver is out of reach, that is one delivery."""
     webhook = await make_webhook(api, tenant, receiver.url)
     (log,) = await until(api, await make_user(tenant_api), tried(1))
@@ -68,7 +68,7 @@ async def test_a_resend_that_is_repeated_makes_no_second_delivery(api, tenant_ap
 
 
 @pytest.mark.requirement("webhooks-15.2-8")
-async def test_an_attempt_keeps_its_number_when_earlier_ones_are_forgotten(
+async def test_attempt_keeps_number_after_older_ones_are_dropped(
     api, tenant_api, tenant, events, receiver, monkeypatch
 ):
     monkeypatch.setattr(webhook_event_log, "MAX_STORED_ATTEMPTS", 1)
@@ -82,9 +82,7 @@ async def test_an_attempt_keeps_its_number_when_earlier_ones_are_forgotten(
 
 
 @pytest.mark.requirement("webhooks-own-1")
-async def test_an_event_is_not_sent_to_a_webhook_that_does_not_hear_of_its_tenant(
-    api, tenant_api, tenant, events, receiver
-):
+async def test_event_is_not_resent_to_webhook_of_another_tenant(api, tenant_api, tenant, events, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
     (log,) = await until(api, user_id, tried(1))
@@ -110,7 +108,7 @@ async def test_an_event_is_not_sent_to_a_webhook_that_does_not_hear_of_its_tenan
 
 
 @pytest.mark.requirement("webhooks-15.3-7", "webhooks-own-2")
-async def test_of_racing_recoveries_each_delivery_belongs_to_one(service, api, tenant_api, tenant, events, receiver):
+async def test_concurrent_recoveries_claim_each_delivery_once(service, api, tenant_api, tenant, events, receiver):
     receiver.behaviour = answers(500)
     webhook = await make_webhook(api, tenant, receiver.url)
     lost = {await given_up(service, api, tenant_api, webhook) for _ in range(3)}
@@ -133,7 +131,7 @@ async def test_of_racing_recoveries_each_delivery_belongs_to_one(service, api, t
     ("start", "end", "fields"),
     [(-60_000, -60_001, {"endInstant"}), (-15 * 86_400_000, -16 * 86_400_000, {"startInstant", "endInstant"})],
 )
-async def test_a_period_that_is_none_is_refused_at_each_of_its_ends(service, api, tenant, receiver, start, end, fields):
+async def test_invalid_period_is_reported_on_both_ends(service, api, tenant, receiver, start, end, fields):
     webhook = await make_webhook(api, tenant, receiver.url)
     now = doors.now(service)
     body = {"startInstant": now + start, "endInstant": now + end}
@@ -142,7 +140,7 @@ async def test_a_period_that_is_none_is_refused_at_each_of_its_ends(service, api
 
 
 @pytest.mark.requirement("webhooks-own-2")
-async def test_what_a_tenant_told_is_not_recovered_to_a_webhook_that_serves_another_by_now(
+async def test_delivery_is_not_recovered_to_webhook_moved_to_another_tenant(
     service, api, tenant_api, tenant, events, receiver
 ):
     receiver.behaviour = answers(500)
@@ -160,7 +158,7 @@ async def test_what_a_tenant_told_is_not_recovered_to_a_webhook_that_serves_anot
 
 
 @pytest.mark.requirement("webhooks-own-3")
-async def test_a_page_of_dead_letters_has_as_many_answers_as_there_is_room_for(
+async def test_page_of_dead_letters_limits_response_bodies(
     service, api, tenant_api, tenant, events, receiver, monkeypatch
 ):
     monkeypatch.setattr(webhook_event_log, "MAX_PAGE_BYTES", 10)
@@ -176,7 +174,7 @@ async def test_a_page_of_dead_letters_has_as_many_answers_as_there_is_room_for(
 
 
 @pytest.mark.requirement("webhooks-15.3-10", "webhooks-own-3")
-async def test_reading_dead_letters_changes_none(service, api, tenant_api, tenant, events, receiver):
+async def test_reading_dead_letters_is_read_only(service, api, tenant_api, tenant, events, receiver):
     receiver.behaviour = answers(500)
     webhook = await make_webhook(api, tenant, receiver.url)
     event_id = await given_up(service, api, tenant_api, webhook)
@@ -190,7 +188,7 @@ async def test_reading_dead_letters_changes_none(service, api, tenant_api, tenan
 
 @pytest.mark.requirement("webhooks-own-5")
 @pytest.mark.parametrize("status", ["Active", "Paused", "Disabled"])
-async def test_a_status_that_is_set_again_changes_nothing(api, tenant, receiver, clock, status):
+async def test_setting_same_status_is_idempotent(api, tenant, receiver, clock, status):
     webhook = await make_webhook(api, tenant, receiver.url)
     first = await put_status(api, webhook, status)
     assert first.get("status", "Active") == status
@@ -201,7 +199,7 @@ async def test_a_status_that_is_set_again_changes_nothing(api, tenant, receiver,
 
 
 @pytest.mark.requirement("webhooks-own-5")
-async def test_when_and_why_a_webhook_was_disabled_stays_when_it_is_disabled_again(service, api, tenant, receiver):
+async def test_disabling_again_keeps_instant_and_reason(service, api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     call = _call(service)
     await doors.run(service, webhook_deliveries.disable, call, webhook["id"], "It has been failing.")
@@ -210,7 +208,7 @@ async def test_when_and_why_a_webhook_was_disabled_stays_when_it_is_disabled_aga
 
 
 @pytest.mark.requirement("webhooks-own-5")
-async def test_of_sixty_four_who_disable_one_does_and_tells_of_it(service, api, tenant, receiver):
+async def test_of_64_concurrent_disablings_one_emits_event(service, api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     disable = (
         doors.run(service, webhook_deliveries.disable, _call(service), webhook["id"], "Gone.") for _ in range(64)
@@ -224,7 +222,7 @@ def _call(service: Any) -> Call:
 
 
 @pytest.mark.requirement("webhooks-own-4")
-async def test_a_pause_lets_what_is_under_way_finish_and_holds_what_comes(api, tenant_api, tenant, events):
+async def test_pause_finishes_current_deliveries_and_holds_new_ones(api, tenant_api, tenant, events):
     """The control webhook gets the later event, so the paused one was looked at and left alone."""
     arrived, may_answer = asyncio.Event(), asyncio.Event()
 
@@ -256,7 +254,7 @@ async def test_a_pause_lets_what_is_under_way_finish_and_holds_what_comes(api, t
 
 
 @pytest.mark.requirement("webhooks-15.3-4", "webhooks-own-6")
-async def test_a_rotation_that_is_repeated_keeps_every_secret_that_a_receiver_may_have(api, tenant, receiver):
+async def test_repeated_rotation_keeps_secrets_in_overlap(api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     path = f"/api/webhook/{webhook['id']}"
     secrets = [answer.json()["secret"] for answer in await at_once(api, "POST", f"{path}/secret", {}, 4)]
@@ -267,7 +265,7 @@ async def test_a_rotation_that_is_repeated_keeps_every_secret_that_a_receiver_ma
 
 
 @pytest.mark.requirement("webhooks-15.3-5", "webhooks-own-6")
-async def test_no_secret_ends_before_its_time_however_often_it_is_replaced(api, tenant, receiver, clock):
+async def test_rotation_does_not_shorten_overlap_of_secrets(api, tenant, receiver, clock):
     webhook = await make_webhook(api, tenant, receiver.url)
     path = f"/api/webhook/{webhook['id']}"
     first = (await api.post(f"{path}/secret", json={})).json()["secret"]
@@ -284,7 +282,7 @@ async def test_no_secret_ends_before_its_time_however_often_it_is_replaced(api, 
 
 
 @pytest.mark.requirement("webhooks-own-6")
-async def test_a_secret_that_is_removed_twice_is_removed(api, tenant, receiver):
+async def test_removing_secret_is_idempotent(api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     path = f"/api/webhook/{webhook['id']}"
     await api.post(f"{path}/secret", json={})
@@ -298,7 +296,7 @@ async def test_a_secret_that_is_removed_twice_is_removed(api, tenant, receiver):
 
 
 @pytest.mark.requirement("webhooks-own-7")
-async def test_trying_out_twice_sends_twice_and_keeps_nothing(service, api, tenant, receiver):
+async def test_repeated_test_sends_twice_and_stores_nothing(service, api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     event = {"id": new_id(), "type": "user.create"}
     for answer in await at_once(api, "POST", f"/api/webhook/{webhook['id']}/test", {"event": event}, 2):
@@ -309,7 +307,7 @@ async def test_trying_out_twice_sends_twice_and_keeps_nothing(service, api, tena
 
 
 @pytest.mark.requirement("webhooks-10-20")
-async def test_an_example_goes_out_as_its_event_does(api, tenant, receiver):
+async def test_example_event_is_sent_like_real_event(api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     path = f"/api/webhook/{webhook['id']}/test"
     for number, name in enumerate(("user.create", "user.action", "event-log.create")):
@@ -321,7 +319,7 @@ async def test_an_example_goes_out_as_its_event_does(api, tenant, receiver):
 
 
 @pytest.mark.requirement("webhooks-10-20")
-async def test_the_event_that_tells_of_nothing_can_be_sent_and_one_that_does_not_exist_cannot(api, tenant, receiver):
+async def test_test_event_can_be_sent_and_unknown_event_cannot(api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     path = f"/api/webhook/{webhook['id']}/test"
     assert (await api.post(path, json={"eventType": "test"})).status_code == 200
@@ -333,14 +331,14 @@ async def test_the_event_that_tells_of_nothing_can_be_sent_and_one_that_does_not
 
 @pytest.mark.requirement("attack-62")
 @pytest.mark.parametrize("event_id", ["x", "a.b", "x\r\nX-Evil: 1", 5, {"a": 1}])
-async def test_attack_62_an_event_of_one_s_own_cannot_forge_the_header_of_its_id(api, tenant, receiver, event_id):
+async def test_attack_62_custom_event_cannot_forge_id_header(api, tenant, receiver, event_id):
     webhook = await make_webhook(api, tenant, receiver.url)
     answer = await api.post(f"/api/webhook/{webhook['id']}/test", json={"event": {"id": event_id, "type": "a"}})
     assert (answer.status_code, answer.json()["fieldErrors"].keys()) == (400, {"event.id"})
     assert receiver.requests == []
 
 
-async def test_an_event_of_one_s_own_without_an_id_goes_out_under_a_new_one(api, tenant, receiver):
+async def test_custom_event_without_id_gets_new_id(api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     answer = await api.post(f"/api/webhook/{webhook['id']}/test", json={"event": {"id": None, "type": "a"}})
     assert answer.status_code == 200
@@ -352,7 +350,7 @@ async def test_an_event_of_one_s_own_without_an_id_goes_out_under_a_new_one(api,
 
 
 @pytest.mark.requirement("webhooks-own-8")
-async def test_every_repair_is_in_the_audit_log(build):
+async def test_every_repair_is_audited(build):
     async with build(audit__api_writes="true") as audited, receiving() as receiver:
         async with checking_client(audited.base_url, headers={"Authorization": SUPER_KEY}) as api:
             wanted = {"url": receiver.url, "connectTimeout": 1000, "readTimeout": 1000}

@@ -44,7 +44,7 @@ async def tried(api: httpx.AsyncClient, receiver: Receiver, **members: Any) -> s
 
 
 @pytest.mark.requirement("webhooks-15.3-31", "webhooks-9-12")
-async def test_the_certificate_of_a_key_proves_to_the_receiver_who_is_calling(trusting):
+async def test_key_certificate_authenticates_webhook_client(trusting):
     authority = certificates.authority()
     client = certificates.make("client of the authority", authority, address=None)
     wanted = {"type": "EC", "algorithm": "ES256", "certificate": client.pem, "privateKey": client.key_pem}
@@ -63,7 +63,7 @@ async def test_the_certificate_of_a_key_proves_to_the_receiver_who_is_calling(tr
 
 
 @pytest.mark.requirement("webhooks-9-12")
-async def test_a_generated_key_has_a_certificate_that_a_receiver_can_be_told_of(trusting):
+async def test_generated_key_has_exportable_certificate(trusting):
     key = (await trusting.post("/api/key/generate", json={"key": {"name": new_id(), "algorithm": "ES256"}})).json()
     context = certificates.server_context(certificates.make("server", certificates.authority()))
     context.verify_mode = certificates.ssl.CERT_REQUIRED
@@ -77,7 +77,7 @@ async def test_a_generated_key_has_a_certificate_that_a_receiver_can_be_told_of(
 
 
 @pytest.mark.requirement("webhooks-9-13")
-async def test_the_deprecated_certificate_takes_the_place_of_the_machines_authorities(trusting):
+async def test_deprecated_certificate_replaces_system_trust_store(trusting):
     alone = certificates.make("alone")
     known = certificates.server_context(certificates.make("server", certificates.authority()))
     async with receiving(tls=certificates.server_context(alone)) as own, receiving(tls=known) as usual:
@@ -90,7 +90,7 @@ async def test_the_deprecated_certificate_takes_the_place_of_the_machines_author
 
 @pytest.mark.requirement("webhooks-9-11")
 @pytest.mark.parametrize("days", [(-3, -1), (1, 3)], ids=["expired", "not yet valid"])
-async def test_a_receiver_with_a_certificate_of_another_time_gets_nothing(trusting, days):
+async def test_receiver_certificate_outside_validity_period_is_rejected(trusting, days):
     context = certificates.server_context(certificates.make("server", certificates.authority(), days=days))
     async with receiving(tls=context) as receiver:
         assert (await tried(trusting, receiver)).startswith("tls: ")
@@ -101,7 +101,7 @@ async def test_a_receiver_with_a_certificate_of_another_time_gets_nothing(trusti
 
 
 @pytest.mark.requirement("attack-57", "webhooks-9-14")
-async def test_attack_57_refused_address_is_told_when_it_is_saved_when_it_is_called_and_in_the_event_log(build):
+async def test_attack_57_blocked_address_is_refused_on_save_and_on_call_and_logged(build):
     """The webhook was saved while its network was allowed; now it is not."""
     async with (
         build(webhooks__allowed_networks="[]") as service,
@@ -150,7 +150,7 @@ async def decided(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> int:
 
 @pytest.mark.requirement("webhooks-8-2", "webhooks-8-4")
 @pytest.mark.parametrize(("status", "expected"), [("Active", 504), ("Paused", 504), ("Disabled", 200)])
-async def test_a_pause_is_no_way_round_a_veto_and_what_is_disabled_has_none(api, tenant_api, tenant, status, expected):
+async def test_paused_webhook_still_vetoes_and_disabled_one_does_not(api, tenant_api, tenant, status, expected):
     async with receiving(answers(403)) as receiver:
         webhook = await make_webhook(api, tenant, receiver.url, eventsEnabled={"user.create": True})
         await put_status(api, webhook, status)
@@ -159,7 +159,7 @@ async def test_a_pause_is_no_way_round_a_veto_and_what_is_disabled_has_none(api,
 
 
 @pytest.mark.requirement("webhooks-8-4")
-async def test_an_exhausted_rate_and_an_order_are_no_way_round_a_veto(api, tenant_api, tenant):
+async def test_rate_limit_and_ordering_do_not_bypass_veto(api, tenant_api, tenant):
     async with receiving(answers(403)) as receiver:
         limit = {"limit": 1, "periodInSeconds": 3600}
         await make_webhook(
@@ -170,7 +170,7 @@ async def test_an_exhausted_rate_and_an_order_are_no_way_round_a_veto(api, tenan
 
 
 @pytest.mark.requirement("webhooks-8-4")
-async def test_a_veto_does_not_bring_a_webhook_nearer_to_being_disabled(service, api, tenant_api, tenant, clock):
+async def test_veto_does_not_count_towards_disabling(service, api, tenant_api, tenant, clock):
     """Or else whoever is refused often enough would not be refused any more."""
     async with receiving(answers(410)) as receiver:
         webhook = await make_webhook(api, tenant, receiver.url, eventsEnabled={"user.create": True})

@@ -57,7 +57,7 @@ async def make_key(api: httpx.AsyncClient, algorithm: str = "RS256") -> str:
     "service-18",
     "webhooks-2-11",
 )
-async def test_webhook_comes_back_as_it_was_sent(api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
+async def test_created_webhook_is_returned_as_sent(api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
     webhook_id = new_id()
     everything = {
         "connectTimeout": 1000,
@@ -121,7 +121,7 @@ async def test_defaults_are_filled_in(api: httpx.AsyncClient) -> None:
     "webhooks-6-8",
     "webhooks-6-9",
 )
-async def test_all_errors_come_together(api: httpx.AsyncClient) -> None:
+async def test_all_errors_are_reported_at_once(api: httpx.AsyncClient) -> None:
     assert errors(await api.post("/api/webhook", json={"webhook": {}})) == {
         "webhook.connectTimeout": ["[missing]webhook.connectTimeout"],
         "webhook.readTimeout": ["[missing]webhook.readTimeout"],
@@ -186,7 +186,7 @@ async def test_all_errors_come_together(api: httpx.AsyncClient) -> None:
         ("sslCertificate", "x", "webhook.sslCertificate", "[invalid]webhook.sslCertificate"),
     ],
 )
-async def test_bad_value_is_reported_on_its_field(
+async def test_invalid_value_is_reported_on_field(
     api: httpx.AsyncClient, member: str, value: Any, path: str, code: str
 ) -> None:
     assert errors(await api.post("/api/webhook", json=wanted(**{member: value}))) == {path: [code]}
@@ -218,7 +218,7 @@ _LOOPBACK = re.compile(
 @pytest.mark.parametrize(
     "url", [url for url in REFUSED_URLS if url and url == url.strip() and not _LOOPBACK.fullmatch(url)]
 )
-async def test_attack_57_url_that_leads_inside_is_refused_at_save(api: httpx.AsyncClient, url: str) -> None:
+async def test_attack_57_internal_url_is_refused_on_save(api: httpx.AsyncClient, url: str) -> None:
     assert errors(await api.post("/api/webhook", json=wanted(url=url))) == {"webhook.url": ["[invalid]webhook.url"]}
 
 
@@ -233,7 +233,7 @@ async def test_certificate_and_certificate_key_exclude_each_other(api: httpx.Asy
 
 
 @pytest.mark.requirement("webhooks-6-10")
-async def test_a_certificate_is_not_taken_with_its_private_key(api: httpx.AsyncClient) -> None:
+async def test_certificate_containing_private_key_is_refused(api: httpx.AsyncClient) -> None:
     """It would be shown to whoever reads webhooks."""
     one = certificates.authority()
     answer = await api.post("/api/webhook", json=wanted(sslCertificate=one.pem + one.key_pem))
@@ -241,7 +241,7 @@ async def test_a_certificate_is_not_taken_with_its_private_key(api: httpx.AsyncC
 
 
 @pytest.mark.requirement("contract-webhook-signatureConfiguration", "webhooks-6-10", "webhooks-6-9")
-async def test_keys_must_be_able_to_do_what_they_are_wanted_for(api: httpx.AsyncClient) -> None:
+async def test_keys_must_suit_their_purpose(api: httpx.AsyncClient) -> None:
     hmac = await make_key(api, "HS256")
     assert await make(api, signatureConfiguration={"enabled": True, "signingKeyId": hmac})
     assert errors(await api.post("/api/webhook", json=wanted(sslCertificateKeyId=hmac))) == {
@@ -260,12 +260,12 @@ async def test_keys_must_be_able_to_do_what_they_are_wanted_for(api: httpx.Async
         assert errors(answer) == {"webhook.sslCertificateKeyId": ["[invalid]webhook.sslCertificateKeyId"]}
 
 
-async def test_misprinted_event_type_is_accepted_and_put_right(api: httpx.AsyncClient) -> None:
+async def test_misspelt_event_type_is_accepted_and_corrected(api: httpx.AsyncClient) -> None:
     webhook = await make(api, eventsEnabled={"user.two-factor.failed.attempt": True})
     assert webhook["eventsEnabled"] == {"user.two-factor.failed-attempt": True}
 
 
-async def test_whole_number_written_as_a_fraction_is_one(api: httpx.AsyncClient) -> None:
+async def test_integer_written_as_float_is_accepted(api: httpx.AsyncClient) -> None:
     assert (await make(api, connectTimeout=1000.0))["connectTimeout"] == 1000
 
 
@@ -327,7 +327,7 @@ async def test_merge_patch_replaces_arrays(api: httpx.AsyncClient, tenant: dict[
 
 
 @pytest.mark.requirement("core-1-17")
-async def test_patch_is_judged_like_a_replacement(api: httpx.AsyncClient) -> None:
+async def test_patch_is_validated_like_replacement(api: httpx.AsyncClient) -> None:
     webhook = await make(api)
     answer = await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"url": "http://10.0.0.1/"}})
     assert errors(answer) == {"webhook.url": ["[invalid]webhook.url"]}
@@ -335,7 +335,7 @@ async def test_patch_is_judged_like_a_replacement(api: httpx.AsyncClient) -> Non
 
 
 @pytest.mark.requirement("webhooks-4-5")
-async def test_patch_leaves_what_only_the_service_writes(api: httpx.AsyncClient) -> None:
+async def test_patch_ignores_read_only_members(api: httpx.AsyncClient) -> None:
     webhook = await make(api)
     path = f"/api/webhook/{webhook['id']}"
     ours = {"id": new_id(), "insertInstant": 5, "lastUpdateInstant": 5, "status": "Disabled", "disabledReason": "x"}
@@ -348,7 +348,7 @@ async def test_patch_leaves_what_only_the_service_writes(api: httpx.AsyncClient)
 
 
 @pytest.mark.requirement("contract-errors-2", "contract-webhooks-6", "core-1-2", "core-3-1", "webhooks-2-17")
-async def test_deleted_webhook_is_gone(api: httpx.AsyncClient) -> None:
+async def test_deleted_webhook_is_not_found(api: httpx.AsyncClient) -> None:
     path = f"/api/webhook/{(await make(api))['id']}"
     answer = await api.delete(path)
     assert (answer.status_code, answer.content) == (200, b"")
@@ -359,7 +359,7 @@ async def test_deleted_webhook_is_gone(api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.requirement("core-1-9", "webhooks-2-18", "webhooks-6-12")
-async def test_taken_id_and_id_that_is_none(api: httpx.AsyncClient) -> None:
+async def test_duplicate_and_invalid_id(api: httpx.AsyncClient) -> None:
     webhook = await make(api)
     answer = await api.post(f"/api/webhook/{webhook['id']}", json=wanted())
     assert errors(answer) == {"webhookId": ["[duplicate]webhookId"]}
@@ -376,7 +376,7 @@ async def test_taken_id_and_id_that_is_none(api: httpx.AsyncClient) -> None:
     ],
     ids=["signing", "previous", "certificate"],
 )
-async def test_key_that_a_webhook_uses_cannot_be_deleted(
+async def test_key_used_by_webhook_cannot_be_deleted(
     api: httpx.AsyncClient, use: Callable[[str], dict[str, Any]]
 ) -> None:
     key_id = await make_key(api)
@@ -402,7 +402,7 @@ async def test_key_that_a_webhook_uses_cannot_be_deleted(
         ("1.0%", False),
     ],
 )
-async def test_search_matches_as_promised(api: httpx.AsyncClient, pattern: str, matches: bool) -> None:
+async def test_search_matches_as_documented(api: httpx.AsyncClient, pattern: str, matches: bool) -> None:
     mark = new_id()
     webhook = await make(api, description="A game 100%_x?", url=f"https://example.com/{mark}")
     by_query = await api.get("/api/webhook/search", params={"description": pattern, "url": mark})
@@ -424,7 +424,7 @@ async def test_search_by_tenant_finds_global_webhooks_too(api: httpx.AsyncClient
 
 
 @pytest.mark.requirement("webhooks-2-14")
-async def test_tenant_key_may_not_touch_webhooks(
+async def test_tenant_key_cannot_access_webhooks(
     service: Any, manager: httpx.AsyncClient, tenant: dict[str, Any]
 ) -> None:
     made = await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})
@@ -459,7 +459,7 @@ async def create_user(client: httpx.AsyncClient) -> httpx.Response:
 
 
 @pytest.mark.requirement("demo-6", "service-20")
-async def test_created_user_is_heard_of_signed_and_once(
+async def test_user_create_event_is_signed_and_delivered_once(
     api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, tenant: dict[str, Any], http: httpx.AsyncClient
 ) -> None:
     types = ("user.create", "user.create.complete")
@@ -488,7 +488,7 @@ async def test_created_user_is_heard_of_signed_and_once(
 
 
 @pytest.mark.requirement("core-3-13", "webhooks-8-14")
-async def test_vetoed_user_does_not_exist(
+async def test_vetoed_user_is_not_created(
     api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, tenant: dict[str, Any]
 ) -> None:
     await switch_on(api, tenant, "AbsoluteMajority", "user.create")
@@ -524,7 +524,7 @@ async def test_receiver_cannot_see_the_user_before_the_commit(
 
 
 @pytest.mark.requirement("contract-webhook-global")
-async def test_webhook_of_another_tenant_hears_nothing(
+async def test_webhook_of_another_tenant_receives_nothing(
     api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, tenant: dict[str, Any]
 ) -> None:
     await switch_on(api, tenant, "None", "user.create")

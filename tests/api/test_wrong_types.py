@@ -148,7 +148,7 @@ REFUSED_TO_SEND = 10
 
 
 @pytest.mark.parametrize("case", CASES, ids=repr)
-async def test_wrong_values_are_400_or_taken_and_never_500(service, client, case: Case) -> None:
+async def test_wrong_values_are_400_or_accepted_and_never_500(service, client, case: Case) -> None:
     """The checking client asserts the status, and the shape of every 400."""
     made = await client.post("/api/application", json={"application": {"name": new_id()}})
     path, update = (text.replace("@", made.json()["application"]["id"]) for text in (case.path, case.update))
@@ -194,7 +194,7 @@ async def test_wrong_values_are_400_or_taken_and_never_500(service, client, case
 @pytest.mark.parametrize(
     "path", ["webhook", "application", "consent", "group", "group/member", "tenant", "ip-acl", "key", "user"]
 )
-async def test_wrong_search_criteria_are_400_or_find_something(service, path: str) -> None:
+async def test_wrong_search_criteria_are_400_or_ignored(service, path: str) -> None:
     names = (
         "description", "url", "tenantId", "name", "state", "type", "algorithm", "orderBy", "startRow",
         "numberOfResults", "ids", "query", "queryString", "sortFields", "nextResults", "accurateTotal",
@@ -216,7 +216,7 @@ async def test_wrong_search_criteria_are_400_or_find_something(service, path: st
 
 @pytest.mark.requirement("core-18-groups-11")
 @pytest.mark.parametrize("schema", ["api/group-members.json", "api/group-members-removal.json"])
-async def test_wrong_members_of_groups_are_400_or_taken(service, schema: str) -> None:
+async def test_wrong_group_members_are_400_or_accepted(service, schema: str) -> None:
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
     methods = ("POST", "PUT") if schema == "api/group-members.json" else ("DELETE",)
     async with checking_client(service.base_url, headers=headers) as client:
