@@ -18,7 +18,7 @@ VERSION       ?= $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' identity/__in
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fuzz bench chaos docs dist release format clean debian-run debian-test debian-bench
+.PHONY: help run test check fuzz bench chaos docs dist image release format clean debian-run debian-test debian-bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ docs: $(VENV)/.installed-test  ## generate docs/configuration.md and build/requi
 
 dist: $(VENV)/.installed-test  ## build sdist, wheel and bill of materials into dist/, twice, and compare
 	@$(PYTHON) -m release.dist
+
+image:  ## build the container image with buildah or docker, and try it (BASE=, IMAGE=, BUILD_FLAGS=)
+	@BASE="$(BASE)" IMAGE="$(IMAGE)" BUILD_FLAGS="$(BUILD_FLAGS)" sh deploy/image.sh
 
 release: $(VENV)/.installed-test  ## prepare the release VERSION (0.2.0): version, changelog section, text of the tag
 	@$(PYTHON) -m release.prepare $(VERSION)

@@ -27,6 +27,7 @@ from identity.errors import StartupError
 from identity.ids import TenantId, new_id
 from identity.instants import Clock, SystemClock
 from identity.operations.configuration import bootstrap, recovery_keys
+from identity.outbound import mail
 from identity.services import Services
 from identity.store import cli_queries, data_dir
 from identity.store.instance import InstanceStore
@@ -265,6 +266,33 @@ async def duplicate_issuers(config: Config) -> list[Document]:
     """Return the issuers that several tenants share, read from MongoDB. Raises StartupError."""
     async with _connected(config) as database:
         return issuers.duplicates(await cli_queries.tenants(database))
+
+
+async def mail_server_faults(config: Config) -> list[str]:
+    """Return why configured mail servers of tenants cannot be used. Raises StartupError if MongoDB cannot be read.
+
+    A tenant that has the default settings has no mail server.
+    """
+    if not config.master_key_file.exists():
+        return []
+    vault = Vault(read_master_keys(config.master_key_file))
+    database = Database(config.mongodb.uri, config.mongodb.database)
+    client = mail.SmtpClient.of(config.email)
+    try:
+        await database.check()
+        tenants = await Stores.over(database, vault, wiring.schedule(config)).documents["tenants"].find_all(None)
+        used = [one for one in tenants if mail.is_configured(one["emailConfiguration"])]
+        problems = await asyncio.gather(
+            *(client.problem(mail.MailServer.of(one["emailConfiguration"])) for one in used)
+        )
+    finally:
+        database.close()
+    return [
+        f"the mail server {one['emailConfiguration']['host']}:{one['emailConfiguration']['port']} of the tenant"
+        f" {one['name']} cannot be used: {problem}; correct emailConfiguration of the tenant, or the server"
+        for one, problem in zip(used, problems, strict=True)
+        if problem is not None
+    ]
 
 
 def _kickstart_source(config: Config) -> Source | None:

@@ -34,11 +34,12 @@ def command(options: Options, *, as_json: bool) -> int:
         raise
     faults = list(_faults(settings))
     applications = _applications(settings)
+    warnings = [*config.warnings(settings), *applications.pop("mailServers", [])]
     if as_json:
-        known = {"configuration": checked, "faults": faults, "warnings": config.warnings(settings)}
+        known = {"configuration": checked, "faults": faults, "warnings": warnings}
         click.echo(json.dumps({**known, **applications}, indent=2))
     else:
-        click.echo("\n".join(_text(checked, faults, config.warnings(settings), applications)))
+        click.echo("\n".join(_text(checked, faults, warnings, applications)))
     return exit_codes.FAILURE if faults else exit_codes.OK
 
 
@@ -59,12 +60,13 @@ def _faults(settings: Config) -> Iterator[str]:
 
 
 def _applications(settings: Config) -> dict[str, Any]:
-    """Return findings about applications and issuers from a running MongoDB, or the reason why there are none."""
+    """Return findings about applications, issuers and mail servers from a running MongoDB, or why there are none."""
     try:
         reachable = running(settings)
         return {
             "applications": uvloop.run(app().profiles_of_applications(reachable)),
             "duplicateIssuers": uvloop.run(app().duplicate_issuers(reachable)),
+            "mailServers": uvloop.run(app().mail_server_faults(reachable)),
         }
     except StartupError as error:
         return {"applicationsUnread": str(error)}

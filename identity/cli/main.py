@@ -22,6 +22,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "check-config": "check_config:command",
     "rotate-master-key": "master_keys:rotate",
     "reencrypt": "master_keys:reencrypt",
+    "doctor": "doctor:command",
     "admin": "admin:commands",
     "export": "declarative.commands:export",
     "plan": "declarative.commands:plan",

@@ -10,11 +10,12 @@ import functools
 import ipaddress
 import socket
 import ssl
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from identity.call import Document
+from identity.config.sections import Email
 from identity.domain.objects import property_files
 from identity.ids import Secret
 from identity.outbound.addresses import Network, forbidden_reason
@@ -72,6 +73,11 @@ class SmtpResult:
         return not self.deferred
 
 
+def is_configured(configuration: Document) -> bool:
+    """Whether an emailConfiguration names a mail server: the default, localhost without a user, is none."""
+    return configuration["host"] != "localhost" or bool(configuration.get("username"))
+
+
 def properties(configuration: Document) -> dict[str, str]:
     """The `properties` of an emailConfiguration: lines of key=value."""
     return property_files.read(configuration.get("properties", ""))
@@ -104,6 +110,16 @@ class SmtpClient:
         self._plaintext_auth_hosts = frozenset(host.lower() for host in plaintext_auth_hosts)
         self._resolver = NameResolver()
 
+    @classmethod
+    def of(cls, settings: Email) -> SmtpClient:
+        """Return a client with the settings `email` of the configuration."""
+        return cls(
+            timeout_seconds=settings.timeout_seconds,
+            authorities_file=settings.authorities_file,
+            allowed_networks=settings.allowed_networks,
+            plaintext_auth_hosts=settings.plaintext_auth_hosts,
+        )
+
     async def send(self, server: MailServer, sender: str, recipients: Sequence[str], message: bytes) -> SmtpResult:
         """Send the mail. Failures of the mail server or the network are part of the result and are not raised."""
         import aiosmtplib  # noqa: PLC0415 (loaded only when a mail is sent)
@@ -133,7 +149,31 @@ class SmtpClient:
             reply = f"{type(error).__name__}: {error}"
             return SmtpResult({}, tuple(recipients), _without_secrets(reply, server))
 
+    async def problem(self, server: MailServer) -> str | None:
+        """Return why a mail server cannot be used, or None: connects, negotiates TLS, and logs in; sends no mail."""
+        import aiosmtplib  # noqa: PLC0415
+
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                async with self._connected(server):
+                    return None
+        except TimeoutError:
+            return "no answer in time"
+        except (ForbiddenServerError, UnknownNameError) as error:
+            return str(error) or f"the host {server.host} has no address"
+        except aiosmtplib.SMTPResponseException as error:
+            return _without_secrets(f"{error.code} {error.message}", server)
+        except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+            return _without_secrets(f"{type(error).__name__}: {error}", server)
+
     async def _deliver(self, server: MailServer, sender: str, recipients: Sequence[str], message: bytes) -> SmtpResult:
+        async with self._connected(server) as client:
+            answers, reply = await client.sendmail(sender, list(recipients), message)
+        return _to_result({address: (answer[0], answer[1]) for address, answer in answers.items()}, reply)
+
+    @contextlib.asynccontextmanager
+    async def _connected(self, server: MailServer) -> AsyncIterator[aiosmtplib.SMTP]:
+        """Provide a connection that is ready for a mail."""
         self._require_protected(server)
         connection = await self._connect(server)
         try:
@@ -143,13 +183,12 @@ class SmtpClient:
             raise
         try:
             await client.connect()
-            answers, reply = await client.sendmail(sender, list(recipients), message)
+            yield client
             # The server has accepted the mail, so a failing QUIT is irrelevant.
             with contextlib.suppress(Exception):
                 await client.quit()
         finally:
             client.close()
-        return _to_result({address: (answer[0], answer[1]) for address, answer in answers.items()}, reply)
 
     def _require_protected(self, server: MailServer) -> None:
         """Raise ForbiddenServerError if the credentials would be sent without TLS."""

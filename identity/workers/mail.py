@@ -35,13 +35,7 @@ class MailWorker(QueueWorker[Mail]):
     ) -> None:
         """`stop_seconds` is the time that attempts in progress get to finish when the worker is stopped."""
         super().__init__(services, wakeups, registry, stop_seconds=stop_seconds)
-        settings = services.config.email
-        self._smtp = SmtpClient(
-            timeout_seconds=settings.timeout_seconds,
-            authorities_file=settings.authorities_file,
-            allowed_networks=settings.allowed_networks,
-            plaintext_auth_hosts=settings.plaintext_auth_hosts,
-        )
+        self._smtp = SmtpClient.of(services.config.email)
 
     def _job_queue(self) -> WorkQueue[Mail]:
         return self._services.outbound.mails

@@ -296,3 +296,22 @@ def test_every_recipient_gets_a_mail_once() -> None:
     one, other = Address("a@example.com"), Address("b@example.com")
     letter = MailContent(one, one, "s", cc=[other, one], bcc=[other])
     assert letter.recipients == ("a@example.com", "b@example.com")
+
+
+@pytest.mark.requirement("ship-15")
+async def test_server_is_tried_without_a_mail(smtp) -> None:
+    credentials = {"username": "mailer", "password": PASSWORD}
+    async with receiving(auth=True) as mailbox:
+        assert await smtp.problem(server(mailbox, **credentials)) is None
+        refused = await smtp.problem(server(mailbox, username="mailer", password="a wrong password"))
+        assert refused is not None
+        assert refused.startswith("535")
+        assert "a wrong password" not in refused
+        assert mailbox.mails == []
+        gone = server(mailbox)
+    for one in (gone, server(mailbox, host="no.such.host.invalid")):
+        assert await smtp.problem(one)
+    guarded = SmtpClient(timeout_seconds=1, authorities_file=None)
+    assert "email.allowed_networks" in str(await guarded.problem(gone)) or "loopback" in str(
+        await guarded.problem(gone)
+    )

@@ -19,7 +19,7 @@ def make(*arguments: str) -> str:
 @pytest.mark.requirement("project-2")
 def test_help_names_every_target_that_people_use():
     told = make("help")
-    for target in ("run", "test", "check", "fuzz", "bench", "docs", "dist", "release", "help"):
+    for target in ("run", "test", "check", "fuzz", "bench", "docs", "dist", "image", "release", "help"):
         assert f"make {target} " in told
 
 

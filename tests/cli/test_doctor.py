@@ -1,0 +1,77 @@
+"""identity doctor: what it finds in a running instance, and identity check-config with mail servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from identity.cli import exit_codes
+from tests import webhooks
+from tests.operator.processes import free_port, run
+
+
+@pytest.mark.requirement("ship-16")
+async def test_every_part_of_a_working_instance_is_examined(identity):
+    done = await identity("doctor", "--json")
+    findings = {finding["check"]: finding for finding in done.json}
+    assert {"health", "clock", "version", "mongodb", "redis", "issuers", "keys", "webhooks"} <= findings.keys()
+    assert {findings[name]["level"] for name in ("health", "clock", "version", "mongodb", "redis")} <= {"ok", "warning"}
+    assert "mongodb" in (await identity("doctor")).out
+
+
+@pytest.mark.requirement("ship-16")
+async def test_disabled_webhook_is_found_with_its_remedy(identity, api, tenant):
+    webhook = await webhooks.make_webhook(api, tenant, f"http://127.0.0.1:{free_port()}/")
+    await api.put(f"/api/webhook/{webhook['id']}/status", json={"status": "Disabled"})
+    found = [one for one in (await identity("doctor", "--json")).json if webhook["url"] in one["text"]]
+    assert [(one["level"], one["check"]) for one in found] == [("warning", "webhooks")]
+    assert "Disabled" in found[0]["text"]
+    assert found[0]["remedy"]
+
+
+@pytest.mark.requirement("ship-16")
+async def test_shared_issuer_is_a_fault(identity, api, service, tenant):
+    other = (await api.post("/api/tenant", json={"tenant": {"name": f"Other {tenant['id']}"}})).json()["tenant"]
+    issuer = f"https://shared-{tenant['id']}.example.com"
+    tenants = service.services.configuration.tenants
+    for one in (tenant, other):
+        await tenants.update(None, {"_id": one["id"]}, {"$set": {"issuer": issuer}, "$unset": {"private": ""}})
+    done = await identity("doctor")
+    assert done.code == exit_codes.FAILURE
+    assert f"{issuer} is the issuer of" in done.out
+    for one in (tenant, other):
+        await api.delete(f"/api/tenant/{one['id']}")
+
+
+@pytest.mark.requirement("ship-16")
+async def test_missing_service_and_missing_permission_are_faults(identity, service):
+    gone = await identity("doctor", "--json", IDENTITY_URL="http://127.0.0.1:9")
+    assert gone.code == exit_codes.FAILURE
+    assert "does not answer" in gone.out
+    wrong = await identity("doctor", IDENTITY_API_KEY="wrong", IDENTITY_URL=service.base_url)
+    assert wrong.code == exit_codes.FAILURE
+    assert "401" in wrong.out
+
+
+@pytest.mark.requirement("ship-15")
+async def test_check_config_names_mail_servers_that_cannot_be_used(api, service, tenant):
+    settings = service.services.config
+    login = {"username": "mailer", "password": "hunter2-of-the-mailer"}
+    email = {"host": "127.0.0.1", "port": free_port(), "security": "TLS", **login}
+    answer = await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": {"emailConfiguration": email}})
+    assert answer.status_code == 200, answer.text
+    stores = {
+        "mongodb__uri": settings.mongodb.uri, "mongodb__database": settings.mongodb.database,
+        "redis__url": settings.redis.url, "kickstart__file": "null", "email__allowed_networks": "[127.0.0.0/8]",
+    }  # fmt: skip
+    done = await asyncio.to_thread(run, Path(settings.data_dir), "check-config", "--json", **stores)
+    assert done.returncode == 0, done.stderr
+    (warning,) = [one for one in json.loads(done.stdout)["warnings"] if tenant["name"] in one]
+    assert f"the mail server 127.0.0.1:{email['port']} of the tenant {tenant['name']} cannot be used" in warning
+    assert "correct emailConfiguration" in warning
+    assert "hunter2" not in done.stdout
+    none = {"tenant": {"emailConfiguration": {"host": "localhost", "username": None}}}
+    await api.patch(f"/api/tenant/{tenant['id']}", json=none)

@@ -1,0 +1,197 @@
+"""The image, compose.yaml and the chart, as far as they can be checked without an engine and a cluster."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from identity import __version__, config
+from identity.store.embedded import mongod
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CHART = ROOT / "deploy" / "helm" / "identity"
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
+VALUES = (CHART / "values.yaml").read_text()
+GIVEN = {
+    "config.server.base_url": "https://login.example.com",
+    "secrets.masterKey": "k1:AAAA",
+    "secrets.mongodbUri": "mongodb://mongodb/?replicaSet=rs0",
+    "secrets.redisUrl": "redis://redis",
+}
+needs_helm = pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
+
+
+def instructions(name: str) -> list[str]:
+    return re.findall(rf"^{name} (.*)$", DOCKERFILE, re.MULTILINE)
+
+
+@pytest.mark.requirement("ship-12")
+def test_image_has_two_stages_of_one_base_and_runs_as_another_user():
+    assert instructions("FROM") == ["${BASE} AS build", "${BASE}"]
+    assert instructions("ARG")[0].startswith("BASE=")
+    final = DOCKERFILE.rpartition("\nFROM ")[2]
+    assert "USER 10001:10001" in final
+    assert "HEALTHCHECK" in final
+    assert not re.search(r"^COPY (?!--from=build)", final, re.MULTILINE)
+
+
+@pytest.mark.requirement("ship-12")
+def test_every_file_that_the_image_copies_reaches_the_build():
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    copied = [name for line in instructions("COPY") if "--from" not in line for name in line.split()[:-1]]
+    assert {"identity", "schemas", "config", "setup.py"} <= set(copied)
+    for name in copied:
+        assert (ROOT / name).exists(), name
+        assert f"!{name}" in ignored, name
+
+
+def environments() -> dict[str, dict[str, str]]:
+    """The settings that each file gives in variables."""
+    image = dict(re.findall(r"\b(IDENTITY__[A-Z_]+)=(\S+)", DOCKERFILE))
+    services = {name: one["environment"] for name, one in COMPOSE["services"].items() if "environment" in one}
+    return {"Dockerfile": image, **{name: {**image, **given} for name, given in services.items()}}
+
+
+@pytest.mark.requirement("ship-12", "ship-13")
+@pytest.mark.parametrize("place", environments())
+def test_settings_of_image_and_compose_are_valid(place, tmp_path):
+    (tmp_path / "identity.yaml").write_text("kickstart: {file: null}\n")
+    resolved = {name: re.sub(r"\$\{\w+:-(.*)\}", r"\1", value) for name, value in environments()[place].items()}
+    loaded = config.load(tmp_path, resolved)
+    assert loaded.server.address == "0.0.0.0"
+
+
+@pytest.mark.requirement("ship-13")
+def test_compose_runs_two_hardened_processes_of_this_version_behind_nginx():
+    services = COMPOSE["services"]
+    assert {"identity-1", "identity-2", "nginx", "mongodb", "redis"} == services.keys()
+    for name in ("identity-1", "identity-2"):
+        one = services[name]
+        assert one["image"] == f"identity-server:{__version__}"
+        assert (one["read_only"], one["cap_drop"]) == (True, ["ALL"])
+        assert all(needed["condition"] == "service_healthy" for needed in one["depends_on"].values())
+        assert one["environment"]["IDENTITY__SERVER__TRUSTED_PROXIES"] == f"[{subnet()}]"
+    upstream = re.findall(r"server (identity-\d):9011", (ROOT / "deploy" / "compose" / "nginx.conf").read_text())
+    assert upstream == ["identity-1", "identity-2"]
+    ports = [port for one in services.values() for port in one.get("ports", [])]
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def subnet() -> str:
+    return str(COMPOSE["networks"]["identity"]["ipam"]["config"][0]["subnet"])
+
+
+@pytest.mark.requirement("ship-13")
+def test_nginx_accepts_its_configuration(tmp_path):
+    text = (
+        (ROOT / "deploy" / "compose" / "nginx.conf")
+        .read_text()
+        .replace("identity-1", "127.0.0.1")
+        .replace("identity-2", "127.0.0.2")
+    )
+    (tmp_path / "nginx.conf").write_text(
+        f"pid {tmp_path}/pid;\nerror_log stderr;\nevents {{}}\nhttp {{\naccess_log off;\n{text}\n}}\n"
+    )
+    program = shutil.which("nginx") or "/usr/sbin/nginx"
+    found = subprocess.run(
+        [program, "-t", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.requirement("ship-13")
+def test_message_for_machines_without_an_embedded_mongod_is_the_documented_one(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(Exception, match="embedded") as caught:
+        mongod.program()
+    lines = [line.strip() for line in mongod.COMPOSE_REMEDY.splitlines()]
+    assert all(line in str(caught.value) for line in lines)
+    page = (ROOT / "docs" / "deploy" / "containers.md").read_text()
+    assert "\n".join(f"    {line}" for line in lines) in page
+    ports = {port.split(":")[1] for name in ("mongodb", "redis") for port in COMPOSE["services"][name]["ports"]}
+    assert all(f"127.0.0.1:{port}" in mongod.COMPOSE_REMEDY for port in ports)
+
+
+@pytest.mark.requirement("ship-14")
+def test_chart_has_the_version_and_settings_of_this_release(tmp_path):
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert {chart["version"], chart["appVersion"]} == {__version__}
+    given = {**yaml.safe_load(VALUES)["config"]}
+    (tmp_path / "identity.yaml").write_text(yaml.safe_dump(given))
+    assert config.load(tmp_path, {}).kickstart.file is None
+    known = {f"IDENTITY__{name.upper().replace('.', '__')}" for name, _ in config.settings()}
+    used = {
+        name
+        for file in CHART.rglob("*")
+        if file.is_file()
+        for name in re.findall(r"IDENTITY__[A-Z_]+", file.read_text())
+    }
+    assert used <= known
+
+
+@pytest.mark.requirement("ship-14")
+def test_every_value_of_the_chart_is_used_and_documented():
+    templates = "".join(file.read_text() for file in (CHART / "templates").iterdir())
+    page = (ROOT / "docs" / "deploy" / "containers.md").read_text()
+    for name in yaml.safe_load(VALUES):
+        assert f".Values.{name}" in templates, name
+        assert re.search(rf"`{name}[.`]", page), name
+
+
+def rendered(*options: str, **values: str) -> list[dict[str, Any]]:
+    settings = [f"--set={name}={value}" for name, value in {**GIVEN, **values}.items()]
+    text = subprocess.run(
+        ["helm", "template", "test", str(CHART), "--kube-version=1.31.0", *settings, *options],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return [one for one in yaml.safe_load_all(text.stdout) if one]
+
+
+@needs_helm
+@pytest.mark.requirement("ship-14")
+def test_chart_renders_hardened_pods_with_probes_and_a_budget(tmp_path):
+    subprocess.run(["helm", "lint", "--strict", str(CHART), *(f"--set={k}={v}" for k, v in GIVEN.items())], check=True)
+    objects = {(one["kind"], one["metadata"]["name"]): one for one in rendered(**{"ingress.enabled": "true"})}
+    assert {kind for kind, _ in objects} == {"Deployment", "Ingress", "PodDisruptionBudget", "Secret", "Service"}
+    pod = objects["Deployment", "test-identity"]["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert pod["spec"]["securityContext"]["runAsNonRoot"]
+    assert {"startupProbe", "readinessProbe", "livenessProbe", "lifecycle"} <= container.keys()
+    for kind in ("Service", "PodDisruptionBudget"):
+        selector = objects[kind, "test-identity"]["spec"]["selector"]
+        wanted = selector.get("matchLabels", selector)
+        assert wanted.items() <= pod["metadata"]["labels"].items()
+    (tmp_path / "identity.yaml").write_text(objects["Secret", "test-identity-config"]["stringData"]["identity.yaml"])
+    variables = {one["name"]: one.get("value", "") for one in container["env"] if "value" in one}
+    (tmp_path / "key").touch()
+    assert config.load(
+        tmp_path, {**variables, "IDENTITY__SECRETS__MASTER_KEY_FILE": str(tmp_path / "key")}
+    ).server.base_url
+    split = [
+        one["spec"]["template"]["spec"]["containers"][0]["args"]
+        for one in rendered(**{"worker.replicaCount": "1"})
+        if one["kind"] == "Deployment"
+    ]
+    assert split == [["run", "--role", "web"], ["run", "--role", "worker"]]
+
+
+@needs_helm
+@pytest.mark.requirement("ship-14")
+@pytest.mark.parametrize("missing", GIVEN)
+def test_chart_names_the_value_that_is_missing(missing):
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        rendered(**{missing: ""})
+    assert f"{missing}" in caught.value.stderr
