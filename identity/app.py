@@ -280,7 +280,7 @@ async def mail_server_faults(config: Config) -> list[str]:
     client = mail.SmtpClient.of(config.email)
     try:
         await database.check()
-        tenants = await Stores.over(database, vault, wiring.schedule(config)).documents["tenants"].find_all(None)
+        tenants = await Stores(database, vault, wiring.schedule(config)).documents["tenants"].find_all(None)
         used = [one for one in tenants if mail.is_configured(one["emailConfiguration"])]
         problems = await asyncio.gather(
             *(client.problem(mail.MailServer.of(one["emailConfiguration"])) for one in used)
