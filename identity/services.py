@@ -79,7 +79,6 @@ class Directory:
     user_comments: Documents
     identity_provider_links: IdentityProviderLinks
     webauthn_credentials: WebAuthnCredentials
-    user_imports: UserImports
     name_reservations: NameReservations
     entities: Entities
     entity_grants: EntityGrants
@@ -178,13 +177,14 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Logs:
-    """The append-only logs and the counts of reports."""
+    """The append-only logs, the journal of user imports, and the counts of reports."""
 
     audit_logs: AppendOnlyLog
     event_logs: AppendOnlyLog
     login_records: LoginRecords
     action_logs: ActionLogs
     webhook_event_log: WebhookEventLog
+    user_imports: UserImports
     report_counts: ReportCounts
 
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from identity.ids import fingerprint, new_id
-from identity.operations.limits import code_attempt_limits, message_limits
+from identity.operations.limits import code_attempt_limits, failed_login_limits, message_limits
 from tests import doors, relying_party
 from tests.conftest import EMAIL_TEMPLATE, NOBODY, checking_client
 from tests.mailbox import Mailbox, Received, receiving
@@ -182,7 +182,7 @@ async def test_attack_48_mails_requested_per_address_are_limited(http, rp, mailb
 
 @pytest.mark.requirement("users-10-9")
 async def test_attack_48_requesting_mail_does_not_confirm_code(key, http, rp, mailbox, monkeypatch) -> None:
-    monkeypatch.setattr("identity.operations.limits.failed_login_limits.ADDRESS_FAILURES", 3)
+    monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 3)
     started, here = await start(key, rp), {"X-Forwarded-For": "203.0.113.79", "X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await http.post("/api/passwordless/send", json=started, headers=here)).status_code == 200
     for guess in range(3):
@@ -290,7 +290,7 @@ async def test_attack_48_restarting_does_not_add_attempts(key, http, rp, monkeyp
 
 @pytest.mark.requirement("attack-48")
 async def test_mails_per_user_are_limited_by_default(key, http, rp, mailbox, monkeypatch) -> None:
-    monkeypatch.setattr("identity.operations.limits.message_limits.DEFAULT_MESSAGES", 1)
+    monkeypatch.setattr(message_limits, "DEFAULT_MESSAGES", 1)
     for login_id in (rp.login_id, f"{new_id()}@example.com"):
         body = {"applicationId": rp.client_id, "loginId": login_id}
         assert [(await http.post("/api/passwordless/send", json=body)).status_code for _ in range(2)] == [200, 503]

@@ -274,7 +274,7 @@ async def test_duplicates_abort_import_and_are_named_on_request(service: app.Ser
 async def test_concurrent_duplicate_rolls_import_back(service, tenant_api, monkeypatch) -> None:
     users = [somebody() for _ in range(4)]
     insert = doors.store(service, "users").insert_encoded
-    monkeypatch.setattr("identity.operations.users.user_import._BATCH", 2)
+    monkeypatch.setattr(user_import, "_BATCH", 2)
     written = []
 
     async def late(packed: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from identity.domain.messaging import mail_templates
 from identity.ids import fingerprint, new_id, new_text
-from identity.operations.limits import code_attempt_limits
+from identity.operations.limits import code_attempt_limits, message_limits
 from identity.operations.verification import email_verifications, verification_api
 from tests import doors
 from tests.api.test_notices import make_template
@@ -273,7 +273,7 @@ async def test_anonymous_resend_reveals_nothing(place: Place, http) -> None:
 
 @pytest.mark.requirement("users-8-9")
 async def test_attack_48_mails_requested_per_address_are_limited(place: Place, http, monkeypatch) -> None:
-    monkeypatch.setattr("identity.operations.limits.message_limits.ADDRESS_MESSAGES", 2)
+    monkeypatch.setattr(message_limits, "ADDRESS_MESSAGES", 2)
     email = (await place.made())["user"]["email"]
     here = {"X-Forwarded-For": "203.0.113.80", "X-FusionAuth-TenantId": place.tenant_id}
     for one, status in ((f"{new_id()}@example.com", 200), (f"{new_id()}@example.com", 200), (email, 503)):

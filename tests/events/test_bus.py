@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from identity.errors import Duplicate, WebhookTransactionFailed
+from identity.events import bus
 from identity.events.changes import Change, Event
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, hangs, in_turn, receiving
@@ -327,18 +328,18 @@ async def test_racing_changes_each_keep_their_events(engine: Any) -> None:
 async def test_hanging_receiver_does_not_delay_other_approval_requests(
     engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("identity.events.bus.MAX_APPROVAL_REQUESTS", 4)
-    monkeypatch.setattr("identity.events.bus._MAX_QUEUED_APPROVAL_REQUESTS", 3)
+    monkeypatch.setattr(bus, "MAX_APPROVAL_REQUESTS", 4)
+    monkeypatch.setattr(bus, "_MAX_QUEUED_APPROVAL_REQUESTS", 3)
     engine.enable("user.create", "user.registration.create", transaction="AbsoluteMajority")
     async with receiving(hangs) as slow, receiving() as quick:
         engine.add_webhook(slow.url, "user.create", readTimeout=60_000)
         engine.add_webhook(quick.url, "user.registration.create")
-        bus = engine.bus
-        stuck = [asyncio.create_task(bus.request_approval(engine.call(), [CREATE])) for _ in range(5)]
+        approving = engine.bus
+        stuck = [asyncio.create_task(approving.request_approval(engine.call(), [CREATE])) for _ in range(5)]
         await slow.wait_for(2)
         with pytest.raises(WebhookTransactionFailed):
-            await bus.request_approval(engine.call(), [CREATE])
-        await bus.request_approval(engine.call(), [REGISTER])
+            await approving.request_approval(engine.call(), [CREATE])
+        await approving.request_approval(engine.call(), [REGISTER])
         assert (len(slow.requests), len(quick.requests)) == (2, 1)
         assert not any(task.done() for task in stuck)
         slow.behaviour = answers(200)

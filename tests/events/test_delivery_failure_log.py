@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from identity.domain.objects import log_throttling
 from identity.errors import WebhookTransactionFailed
 from identity.events.changes import Event
 from identity.events.delivery import DeliveryContext
@@ -144,7 +145,7 @@ async def test_unsendable_headers_are_logged_once(engine: Any) -> None:
 
 
 async def test_replay_memory_is_bounded(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("identity.domain.objects.log_throttling._MAX_SUBJECTS", 2)
+    monkeypatch.setattr(log_throttling, "_MAX_SUBJECTS", 2)
     for _ in range(5):
         await engine.failures.headers_omitted({"id": new_id(), "url": "https://example.com"}, ["a b"])
     assert len(engine.told) == 5

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from pymongo.errors import AutoReconnect
 
+from identity import background_tasks
 from identity.events.changes import Event
 from identity.events.delivery import Deliverer
 from identity.ids import EventId
 from identity.store.outbox import Outbox
 from identity.store.outbox_rows import DeliveryLease
+from identity.workers import delivery_backlog, webhook_delivery
 from identity.workers.delivery_leases import BACKLOG_AGE_SECONDS
 from tests.events.conftest import VAULT
 from tests.events.samples import PAYLOADS
@@ -228,7 +230,7 @@ async def test_live_events_overtake_the_backlog(engine: Any, per_second: int, mo
 
 async def test_backlog_is_drained_at_a_bounded_rate(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = [0.0]
-    monkeypatch.setattr("identity.workers.delivery_backlog.monotonic", lambda: seconds[0])
+    monkeypatch.setattr(delivery_backlog, "monotonic", lambda: seconds[0])
     engine.add_webhook("http://127.0.0.1:9/", "user.create")
     await raise_events(engine, 5)
     engine.clock.advance(seconds=BACKLOG_AGE_SECONDS + 1)
@@ -515,8 +517,8 @@ async def test_outage_of_mongodb_is_survived(
     engine: Any, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     """Outcomes are retained until they are written, whatever error occurs."""
-    monkeypatch.setattr("identity.workers.webhook_delivery._BACK_OFF_SECONDS", 0.01)
-    monkeypatch.setattr("identity.background_tasks._RESTART_SECONDS", 0.01)
+    monkeypatch.setattr(webhook_delivery, "_BACK_OFF_SECONDS", 0.01)
+    monkeypatch.setattr(background_tasks, "_RESTART_SECONDS", 0.01)
     monkeypatch.setattr(Failing, "error", error)
     outbox = engine.outbox = Failing(engine.database, VAULT, schedule_seconds=86_400)
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import structlog
 
+from identity.operations import status
 from tests import openapi
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
 from tests.fuzz import fuzzing, objects, published
@@ -83,7 +84,7 @@ def only(path: str) -> dict[str, Any]:
 
 async def test_failure_of_the_service_is_found(build, monkeypatch) -> None:
     """What cannot be written as JSON fails after the operation is done."""
-    monkeypatch.setattr("identity.operations.status.API_VERSION", {"no", "JSON"})
+    monkeypatch.setattr(status, "API_VERSION", {"no", "JSON"})
     with pytest.raises(AssertionError, match="the service failed"):
         await fuzz(build, only("/api/system/version"), 3, fuzzing.of_ours)
 

@@ -10,6 +10,7 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
+from identity.operations.pages import accounts
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.hearing import Hearing
@@ -187,7 +188,7 @@ async def test_password_is_changed_by_whoever_knows_the_present_one_and_ends_eve
 
 @pytest.mark.requirement("attack-48", "self-service-18")
 async def test_attack_48_present_password_is_guessed_only_so_often(rp, browser, monkeypatch):
-    monkeypatch.setattr("identity.operations.pages.accounts._PASSWORD_FAILURES", 2)
+    monkeypatch.setattr(accounts, "_PASSWORD_FAILURES", 2)
     shown = await enter(rp, browser, "/account/password")
     wrong = {"currentPassword": "wrong", "password": NEW_PASSWORD, "passwordConfirm": NEW_PASSWORD}
     for _ in range(2):

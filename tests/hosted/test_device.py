@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from identity.domain.clients import user_codes
 from identity.operations.authorization import device_grants
 from tests import relying_party, two_factor
 from tests.conftest import checking_client
@@ -215,7 +216,7 @@ async def test_page_of_one_browser_is_of_no_use_in_another(rp, browser, http, se
 
 @pytest.mark.requirement("attack-49")
 async def test_answer_is_about_the_device_that_was_shown(rp, browser, http, monkeypatch, clock):
-    monkeypatch.setattr("identity.domain.clients.user_codes.generate", lambda _generator: "BCDFGH")
+    monkeypatch.setattr(user_codes, "generate", lambda _generator: "BCDFGH")
     question = await asked(browser, rp, await Device.begin(rp, http))
     clock.advance(seconds=301)
     other = await Device.begin(rp, http)

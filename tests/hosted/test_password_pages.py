@@ -8,6 +8,7 @@ import re
 import pytest
 
 from identity.ids import new_id
+from identity.operations.limits import failed_login_limits
 from tests import doors, relying_party
 from tests.conftest import checking_client
 from tests.hearing import Hearing
@@ -338,7 +339,7 @@ async def test_attack_47_nothing_of_a_page_or_mail_comes_from_the_host_of_the_re
 
 
 async def test_attack_46_ids_that_are_none_are_tried_only_so_often(place, browser, monkeypatch):
-    monkeypatch.setattr("identity.operations.limits.failed_login_limits.ADDRESS_FAILURES", 2)
+    monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 2)
     at = {"client_id": place.rp.client_id}
     for _ in range(2):
         assert "no longer valid" in page(await browser.get(f"/password/change/{new_id()}", params=at)).text

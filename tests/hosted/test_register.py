@@ -11,6 +11,7 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
+from identity.operations.pages import registration_page
 from identity.password_pool import PasswordPool
 from tests import two_factor
 from tests.api.test_user_consents import born
@@ -333,7 +334,7 @@ async def test_attack_42_another_site_registers_nobody_in_the_victims_browser(se
 
 @pytest.mark.requirement("attack-48")
 async def test_attack_48_one_address_registers_only_so_often(rp, browser, monkeypatch):
-    monkeypatch.setattr("identity.operations.pages.registration_page.REGISTRATIONS", 2)
+    monkeypatch.setattr(registration_page, "REGISTRATIONS", 2)
     await offer(rp)
     shown = await open_page(rp, browser)
     for _ in range(2):

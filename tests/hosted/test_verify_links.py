@@ -8,6 +8,7 @@ import re
 import pytest
 
 from identity.ids import new_id
+from identity.operations.limits import message_limits
 from identity.operations.verification import verification_api
 from tests import doors, relying_party
 from tests.api.test_notices import make_template
@@ -216,7 +217,7 @@ async def test_form_for_another_link_is_judged(gate, browser, rp):
 
 
 async def test_attack_48_one_address_asks_for_only_so_many_links(gate, browser, monkeypatch):
-    monkeypatch.setattr("identity.operations.limits.message_limits.ADDRESS_MESSAGES", 2)
+    monkeypatch.setattr(message_limits, "ADDRESS_MESSAGES", 2)
     shown = await browser.get("/email/verify", params={"client_id": gate.client_id})
     for _ in range(2):
         assert (await press(browser, shown, email="a@example.com")).status_code == 302

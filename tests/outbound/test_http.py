@@ -17,6 +17,7 @@ import pytest
 import uvloop
 
 from identity.ids import Secret
+from identity.outbound import http
 from identity.outbound.http import HttpClient, OutboundError, Request
 from tests import certificates
 from tests.receiver import Receiver, answers, drips, hangs, receiving, resets, sends
@@ -341,7 +342,7 @@ async def test_attack_57_address_outside_the_allowed_networks_is_never_connected
 @pytest.mark.requirement("attack-58", "webhooks-15.3-3")
 async def test_attack_58_name_that_resolves_inside_is_stopped_at_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     """The URL is valid, as with DNS rebinding; the resolved address is blocked."""
-    monkeypatch.setattr("identity.outbound.http.check_url", lambda url, allowed: None)
+    monkeypatch.setattr(http, "check_url", lambda url, allowed: None)
     client = HttpClient()
     async with receiving() as receiver:
         error = await failure(client, post(f"http://localhost:{receiver.port}/"))

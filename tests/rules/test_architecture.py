@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import graphlib
 import re
 import tomllib
+import typing
 from pathlib import Path
 
 import pytest
+
+from identity import services
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
@@ -66,3 +70,9 @@ def test_files_that_are_named_exist(document: str) -> None:
     assert len(named) > 5
     folders = [ROOT, ROOT / "identity", ROOT / document.rpartition("/")[0]]
     assert [name for name in sorted(named) if not any((folder / name).exists() for folder in folders)] == []
+
+
+@pytest.mark.parametrize("kind", [services.Services, *typing.get_type_hints(services.Services).values()])
+def test_services_and_its_facets_have_at_most_twelve_members(kind: type) -> None:
+    if kind.__module__ == services.__name__:
+        assert len(dataclasses.fields(kind)) <= 12  # type: ignore[arg-type]

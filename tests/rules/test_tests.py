@@ -46,3 +46,26 @@ def test_no_parameter_is_random() -> None:
         for line in random_parameters(ast.parse(file.read_text()))
     }
     assert found == set()
+
+
+def reaches(module: ast.Module) -> int:
+    """How often a module reads the attribute `services`."""
+    return sum(isinstance(node, ast.Attribute) and node.attr == "services" for node in ast.walk(module))
+
+
+def test_stores_are_reached_through_doors() -> None:
+    """A test that knows where the services keep a store breaks when that place changes: see tests/doors.py."""
+    found = {file.name: reaches(ast.parse(file.read_text())) for file in TESTS.rglob("*.py")}
+    assert sum(found.values()) < 60
+
+
+def test_patched_modules_are_imported() -> None:
+    """A path in a string is not checked by anything, and hides what a test depends on."""
+    found = {
+        f"{file.relative_to(TESTS)}:{node.lineno}"
+        for file in TESTS.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "setattr"
+        if isinstance(node.args[0], ast.Constant) and str(node.args[0].value).startswith("identity.")
+    }
+    assert found == set()

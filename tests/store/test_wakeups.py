@@ -11,6 +11,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from identity.ids import new_id
+from identity.store import wakeups as wakeups_module
 from identity.store.redis import Redis
 from identity.store.wakeups import Wakeups
 from tests.receiver import until
@@ -70,7 +71,7 @@ async def test_notifying_process_ignores_its_own_message(
 ) -> None:
     """It is working already; otherwise each query for work would be followed by an unnecessary one."""
     one, other = pair
-    monkeypatch.setattr("identity.store.wakeups._MAX_REMOTE_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(wakeups_module, "_MAX_REMOTE_DELAY_SECONDS", 0.0)
     words, heard = [one._own_id, one._own_id, other._own_id], 0
 
     class Channel:
@@ -102,7 +103,7 @@ async def test_notifying_process_ignores_its_own_message(
 async def test_redis_outage_only_delays_wakeups(pair: tuple[Wakeups, Wakeups], monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = pair
     await is_woken(one, other)
-    monkeypatch.setattr("identity.store.wakeups._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(wakeups_module, "_RETRY_SECONDS", 0.01)
     attempts = 0
 
     async def away(*_arguments: Any) -> None:

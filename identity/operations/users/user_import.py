@@ -274,7 +274,7 @@ class _PendingImport:
         """Insert all users, once. Raises Duplicate, and Conflict when the import was undone as abandoned."""
         if self._is_inserted:
             return
-        imports = self._services.directory.user_imports
+        imports = self._services.logs.user_imports
         self._is_started = True
         await imports.begin(self._tenant_ids, self._import_id, self._user_ids, self._lease_expiry())
         for start in range(0, len(self._encoded), _BATCH):
@@ -287,7 +287,7 @@ class _PendingImport:
         """Keep the users from the commit on, with their memberships. Raises Conflict when the import was undone."""
         for tenant_id, memberships in self.memberships.items():
             await group_members.insert_memberships(self._services, tenant_id, memberships, session)
-        if not await self._services.directory.user_imports.finish(self._import_id, session):
+        if not await self._services.logs.user_imports.finish(self._import_id, session):
             raise Conflict
         self._services.runtime.database.run_now_and_after_commit(session, self._services.directory.users.invalidate_all)
 
@@ -303,17 +303,17 @@ class _PendingImport:
 
 async def undo(services: Services, import_id: str) -> None:
     """Remove the users of an unfinished import."""
-    found = await services.directory.user_imports.begin_rollback(import_id)
+    found = await services.logs.user_imports.begin_rollback(import_id)
     if found is not None:
         tenant_ids, user_ids = found
         await services.directory.users.remove_imported(tenant_ids, import_id, user_ids)
-        await services.directory.user_imports.delete(import_id)
+        await services.logs.user_imports.delete(import_id)
         services.directory.users.invalidate_all()
 
 
 async def undo_abandoned(services: Services) -> None:
     """Remove the users of abandoned imports, whose process was killed or lost MongoDB."""
-    for import_id in await services.directory.user_imports.list_abandoned(services.clock.now()):
+    for import_id in await services.logs.user_imports.list_abandoned(services.clock.now()):
         await undo(services, import_id)
 
 
