@@ -187,12 +187,13 @@ def test_messages_use_properties_file_syntax() -> None:
     ("locales", "language", "text"),
     [
         ((), "en", "default"),
-        (("fr",), "en", "default"),
+        (("fr",), "fr", "default"),
         (("de",), "de", "deutsch"),
         (("de-CH",), "de", "deutsch"),
-        (("fr", "de"), "de", "deutsch"),
+        (("fr", "de"), "fr", "default"),
+        (("sv", "de"), "de", "deutsch"),
         (("pt_BR",), "pt-BR", "brasileiro"),
-        (("pt",), "en", "default"),
+        (("pt",), "pt-BR", "brasileiro"),
         (("en-GB", "de"), "en", "default"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 from typing import Any
@@ -169,3 +170,32 @@ def test_every_text_that_a_template_shows_exists() -> None:
 def test_locales_are_read_by_their_weight() -> None:
     assert _locales("a;q=0.1,b, c;q=0.5,d;q=0,e;q=x") == ("b", "c", "a")
     assert _locales("") == ()
+
+
+async def test_simple_theme_shows_its_images_and_colors(rp, browser, themed, api) -> None:
+    png = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 9).decode()
+    variables = {"logoImageURL": png, "favicons": [{"href": png}], "primaryButtonColor": "#005500"}
+    theme_id = await themed(type="simple", variables={**variables, "footerDisplay": False})
+    shown = await rp.authorize(browser)
+    (_, own) = sheets(shown)
+    assert "--accent: #005500" in (await browser.get(own)).text
+    logo = re.search(rf'<img class="logo" src="(/theme/{theme_id}/logo-[^"]+)"', shown.text)
+    assert logo is not None
+    image = await browser.get(logo[1])
+    assert image.headers["Content-Type"] == "image/png"
+    assert image.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
+    assert f'<link rel="icon" href="/theme/{theme_id}/favicon-' in shown.text
+    assert "<footer>" not in shown.text
+    assert (await browser.get(f"/theme/{theme_id}/logo-other.png")).status_code == 404
+
+
+async def test_theme_answers_with_what_is_not_shown(api) -> None:
+    variables = {"fontColor": "#eeeeee", "logoImageURL": "https://example.com/logo.png"}
+    theme = {"name": f"Theme {new_id()}", "type": "simple", "variables": variables, "templates": {"index": "[#ftl]"}}
+    answer = await api.post("/api/theme", json={"theme": theme})
+    notices = answer.json()["theme"]["notices"]
+    for text in ("[index] is not rendered", "[theme.variables.logoImageURL] is not shown", "contrast of fontColor"):
+        assert any(text in notice for notice in notices), text
+    wrong = {**theme, "name": new_id(), "variables": {"fontColor": "red; }"}}
+    refused = await api.post("/api/theme", json={"theme": wrong})
+    assert list(refused.json()["fieldErrors"]) == ["theme.variables.fontColor"]

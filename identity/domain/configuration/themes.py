@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from identity.call import Document
-from identity.domain.configuration import page_texts
+from identity.domain.configuration import page_texts, simple_themes, theme_images
 from identity.domain.objects import catalogues, property_files
 from identity.errors import FieldError
 
@@ -23,7 +23,32 @@ MAXIMUM_TEMPLATES = 524_288
 
 def problems(theme: Document) -> list[FieldError]:
     """Return the errors of a theme: messages not in the form `key=text`, and templates that are too long."""
-    return [*_message_problems(theme), *_size_problems(theme)]
+    return [
+        *_message_problems(theme),
+        *_size_problems(theme),
+        *simple_themes.problems(theme),
+        *theme_images.problems(theme),
+    ]
+
+
+def notices(theme: Document) -> list[str]:
+    """Return what the pages do not show of a theme, and texts that are hard to read."""
+    found = [f"The template [{name}] is not rendered." for name in sorted(theme.get("templates", {}))]
+    if found:
+        found.insert(
+            0, "FreeMarker templates are stored unchanged, but pages are rendered from the built-in templates."
+        )
+    found += [
+        f"The image [{path}] is not shown: pages load uploaded images only, as data: URLs."
+        for path, url in theme_images.urls(theme).values()
+        if not theme_images.is_uploaded(url)
+    ]
+    return [*found, *simple_themes.contrast_problems(theme)]
+
+
+def stylesheet(theme: Document) -> str:
+    """Return the stylesheet of a theme: that of its variables, then its own."""
+    return simple_themes.stylesheet(theme) + str(theme.get("stylesheet", ""))
 
 
 def _message_problems(theme: Document) -> Iterator[FieldError]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from identity.call import Call, Document
+from identity.call import Call, Caller, Document
 from identity.domain.configuration import themes as theme_rules
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.errors import Invalid
@@ -40,6 +40,13 @@ async def create(services: Services, call: Call, body: Document, theme_id: str |
     return await crud.create(services, call, RESOURCE, body, theme_id)
 
 
+async def _to_response(services: Services, _caller: Caller, theme: Document) -> Document:
+    """Return a theme with `notices`: what its pages do not show, and texts that are hard to read."""
+    response = crud.to_response(services, RESOURCE, theme)
+    notices = theme_rules.notices(theme)
+    return {**response, "notices": notices} if notices else response
+
+
 RESOURCE = Resource(
     "theme",
     tenant_scoped=False,
@@ -52,6 +59,7 @@ RESOURCE = Resource(
     prepare=prepare,
     commit=_commit,
     create=create,
+    to_response=_to_response,
 )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from identity.call import Call
+from identity.domain.configuration import theme_images
+from identity.domain.configuration import themes as theme_rules
 from identity.errors import NotFound
 from identity.operations.clients import clients
 from identity.operations.configuration import themes
@@ -16,6 +18,7 @@ SIGNED_OUT_COOKIE = "fusionauth.flash-message"
 SIGNED_OUT_SECONDS = 30
 
 _FOR_EVER = "public, max-age=31536000, immutable"
+_IMAGE_POLICY = "default-src 'none'; sandbox"
 _API = ("/api/", "/.well-known/")
 _ONE_DAY = "public, max-age=86400"
 
@@ -56,17 +59,23 @@ class FaviconHandler(PageHandler):
         return Reply(assets.asset("favicon.svg"), headers=headers)
 
 
-class ThemeStylesheetHandler(PageHandler):
-    """The stylesheet of a theme, under a path that changes with its content."""
+class ThemeFileHandler(PageHandler):
+    """The stylesheet and the images of a theme, under paths that change with their content."""
 
     @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
     async def get(self, call: Call, theme_id: str, name: str) -> Reply:
-        """Serve the current stylesheet of the theme. Raises NotFound for another version."""
+        """Serve the current version of a file. Raises NotFound for another version."""
         theme = await themes.find(self.services, theme_id)
-        if theme is None or page_theme.stylesheet_path(theme) != f"/theme/{theme_id}/{name}":
+        if theme is None:
+            raise NotFound
+        image = next((one for one in theme_images.images(theme).values() if one.name == name), None)
+        if image is not None:
+            headers = {"Content-Type": image.media_type, "Content-Security-Policy": _IMAGE_POLICY}
+            return Reply(image.content, headers={**headers, "Cache-Control": _FOR_EVER})
+        if page_theme.stylesheet_path(theme) != f"/theme/{theme_id}/{name}":
             raise NotFound
         headers = {"Content-Type": "text/css; charset=utf-8", "Cache-Control": _FOR_EVER}
-        return Reply(theme["stylesheet"].encode(), headers=headers)
+        return Reply(theme_rules.stylesheet(theme).encode(), headers=headers)
 
 
 class ChangePasswordHandler(PageHandler):
@@ -96,5 +105,5 @@ ROUTES = [
     Route("/", IndexHandler),
     Route("/static/{name}", StaticHandler),
     Route("/favicon.ico", FaviconHandler),
-    Route("/theme/{theme_id}/{name}", ThemeStylesheetHandler),
+    Route("/theme/{theme_id}/{name}", ThemeFileHandler),
 ]

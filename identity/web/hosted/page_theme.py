@@ -14,7 +14,7 @@ import orjson
 from markupsafe import Markup, escape
 
 from identity.call import Document
-from identity.domain.configuration import page_texts
+from identity.domain.configuration import page_texts, theme_images
 from identity.domain.configuration import themes as theme_rules
 from identity.domain.objects import catalogues
 from identity.ids import fingerprint
@@ -65,10 +65,18 @@ class PageTheme:
         self._languages = theme_rules.languages(theme)
         self.direction = catalogues.direction(self.language)
         self.stylesheet = None if theme is None else stylesheet_path(theme)
+        self._theme_id = "" if theme is None else str(theme["id"])
+        self._images = theme_images.images(theme or {})
+        self.has_footer = theme is None or theme.get("variables", {}).get("footerDisplay", True)
         self.query, self.cookies = query, tuple(cookies)
 
     def __getitem__(self, key: str) -> str:
         return self._own.get(key) or self._catalogue.get(key) or page_texts.TEXTS[key]
+
+    def image_path(self, kind: str) -> str:
+        """Return the path of the `logo` or `favicon` of the theme; empty if it has none."""
+        image = self._images.get(kind)
+        return f"/theme/{self._theme_id}/{image.name}" if image is not None else ""
 
     def message(self, key: str) -> str:
         """Return the text of a key; empty for an empty key."""
@@ -174,7 +182,7 @@ def _locale_cookies(handler: BaseHandler, requested: Sequence[str]) -> list[Mors
 
 def stylesheet_path(theme: Document) -> str | None:
     """Return the path of a theme's stylesheet; it changes with the content, so that browsers can cache it forever."""
-    stylesheet = theme.get("stylesheet", "")
+    stylesheet = theme_rules.stylesheet(theme)
     return f"/theme/{theme['id']}/style-{_hash(stylesheet)}.css" if stylesheet.strip() else None
 
 
