@@ -34,6 +34,13 @@ async def create(base_url: str, key: str) -> dict[str, str]:
         tenant_id = users[0]["tenantId"]
     return {
         "home": "/admin",
+        "reports": "/admin/reports",
+        "settings": "/admin/settings",
+        "login-records": "/admin/login-records",
+        "application-kinds": "/admin/applications/new",
+        "application-kind": "/admin/applications/new?kind=server",
+        "user-set-password": f"/admin/users/{users[0]['id']}/do/set-password",
+        **{f"user-{tab}": f"/admin/users/{users[0]['id']}/tab/{tab}" for tab in ("sessions", "actions", "audit")},
         "users": "/admin/users",
         "user": f"/admin/users/{users[0]['id']}",
         "user-edit": f"/admin/users/{users[0]['id']}/edit",

@@ -29,8 +29,9 @@ def test_layout_names_only_members_that_the_schema_has(slug: str) -> None:
     layout = layouts.load(slug)
     schema = load(layout.schema)
     members = [member for group in layout.groups for member in group.members]
-    members += [*layout.references, *layout.secrets, *layout.code, *layout.labels, *layout.creation]
-    for member in members:
+    members += [*layout.references, *layout.secrets, *layout.code, *layout.labels, *layout.creation, *layout.matrix]
+    members += [member for preset in layout.presets for member in preset.members]
+    for member in members if layout.has_items else []:
         forms.declaration(schema, f"{layout.wrapper}.{member}")
     for reference in (*layout.references.values(), *layout.filters.values()):
         assert reference in {"", "text", *layouts.slugs()}
@@ -49,7 +50,7 @@ CREATABLE = [slug for slug in layouts.slugs() if "create" in layouts.load(slug).
 
 @pytest.mark.parametrize("slug", CREATABLE)
 async def test_every_form_is_shown(admin: Browser, slug: str) -> None:
-    answer = await admin.open(f"/admin/{slug}/new")
+    answer = await admin.open(f"/admin/{slug}/new?kind=other")
     assert answer.status_code == 200, answer.text
     assert len(answer.content) < MAXIMUM_BYTES
     assert "curl -X POST" in answer.text
@@ -104,7 +105,7 @@ async def test_object_is_created_shown_changed_and_deleted(admin: Browser, api: 
     layout = layouts.load(slug)
     name = f"Name {new_id()}"
     filled = {field: value.format(name=name) for field, value in FILLED[slug].items()}
-    created = await post(admin, f"/admin/{slug}/new", **filled)
+    created = await post(admin, f"/admin/{slug}/new?kind=other", **filled)
     assert created.status_code == 303, Page(created).text
     shown = await admin.follow(created)
     assert name in Page(shown).text
@@ -298,6 +299,7 @@ READABLE = {
         "identity-providers",
         "tenants",
         "audit-log",
+        "login-records",
     },
     "developer": {
         "groups", "consents", "user-actions", "applications", "entities", "entity-types", "identity-providers",
@@ -467,3 +469,80 @@ async def test_deletion_asks_for_a_recent_login_and_says_what_goes_with_the_obje
     assert answer.status_code == 302
     assert "prompt=login" in answer.headers["Location"]
     assert (await api.get(f"/api/group/{made['id']}")).status_code == 200
+
+
+# Kinds, permissions, settings, exports
+
+
+@pytest.mark.parametrize("kind", [preset.name for preset in layouts.load("applications").presets])
+async def test_application_of_a_kind_is_created_with_the_settings_that_fit(
+    admin: Browser, api: httpx.AsyncClient, kind: str
+) -> None:
+    fields = {"application.name": new_id(), "console.tenantId": DEFAULT_TENANT}
+    chooser = await admin.open("/admin/applications/new")
+    assert f"/admin/applications/new?kind={kind}" in Page(chooser).links
+    if kind == "device":
+        fields["application.oauthConfiguration.deviceVerificationURL"] = "https://example.com/device"
+    else:
+        fields["application.oauthConfiguration.authorizedRedirectURLs"] = "https://example.com/callback"
+    created = await post(admin, f"/admin/applications/new?kind={kind}", **fields)
+    assert created.status_code == 303, Page(created).text
+    object_id = (await admin.follow(created)).url.path.rpartition("/")[2]
+    oauth = (await api.get(f"/api/application/{object_id}")).json()["application"]["oauthConfiguration"]
+    wanted = layouts.load("applications").preset(kind)
+    assert wanted is not None
+    for name, value in wanted.values["oauthConfiguration"].items():
+        assert oauth[name] == value
+
+
+async def test_api_key_gets_the_permissions_of_the_matrix(admin: Browser, every_tenant: httpx.AsyncClient) -> None:
+    name = new_id()
+    chosen = ["GET /api/user", "POST /api/user", "GET /api/tenant"]
+    created = await post(admin, "/admin/api-keys/new", **{"apiKey.name": name, "apiKey.permissions.endpoints": chosen})
+    assert created.status_code == 303, Page(created).text
+    screen = (await admin.follow(created)).url.path
+    revealed = Page(await admin.open(f"{screen}?reveal=true"))
+    document = json.loads(editable(await admin.open(f"{screen}/json"))["json"])
+    assert document["permissions"] == {"endpoints": {"/api/tenant": ["GET"], "/api/user": ["GET", "POST"]}}
+    key = re.search(r"Key\s+([A-Za-z0-9_-]{64})", revealed.text)
+    assert key is not None
+    answer = await every_tenant.get("/api/tenant", headers={"Authorization": key[1]})
+    assert answer.status_code == 200
+    assert (await every_tenant.get("/api/key", headers={"Authorization": key[1]})).status_code == 401
+    without = await post(admin, f"{screen}/edit", **{"apiKey.permissions.endpoints": ["GET /api/tenant"]})
+    assert without.status_code == 303
+    assert (await every_tenant.get("/api/user", headers={"Authorization": key[1]})).status_code == 401
+
+
+async def test_settings_are_shown_and_changed(admin: Browser, every_tenant: httpx.AsyncClient) -> None:
+    before = (await every_tenant.get("/api/system-configuration")).json()["systemConfiguration"]
+    try:
+        saved = await post(admin, "/admin/settings", **{"systemConfiguration.reportTimezone": "Europe/Zurich"})
+        assert saved.status_code == 303, Page(saved).text
+        after = (await every_tenant.get("/api/system-configuration")).json()["systemConfiguration"]
+        assert after["reportTimezone"] == "Europe/Zurich"
+        assert after["corsConfiguration"] == before["corsConfiguration"]
+        wrong = await post(admin, "/admin/settings", **{"systemConfiguration.reportTimezone": "Mars"})
+        assert wrong.status_code == 400
+    finally:
+        await every_tenant.put("/api/system-configuration", json={"systemConfiguration": before})
+
+
+@pytest.mark.parametrize("slug", ["audit-log", "login-records"])
+async def test_log_is_exported(roles: dict[str, Browser], slug: str) -> None:
+    answer = await roles["auditor"].http.get(f"/admin/{slug}/export?q=POST")
+    assert answer.headers["Content-Type"] == "application/zip"
+    assert answer.content.startswith(b"PK")
+    assert "attachment" in answer.headers["Content-Disposition"]
+
+
+async def test_home_and_reports_show_what_the_roles_permit(roles: dict[str, Browser]) -> None:
+    for role, browser in roles.items():
+        for path in ("/admin", "/admin/reports", "/admin/reports?days=7&applicationId=nonsense"):
+            answer = await browser.open(path)
+            assert answer.status_code == 200, (role, path)
+            assert len(answer.content) < MAXIMUM_BYTES
+    home = Page(await roles["admin"].open("/admin"))
+    assert "Logins" in home.text
+    assert "Before production" in home.text
+    assert [tag for tag, _ in home.tags if tag == "svg"]

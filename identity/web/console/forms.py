@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from identity import permissions
 from identity.web.console import values
 from identity.web.console.layouts import Layout, member_of, with_member
 
@@ -58,11 +59,16 @@ def groups(
     errors: Errors | None = None,
     *,
     is_new: bool = False,
+    wanted: Sequence[str] = (),
 ) -> list[Group]:
-    """Return the fields of a resource with the values of a document and the errors of the API at their fields."""
+    """Return the fields of a resource with the values of a document and the errors of the API at their fields.
+
+    `wanted` restricts the form to some members.
+    """
     found = []
     for group in layout.groups:
         members = _members(layout, group.members, is_new=is_new)
+        members = [member for member in members if not wanted or member in wanted]
         fields = [_field(schema, layout, member, document, options, errors or {}, is_new=is_new) for member in members]
         found.append(Group(group.title, group.lead, [field for field in fields if field is not None]))
     return [group for group in found if group.fields]
@@ -91,7 +97,7 @@ def _field(
     if declared.get("readOnly"):
         return None
     kind, value = _kind(declared, layout, member, options), member_of(document, member)
-    if value is None and is_new and not document:
+    if value is None and is_new and not errors:
         value = declared.get("default")
     choices = _choices(declared, layout, member, options)
     if kind == "select" and value is not None and value not in {choice for choice, _ in choices}:
@@ -137,6 +143,8 @@ def _kind(declared: Mapping[str, Any], layout: Layout, member: str, options: Opt
     kind = next(each for each in types if each != "null") if isinstance(types, list) else types
     if member in layout.secrets or declared.get("writeOnly"):
         return "secret"
+    if member in layout.matrix:
+        return "matrix"
     if member in layout.code or declared.get("maxLength", 0) > _LONG:
         return "code"
     if "enum" in declared or layout.references.get(member) in options:
@@ -162,6 +170,8 @@ def _collection_kind(declared: Mapping[str, Any]) -> str:
 
 
 def _choices(declared: Mapping[str, Any], layout: Layout, member: str, options: Options) -> Sequence[tuple[str, str]]:
+    if member in layout.matrix:
+        return [(endpoint, " ".join(sorted(methods))) for endpoint, methods in sorted(permissions.ENDPOINTS.items())]
     if layout.references.get(member) in options:
         return options[layout.references[member]]
     found = declared.get("enum") or declared.get("items", {}).get("enum")

@@ -1,20 +1,172 @@
-"""`/admin`: the state of the instance at a glance."""
+"""`/admin` and `/admin/reports`: the state of the instance at a glance, and its counts over time."""
 
 from __future__ import annotations
 
-from identity.call import Call
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from identity import config
+from identity.call import Call, Document
+from identity.domain.configuration import tenants as tenant_rules
+from identity.instants import as_datetime, later
 from identity.web.base_handlers import Route
+from identity.web.console import charts
+from identity.web.console.charts import Chart
 from identity.web.console.handlers import ConsoleHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
+_DAYS: Final = 14
+_CHOICES: Final = (7, 14, 30, 90, 365)
+_EXPIRY_DAYS: Final = 30
+_REPORTS: Final = (
+    ("Logins", "/api/report/login", "hourlyCounts", 1),
+    ("Registrations", "/api/report/registration", "hourlyCounts", 1),
+    ("Active users", "/api/report/daily-active-user", "dailyActiveUsers", 24),
+)
+"""Title, path, list and hours per interval of each report."""
+_LAG: Final = re.compile(r"^identity_webhook_(deliveries_due|oldest_due_seconds) ([0-9.e+]+)$", re.MULTILINE)
 
-class HomeHandler(ConsoleHandler):
+
+class OverviewHandler(ConsoleHandler):
+    """Reads the reports."""
+
+    async def reports(self, call: Call, days: int, application_id: str = "") -> list[Chart]:
+        """Return the charts of the reports that this administrator may read."""
+        today = as_datetime(call.now).date()
+        dates = [today - datetime.timedelta(days=days - 1 - number) for number in range(days)]
+        query: dict[str, Any] = {"start": later(call.now, seconds=-86_400 * (days - 1)), "end": call.now}
+        if application_id:
+            query["applicationId"] = application_id
+        found = []
+        for title, path, name, hours in _REPORTS:
+            if self.may("GET", path):
+                answer = await self.find_json(path, query)
+                values = charts.by_day(answer.get(name, []), hours, dates)
+                found.append(charts.chart(title, values, dates))
+        return found
+
+    async def count(self, path: str, name: str, query: Mapping[str, Any] | None = None) -> int | None:
+        """Return how many objects a search finds; None if it is not permitted."""
+        if not self.may("GET", path):
+            return None
+        answer = await self.find_json(path, {"numberOfResults": "1", **(query or {})})
+        total = answer.get("total")
+        return total if isinstance(total, int) else len(answer.get(name, []))
+
+
+class HomeHandler(OverviewHandler):
     """The first page after the sign-in."""
 
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
     async def get(self, call: Call) -> Reply:
         """Show the page."""
-        return self.page("home.html", title="Home")
+        counted = (
+            ("Users", "/admin/users", await self.count("/api/user/search", "users", {"queryString": "*"})),
+            ("Applications", "/admin/applications", await self.count("/api/application/search", "applications")),
+            ("Tenants", "/admin/tenants", await self.count("/api/tenant/search", "tenants")),
+        )
+        return self.page(
+            "home.html",
+            title="Home",
+            charts=await self.reports(call, _DAYS),
+            days=_DAYS,
+            totals=[row for row in counted if row[2] is not None],
+            warnings=await self.warnings(),
+            webhooks=await self.webhooks(),
+            expiring=await self.expiring(call),
+        )
+
+    async def warnings(self) -> list[tuple[str, str]]:
+        """Return what should be changed before the service is used in production, with the page to change it on."""
+        found = [(text, "") for text in config.warnings(self.services.config)]
+        if self.services.config.server.base_url is None:
+            found.append(("server.base_url is not set: issuers and links follow the Host header of requests.", ""))
+        tenants = (await self.find_json("/api/tenant/search", {"numberOfResults": "50"})).get("tenants", [])
+        for tenant in tenants if self.may("PATCH", "/api/tenant") else []:
+            found += [(text, f"/admin/tenants/{tenant['id']}/edit") for text in _tenant_warnings(tenant)]
+        return found
+
+    async def webhooks(self) -> Document | None:
+        """Return the webhooks that do not deliver, and the delay of deliveries; None if that is not permitted."""
+        if not self.may("GET", "/api/webhook/search"):
+            return None
+        answer = await self.find_json("/api/webhook/search", {"numberOfResults": "200"})
+        listed = answer.get("webhooks", [])
+        metrics: dict[str, float] = {}
+        if self.may("GET", "/api/prometheus/metrics"):
+            response = await self.call_api("GET", "/api/prometheus/metrics")
+            text = response.body.decode("utf-8", "replace") if response.is_success else ""
+            metrics = {name: float(value) for name, value in _LAG.findall(text)}
+        return {
+            "total": answer.get("total", 0),
+            "stopped": [webhook for webhook in listed if webhook.get("status")],
+            "due": int(metrics.get("deliveries_due", 0)),
+            "lag_seconds": round(metrics.get("oldest_due_seconds", 0)),
+        }
+
+    async def expiring(self, call: Call) -> list[tuple[str, str, int]]:
+        """Return the keys and API keys that expire soon: name, path and instant."""
+        found = []
+        limit = later(call.now, seconds=86_400 * _EXPIRY_DAYS)
+        for path, name, screen in (("/api/key/search", "keys", "keys"), ("/api/api-key/search", "apiKeys", "api-keys")):
+            if not self.may("GET", path):
+                continue
+            for key in (await self.find_json(path, {"numberOfResults": "500"})).get(name, []):
+                if key.get("expirationInstant") is not None and key["expirationInstant"] < limit:
+                    label = key.get("name") or key["id"]
+                    found.append((label, f"/admin/{screen}/{key['id']}", key["expirationInstant"]))
+        return sorted(found, key=lambda row: row[2])
 
 
-ROUTES = [Route("/admin", HomeHandler)]
+class ReportsHandler(OverviewHandler):
+    """Logins, registrations and active users over time."""
+
+    section = "reports"
+
+    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
+    async def get(self, call: Call) -> Reply:
+        """Show the charts of a period, of all applications or one."""
+        chosen = self.parameter("days")
+        days = int(chosen) if chosen in map(str, _CHOICES) else 30
+        answer = await self.find_json("/api/application/search", {"numberOfResults": "200"})
+        applications = [(each["id"], each["name"]) for each in answer.get("applications", [])]
+        application_id = self.parameter("applicationId")
+        application_id = application_id if application_id in dict(applications) else ""
+        return self.page(
+            "reports.html",
+            title="Reports",
+            charts=await self.reports(call, days, application_id),
+            days=days,
+            choices=_CHOICES,
+            applications=applications,
+            application_id=application_id,
+            months=await self.months(call, application_id),
+        )
+
+    async def months(self, call: Call, application_id: str) -> Sequence[tuple[str, int]]:
+        """Return the active users of the last months."""
+        if not self.may("GET", "/api/report/monthly-active-user"):
+            return []
+        query: dict[str, Any] = {"start": later(call.now, seconds=-86_400 * 365), "end": call.now}
+        if application_id:
+            query["applicationId"] = application_id
+        answer = await self.find_json("/api/report/monthly-active-user", query)
+        return [
+            (f"{1970 + entry['interval'] // 12}-{entry['interval'] % 12 + 1:02}", entry["count"])
+            for entry in answer.get("monthlyActiveUsers", [])
+        ]
+
+
+def _tenant_warnings(tenant: Document) -> list[str]:
+    """Return what a tenant still has of its defaults."""
+    found = []
+    if tenant["issuer"] == tenant_rules.DEFAULT_ISSUER:
+        found.append(f"The tenant {tenant['name']} has the default issuer {tenant['issuer']}.")
+    if not tenant["emailConfiguration"].get("username") and tenant["emailConfiguration"].get("host") == "localhost":
+        found.append(f"The tenant {tenant['name']} has no mail server, so that it sends no email.")
+    return found
+
+
+ROUTES = [Route("/admin", HomeHandler), Route("/admin/reports", ReportsHandler)]

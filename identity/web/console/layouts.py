@@ -110,13 +110,26 @@ class Tab:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Preset:
+    """A kind of new object: values that fit it, and the members that its form asks for."""
+
+    name: str
+    title: str
+    explain: str
+    values: Mapping[str, Any]
+    members: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
     """The screens of one resource; `slug` is the end of their path below /admin.
 
     `wrapper` and `plural` are the names of the object and of the list in JSON. `name` are the members that can name an
     object, the first one with a value does. `text` is the search parameter that the search box fills; without
     `has_search` the list is filtered here. `is_index` marks an index search (`queryString`, `sortFields`).
-    `references` are members that hold the id of another resource, with its slug. `secrets` are shown on demand.
+    `is_single` marks an object without an id and a list, `has_items` a list of objects that have a page each. `fixed`
+    are parameters of every search, `text` is empty if there is none to type. `references` are members that hold the id
+    of another resource, with its slug. `secrets` are shown on demand; `matrix` are members with permissions.
     """
 
     slug: str
@@ -149,6 +162,11 @@ class Layout:
     delete_query: Mapping[str, str] = dataclasses.field(default_factory=dict)
     removes: Sequence[Count] = ()
     export: str = ""
+    is_single: bool = False
+    has_items: bool = True
+    fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    matrix: Sequence[str] = ()
+    presets: Sequence[Preset] = ()
     tabs: Sequence[Tab] = ()
     actions: Sequence[Action] = ()
 
@@ -160,6 +178,10 @@ class Layout:
     def action(self, name: str) -> Action | None:
         """Return an action by its name."""
         return next((action for action in self.actions if action.name == name), None)
+
+    def preset(self, name: str) -> Preset | None:
+        """Return a kind of new objects by its name."""
+        return next((preset for preset in self.presets if preset.name == name), None)
 
     def tab(self, name: str) -> Tab | None:
         """Return a tab by its name."""
@@ -184,6 +206,7 @@ def load(slug: str) -> Layout:
     given["groups"] = [Group(**group) for group in given.get("groups", [])]
     given["removes"] = [Count(**count) for count in given.get("removes", [])]
     given["tabs"] = [_tab(**tab) for tab in given.get("tabs", [])]
+    given["presets"] = [Preset(**preset) for preset in given.get("presets", [])]
     given["actions"] = [_action(**action) for action in given.get("actions", [])]
     if "verbs" in given:
         given["verbs"] = frozenset(given["verbs"])

@@ -50,7 +50,8 @@ class ListRequest:
         if layout.is_index:
             return self._index_query()
         order = f"{self.sort} {'DESC' if self.is_descending else 'ASC'}" if self.sort else layout.order
-        criteria = {layout.text: self.text, **self.filters, "orderBy": order}
+        text = {layout.text: self.text} if layout.text else {}
+        criteria = {**text, **self.filters, "orderBy": order, **layout.fixed}
         paging = {"startRow": (self.page - 1) * PAGE_SIZE, "numberOfResults": PAGE_SIZE}
         return {name: value for name, value in {**criteria, **paging}.items() if value != ""}
 

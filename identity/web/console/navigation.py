@@ -26,17 +26,17 @@ class Entry:
         return f"/admin/{self.slug}" if self.slug else "/admin"
 
 
-SPECIAL: Final = {"": Entry("Home", "")}
+SPECIAL: Final = {"": Entry("Home", ""), "reports": Entry("Reports", "reports", "/api/report/login")}
 """The screens without a layout."""
 
 SECTIONS: Final[Sequence[tuple[str, Sequence[str]]]] = (
-    ("", ("",)),
+    ("", ("", "reports")),
     ("People", ("users", "groups", "consents", "user-actions")),
     ("Applications", ("applications", "entities", "entity-types", "identity-providers", "lambdas")),
     ("Design", ("themes", "email-templates", "message-templates")),
     ("Integration", ("webhooks", "webhook-log", "api-keys", "keys")),
-    ("Logs", ("audit-log", "event-log")),
-    ("System", ("tenants", "ip-acls")),
+    ("Logs", ("audit-log", "event-log", "login-records")),
+    ("System", ("tenants", "ip-acls", "settings")),
 )
 
 

@@ -14,7 +14,7 @@ from identity.web.base_handlers import Route
 from identity.web.console import forms, layouts, listing, render, values
 from identity.web.console.forms import Options
 from identity.web.console.handlers import ConsoleHandler
-from identity.web.console.layouts import Action, Layout, Tab, member_of, with_member
+from identity.web.console.layouts import Action, Layout, Preset, Tab, member_of, with_member
 from identity.web.console.listing import ListRequest
 from identity.web.console.snippets import ApiCall
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -23,6 +23,7 @@ from identity.web.internal_requests import InternalResponse
 TENANT_HEADER: Final = "X-FusionAuth-TenantId"
 TENANT_FIELD: Final = "console.tenantId"
 _MAXIMUM_OPTIONS: Final = 200
+_PAGING: Final = frozenset({"startRow", "numberOfResults"})
 _FREE: Final = "text"
 """Marks a filter that takes any text."""
 _READ_ONLY: Final = ("id", "insertInstant", "lastUpdateInstant")
@@ -176,12 +177,18 @@ class ListHandler(ResourceHandler):
 class FormHandler(ResourceHandler):
     """A screen with a form made from the schema."""
 
+    @property
+    def preset(self) -> Preset | None:
+        """The kind of a new object that the query names."""
+        return self.layout.preset(self.parameter("kind"))
+
     async def form_groups(
         self, document: Document, errors: Mapping[str, Sequence[str]] | None = None, *, is_new: bool = False
     ) -> list[forms.Group]:
         """Return the fields with the values of a document."""
         options = await self.reference_options()
-        return forms.groups(self.schema, self.layout, document, options, errors, is_new=is_new)
+        wanted = self.preset.members if is_new and self.preset is not None else ()
+        return forms.groups(self.schema, self.layout, document, options, errors, is_new=is_new, wanted=wanted)
 
     async def submitted(self, document: Document, *, is_new: bool) -> tuple[Document, dict[str, list[str]]]:
         """Return the document with the values of the submitted form, and the errors of unreadable fields."""
@@ -212,13 +219,15 @@ class NewHandler(FormHandler):
 
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
     async def get(self, call: Call) -> Reply:
-        """Show the empty form."""
-        return await self.form_page({}, {})
+        """Show the form of a new object; first its kinds, where there are several."""
+        if self.layout.presets and self.preset is None and self.parameter("kind") != "other":
+            return self.resource_page("presets.html", title=f"New {self.layout.singular}")
+        return await self.form_page(self.defaults(), {})
 
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer={200: "text/html", 303: None})
     async def post(self, call: Call) -> Reply:
         """Create the object."""
-        document, errors = await self.submitted({}, is_new=True)
+        document, errors = await self.submitted(self.defaults(), is_new=True)
         api_call = self.creation(values.without_empty(document))
         if errors or self.field("preview"):
             return await self.form_page(document, errors, api_call=api_call)
@@ -231,6 +240,10 @@ class NewHandler(FormHandler):
             return await self.form_page(document, by_path, general, api_call)
         created = response.json()[self.layout.wrapper]
         return self.redirect_to(self.screen_of(created["id"]), done="created")
+
+    def defaults(self) -> Document:
+        """Return the values that fit the kind of the new object."""
+        return {} if self.preset is None else dict(self.preset.values)
 
     def creation(self, document: Document) -> ApiCall:
         """Return the API call that creates a document."""
@@ -252,7 +265,7 @@ class NewHandler(FormHandler):
         return self.resource_page(
             "form.html",
             400 if errors or general else 200,
-            title=f"New {self.layout.singular}",
+            title=f"New {self.layout.singular if self.preset is None else self.preset.title.lower()}",
             name="",
             actions=[],
             tabs=[],
@@ -338,6 +351,10 @@ class EditHandler(FormHandler):
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer={200: "text/html", 303: None})
     async def post(self, call: Call, object_id: str) -> Reply:
         """Send what was changed, as a merge patch."""
+        return await self.store(object_id)
+
+    async def store(self, object_id: str) -> Reply:
+        """Store the submitted form."""
         stored = await self.load(object_id)
         document, errors = await self.submitted(stored, is_new=False)
         api_call = self.change(stored, document)
@@ -470,6 +487,53 @@ class DeleteHandler(ResourceHandler):
         return found
 
 
+class SingleHandler(EditHandler):
+    """`/admin/<resource>` of an object without an id."""
+
+    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
+    async def get(self, call: Call) -> Reply:
+        """Show the form."""
+        document = await self.load("")
+        return await self.form_page(document, document, {})
+
+    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer={200: "text/html", 303: None})
+    async def post(self, call: Call) -> Reply:
+        """Store the changes."""
+        return await self.store("")
+
+    async def load(self, object_id: str) -> Document:
+        """Return the object, named by its resource."""
+        return {"id": "", "name": self.layout.title, **await super().load(object_id)}
+
+    def item_path(self, object_id: str) -> str:
+        """The path of the object in the API."""
+        return self.layout.path
+
+    def screen_of(self, object_id: str) -> str:
+        """The path of the object in the console."""
+        return self.layout.screen
+
+    def tabs(self, object_id: str) -> list[tuple[str, str]]:
+        """There is one page only."""
+        return []
+
+
+class ExportHandler(ResourceHandler):
+    """`/admin/<resource>/export`: the file with every row that the list finds."""
+
+    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="application/zip")
+    async def get(self, call: Call) -> Reply:
+        """Export."""
+        given = {name: self.parameter(name) for name in self.request.query_arguments}
+        query = ListRequest.of(self.layout, given).query(self.layout)
+        kept = {name: value for name, value in query.items() if name not in _PAGING and name not in self.layout.fixed}
+        response = await self.call_api("GET", self.layout.export, kept)
+        if not response.is_success:
+            return self.api_error_page(response)
+        names = ("Content-Type", "Content-Disposition")
+        return Reply(response.body, headers={name: response.headers[name] for name in names})
+
+
 def _indented(document: Document) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, sort_keys=True)
 
@@ -477,7 +541,14 @@ def _indented(document: Document) -> str:
 def _routes() -> Iterator[Route]:
     for slug in layouts.slugs():
         layout, arguments = layouts.load(slug), {"slug": slug, "section": slug}
+        if layout.is_single:
+            yield Route(layout.screen, SingleHandler, arguments)
+            continue
         yield Route(layout.screen, ListHandler, arguments)
+        if layout.export:
+            yield Route(f"{layout.screen}/export", ExportHandler, arguments)
+        if not layout.has_items:
+            continue
         if "create" in layout.verbs:
             yield Route(f"{layout.screen}/new", NewHandler, arguments)
         yield Route(f"{layout.screen}/{{object_id}}", ShowHandler, arguments)

@@ -29,6 +29,8 @@ def read(kind: str, given: Sequence[str], choices: Sequence[tuple[str, str]], cu
         return bool(given)
     if kind == "choices":
         return [each for each in given if each]
+    if kind == "matrix":
+        return _granted(given)
     if kind == "flags":
         known = {name for name, _ in choices}
         others = {name: value for name, value in (current or {}).items() if name not in known}
@@ -60,6 +62,15 @@ def without_empty(document: Any) -> Any:
         return document
     found = {name: without_empty(value) for name, value in document.items()}
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
+
+
+def _granted(given: Sequence[str]) -> dict[str, list[str]]:
+    """Return the permissions of check boxes such as `GET /api/user`."""
+    found: dict[str, list[str]] = {}
+    for each in given:
+        method, _, endpoint = each.partition(" ")
+        found.setdefault(endpoint, []).append(method)
+    return found
 
 
 def _local(value: Any) -> str:
@@ -110,6 +121,7 @@ _SHOWN: Final[Mapping[str, Callable[[Any], Any]]] = {
     "pairs": lambda value: "\n".join(f"{name}: {each}" for name, each in (value or {}).items()),
     "json": lambda value: "" if value is None else json.dumps(value, indent=2, ensure_ascii=False),
     "instant": _local,
+    "matrix": lambda value: [f"{method} {name}" for name, methods in (value or {}).items() for method in methods],
     "secret": lambda _: "",
 }
 

@@ -52,7 +52,7 @@ for (const input of document.querySelectorAll("input[data-confirm]")) {
 // Long groups of check boxes: a box that filters them.
 for (const input of document.querySelectorAll("input[data-narrow]")) {
   input.hidden = false;
-  const labels = document.getElementById(input.dataset.narrow).querySelectorAll("label");
+  const labels = document.getElementById(input.dataset.narrow).querySelectorAll("[data-row], :scope > label");
   input.addEventListener("input", () => {
     for (const label of labels) {
       label.hidden = !label.textContent.toLowerCase().includes(input.value.toLowerCase());
