@@ -1,4 +1,4 @@
-"""Actions on users: taken, modified, cancelled, listed, ended; what they prevent, and whom they reach."""
+"""Actions on users: created, modified, cancelled, listed and expired; their effects and notifications."""
 
 from __future__ import annotations
 

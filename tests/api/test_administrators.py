@@ -1,4 +1,4 @@
-"""Callers with few permissions do not become administrators, and do not take over the account of one."""
+"""Callers with few permissions cannot become administrators or take over the account of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request or a form with several faults is answered with all of them, whichever rule each breaks."""
+"""All errors of a request or form are reported together."""
 
 from __future__ import annotations
 

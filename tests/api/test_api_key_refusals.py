@@ -1,4 +1,4 @@
-"""What /api/api-key refuses, and the code of each refusal; what a key may do to itself."""
+"""Errors of /api/api-key with their codes, and what a key may do to itself."""
 
 from __future__ import annotations
 

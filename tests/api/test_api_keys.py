@@ -1,4 +1,4 @@
-"""API keys: contract rules 1 to 4, permissions, tenancy, copies, expiration, keys that are not retrievable."""
+"""API keys: contract rules 1 to 4, permissions, tenancy, copies, expiration, non-retrievable keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/api/system/audit-log: rows of any JSON, masked; search by every criterion; the export; the service's own rows."""
+"""/api/system/audit-log: rows of any JSON, masking, search, export, and audited API calls."""
 
 from __future__ import annotations
 

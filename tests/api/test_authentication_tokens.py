@@ -1,4 +1,4 @@
-"""Authentication tokens: what a registration gives a user to log in to one application without the password."""
+"""Authentication tokens: login to one application without the password."""
 
 from __future__ import annotations
 

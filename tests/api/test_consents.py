@@ -1,4 +1,4 @@
-"""Consents: what users may agree to, shared by all tenants."""
+"""Consents, which are shared by all tenants."""
 
 from __future__ import annotations
 

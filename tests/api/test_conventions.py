@@ -1,4 +1,4 @@
-"""What holds for every route of the management API: bodies, errors, wrappers, methods, tenants, patches, searches."""
+"""Conventions of every management API route: bodies, errors, wrappers, methods, tenants, patches, searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cross-origin requests over HTTP: what the system configuration allows, what it refuses, and what it has no say in."""
+"""Cross-origin requests over HTTP: allowed, refused, and unaffected ones."""
 
 from __future__ import annotations
 

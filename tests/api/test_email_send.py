@@ -1,4 +1,4 @@
-"""Sending mail by template: who gets what, in which language, and what is told of the rest."""
+"""Sending mail by template: recipients, languages, and reported errors."""
 
 from __future__ import annotations
 

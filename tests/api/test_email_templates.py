@@ -1,4 +1,4 @@
-"""Email templates: the full cycle, what is no template, previews, and who keeps one from being deleted."""
+"""Email templates: the full cycle, validation, previews, and protection from deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grants: what a user or an entity may do with another entity."""
+"""Grants of users and entities on entities."""
 
 from __future__ import annotations
 

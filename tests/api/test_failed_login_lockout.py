@@ -1,4 +1,4 @@
-"""Locking accounts after failed logins: when, for how long, for whom it shows, and what opens them again."""
+"""Account locks after failed logins: conditions, duration, visibility, and unlocking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures inside the service, as the management API tells them: not at all."""
+"""Internal failures reveal no details in the management API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/api/user/family: owners and members, children who wait for a parent, and the mails about that."""
+"""/api/user/family: owners and members, pending children, and mails."""
 
 from __future__ import annotations
 

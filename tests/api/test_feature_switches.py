@@ -1,4 +1,4 @@
-"""Every switch of `license.features`: exactly the calls that belong to a feature are refused while it is off."""
+"""Every switch of `license.features` refuses exactly the calls of its feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of groups: who is in, by every way in and out, and the roles that this gives."""
+"""Members of groups: every way to add and remove them, and the roles they receive."""
 
 from __future__ import annotations
 

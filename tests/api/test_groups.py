@@ -1,4 +1,4 @@
-"""Groups: their own API, and what happens to them when roles, applications and tenants go."""
+"""Groups: their API, and the effect of changed roles, applications and tenants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/api/identity/verify and its steps over HTTP: emails and phone numbers, of users and of those to come."""
+"""/api/identity/verify over HTTP: emails and phone numbers of existing and future users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links between accounts at identity providers and users: made, read three ways, removed, completed, and told of."""
+"""Links between provider accounts and users: created, retrieved, deleted, completed, and their events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identity providers: their members and defaults, what is refused, who sees and changes which, and look-ups."""
+"""Identity providers: members, defaults, validation, tenancy, and lookups."""
 
 from __future__ import annotations
 

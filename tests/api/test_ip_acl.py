@@ -1,4 +1,4 @@
-"""IP access control lists: their entries, how they are put in order, and what uses them."""
+"""IP access control lists: entries, order, and references."""
 
 from __future__ import annotations
 

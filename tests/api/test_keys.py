@@ -1,4 +1,4 @@
-"""Keys over the API: generate, import, rename, delete unless used, search; and never a private half in any answer."""
+"""Keys over the API: generate, import, rename, delete, search; private keys are never returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kickstart: every expression, YAML and JSON, what goes wrong and how it is told, and that it runs once."""
+"""Kickstart: expressions, YAML and JSON, errors, and running once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mails that a newcomer is given by config/kickstart.yaml: each can be made, and says what it is for."""
+"""Every email template of config/kickstart.yaml renders with its purpose."""
 
 from __future__ import annotations
 

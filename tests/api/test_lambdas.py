@@ -1,4 +1,4 @@
-"""/api/lambda: every field, every error, the three patches, search; what uses one, and the default ones."""
+"""/api/lambda: every field, every error, the three patches, search, references, and default lambdas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scalars of another type than declared, members that are ignored, and suggestions for misspelt ones."""
+"""Conversion of scalars, ignored members, and suggestions for misspelt ones."""
 
 from __future__ import annotations
 

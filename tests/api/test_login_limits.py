@@ -1,4 +1,4 @@
-"""Whom failed logins lock out: not the users of one backend, nor the owner of an account beyond the tenant's policy."""
+"""Failed login limits do not block users of a backend or the owner of an account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Login records: which logins write one, /api/user/recent-login, /api/system/login-record/search and export."""
+"""Login records: their creation, /api/user/recent-login, /api/system/login-record/search and export."""
 
 from __future__ import annotations
 

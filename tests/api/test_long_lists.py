@@ -1,4 +1,4 @@
-"""Lists of everything there is: whole however long they are, and cut off where they cannot be finished."""
+"""Unpaged lists: complete whatever their length, and recognizably cut off on failure."""
 
 from __future__ import annotations
 

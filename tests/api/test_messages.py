@@ -1,4 +1,4 @@
-"""Messengers and message templates: the full cycle, what is refused, previews, and who keeps one from deletion."""
+"""Messengers and message templates: the full cycle, validation, previews, and protection from deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mails that tell users of what happened to their accounts."""
+"""Mails that notify users of changes to their accounts."""
 
 from __future__ import annotations
 

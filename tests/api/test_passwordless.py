@@ -1,4 +1,4 @@
-"""Logins without a password: /api/passwordless/start, send and login."""
+"""Passwordless logins: /api/passwordless/start, send and login."""
 
 from __future__ import annotations
 

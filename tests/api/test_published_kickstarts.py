@@ -1,4 +1,4 @@
-"""A kickstart in the style of published ones, with every liberty that they take: it starts unmodified."""
+"""Kickstart files in the published style run unmodified."""
 
 from __future__ import annotations
 

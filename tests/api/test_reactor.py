@@ -1,4 +1,4 @@
-"""/api/reactor and /api/system/reindex: answers for tools that ask, about things that are not needed here."""
+"""/api/reactor and /api/system/reindex: compatible responses without function."""
 
 from __future__ import annotations
 

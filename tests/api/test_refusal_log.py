@@ -1,4 +1,4 @@
-"""A refusal without a body is explained in the log, with nothing that was presented as a secret."""
+"""The reason of a refusal without a body is logged, without secrets."""
 
 from __future__ import annotations
 

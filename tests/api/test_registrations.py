@@ -1,4 +1,4 @@
-"""/api/user/registration over HTTP: users tied to applications, one registration for each."""
+"""/api/user/registration over HTTP."""
 
 from __future__ import annotations
 

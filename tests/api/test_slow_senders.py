@@ -1,4 +1,4 @@
-"""Connections that say nothing, or say it for ever: they are closed, and keep nobody else from being served."""
+"""Slow and idle connections are closed and do not block others."""
 
 from __future__ import annotations
 

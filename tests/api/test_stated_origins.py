@@ -1,4 +1,4 @@
-"""Who may state the user's `ipAddress` and `eventInfo.location`: callers with an API key, with a real address."""
+"""Only callers with an API key may state the user's `ipAddress` and `eventInfo.location`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Health, status, version and metrics: who may see them, and what they say when a store is gone."""
+"""Health, status, version and metrics: access, and content if a store is unavailable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/api/system-configuration: every member with its default and its limits, the three patches, and what it changes."""
+"""/api/system-configuration: every member with its default and limits, the three patches, and their effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What separates tenants: an issuer and signing keys of their own, and what a key of one tenant may not change."""
+"""Isolation of tenants: own issuers and signing keys, and limits of tenant keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Themes: the default one that stays, copies, what is checked, and who keeps one from being deleted."""
+"""Themes: the default theme, copies, validation, and protection from deletion."""
 
 from __future__ import annotations
 

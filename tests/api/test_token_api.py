@@ -1,4 +1,4 @@
-"""/api/jwt over HTTP: tokens that are judged, given for another application, and signed for the caller; their ends."""
+"""/api/jwt over HTTP: validation, issue for another application, vending, refresh, and revocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logging in with a second factor over HTTP: challenged, sent a code, completed."""
+"""Two-factor login over HTTP: challenge, code delivery, and completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two-factor methods of users over HTTP: added, named, removed, and recovery codes."""
+"""Two-factor methods of users over HTTP: added, named, removed, and recovery codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""User actions and their reasons: what can be done to a user, and why; taking an action is another subject."""
+"""User actions and their reasons as definitions; applying them is tested in test_actions."""
 
 from __future__ import annotations
 

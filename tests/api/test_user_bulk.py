@@ -1,4 +1,4 @@
-"""DELETE /api/user/bulk: many users at once, by id or by query, and what is told of it."""
+"""DELETE /api/user/bulk: users by id or query, and the reported result."""
 
 from __future__ import annotations
 

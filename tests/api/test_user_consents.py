@@ -1,4 +1,4 @@
-"""/api/user/consent: who may consent to what, what is told of it, and that it goes with its user."""
+"""/api/user/consent: who may consent, notifications, and deletion with the user."""
 
 from __future__ import annotations
 

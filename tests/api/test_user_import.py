@@ -1,4 +1,4 @@
-"""POST /api/user/import: what an import may bring, what stands in its way, and that it is all or nothing."""
+"""POST /api/user/import: accepted members, errors, and atomicity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/api/user over HTTP: every verb, every error code, what is shown, and that tenants stay apart."""
+"""/api/user over HTTP: every verb, every error code, visible members, and tenant isolation."""
 
 from __future__ import annotations
 

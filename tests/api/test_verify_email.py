@@ -1,4 +1,4 @@
-"""/api/user/verify-email over HTTP: addresses verified by what was mailed, and by callers with an API key."""
+"""/api/user/verify-email over HTTP: verification by mail and by API key."""
 
 from __future__ import annotations
 

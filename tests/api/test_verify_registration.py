@@ -1,4 +1,4 @@
-"""/api/user/verify-registration over HTTP, and the gates that unverified users and registrations meet at a login."""
+"""/api/user/verify-registration over HTTP, and the login gates for unverified users and registrations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API keys that can be guessed: a minimum length, a warning, and guesses limited by network."""
+"""Guessable API keys: minimum length, a warning, and limits per network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published examples of webhooks and of their logs, the three patches on every kind of field, search and pages."""
+"""Published examples of webhooks and their logs, patches of every kind of field, search and pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an administrator can do about deliveries, and what the logs tell of them."""
+"""Administration of deliveries, and the delivery logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The three gates in front of the running service: every combination, for events of tenants and of the instance."""
+"""The three conditions of webhook delivery in every combination, for events of tenants and of the instance."""
 
 from __future__ import annotations
 

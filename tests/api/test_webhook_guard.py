@@ -1,4 +1,4 @@
-"""Webhooks at addresses that may not be called: refused, with a clear word, when saved and when called."""
+"""Webhooks at blocked addresses are refused when saved and when called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of webhooks, what they may hold, and webhooks in several processes and without the feature of an event."""
+"""Lists and limits of webhooks, changes by other processes, and events of disabled features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Prometheus hears of webhooks: each metric that the documents list is there, and moves when it should."""
+"""Prometheus metrics of webhooks: every documented metric exists and changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The extension endpoints below /api/webhook are safe to repeat, also at the same time, and leave their traces."""
+"""The extension endpoints below /api/webhook are idempotent, safe under concurrency, and audited."""
 
 from __future__ import annotations
 

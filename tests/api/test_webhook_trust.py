@@ -1,4 +1,4 @@
-"""How the running service and a receiver trust each other: certificates, addresses, and what a veto is worth."""
+"""Trust between the service and receivers: certificates, addresses, and vetoes."""
 
 from __future__ import annotations
 

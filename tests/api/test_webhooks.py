@@ -1,4 +1,4 @@
-"""/api/webhook over HTTP: every field, every error, the three patches, search; and deliveries of a running service."""
+"""/api/webhook over HTTP: every field, every error, the three patches, search; and deliveries."""
 
 from __future__ import annotations
 

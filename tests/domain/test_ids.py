@@ -1,4 +1,4 @@
-"""Identifiers: random UUIDs, each given once."""
+"""Identifiers are unique random UUIDs."""
 
 from __future__ import annotations
 

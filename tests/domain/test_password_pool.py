@@ -1,4 +1,4 @@
-"""The pool that hashes: off the event loop, bounded, and not to be misused."""
+"""The password hashing pool: off the event loop, and bounded."""
 
 from __future__ import annotations
 

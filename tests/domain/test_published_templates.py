@@ -1,4 +1,4 @@
-"""Email and message templates in the style of published ones: each renders, in HTML and as text."""
+"""Published email and message templates render as HTML and as text."""
 
 from __future__ import annotations
 

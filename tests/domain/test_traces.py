@@ -1,4 +1,4 @@
-"""Trace contexts as W3C Trace Context has them: what is read, what is none, what goes on."""
+"""W3C Trace Context: parsing, rejection, and propagation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of federated logins: an application whose users come from a provider, real or made up."""
+"""Fixtures of federated logins: an application with a real or fake identity provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A browser that goes from our login page to a provider and back, as tests walk it."""
+"""A browser that logs in at an identity provider through the hosted login page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links by email to accounts whose address nobody verified (account pre-hijacking): earlier credentials end."""
+"""Email linking to accounts with unverified addresses (account pre-hijacking) revokes earlier credentials."""
 
 from __future__ import annotations
 

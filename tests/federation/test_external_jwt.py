@@ -1,4 +1,4 @@
-"""Logins with a JWT of somebody whose keys we were given, in the present and in the older form."""
+"""Logins with an external JWT, in the current and the deprecated form."""
 
 from __future__ import annotations
 

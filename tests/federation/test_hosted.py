@@ -1,4 +1,4 @@
-"""Logins through identity providers on the hosted pages: the way there, the way back, and what comes of it."""
+"""Logins through identity providers on the hosted pages."""
 
 from __future__ import annotations
 

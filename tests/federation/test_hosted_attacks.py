@@ -1,4 +1,4 @@
-"""What may be tried on the way to a provider and back: the cases of the attack list that a second party opens."""
+"""Attacks on the redirect to a provider and back."""
 
 from __future__ import annotations
 

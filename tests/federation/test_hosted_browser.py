@@ -1,4 +1,4 @@
-"""A login at a second running instance by way of our login page: over HTTP, and in a real browser."""
+"""A login at a second running instance through the hosted login page, over HTTP and in a real browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A device that is approved by somebody who logs in at an identity provider."""
+"""Device approval by a user who logs in at an identity provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong at a provider, or on the way: a page of ours says so, and administrators find the reason."""
+"""Failures at a provider: an error page for the user, details in the event log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a provider may answer, and what of it is believed: mix-ups, forged tokens, nonsense, and silence."""
+"""Provider responses: mix-ups, forged tokens, malformed responses, and timeouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A login at a second running instance of this service, by the real code flow, that is a login here."""
+"""A login at a second running instance by the real code flow."""
 
 from __future__ import annotations
 

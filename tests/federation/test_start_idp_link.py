@@ -1,4 +1,4 @@
-"""`/oauth2/start-idp-link`: somebody whom a provider knows says who they are here, and the two are linked."""
+"""`/oauth2/start-idp-link`: a provider account is linked to a user who logs in."""
 
 from __future__ import annotations
 

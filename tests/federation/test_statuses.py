@@ -1,4 +1,4 @@
-"""What a federated login answers beside 200: what a user still has to do, what stands in the way, what is refused."""
+"""Statuses of federated logins beside 200: required steps and errors."""
 
 from __future__ import annotations
 

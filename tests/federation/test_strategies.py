@@ -1,4 +1,4 @@
-"""What each linking strategy makes of somebody who is linked to nobody, and what a provider's word is worth."""
+"""Linking strategies for accounts without a link, and trust in claims of the provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of the protocol tests: browsers with cookie jars, as many as a test wants."""
+"""Fixtures of the protocol tests, such as browsers with cookie jars."""
 
 from __future__ import annotations
 

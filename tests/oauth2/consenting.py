@@ -1,4 +1,4 @@
-"""A third party's user at the consent page: how the tests come there, and what they answer."""
+"""Helpers that bring a user of a third party to the consent page and answer it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A device without a keyboard, for tests: it gets its codes, shows one and asks for tokens with the other."""
+"""A device without a keyboard, which obtains codes and polls for tokens."""
 
 from __future__ import annotations
 

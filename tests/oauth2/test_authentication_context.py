@@ -1,4 +1,4 @@
-"""What tokens say of an authentication: acr where it is asked for, amr where the application wants it."""
+"""`acr` and `amr` claims of tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Authlib's OpenID client, unmodified: it discovers everything from the issuer and verifies the ID token itself."""
+"""Authlib's unmodified OpenID client discovers the endpoints and verifies the ID token."""
 
 from __future__ import annotations
 

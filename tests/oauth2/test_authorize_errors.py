@@ -1,4 +1,4 @@
-"""Every row of the authorization endpoint's validation: where the error goes, and what it says."""
+"""Every validation error of the authorization endpoint: its target and content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Back-channel logout: who hears of the end of a session, how, and that nobody is forgotten."""
+"""Back-channel logout: recipients, logout tokens, and retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claims parameter (OpenID Connect Core 5.5): claims wanted one by one, and who may have them."""
+"""The claims parameter (OpenID Connect Core 5.5)."""
 
 from __future__ import annotations
 

@@ -455,7 +455,7 @@ def claims_of(form):
 
 @pytest.mark.requirement("contract-authentication-8", "oauth-2.1-2")
 async def test_authentication_policy_table_holds_at_the_token_endpoint(rp, http):
-    """Authentication 4; what PKCE makes of it is in test_public_client_proves_itself_by_pkce."""
+    """Authentication 4; what PKCE makes of it is in test_public_client_authenticates_by_pkce."""
     await rp.configure(enabledGrants=["authorization_code", "password", "refresh_token"])
     grants = (
         (FORM, "auth_code_not_found"),

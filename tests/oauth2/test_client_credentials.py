@@ -1,4 +1,4 @@
-"""The client credentials grant: entities as clients, and what their tokens are good for."""
+"""The client credentials grant of entities."""
 
 from __future__ import annotations
 

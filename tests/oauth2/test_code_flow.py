@@ -1,4 +1,4 @@
-"""The code grant end to end: page, session, code, tokens, userinfo."""
+"""The authorization code grant end to end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The consent page: who is asked, what for, what an answer grants, and what comes of forms that are not ours."""
+"""The consent page: prompts, granted scopes, and forged forms."""
 
 from __future__ import annotations
 

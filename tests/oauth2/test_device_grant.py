@@ -1,4 +1,4 @@
-"""The device grant between programs (RFC 8628): codes, polling, tokens, and user codes by the API."""
+"""The device grant (RFC 8628): codes, polling, tokens, and the user code API."""
 
 from __future__ import annotations
 

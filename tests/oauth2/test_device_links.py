@@ -1,4 +1,4 @@
-"""Devices that bring an account at an identity provider along (`idp-link`): verified at once, linked when approved."""
+"""`idp-link` in the device grant: verified immediately, linked on approval."""
 
 from __future__ import annotations
 

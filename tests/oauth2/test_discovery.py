@@ -1,4 +1,4 @@
-"""Discovery: metadata of each tenant, the key set, and what keeps both cheap and safe."""
+"""Discovery: metadata per tenant, the key set, caching and safety."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DPoP (RFC 9449) over HTTP: tokens that are bound to a key, and what does not prove it."""
+"""DPoP (RFC 9449) over HTTP: bound tokens and invalid proofs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What webhooks hear of logins, refreshes and revocations, and what their veto does."""
+"""Webhook events of logins, refreshes and revocations, and their veto."""
 
 from __future__ import annotations
 

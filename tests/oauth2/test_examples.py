@@ -1,4 +1,4 @@
-"""The examples of docs/oauth.md and docs/oauth, run in a shell as they stand there."""
+"""The examples of docs/oauth.md and docs/oauth, run in a shell."""
 
 from __future__ import annotations
 

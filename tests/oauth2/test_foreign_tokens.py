@@ -1,4 +1,4 @@
-"""Access tokens that our own key signed, but that are not for here or not for now."""
+"""Access tokens with a valid signature but another purpose, issuer or time."""
 
 from __future__ import annotations
 

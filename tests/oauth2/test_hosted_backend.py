@@ -1,4 +1,4 @@
-"""The hosted backend `/app/*`: logins of single-page applications whose tokens stay in cookies."""
+"""The hosted backend `/app/*`: cookie logins of single-page applications."""
 
 from __future__ import annotations
 

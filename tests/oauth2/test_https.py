@@ -1,4 +1,4 @@
-"""What changes for clients that come by https: HSTS and cookies with the `__Host-` prefix."""
+"""HSTS and `__Host-` cookies over https."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hybrid response types (OpenID Connect Core 3.3): tokens beside a code, where an application has them switched on."""
+"""Hybrid response types (OpenID Connect Core 3.3), if enabled by the application."""
 
 from __future__ import annotations
 

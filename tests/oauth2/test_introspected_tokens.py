@@ -1,4 +1,4 @@
-"""Introspection of tokens that our key signed for others or for several, and of tokens that another process ended."""
+"""Introspection of tokens with several or foreign audiences, and of tokens revoked by another process."""
 
 from __future__ import annotations
 

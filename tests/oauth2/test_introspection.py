@@ -1,4 +1,4 @@
-"""Introspection (RFC 7662): who may ask, about which token, and every answer and refusal."""
+"""Introspection (RFC 7662): clients, tokens, responses and errors."""
 
 from __future__ import annotations
 

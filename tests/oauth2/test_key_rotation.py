@@ -1,4 +1,4 @@
-"""Signing keys change under traffic: nothing that was issued fails anywhere, and who listens is told."""
+"""Key rotation under traffic: issued tokens stay valid, and events are sent."""
 
 from __future__ import annotations
 

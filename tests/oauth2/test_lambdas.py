@@ -1,4 +1,4 @@
-"""Lambdas at work: what they add to tokens and userinfo, what they cannot touch, and what their failure looks like."""
+"""Lambdas for tokens and userinfo: added claims, reserved claims, and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logout: what ends, where the browser goes, whom it tells, and what is refused."""
+"""Logout: ended sessions, redirects, notifications, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uses that change nothing are written down once a minute at the most, so that they cost no write each."""
+"""Uses without changes are written at most once a minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens that hold half of a surrogate pair: JSON can write it, and no text that is looked up or stored can hold it."""
+"""Tokens with unpaired surrogates, which cannot be stored or looked up."""
 
 from __future__ import annotations
 

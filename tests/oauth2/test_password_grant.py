@@ -1,4 +1,4 @@
-"""The password grant: what it gives, every refusal, what nobody learns, what webhooks hear and may veto."""
+"""The password grant: tokens, errors, uniform answers, and events that may be vetoed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users whom an action keeps from logging in: at every way in, for as long as it lasts, and what ends with it."""
+"""Actions that prevent login, at every kind of login and until they end."""
 
 from __future__ import annotations
 

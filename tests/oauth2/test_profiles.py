@@ -1,4 +1,4 @@
-"""The profile strict over HTTP: what is refused when it is set, and what is refused because it is set."""
+"""The strict profile over HTTP: conflicting settings and refused requests."""
 
 from __future__ import annotations
 

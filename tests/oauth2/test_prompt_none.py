@@ -1,4 +1,4 @@
-"""What stands between a session and an answer without a page, and between a user who ended and a refresh."""
+"""`prompt=none`, and refreshes of tokens whose user has ended."""
 
 from __future__ import annotations
 

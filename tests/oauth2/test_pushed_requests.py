@@ -1,4 +1,4 @@
-"""Pushed authorization requests (RFC 9126): what may be pushed, and what becomes of the name that it gets."""
+"""Pushed authorization requests (RFC 9126)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The refresh grant: policies of use and life, rotation, reuse, scopes, events."""
+"""The refresh grant: usage and expiration policies, rotation, reuse, scopes, events."""
 
 from __future__ import annotations
 

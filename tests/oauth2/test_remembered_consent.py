@@ -1,4 +1,4 @@
-"""Decisions that are remembered: for how long, when the user is asked again, and with what they go away."""
+"""Remembered consent: duration, renewal, and deletion."""
 
 from __future__ import annotations
 

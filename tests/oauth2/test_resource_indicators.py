@@ -1,4 +1,4 @@
-"""Resource indicators (RFC 8707): tokens for the resource servers that a request names, and for no others."""
+"""Resource indicators (RFC 8707): audiences of tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Revocation (RFC 7009): what ends with a token, what does not, who may end it, and what webhooks hear."""
+"""Revocation (RFC 7009): revoked and remaining tokens, permissions, and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/api/user/scope-consent: what users allowed applications can be listed, read, and withdrawn."""
+"""/api/user/scope-consent: listing, reading and withdrawing consents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Custom and provided scopes over HTTP: what an application defines, switches off or takes away, at every grant."""
+"""Custom and provided scopes over HTTP, at every grant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Authorization server metadata (RFC 8414): the same document as OpenID discovery, at the place of the RFC."""
+"""Authorization server metadata (RFC 8414), equal to OpenID discovery."""
 
 from __future__ import annotations
 

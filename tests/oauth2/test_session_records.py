@@ -1,4 +1,4 @@
-"""SSO sessions among the refresh tokens: told by id and by user, ended by id, by callers with a key and by owners."""
+"""SSO sessions among the refresh tokens: retrieved by id and user, and revoked by id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SSO sessions: prompt, max_age, cookies, hints, and what the gates of a login do to them."""
+"""SSO sessions: prompt, max_age, cookies, hints, and login gates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session out of an access token: only where the tenant wants it, and of no better a login than the token's."""
+"""SSO sessions created from an access token, if enabled by the tenant."""
 
 from __future__ import annotations
 

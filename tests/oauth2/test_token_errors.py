@@ -1,4 +1,4 @@
-"""The token endpoint: client authentication, grant types, and every row of the code grant."""
+"""The token endpoint: client authentication, grant types, and errors of the code grant."""
 
 from __future__ import annotations
 

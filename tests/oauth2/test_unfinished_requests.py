@@ -1,4 +1,4 @@
-"""What is kept for callers whom nobody knows yet is small, and one address begins only so much of it."""
+"""State kept for anonymous callers is small and limited per address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Universal applications: a request has to say which tenant it is for, in any of the three ways."""
+"""Universal applications: the three ways to name the tenant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that cannot be read at all: told as every other error of the endpoint is."""
+"""Unreadable requests are reported like other errors of the endpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Userinfo: how the token comes, whose claims are told, and every refusal."""
+"""Userinfo: token transport, claims, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletions and what happens at the same time."""
+"""Deletions under concurrent changes."""
 
 from __future__ import annotations
 

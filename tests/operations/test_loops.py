@@ -1,4 +1,4 @@
-"""Loops are not ended by a surprise, and are ended when told, also where a cancellation gets lost."""
+"""Background loops survive exceptions and stop on request, also if a cancellation is lost."""
 
 from __future__ import annotations
 

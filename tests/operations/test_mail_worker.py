@@ -1,4 +1,4 @@
-"""The mail loop: nothing lost, nobody held up, and the event log knows what went wrong."""
+"""The mail loop: no mail is lost or blocked, and failures are logged."""
 
 from __future__ import annotations
 

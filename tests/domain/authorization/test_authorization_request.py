@@ -1,4 +1,4 @@
-"""Authorization requests: which are accepted, what is refused in which order, and where the refusal goes."""
+"""Validation of authorization requests: order of checks and where errors are sent."""
 
 from __future__ import annotations
 

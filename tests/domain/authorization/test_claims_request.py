@@ -1,4 +1,4 @@
-"""The claims parameter: what is read, what is kept of it, and what is not understood."""
+"""Parsing of the claims parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is asked what: the prompt matrix, what an earlier answer is good for, and what an answer grants."""
+"""Consent: the prompt matrix, remembered decisions, and granted scopes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scopes of the client credentials grant: what they name, and what they can mean at most."""
+"""Scopes of the client credentials grant."""
 
 from __future__ import annotations
 

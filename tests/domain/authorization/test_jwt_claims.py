@@ -1,4 +1,4 @@
-"""What tokens and userinfo say of a user, by policy and scope."""
+"""User claims in tokens and userinfo, by policy and scope."""
 
 from __future__ import annotations
 

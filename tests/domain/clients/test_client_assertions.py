@@ -1,4 +1,4 @@
-"""What an assertion has to say, to the second."""
+"""Validation of client assertions, with exact time limits."""
 
 from __future__ import annotations
 

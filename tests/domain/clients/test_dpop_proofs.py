@@ -1,4 +1,4 @@
-"""What a DPoP proof says of its request: each claim is compared, and nothing beside what the RFC leaves out."""
+"""Validation of DPoP proofs claim by claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redirect URIs: what may be registered and what matches; attacks 1 to 9 of the list, each refused."""
+"""Redirect URIs: registration and matching; attacks 1 to 9."""
 
 from __future__ import annotations
 

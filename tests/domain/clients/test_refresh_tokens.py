@@ -1,4 +1,4 @@
-"""How long refresh tokens live, by the policy of their application."""
+"""Lifetime of refresh tokens by application policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resource indicators: which URIs may be asked for, and which of them a token may name."""
+"""Resource indicators: accepted URIs and token audiences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The profile strict: what contradicts it, what it settles by itself, and what baseline applications lack."""
+"""The strict security profile: conflicting settings, implied settings, and gaps of baseline applications."""
 
 from __future__ import annotations
 

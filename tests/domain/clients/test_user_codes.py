@@ -1,4 +1,4 @@
-"""User codes: of which characters they are made, and how somebody may write them."""
+"""User codes: alphabet and normalization of input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys sign and verify while the keys change: in the moment of a change, after it, and until tokens die."""
+"""Signing and verification keys before, during and after a rotation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lambda may hand back, and what becomes of it."""
+"""Results of lambdas and how they are applied."""
 
 from __future__ import annotations
 

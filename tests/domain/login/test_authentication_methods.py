@@ -1,4 +1,4 @@
-"""Which methods of RFC 8176 stand behind which authenticationType."""
+"""Mapping of authenticationType to the methods of RFC 8176."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a password is looked for among the breached, and what counts as found."""
+"""Breached password lookups: prefixes and matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Impossible travel: two places, and the time between them."""
+"""Impossible travel by distance and time between two logins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language of email templates: what it says, what it leaves out, and that nothing in it runs away."""
+"""The language of email templates: output, unsupported constructs, and resource limits."""
 
 from __future__ import annotations
 

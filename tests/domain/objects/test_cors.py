@@ -1,4 +1,4 @@
-"""Origins in their canonical form, and which of them are the service's own."""
+"""Canonical origins, and recognition of the service's own origins."""
 
 from __future__ import annotations
 

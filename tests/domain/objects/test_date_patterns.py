@@ -1,4 +1,4 @@
-"""Date patterns: every letter that is known, text in quotes, and what is refused."""
+"""Date patterns: supported letters, quoted text, and invalid patterns."""
 
 from __future__ import annotations
 

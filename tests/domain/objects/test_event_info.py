@@ -1,4 +1,4 @@
-"""`event.info`: the caller's word first, the request's own facts where it is silent."""
+"""`event.info`: stated values take precedence over those of the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the index search: terms, sorting, pages, and what is refused."""
+"""Parsing of index searches: terms, sorting, pages, and errors."""
 
 from __future__ import annotations
 

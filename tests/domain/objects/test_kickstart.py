@@ -1,4 +1,4 @@
-"""Reading a kickstart file: what is wrong with it is said, and where; nothing in it is taken for more than it is."""
+"""Parsing of kickstart files and its error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The endings by which names are found, and the longest piece of what is searched for."""
+"""Indexed suffixes of names, and the longest indexed part of a search term."""
 
 from __future__ import annotations
 

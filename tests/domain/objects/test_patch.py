@@ -1,4 +1,4 @@
-"""Refused patches: they say which operation it was, and nothing of the object."""
+"""Errors of refused patches name the operation and reveal no values."""
 
 from __future__ import annotations
 

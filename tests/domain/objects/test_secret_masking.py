@@ -1,4 +1,4 @@
-"""Which members of a value are made illegible, and which stay."""
+"""Masking of secret members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values and the documents that they are stored as."""
+"""Conversion between values and stored documents."""
 
 from __future__ import annotations
 

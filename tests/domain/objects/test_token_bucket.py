@@ -1,4 +1,4 @@
-"""So many a second, with the clock in the test's hand."""
+"""Token bucket with a fake clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Password schemes: against published vectors and other implementations; and the rules of a tenant."""
+"""Password schemes against published vectors and other implementations; password rules of a tenant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""QR codes, read again by a decoder that knows the standard's tables and nothing of the encoder."""
+"""QR codes, read back by an independent decoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes of authenticator apps against the vectors of the RFCs."""
+"""TOTP codes against the test vectors of the RFCs."""
 
 from __future__ import annotations
 

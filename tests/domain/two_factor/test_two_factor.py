@@ -1,4 +1,4 @@
-"""Who is asked for a second factor, whose trust counts, and what of a method is shown."""
+"""Two-factor policies, trusted devices, and the visible members of methods."""
 
 from __future__ import annotations
 

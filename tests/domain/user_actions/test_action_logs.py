@@ -1,4 +1,4 @@
-"""Actions on users: how long lock-outs last, how spans of time read, and which logins an action prevents."""
+"""Actions on users: durations, localized periods, and prevented logins."""
 
 from __future__ import annotations
 

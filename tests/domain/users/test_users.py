@@ -1,4 +1,4 @@
-"""Users as values: login ids, what is derived, what is kept, what is shown to whom."""
+"""Users as values: login ids, derived, stored and visible members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an authenticator returns is verified in full: every confusion of ceremonies, sites and keys is refused."""
+"""Verification of authenticator responses: mismatched ceremonies, origins and keys are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which settings a workflow has: the tenant's, switched on or off by an application with settings of its own."""
+"""Effective settings of a workflow, from tenant and application."""
 
 from __future__ import annotations
 

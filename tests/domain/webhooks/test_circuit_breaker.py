@@ -1,4 +1,4 @@
-"""The circuit breaker with the clock in the test's hand."""
+"""The circuit breaker with a fake clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of the services that a delivery has come through."""
+"""Detection of delivery loops by the list of services passed through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much work is taken for one receiver, by how fast it takes it."""
+"""Size of the prefetch window by delivery speed."""
 
 from __future__ import annotations
 

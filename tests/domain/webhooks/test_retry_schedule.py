@@ -1,4 +1,4 @@
-"""When a failed delivery is tried again, and when no more."""
+"""When failed deliveries are retried and given up."""
 
 from __future__ import annotations
 

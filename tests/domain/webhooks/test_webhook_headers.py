@@ -1,4 +1,4 @@
-"""Configured headers: what may be saved and what is sent (attack 62)."""
+"""Configured headers: validation and sending (attack 62)."""
 
 from __future__ import annotations
 

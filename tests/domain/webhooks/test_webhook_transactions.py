@@ -1,4 +1,4 @@
-"""The truth table of transaction types, whole."""
+"""The complete truth table of transaction types."""
 
 from __future__ import annotations
 

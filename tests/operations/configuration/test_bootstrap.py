@@ -1,4 +1,4 @@
-"""What a start does to an instance of an earlier version."""
+"""Migration of existing instances at start."""
 
 from __future__ import annotations
 

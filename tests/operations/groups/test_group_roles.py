@@ -1,4 +1,4 @@
-"""The roles that groups give: which, where, and at what price."""
+"""Roles granted by groups, and the number of queries they take."""
 
 from __future__ import annotations
 

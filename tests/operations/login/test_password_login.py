@@ -1,4 +1,4 @@
-"""Logging in with a password: outcomes, their order, what is counted, what is told to whom."""
+"""Password login: outcomes, their order, failure counts, and events."""
 
 from __future__ import annotations
 

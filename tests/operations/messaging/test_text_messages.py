@@ -1,4 +1,4 @@
-"""Text messages: what a messenger gets, again and again until it takes it, and what the event log says."""
+"""Text messages: requests to messengers, retries, and event log entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing the event log: numbers, the event, and that a failing record fails nobody else."""
+"""Writing the event log: ids, the event, and isolation of failures."""
 
 from __future__ import annotations
 

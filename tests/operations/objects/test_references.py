@@ -1,4 +1,4 @@
-"""What is referred to stays, and nothing refers to what is gone, whoever comes at the same time."""
+"""References are protected, also under concurrent changes."""
 
 from __future__ import annotations
 

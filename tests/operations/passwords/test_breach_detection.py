@@ -1,4 +1,4 @@
-"""Judging a password: each find in each mode, and sources that cannot say."""
+"""Breach checks: every result in every mode, and unavailable sources."""
 
 from __future__ import annotations
 

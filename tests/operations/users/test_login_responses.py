@@ -1,4 +1,4 @@
-"""What a login by API answers for each of its outcomes; those of federated logins are in tests/federation."""
+"""Response of the login API for each outcome; those of federated logins are in tests/federation."""
 
 from __future__ import annotations
 

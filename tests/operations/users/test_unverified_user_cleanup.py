@@ -1,4 +1,4 @@
-"""Users and registrations that nobody verified are removed after the days that tenant or application give them."""
+"""Deletion of unverified users and registrations after the configured number of days."""
 
 from __future__ import annotations
 

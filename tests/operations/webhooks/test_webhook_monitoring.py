@@ -1,4 +1,4 @@
-"""Webhooks that fail for days are switched off, in four told steps."""
+"""Webhooks that keep failing are disabled in four reported steps."""
 
 from __future__ import annotations
 
