@@ -46,6 +46,7 @@ SECRETS_FILE = "kickstart-secrets.txt"
 
 _QUIET_SECONDS = 0.3
 _CHECK_GRACE_SECONDS = 1.0
+_MOST_MAIL_SERVERS = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -269,28 +270,27 @@ async def duplicate_issuers(config: Config) -> list[Document]:
 
 
 async def mail_server_faults(config: Config) -> list[str]:
-    """Return why configured mail servers of tenants cannot be used. Raises StartupError if MongoDB cannot be read.
+    """Return why mail servers of tenants cannot be used. Raises StartupError if MongoDB cannot be read.
 
-    A tenant that has the default settings has no mail server.
+    A tenant with the default settings has no mail server. Each server is tried once, and at most a hundred are.
     """
     if not config.master_key_file.exists():
         return []
     vault = Vault(read_master_keys(config.master_key_file))
     database = Database(config.mongodb.uri, config.mongodb.database)
-    client = mail.SmtpClient.of(config.email)
     try:
         await database.check()
         tenants = await Stores(database, vault, wiring.schedule(config)).documents["tenants"].find_all(None)
-        used = [one for one in tenants if mail.is_configured(one["emailConfiguration"])]
-        problems = await asyncio.gather(
-            *(client.problem(mail.MailServer.of(one["emailConfiguration"])) for one in used)
-        )
     finally:
         database.close()
+    configured = [(one["emailConfiguration"], one["name"]) for one in tenants]
+    servers = {mail.MailServer.of(settings): name for settings, name in configured if mail.is_configured(settings)}
+    used = dict(list(servers.items())[:_MOST_MAIL_SERVERS])
+    problems = await mail.SmtpClient.of(config.email).problems(list(used))
     return [
-        f"the mail server {one['emailConfiguration']['host']}:{one['emailConfiguration']['port']} of the tenant"
-        f" {one['name']} cannot be used: {problem}; correct emailConfiguration of the tenant, or the server"
-        for one, problem in zip(used, problems, strict=True)
+        f"the mail server {server.host}:{server.port} of the tenant {name} cannot be used: {problem};"
+        " correct emailConfiguration of the tenant, or the server"
+        for (server, name), problem in zip(used.items(), problems, strict=True)
         if problem is not None
     ]
 

@@ -24,6 +24,8 @@ _DAY_MILLISECONDS: Final = 86_400_000
 _EXPIRY_DAYS: Final = 30
 _SKEW_SECONDS: Final = 5
 _SLOW_MILLISECONDS: Final = 500
+_MOST_TENANTS: Final = 25
+_MOST_WEBHOOKS: Final = 100
 
 Level = Literal["ok", "warning", "fault"]
 
@@ -126,8 +128,10 @@ def _issuers(api: Api) -> Iterator[Finding]:
     for shared in issuers.duplicates(tenants):
         names = ", ".join(tenant["name"] for tenant in shared["tenants"])
         yield Finding("fault", "issuers", f"{shared['issuer']} is the issuer of {names}", "Give each tenant its own.")
-    for tenant in tenants:
+    for tenant in tenants[:_MOST_TENANTS]:
         yield _issuer(api, tenant)
+    if len(tenants) > _MOST_TENANTS:
+        yield Finding("ok", "issuers", f"discovery of {len(tenants) - _MOST_TENANTS} older tenants was not examined")
 
 
 def _issuer(api: Api, tenant: Json) -> Finding:
@@ -163,6 +167,7 @@ def _webhooks(api: Api) -> Iterator[Finding]:
             reason = webhook.get("disabledReason", "by an administrator")
             text = f"{webhook['url']} is {webhook['status']}: {reason}"
             yield Finding("warning", "webhooks", text, "Repair the receiver, then set its status to Active.")
+    for webhook in webhooks[:_MOST_WEBHOOKS]:
         letters = api.get(f"/api/webhook/{webhook['id']}/dead-letter", numberOfResults=1)["total"]
         if letters:
             remedy = f"Run identity admin webhook replay --webhook {webhook['id']} --since 1d."

@@ -30,6 +30,10 @@ _CREDENTIALS = frozenset({530, 534, 535, 538})
 
 _NO_PASSWORD = Secret("")
 
+_TRIED_AT_ONCE = 20
+_TRY_SECONDS = 5
+"""How long a mail server that is only tried may take: check-config must end soon."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MailServer:
@@ -149,14 +153,22 @@ class SmtpClient:
             reply = f"{type(error).__name__}: {error}"
             return SmtpResult({}, tuple(recipients), _without_secrets(reply, server))
 
+    async def problems(self, servers: Sequence[MailServer]) -> list[str | None]:
+        """Return `problem` of each server; a bounded number is tried at a time."""
+        slots = asyncio.Semaphore(_TRIED_AT_ONCE)
+        return await asyncio.gather(*(self._tried(slots, server) for server in servers))
+
+    async def _tried(self, slots: asyncio.Semaphore, server: MailServer) -> str | None:
+        async with slots:
+            return await self.problem(server)
+
     async def problem(self, server: MailServer) -> str | None:
         """Return why a mail server cannot be used, or None: connects, negotiates TLS, and logs in; sends no mail."""
         import aiosmtplib  # noqa: PLC0415
 
         try:
-            async with asyncio.timeout(self._timeout_seconds):
-                async with self._connected(server):
-                    return None
+            async with asyncio.timeout(min(self._timeout_seconds, _TRY_SECONDS)), self._connected(server):
+                return None
         except TimeoutError:
             return "no answer in time"
         except (ForbiddenServerError, UnknownNameError) as error:

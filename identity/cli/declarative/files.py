@@ -59,7 +59,7 @@ def _write(file: Path, one: Object, *, full: bool) -> dict[str, str]:
     content = documents.comparable(one)
     secrets: dict[str, str] = {}
     for path in documents.secret_paths(one.kind, content):
-        name = secret_references.variable(one.kind.name, one.name, path)
+        name = secret_references.variable(one.kind.name, file.stem, path)
         secrets[name] = str(documents.at(content, path))
         documents.put(content, path, secret_references.reference(name))
     own: Document = {} if one.kind.is_singleton else {"id": one.id}

@@ -72,7 +72,10 @@ def _body(one: Object, ids: Mapping[str, str], secrets: dict[str, str]) -> Docum
     content = documents.concise(one.kind, documents.comparable(one))
     names = {}
     for path in documents.secret_paths(one.kind, content):
-        name = names[path] = secret_references.variable(one.kind.name, one.name, path)
+        name = secret_references.variable(one.kind.name, one.name, path)
+        if name in secrets:  # an object of another tenant has the name too
+            name = secret_references.variable(one.kind.name, f"{one.name} {one.id[:8]}", path)
+        names[path] = name
         secrets[name] = str(documents.at(content, path))
     escaped = documents.with_ids(_escaped(content), ids)
     for path, name in names.items():
