@@ -20,6 +20,7 @@ from identity.domain.objects.resource_definition import SearchRules
 from identity.domain.objects.search import SearchQuery
 from identity.errors import FieldError, Invalid
 from identity.instants import Instant, as_datetime
+from identity.services import Services
 from identity.store.mongo import BULK_SECONDS
 from identity.store.store_circuit_breaker import time_limit
 
@@ -53,11 +54,11 @@ class Export:
     write_instant: Callable[[Instant], str]
 
 
-def read(kind: Kind, request: Mapping[str, Any], given: Mapping[str, Any], prefix: str, default_zone: str) -> Export:
+def read(services: Services, kind: Kind, request: Mapping[str, Any], given: Mapping[str, Any], prefix: str) -> Export:
     """Return the export that a request with the given criteria asks for. Raises Invalid with all errors."""
     errors: list[FieldError] = []
     write = _pattern(request.get("dateTimeSecondsFormat") or _DATE_PATTERN, errors)
-    zone = _zone(request.get("zoneId") or default_zone, errors)
+    zone = _zone(request.get("zoneId") or services.configuration.system.settings.report_timezone, errors)
     try:
         query = searches.read(kind.search, given, prefix)
     except Invalid as invalid:

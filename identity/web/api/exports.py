@@ -56,8 +56,7 @@ class ExportHandler(ApiHandler):
         self, call: Call, request: Mapping[str, object], criteria: Mapping[str, object], prefix: str
     ) -> Reply:
         """Stream the zip file."""
-        zone = self.services.configuration.system.settings.report_timezone
-        wanted = csv_exports.read(self.kind, request, criteria, prefix, zone)
+        wanted = csv_exports.read(self.services, self.kind, request, criteria, prefix)
         file = await self.make(self.services, call, wanted)
         disposition = f'attachment; filename="{self.kind.file_name}.zip"'
         headers = {"Content-Type": "application/zip", "Content-Disposition": disposition}
