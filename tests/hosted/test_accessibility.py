@@ -1,0 +1,133 @@
+"""The pages under axe-core (WCAG 2.2), narrow and wide, light and dark; with PICTURES every look, and screenshots."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import urllib.parse
+from pathlib import Path
+
+import pytest
+
+from identity import app
+from tests.hosted import signing_up
+from tests.hosted.chromium import Chromium
+from tests.receiver import until
+from tests.relying_party import PASSWORD, RelyingParty
+
+HERE = Path(__file__).resolve().parent / "axe"
+ALL_LOOKS = [(width, scheme) for width in (360, 1280) for scheme in ("light", "dark")]
+LOOKS = ALL_LOOKS if os.environ.get("PICTURES") else [(360, "light"), (1280, "dark")]
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+pytestmark = pytest.mark.skipif(shutil.which("npm") is None, reason="the pages are examined where npm is installed")
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """The script of the examination."""
+    if not (HERE / "node_modules" / "axe-core").exists():
+        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+        subprocess.run(command, cwd=HERE, check=True, capture_output=True)
+    return (HERE / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+
+
+class Examiner:
+    """Opens pages in the browser and examines them in every look."""
+
+    def __init__(self, chromium: Chromium, base_url: str, axe: str) -> None:
+        self.chromium = chromium
+        self.base_url = base_url
+        self._axe = axe
+        self.problems: list[str] = []
+
+    async def open(self, path: str, **query: str) -> None:
+        await self.chromium.go(f"{self.base_url}{path}?{urllib.parse.urlencode(query)}")
+
+    async def examine(self, name: str) -> None:
+        """Examine the page that is shown."""
+        await self.chromium.run(f"{self._axe}; window.axe = axe;")
+        for width, scheme in LOOKS:
+            await self.chromium.look(width, scheme)
+            found = await self.chromium.run(
+                "return axe.run(document, {runOnly: arguments[0], resultTypes: ['violations']}).then((result) =>"
+                " result.violations.map((v) => v.id + ' ' + v.nodes.map((n) => n.target + ' ' + n.failureSummary)))",
+                TAGS,
+            )
+            self.problems += [f"{name} {scheme} {width}: {problem}" for problem in found]
+            if await self.chromium.run("return document.documentElement.scrollWidth") > width:
+                self.problems.append(f"{name} {scheme} {width}: wider than the window")
+            if folder := os.environ.get("PICTURES"):
+                await self.chromium.screenshot(Path(folder) / f"{name}-{scheme}-{width}.png")
+
+    async def submit(self, **values: str) -> None:
+        """Fill in the form of the page, submit it, and wait for the next page."""
+        await self.chromium.run("window.isEarlier = true")
+        await self.chromium.run(
+            "const form = document.querySelector('form'); form.noValidate = true;"
+            "for (const [name, value] of Object.entries(arguments[0])) form.elements[name].value = value;"
+            "form.querySelector('button[type=submit]').click()",
+            values,
+        )
+        await self.shows_next()
+
+    async def shows_next(self) -> None:
+        async def is_next() -> bool:
+            return bool(await self.chromium.run("return !window.isEarlier && document.readyState === 'complete'"))
+
+        await until(is_next)
+
+
+@pytest.fixture
+async def examiner(chromium: Chromium, service: app.Service, axe: str) -> Examiner:
+    return Examiner(chromium, service.base_url, axe)
+
+
+async def test_pages_of_a_login(examiner: Examiner, rp: RelyingParty, api) -> None:
+    await signing_up.offer(rp, confirmPassword=True, birthDate={"enabled": True})
+    template = {"defaultSubject": "a", "defaultTextTemplate": "b", "defaultHtmlTemplate": "c", "name": rp.client_id}
+    made = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"]
+    emails = {"forgotPasswordEmailTemplateId": made["id"], "defaultFromEmail": "service@example.com"}
+    await rp.configure_tenant(emailConfiguration=emails)
+    for path, name in (
+        ("/oauth2/authorize", "login"),
+        ("/oauth2/register", "register"),
+        ("/password/forgot", "forgot"),
+        ("/password/sent", "sent"),
+        ("/password/complete", "changed"),
+    ):
+        await examiner.open(path, **rp.query())
+        await examiner.examine(name)
+    await examiner.open("/oauth2/register", **rp.query())
+    await examiner.submit(**{"user.email": "no address", "user.password": "x"})
+    await examiner.examine("register-errors")
+    await examiner.open("/oauth2/authorize", **rp.query())
+    await examiner.submit(loginId=rp.login_id, password="wrong")
+    await examiner.examine("login-error")
+    for path, name, query in (
+        ("/oauth2/authorize", "error", {}),
+        ("/nowhere", "not-found", {}),
+        ("/", "index", {}),
+        ("/oauth2/authorize", "login-arabic", rp.query(locale="ar")),
+        ("/oauth2/authorize", "login-japanese", rp.query(locale="ja")),
+    ):
+        await examiner.open(path, **query)
+        await examiner.examine(name)
+    assert examiner.problems == []
+
+
+async def test_pages_of_an_account(examiner: Examiner, rp: RelyingParty) -> None:
+    await rp.configure_tenant(userDeletePolicy={"selfService": {"enabled": True}})
+    place = {"client_id": rp.client_id, "tenantId": rp.tenant["id"]}
+    await examiner.open("/account", **place)
+    await examiner.submit(loginId=rp.login_id, password=PASSWORD)
+    for page in ("", "/edit", "/password", "/sessions", "/applications", "/links", "/data", "/delete", "/two-factor"):
+        await examiner.open(f"/account{page}", **place)
+        await examiner.examine(f"account{page.replace('/', '-')}")
+    await examiner.open("/account/two-factor/enable", **place)
+    await examiner.examine("account-two-factor-enable")
+    await examiner.open("/account/password", **place)
+    await examiner.submit(currentPassword="wrong", password="x", passwordConfirm="y")
+    await examiner.examine("account-password-errors")
+    assert examiner.problems == []
