@@ -239,7 +239,7 @@ async def proceed(
 
     Raises OAuth2Error, including the error by which `prompt=none` replaces a page.
     """
-    found = await _registered(services, call, verified_client, request, current)
+    found = await _ensure_registration(services, call, verified_client, request, current)
     if isinstance(found, IntermediatePage):
         return found
     if not isinstance(found, CurrentLogin):
@@ -343,7 +343,7 @@ def _require_features(services: Services, verified_client: VerifiedClient, reque
     features.require_request(services, verified_client.client.application, request.scopes, binds_key=binds_key)
 
 
-async def _registered(
+async def _ensure_registration(
     services: Services,
     call: Call,
     verified_client: VerifiedClient,

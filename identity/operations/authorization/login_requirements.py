@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Awaitable
 
 from identity.call import Call, Document
 from identity.domain.login import login_outcomes
@@ -17,7 +17,6 @@ from identity.operations.login_transactions.login_transactions import Interrupte
 from identity.operations.password_changes import password_changes
 from identity.operations.two_factor import two_factor_trust
 from identity.operations.verification import email_verifications, registration_verifications
-from identity.operations.verification.verification_codes import OpenVerification
 from identity.services import Services
 
 
@@ -32,8 +31,8 @@ async def redirect_to_step(
 ) -> Step:
     """Return the page for an unmet requirement; the login page with its text where no page can help.
 
-    A verification sends its mail, unless one is pending. `trust_id` is the browser's two-factor trust, if that was not
-    evaluated before.
+    A verification sends its mail, unless one is pending or the limit of mails is reached. `trust_id` is the browser's
+    two-factor trust, if that was not evaluated before.
     """
     client, user = verified_client.client, requirement.user
     call = call.within(client.tenant_id)
@@ -47,10 +46,12 @@ async def redirect_to_step(
         case login_outcomes.PasswordChangeRequired() if not login.session_id:
             return await _change_password(services, call, verified_client, login, requirement)
         case login_outcomes.EmailNotVerified():
-            await _sent_if_allowed(email_verifications.find_or_start(services, call, user, client.application))
+            with contextlib.suppress(Unavailable):
+                await email_verifications.find_or_start(services, call, user, client.application)
             page = login_transactions.VERIFY_EMAIL
         case login_outcomes.RegistrationNotVerified() if users.email_address(user) is not None:
-            await _sent_if_allowed(registration_verifications.find_or_start(services, call, user, client.application))
+            with contextlib.suppress(Unavailable):
+                await registration_verifications.find_or_start(services, call, user, client.application)
             page = login_transactions.VERIFY_REGISTRATION
         case _:
             return LoginPage(client, users.primary_login_id(user), requirement)
@@ -122,11 +123,3 @@ async def _change_password(
     login = dataclasses.replace(login, reason_to_change=requirement.reason)
     page = login_transactions.CHANGE_PASSWORD
     return await login_transactions.store_interrupted(services, verified_client, login, page, suffix=f"/{change_id}")
-
-
-async def _sent_if_allowed(sending: Awaitable[OpenVerification]) -> None:
-    """Send a mail; over the rate limit the page is shown without one and offers to send it again."""
-    try:
-        await sending
-    except Unavailable:
-        return

@@ -81,7 +81,7 @@ async def unmet_requirement(
     user = await _find_user(services, transaction, login)
     if user is None:
         return None
-    return login_outcomes.find_halt(await _authenticated(services, call, transaction, login, user, browser))
+    return login_outcomes.find_halt(await _restore_login_state(services, call, transaction, login, user, browser))
 
 
 async def resume(
@@ -105,7 +105,7 @@ async def resume(
     if login.session_id:
         return await _resume_session(services, call, transaction, browser, login, side_effects)
     request = authorization.validate(call, verified_client)
-    authenticated = await _authenticated(services, call, transaction, login, user, browser)
+    authenticated = await _restore_login_state(services, call, transaction, login, user, browser)
     attempt = password_login.continue_login(
         services,
         call.within(client.tenant_id),
@@ -168,7 +168,7 @@ async def _resume_session(
     return await authorization.proceed(services, call, verified_client, request, current)
 
 
-async def _authenticated(
+async def _restore_login_state(
     services: Services,
     call: Call,
     transaction: InterruptedTransaction,

@@ -15,7 +15,6 @@ from identity.call import Call, Document
 from identity.domain.objects import search as searches
 from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid
-from identity.ids import parse_id
 from identity.instants import Instant, as_datetime
 from identity.operations.objects import crud
 from identity.services import Services
@@ -24,36 +23,45 @@ from identity.store.report_counts import ReportRange, Unit
 _EPOCH = datetime.date(1970, 1, 1)
 
 
-async def logins(services: Services, call: Call, query: Mapping[str, Any], types: list[str]) -> Document:
+async def logins(
+    services: Services,
+    call: Call,
+    query: Mapping[str, Any],
+    *,
+    application_id: str | None,
+    user_id: str | None,
+    login_id_types: list[str],
+) -> Document:
     """Return logins per hour since 1970 in UTC, optionally of one application or user. Raises Invalid."""
     days = _range(services, query, "hour")
-    where = {**_application(query), **await _user(services, call, query, types)}
-    if where.get("userId", "") is None:
-        return _report("hourlyCounts", [])
+    where = _application_filter(application_id)
+    if user_id is None and (login_id := query.get("loginId")):
+        types = login_id_types or user_rules.LOGIN_ID_TYPES
+        user = await services.directory.users.find_by_login_id(crud.require_tenant(call), login_id, types)
+        if user is None:
+            return _report("hourlyCounts", [])
+        user_id = user["id"]
+    if user_id is not None:
+        where["userId"] = user_id
     return _report("hourlyCounts", await services.logs.report_counts.logins(call.tenant_id, days, where))
 
 
-async def daily_users(services: Services, call: Call, query: Mapping[str, Any]) -> Document:
-    """Return users who logged in per day since 1970 in the report time zone. Raises Invalid."""
-    days = _range(services, query, "day")
-    found = await services.logs.report_counts.logins(call.tenant_id, days, _application(query), users=True)
-    return _report("dailyActiveUsers", found)
+async def active_users(
+    services: Services, call: Call, query: Mapping[str, Any], application_id: str | None, unit: Unit
+) -> Document:
+    """Return users who logged in per day or month since 1970 in the report time zone. Raises Invalid."""
+    days, where = _range(services, query, unit), _application_filter(application_id)
+    found = await services.logs.report_counts.logins(call.tenant_id, days, where, users=True)
+    return _report("dailyActiveUsers" if unit == "day" else "monthlyActiveUsers", found)
 
 
-async def monthly_users(services: Services, call: Call, query: Mapping[str, Any]) -> Document:
-    """Return users who logged in per month since 1970 in the report time zone. Raises Invalid."""
-    days = _range(services, query, "month")
-    found = await services.logs.report_counts.logins(call.tenant_id, days, _application(query), users=True)
-    return _report("monthlyActiveUsers", found)
-
-
-async def registrations(services: Services, call: Call, query: Mapping[str, Any]) -> Document:
+async def registrations(
+    services: Services, call: Call, query: Mapping[str, Any], application_id: str | None
+) -> Document:
     """Return new registrations per hour since 1970 in UTC. Raises Invalid."""
     days = _range(services, query, "hour")
-    application_id = _application(query).get("applicationId")
-    return _report(
-        "hourlyCounts", await services.logs.report_counts.registrations(call.tenant_id, days, application_id)
-    )
+    found = await services.logs.report_counts.registrations(call.tenant_id, days, application_id)
+    return _report("hourlyCounts", found)
 
 
 async def totals(services: Services, call: Call, *, with_applications: bool) -> Document:
@@ -117,25 +125,5 @@ def _zone(services: Services) -> zoneinfo.ZoneInfo:
     return zoneinfo.ZoneInfo(services.configuration.system.settings.report_timezone)
 
 
-def _application(query: Mapping[str, Any]) -> Document:
-    value = query.get("applicationId")
-    return {"applicationId": _uuid("applicationId", value)} if value else {}
-
-
-async def _user(services: Services, call: Call, query: Mapping[str, Any], types: list[str]) -> Document:
-    """Return the filter by user: None as the id for an unknown login id, empty for all users."""
-    if user_id := query.get("userId"):
-        return {"userId": _uuid("userId", user_id)}
-    login_id = query.get("loginId")
-    if not login_id:
-        return {}
-    tenant_id = crud.require_tenant(call)
-    user = await services.directory.users.find_by_login_id(tenant_id, login_id, types or user_rules.LOGIN_ID_TYPES)
-    return {"userId": None if user is None else user["id"]}
-
-
-def _uuid(name: str, value: object) -> str:
-    found = parse_id(value)
-    if found is None:
-        raise Invalid.field("couldNotConvert", name, f"The [{name}] parameter must be a UUID.")
-    return found
+def _application_filter(application_id: str | None) -> Document:
+    return {} if application_id is None else {"applicationId": application_id}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Document
-from identity.domain.authorization import client_authentication as rules
+from identity.domain.authorization import client_authentication as client_authentication_rules
 from identity.errors import InvalidClient, InvalidRequest
 from identity.ids import TenantId, parse_id
 from identity.operations.clients import client_assertions, client_authentication, clients
@@ -55,8 +55,8 @@ async def identify(
         tenant = await clients.get_tenant(services, named, presented.client_id, entity)
     except clients.UnknownClientError as error:
         raise InvalidClient(error.reason, error.description) from error
-    if isinstance(presented, rules.PresentedCredentials):
-        rules.require_secret(presented, entity["clientSecret"])
+    if isinstance(presented, client_authentication_rules.PresentedCredentials):
+        client_authentication_rules.require_secret(presented, entity["clientSecret"])
     else:
         signer = Signer(
             TenantId(tenant["id"]), tenant["issuer"], entity["clientId"], _ASSERTIONS, entity["clientSecret"]

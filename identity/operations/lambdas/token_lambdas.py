@@ -83,7 +83,7 @@ async def client_credentials(
         return claims
     given = (recipient, list(targets), {name: list(granted) for name, granted in permissions.items()})
     kind = "ClientCredentialsJWTPopulate"
-    return await _populated(services, call, lambda_id, kind, lambda_rules.CLIENT_TOKEN_CLAIMS, claims, given)
+    return await _populate_claims(services, call, lambda_id, kind, lambda_rules.CLIENT_TOKEN_CLAIMS, claims, given)
 
 
 async def _with_group_roles(services: Services, login: TokenContext) -> TokenContext:
@@ -97,11 +97,11 @@ def _populate(services: Services, call: Call, login: TokenContext, member: str) 
         return None
     user_arguments = _user_arguments(login.user, login.application)
     return functools.partial(
-        _populated, services, call, lambda_id, "JWTPopulate", lambda_rules.USER_TOKEN_CLAIMS, given=user_arguments
+        _populate_claims, services, call, lambda_id, "JWTPopulate", lambda_rules.USER_TOKEN_CLAIMS, given=user_arguments
     )
 
 
-async def _populated(
+async def _populate_claims(
     services: Services,
     call: Call,
     lambda_id: str,

@@ -16,7 +16,7 @@ from identity.domain.users import users as user_rules
 from identity.errors import Invalid, NotFound, Unavailable, WrongCode
 from identity.events.changes import Change, Event
 from identity.ids import Secret, TenantId, UserId
-from identity.operations.clients.clients import Client
+from identity.operations.clients.clients import Client, application_of
 from identity.operations.limits import code_attempt_limits, failed_login_limits
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import user_events
@@ -145,7 +145,7 @@ async def challenge_login(
         if client is None
         else client.tenant
     )
-    application = None if client is None else client.application
+    application = application_of(client)
     login_state: Document = {
         "applicationId": None if application is None else application["id"],
         "authenticationType": result.authentication_type,

@@ -82,7 +82,7 @@ async def render(
 
     A document in place of the template's id is a built-in template.
     """
-    template, template_id = await _template(services, template_id)
+    template, template_id = await _find_template(services, template_id)
     if template is None:
         return await _log_errors(
             services, call, template_id, {"parseErrors": {"template": "There is no such template."}}
@@ -114,7 +114,7 @@ async def send_all(services: Services, call: Call, template_id: str, request: Do
     Raises NotFound for an unknown template and Invalid for unknown users or applications, with nothing sent.
     """
     await crud.retrieve(services, call, email_templates.RESOURCE, template_id)
-    application = await _application(services, call, request.get("applicationId"))
+    application = await _find_application(services, call, request.get("applicationId"))
     tenant_id = await _tenant_of(services, call, application, request["userIds"])
     users = await _users(services, tenant_id, request["userIds"])
     addresses = [Address(to["address"], to.get("display", "")) for to in request["toAddresses"]]
@@ -129,7 +129,7 @@ async def send_all(services: Services, call: Call, template_id: str, request: Do
         *((address, send_one(address, options=anonymous_options)) for address in addresses),
     ]
     limit = asyncio.Semaphore(_CONCURRENT_MAILS)
-    all_errors = await asyncio.gather(*(_limited(limit, mail) for _, mail in mails))
+    all_errors = await asyncio.gather(*(_within_limit(limit, mail) for _, mail in mails))
     results: Document = {}
     for (to, _), errors in zip(mails, all_errors, strict=True):
         if errors and isinstance(to, Address):
@@ -139,19 +139,19 @@ async def send_all(services: Services, call: Call, template_id: str, request: Do
     return results
 
 
-async def _limited(limit: asyncio.Semaphore, mail: Coroutine[Any, Any, Document]) -> Document:
+async def _within_limit(limit: asyncio.Semaphore, mail: Coroutine[Any, Any, Document]) -> Document:
     async with limit:
         return await mail
 
 
-async def _template(services: Services, template_id: str | Document) -> tuple[Document | None, str]:
+async def _find_template(services: Services, template_id: str | Document) -> tuple[Document | None, str]:
     """The template, and its id or name for the event log."""
     if isinstance(template_id, str):
         return await services.outbound.email_templates.find_cached(None, template_id), template_id
     return template_id, template_id["name"]
 
 
-async def _application(services: Services, call: Call, application_id: str | None) -> Document | None:
+async def _find_application(services: Services, call: Call, application_id: str | None) -> Document | None:
     if application_id is None:
         return None
     found = await services.configuration.applications.find_cached_across_tenants(application_id)

@@ -30,7 +30,7 @@ async def create(services: Services, call: Call, body: Document) -> Document:
     """Create a row and notify webhooks. Raises Invalid."""
     given, errors = services.schemas[RESOURCE.schema].examine(body)
     wanted = given.get("auditLog")
-    tenant_id, more = await _tenant(services, call, wanted if isinstance(wanted, dict) else {}, errors)
+    tenant_id, more = await _tenant_of_row(services, call, wanted if isinstance(wanted, dict) else {}, errors)
     if errors or more:
         raise Invalid([*errors, *more])
     return await add(services, call, wanted, tenant_id)
@@ -119,7 +119,7 @@ def with_json_values(row: Document) -> Document:
     return {**row, **{name: orjson.loads(row[name]) for name in _VALUES if name in row}}
 
 
-async def _tenant(
+async def _tenant_of_row(
     services: Services, call: Call, wanted: Mapping[str, Any], errors: list[FieldError]
 ) -> tuple[TenantId | None, list[FieldError]]:
     """Return the tenant of a new row: the one that it names, which must be the caller's own if the caller has one."""

@@ -137,14 +137,12 @@ async def remove_link(services: Services, call: Call, account: Account, provider
     links = await find_links(services, account)
     if len(links) == 1 and not await _has_other_login(services, account):
         return LAST_LOGIN
-    query = {
-        "identityProviderId": provider_id,
-        "identityProviderUserId": provider_user_id,
-        "userId": str(account.user_id),
-    }
     is_own = any((link.provider_id, link.provider_user_id) == (provider_id, provider_user_id) for link in links)
     if is_own:
-        await identity_provider_links.delete(services, call.within(account.client.tenant_id), query)
+        inside, user_id = call.within(account.client.tenant_id), str(account.user_id)
+        await identity_provider_links.delete(
+            services, inside, provider_id=provider_id, account=provider_user_id, user_id=user_id
+        )
     return ""
 
 

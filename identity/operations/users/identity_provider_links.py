@@ -7,14 +7,14 @@ Unique indexes enforce both; of two concurrent requests one fails and is retried
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from identity.call import Call, Document
 from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.users import identity_provider_links as link_rules
 from identity.errors import AlreadyLinked, Conflict, Duplicate, FieldError, Invalid, NotFound
 from identity.events.changes import Change, Event
-from identity.ids import TenantId, parse_id
+from identity.ids import TenantId
 from identity.operations.groups import administrators
 from identity.operations.messaging import user_events, user_views
 from identity.operations.objects import crud, user_lookup
@@ -40,9 +40,9 @@ async def create(services: Services, call: Call, body: Document) -> Document:
     prefix = f"{_WRAPPER}." if _WRAPPER in request else ""
     if "pendingIdPLinkId" in request:
         return await _complete_pending(services, call, request["pendingIdPLinkId"], requested, prefix)
-    user = await _user(services, call, requested.get("userId"))
+    user = await _find_user(services, call, requested.get("userId"))
     tenant_id = call.tenant_id if user is None else user["tenantId"]
-    provider = await _provider(services, tenant_id, requested.get("identityProviderId"))
+    provider = await _find_provider(services, tenant_id, requested.get("identityProviderId"))
     found = {"identityProviderId": provider, "userId": user}
     crud.require_no_errors(
         _problems(requested, found, prefix, ("identityProviderId", "identityProviderUserId", "userId"))
@@ -53,15 +53,15 @@ async def create(services: Services, call: Call, body: Document) -> Document:
     return await _link(services, call, provider, user, requested)
 
 
-async def retrieve(services: Services, call: Call, query: Mapping[str, str]) -> Document:
+async def retrieve(
+    services: Services, call: Call, *, provider_id: str | None, account: str | None, user_id: str | None
+) -> Document:
     """Return the link of an account, or the links of a user, optionally with one provider.
 
     Raises NotFound and Invalid.
     """
-    provider_id, user_id = _id(query, "identityProviderId"), _id(query, "userId")
-    account = query.get("identityProviderUserId")
     if account and provider_id is not None:
-        tenant_id = await _tenant(services, call, user_id)
+        tenant_id = await _tenant_of_link(services, call, user_id)
         link = await services.directory.identity_provider_links.find_account(tenant_id, provider_id, account)
         if link is None or user_id not in {None, link["userId"]}:
             raise NotFound(log_detail="no such link")
@@ -76,10 +76,10 @@ async def retrieve(services: Services, call: Call, query: Mapping[str, str]) -> 
     return {f"{_WRAPPER}s": [await to_response(services, link) for link in found]}
 
 
-async def delete(services: Services, call: Call, query: Mapping[str, str]) -> None:
+async def delete(
+    services: Services, call: Call, *, provider_id: str | None, account: str | None, user_id: str | None
+) -> None:
     """Delete the link of an account to a user. Raises NotFound, and Invalid when one of the three ids is missing."""
-    provider_id, user_id = _id(query, "identityProviderId"), _id(query, "userId")
-    account = query.get("identityProviderUserId")
     given = {"identityProviderId": provider_id, "identityProviderUserId": account, "userId": user_id}
     absent = [name for name, value in given.items() if not value]
     crud.require_no_errors(
@@ -102,7 +102,7 @@ async def retrieve_pending(services: Services, call: Call, pending_id: str, user
     if found is None or call.tenant_id not in {None, found[0]}:
         raise NotFound(log_detail="no such pending link")
     tenant_id, pending = found
-    provider = await _provider(services, tenant_id, pending["identityProviderId"])
+    provider = await _find_provider(services, tenant_id, pending["identityProviderId"])
     if provider is None:
         raise NotFound(log_detail="the provider of a pending link was deleted")
     link: Document = {name: value for name, value in pending.items() if name != "token"}
@@ -148,12 +148,12 @@ async def _complete_pending(
 
     Of several requests with one id all but the first are rejected as if the id did not exist, for any user.
     """
-    user = await _user(services, call, requested.get("userId"))
+    user = await _find_user(services, call, requested.get("userId"))
     crud.require_no_errors(_problems(requested, {"userId": user}, prefix, ("userId",)))
     assert user is not None
     tenant_id = TenantId(user["tenantId"])
     pending = await services.sessions.pending_links.find(tenant_id, pending_id)
-    provider = None if pending is None else await _provider(services, tenant_id, pending["identityProviderId"])
+    provider = None if pending is None else await _find_provider(services, tenant_id, pending["identityProviderId"])
     if pending is None or provider is None:
         raise _not_pending()
     links = services.directory.identity_provider_links
@@ -219,7 +219,7 @@ def _unlink_events(user: Document, removed: Sequence[Document]) -> list[Event]:
     return [link_event("user.identity-provider.unlink", user, link) for link in removed]
 
 
-async def _user(services: Services, call: Call, user_id: str | None) -> Document | None:
+async def _find_user(services: Services, call: Call, user_id: str | None) -> Document | None:
     """Return the user to link, if it exists."""
     try:
         return None if user_id is None else await user_lookup.retrieve(services, call, user_id)
@@ -227,7 +227,7 @@ async def _user(services: Services, call: Call, user_id: str | None) -> Document
         return None
 
 
-async def _provider(services: Services, tenant_id: str | None, provider_id: str | None) -> Document | None:
+async def _find_provider(services: Services, tenant_id: str | None, provider_id: str | None) -> Document | None:
     """Return the provider if the tenant may use it."""
     provider = None if provider_id is None else await _providers(services).find_cached(None, provider_id)
     if provider is None or (tenant_id is not None and not provider_rules.is_available_to(provider, tenant_id)):
@@ -239,7 +239,7 @@ def _providers(services: Services) -> Documents:
     return services.configuration.identity_providers
 
 
-async def _tenant(services: Services, call: Call, user_id: str | None) -> TenantId:
+async def _tenant_of_link(services: Services, call: Call, user_id: str | None) -> TenantId:
     """Return the tenant of a requested link: the call's, else that of the named user."""
     if call.tenant_id is None and user_id is not None:
         return await user_lookup.get_tenant_id(services, call, user_id)
@@ -257,16 +257,6 @@ def _problems(requested: Document, found: Document, prefix: str, required: Seque
         elif found.get(name, name) is None:
             errors.append(FieldError.of("invalid", path, f"The [{path}] must name one that exists in the tenant."))
     return errors
-
-
-def _id(query: Mapping[str, str], name: str) -> str | None:
-    text = query.get(name)
-    if not text:
-        return None
-    found = parse_id(text.strip())
-    if found is None:
-        raise Invalid.field("couldNotConvert", name, f"The [{name}] parameter must be a UUID.")
-    return found
 
 
 def _not_pending() -> Invalid:

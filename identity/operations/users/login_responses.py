@@ -13,7 +13,7 @@ from identity.domain.user_actions import action_logs
 from identity.errors import NotFound, Unavailable
 from identity.ids import TenantId
 from identity.instants import Instant, later
-from identity.operations.clients.clients import Client
+from identity.operations.clients.clients import Client, application_of
 from identity.operations.issuance import token_responses, user_tokens
 from identity.operations.lambdas import token_lambdas
 from identity.operations.login import two_factor_challenges
@@ -82,7 +82,7 @@ async def build_response(
     match result:
         case LoggedIn():
             authentication_type = result.authentication_type or authentication_type
-            return await _completed(services, call, client, result, authentication_type, options)
+            return await _complete_login_response(services, call, client, result, authentication_type, options)
         case login_outcomes.Deactivated():
             return LoginResponse(423, reason="the user is deactivated")
         case login_outcomes.ActionPrevents() | login_outcomes.AccountLocked():
@@ -124,13 +124,13 @@ async def _password_change_required(
         result.user,
         reason=result.reason,
         state=options.state,
-        application=None if client is None else client.application,
+        application=application_of(client),
         is_trusted=result.has_second_factor,
     )
     return LoginResponse(203, {"changePasswordId": change_id, "changePasswordReason": result.reason})
 
 
-async def _completed(
+async def _complete_login_response(
     services: Services,
     call: Call,
     client: Client | None,

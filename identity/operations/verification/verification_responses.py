@@ -5,7 +5,7 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.domain.login import login_outcomes
 from identity.ids import TenantId
-from identity.operations.clients.clients import Client
+from identity.operations.clients.clients import Client, application_of
 from identity.operations.messaging import user_views
 from identity.operations.verification import email_verifications, registration_verifications, verification_codes
 from identity.operations.verification.verification_codes import OpenVerification
@@ -57,7 +57,7 @@ async def for_gated_user(
     tenant_id = TenantId(result.user["tenantId"])
     tenant = await services.configuration.tenants.get(None, tenant_id)
     if tenant["emailConfiguration"]["verificationStrategy"] == verification_codes.FORM_FIELD:
-        application = None if client is None else client.application
+        application = application_of(client)
         started = await email_verifications.find_or_start(services, call.within(tenant_id), result.user, application)
         body |= {"emailVerificationId": started.id, "identityVerificationId": started.id}
     return body
@@ -68,7 +68,7 @@ async def for_gated_registration(
 ) -> Document:
     """Return the body of a 213 response, like that of a 212. Raises as `for_gated_user` does."""
     body: Document = {"user": await user_views.to_response(services, result.user)}
-    application = None if client is None else client.application
+    application = application_of(client)
     if application is not None and application["verificationStrategy"] == verification_codes.FORM_FIELD:
         inside = call.within(TenantId(result.user["tenantId"]))
         started = await registration_verifications.find_or_start(services, inside, result.user, application)

@@ -27,13 +27,21 @@ class LinksHandler(ApiHandler):
     @endpoint(access=Access.API_KEY, answer="api/identity-provider-links.response.json", query=_QUERY)
     async def get(self, call: Call) -> Reply:
         """Retrieve one by its account, or those of a user."""
-        return Reply(await operations.retrieve(self.services, call, self.query()))
+        return Reply(await operations.retrieve(self.services, call, **self._identifiers()))
 
     @endpoint(access=Access.API_KEY, query=_QUERY)
     async def delete(self, call: Call) -> Reply:
         """Delete one."""
-        await operations.delete(self.services, call, self.query())
+        await operations.delete(self.services, call, **self._identifiers())
         return Reply()
+
+    def _identifiers(self) -> dict[str, str | None]:
+        """Return the identifiers of a link in the query. Raises Invalid."""
+        return {
+            "provider_id": self.query_id("identityProviderId"),
+            "account": self.query().get("identityProviderUserId"),
+            "user_id": self.query_id("userId"),
+        }
 
 
 class PendingLinkHandler(ApiHandler):

@@ -20,7 +20,16 @@ class LoginsHandler(ApiHandler):
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_KEY_AND_HEADER, query=_LOGINS, answer=_REPORT)
     async def get(self, call: Call) -> Reply:
         """Retrieve the counts by hour."""
-        return Reply(await reports.logins(self.services, call, self.query(), self.texts("loginIdTypes")))
+        application_id, user_id = self.query_id("applicationId"), self.query_id("userId")
+        found = await reports.logins(
+            self.services,
+            call,
+            self.query(),
+            application_id=application_id,
+            user_id=user_id,
+            login_id_types=self.texts("loginIdTypes"),
+        )
+        return Reply(found)
 
 
 class DailyUsersHandler(ApiHandler):
@@ -29,7 +38,8 @@ class DailyUsersHandler(ApiHandler):
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, query=_RANGE, answer=_REPORT)
     async def get(self, call: Call) -> Reply:
         """Retrieve the counts by day."""
-        return Reply(await reports.daily_users(self.services, call, self.query()))
+        application_id = self.query_id("applicationId")
+        return Reply(await reports.active_users(self.services, call, self.query(), application_id, "day"))
 
 
 class MonthlyUsersHandler(ApiHandler):
@@ -38,7 +48,8 @@ class MonthlyUsersHandler(ApiHandler):
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, query=_RANGE, answer=_REPORT)
     async def get(self, call: Call) -> Reply:
         """Retrieve the counts by month."""
-        return Reply(await reports.monthly_users(self.services, call, self.query()))
+        application_id = self.query_id("applicationId")
+        return Reply(await reports.active_users(self.services, call, self.query(), application_id, "month"))
 
 
 class RegistrationsHandler(ApiHandler):
@@ -47,7 +58,8 @@ class RegistrationsHandler(ApiHandler):
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, query=_RANGE, answer=_REPORT)
     async def get(self, call: Call) -> Reply:
         """Retrieve the counts by hour."""
-        return Reply(await reports.registrations(self.services, call, self.query()))
+        application_id = self.query_id("applicationId")
+        return Reply(await reports.registrations(self.services, call, self.query(), application_id))
 
 
 class TotalsHandler(ApiHandler):
