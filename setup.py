@@ -61,6 +61,7 @@ setup(
             "sandbox/prelude.js",
             "store/lua/*.lua",
             "web/openapi/*.yaml",
+            "web/console/examples/*",
             "web/console/layouts/*",
             "web/console/static/*",
             "web/console/templates/*",

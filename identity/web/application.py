@@ -55,7 +55,9 @@ from identity.web.api import (
 from identity.web.base_handlers import BaseHandler, Route
 from identity.web.client_address import ClientAddresses
 from identity.web.console import actions as console_actions
+from identity.web.console import connect as console_connect
 from identity.web.console import home as console_home
+from identity.web.console import key_check as console_key_check
 from identity.web.console import resources as console_resources
 from identity.web.console import sign_in as console_sign_in
 from identity.web.hosted import landing_page
@@ -183,6 +185,8 @@ _PAGES = (
     console_home,
     console_resources,
     console_actions,
+    console_connect,
+    console_key_check,
 )
 
 

@@ -47,7 +47,7 @@ async def create(base_url: str, key: str) -> dict[str, str]:
         "applications": "/admin/applications",
         "application": f"/admin/applications/{application_id}",
         "application-edit": f"/admin/applications/{application_id}/edit",
-        "application-new": "/admin/applications/new",
+        "application-connect": f"/admin/applications/{application_id}/connect",
         "application-delete": f"/admin/applications/{application_id}/delete",
         "application-json": f"/admin/applications/{application_id}/json",
         "tenant-edit": f"/admin/tenants/{tenant_id}/edit",

@@ -13,7 +13,7 @@ from identity.app import ADMINISTRATOR_APPLICATION_ID
 from identity.ids import new_id
 from identity.web.console import layouts
 from identity.web.console.actions import filled
-from tests.conftest import DEFAULT_TENANT
+from tests.conftest import DEFAULT_TENANT, MANAGER_KEY
 from tests.console import administrator
 from tests.console.administrator import Browser, Page
 from tests.openapi import served
@@ -217,3 +217,46 @@ async def test_webhook_is_tested_paused_and_resumed(roles: dict[str, Browser], e
     tested = await press(browser, f"{screen}/do/test", eventType="user.create")
     assert tested.status_code in {200, 400}
     assert (await browser.open(f"{screen}/tab/dead-letters")).status_code == 200
+
+
+async def test_application_page_has_examples_that_name_the_client(
+    roles: dict[str, Browser], api: httpx.AsyncClient
+) -> None:
+    name = "https://app.example.com/call'back"
+    oauth = {"authorizedRedirectURLs": [name], "clientAuthenticationPolicy": "Required"}
+    body = {"application": {"name": new_id(), "oauthConfiguration": oauth}}
+    made = (await api.post("/api/application", json=body, headers=HEADERS)).json()["application"]
+    answer = await roles["auditor"].open(f"/admin/applications/{made['id']}/connect")
+    text = Page(answer).text
+    assert answer.status_code == 200
+    for language in ("curl", "Python", "Node.js", "Go", "Spring", "Next.js"):
+        assert language in text
+    assert text.count(made["id"]) >= 6
+    assert made["oauthConfiguration"]["clientSecret"] not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/api/user", "Yes"),
+        ("GET", f"/api/user/{new_id()}", "Yes"),
+        ("DELETE", "/api/user", "is not selected"),
+        ("GET", "/api/user/search?queryString=x", "is not selected"),
+        ("GET", "/api/webhook", "one"),
+        ("POST", "/api/api-key", "key manager"),
+        ("PUT", "/api/report/login", "no method"),
+        ("GET", "/nothing", "no such path"),
+    ],
+)
+async def test_check_says_whether_a_key_would_be_allowed(
+    roles: dict[str, Browser], service: Any, method: str, path: str, expected: str
+) -> None:
+    key = {"permissions": {"endpoints": {"/api/user": ["GET"]}}, "tenantId": DEFAULT_TENANT}
+    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as http:
+        headers = {"Authorization": MANAGER_KEY}
+        made = (await http.post("/api/api-key", json={"apiKey": key}, headers=headers)).json()["apiKey"]
+    answer = await roles["admin"].http.get(
+        f"/admin/api-keys/{made['id']}/check", params={"method": method, "path": path}
+    )
+    assert answer.status_code == 200
+    assert expected in Page(answer).text

@@ -15,6 +15,9 @@ from identity.operations.clients.clients import Client
 PATH: Final = "/admin/callback"
 """The path that receives authorization responses."""
 
+_NAME: Final = "Administration"
+"""The name of the console on the login page; that of the application is fixed, because tools look it up."""
+
 
 def redirect_uri(call: Call) -> str:
     """Return the redirect URI of the console."""
@@ -31,4 +34,5 @@ def with_redirect_uri(call: Call, client: Client) -> Client:
     client = account_logins.with_second_factor_required(client)
     client = first_party_requests.with_first_party_settings(client, redirect_uri(call))
     settings = {**client.application["oauthConfiguration"], "proofKeyForCodeExchangePolicy": "Required"}
-    return dataclasses.replace(client, application={**client.application, "oauthConfiguration": settings})
+    application = {**client.application, "name": _NAME, "oauthConfiguration": settings}
+    return dataclasses.replace(client, application=application)

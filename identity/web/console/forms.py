@@ -13,6 +13,7 @@ from identity.web.console.layouts import Layout, member_of, with_member
 
 _LONG: Final = 2000
 _FORMATS: Final = {"uri": "url", "url": "url", "email": "email", "date": "date"}
+_LABELS: Final = {"id": "Id", "insertInstant": "Created", "lastUpdateInstant": "Changed", "tenantId": "Tenant"}
 _SIMPLE: Final = {"boolean": "checkbox", "integer": "number", "number": "number"}
 
 Options = Mapping[str, Sequence[tuple[str, str]]]
@@ -130,7 +131,9 @@ def declaration(schema: Mapping[str, Any], path: str) -> tuple[Mapping[str, Any]
 
 def label_of(member: str) -> str:
     """Return a label for a member: `connectTimeout` is "Connect timeout"."""
-    last = member.rpartition(".")[2].replace("_", " ")
+    if member in _LABELS:
+        return _LABELS[member]
+    last = member.rpartition(".")[2].replace("_", " ").removesuffix("Instant")
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", last).split(" ")
     text = " ".join(word if word.isupper() and len(word) > 1 else word.lower() for word in words)
     text = text.removesuffix(" id") or text

@@ -167,6 +167,7 @@ class Layout:
     fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     matrix: Sequence[str] = ()
     presets: Sequence[Preset] = ()
+    pages: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tabs: Sequence[Tab] = ()
     actions: Sequence[Action] = ()
 

@@ -120,6 +120,7 @@ class ResourceHandler(ConsoleHandler):
         if self.may_verb("update"):
             found.append(("Edit", f"{screen}/edit"))
         found += [(tab.title, f"{screen}/tab/{tab.name}") for tab in self.layout.tabs if self.may_read(tab)]
+        found += [(title, f"{screen}/{name}") for name, title in self.layout.pages.items()]
         return [*found, ("JSON", f"{screen}/json")]
 
     def object_page(self, template: str, document: Document, tab: str, status: int = 200, **values: Any) -> Reply:
