@@ -70,6 +70,15 @@ async def authenticator(chromium: Chromium) -> AsyncIterator[Authenticator]:
 
 
 @pytest.fixture
+async def without_suggestions(chromium: Chromium) -> AsyncIterator[None]:
+    """A browser that suggests no passkeys, so that only the button uses one."""
+    source = "PublicKeyCredential.isConditionalMediationAvailable = async () => false"
+    made = await chromium.emulate("Page.addScriptToEvaluateOnNewDocument", source=source)
+    yield
+    await chromium.emulate("Page.removeScriptToEvaluateOnNewDocument", identifier=made["identifier"])
+
+
+@pytest.fixture
 async def rp(api: httpx.AsyncClient, base_url: str) -> RelyingParty:
     party = await relying_party.make(api, authenticationMethodsEnabled=True)
     await party.configure(authorizedRedirectURLs=[f"{base_url}/callback"])
@@ -133,13 +142,14 @@ async def exchange(http: httpx.AsyncClient, rp: RelyingParty, base_url: str, val
     return claims(await rp.exchange(http, value, redirect_uri=f"{base_url}/callback"))
 
 
+@pytest.mark.usefixtures("without_suggestions")
 @pytest.mark.requirement("passkeys-10")
 async def test_button_logs_in_without_a_login_id(chromium, authenticator, passkey, rp, base_url, http):
     await chromium.go(login_url(base_url, rp))
     await chromium.find("#passkey:not([hidden])")
     assert await chromium.run("return document.getElementById('loginId').autocomplete") == "username webauthn"
-    await chromium.click("#passkey button")
     await authenticator.respond(True)
+    await chromium.click("#passkey button")
     found = await exchange(http, rp, base_url, await code(chromium))
     assert (found["sub"], found["authenticationType"], found["amr"]) == (rp.user["id"], "WebAuthn", ["hwk"])
 
@@ -152,30 +162,29 @@ async def test_suggestion_logs_in_without_a_click(chromium, authenticator, passk
     assert (found["sub"], found["authenticationType"]) == (rp.user["id"], "WebAuthn")
 
 
+@pytest.mark.usefixtures("without_suggestions")
 @pytest.mark.requirement("passkeys-11")
 async def test_a_session_is_renewed_with_a_passkey_of_its_user(chromium, authenticator, passkey, rp, base_url, http):
     await authenticator.respond(True)
     await chromium.go(login_url(base_url, rp))
+    await chromium.click("#passkey:not([hidden]) button")
     before = await exchange(http, rp, base_url, await code(chromium))
-    await authenticator.respond(False)
     await chromium.go(login_url(base_url, rp, prompt="login", state="again"))
-    await chromium.find("#passkey:not([hidden])")
-    await chromium.click("#passkey button")
-    await authenticator.respond(True)
+    await chromium.click("#passkey:not([hidden]) button")
     after = await exchange(http, rp, base_url, await code(chromium))
     assert after["auth_time"] >= before["auth_time"]
     assert after["sid"] == before["sid"]
 
 
+@pytest.mark.usefixtures("without_suggestions")
 async def test_a_refused_passkey_leaves_the_password(chromium, authenticator, passkey, rp, base_url, key):
     assert (await key.delete("/api/webauthn", params={"userId": rp.user["id"]})).status_code == 200
     await chromium.go(login_url(base_url, rp))
-    await chromium.find("#passkey:not([hidden])")
-    await chromium.click("#passkey button")
     await authenticator.respond(True)
+    await chromium.click("#passkey:not([hidden]) button")
     await says(chromium, "The passkey could not be used.")
-    await authenticator.respond(False)
     await fill_in(chromium, rp.login_id, PASSWORD + ENTER)
+    await chromium.click('button[name="action"][value="skip"]')
     assert await code(chromium)
 
 
@@ -186,6 +195,8 @@ async def test_the_page_works_without_script(chromium, rp, base_url):
         await chromium.go(login_url(base_url, rp))
         await chromium.find("#passkey[hidden]")
         await fill_in(chromium, rp.login_id, PASSWORD + ENTER)
+        await says(chromium, "This browser does not support passkeys.")
+        await chromium.click('button[name="action"][value="skip"]')
         assert await code(chromium)
     finally:
         await chromium.emulate("Emulation.setScriptExecutionDisabled", value=False)
@@ -213,3 +224,17 @@ async def test_a_passkey_is_added_on_the_account_page_and_signs_in(chromium, aut
     await chromium.go(login_url(base_url, rp))
     found = await exchange(http, rp, base_url, await code(chromium))
     assert (found["sub"], found["authenticationType"]) == (rp.user["id"], "WebAuthn")
+
+
+async def test_a_passkey_is_added_after_a_password_and_used_the_next_time(chromium, authenticator, rp, base_url, http):
+    await authenticator.respond(True)
+    await chromium.go(login_url(base_url, rp))
+    await fill_in(chromium, rp.login_id, PASSWORD + ENTER)
+    await chromium.click("#passkey-add:not([hidden]) button")
+    first = await exchange(http, rp, base_url, await code(chromium))
+    assert (first["sub"], first["authenticationType"]) == (rp.user["id"], "PASSWORD")
+    assert len(await authenticator.credentials()) == 1
+    await chromium.forget()
+    await chromium.go(login_url(base_url, rp, state="again"))
+    second = await exchange(http, rp, base_url, await code(chromium))
+    assert (second["sub"], second["authenticationType"]) == (rp.user["id"], "WebAuthn")

@@ -261,7 +261,7 @@ async def test_a_session_is_confirmed_with_a_passkey_of_its_user_alone(rp, brows
 async def test_without_bootstrap_a_browser_is_recognized_first(rp, browser, passkey, origin):
     await rp.configure_tenant(**settings(OFF))
     assert form_of(await rp.authorize(browser)) is None
-    await rp.log_in(browser)
+    await rp.log_in(browser)  # no offer follows, because the user has a passkey
     assert response(await log_in(rp, browser, passkey, prompt="login"))["code"]
     (cookie,) = [one for one in browser.cookies.jar if one.name.startswith("fusionauth.webauthn-reauth.")]
     browser.cookies.delete("fusionauth.sso")

@@ -52,6 +52,7 @@ from identity.operations.login.password_login import Credentials
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import (
     CONSENT_PAGE,
+    PASSKEY_OFFER_PAGE,
     Browser,
     Busy,
     CurrentLogin,
@@ -70,6 +71,7 @@ from identity.operations.login_transactions.login_transactions import Authentica
 from identity.operations.objects import features
 from identity.operations.providers import authorization_redirect
 from identity.operations.sessions import sso_sessions
+from identity.operations.webauthn import offers as passkey_offers
 from identity.services import Services
 from identity.store.device_grants import DeviceGrant
 
@@ -235,7 +237,7 @@ async def proceed(
     request: AuthorizationRequest,
     current: CurrentLogin,
 ) -> Step:
-    """Continue after authentication: requirements, registration, consent, response.
+    """Continue after authentication: requirements, registration, passkey offer, consent, response.
 
     Raises OAuth2Error, including the error by which `prompt=none` replaces a page.
     """
@@ -244,6 +246,8 @@ async def proceed(
         return found
     if not isinstance(found, CurrentLogin):
         return await _interrupt(services, call, verified_client, request, current, found)
+    if await _offers_passkey(services, call, verified_client, request, found):
+        return await login_transactions.store_authenticated(services, verified_client, found, PASSKEY_OFFER_PAGE)
     granted = await scope_consents.resolve_consent(services, call, verified_client.client, found.user, request)
     if isinstance(granted, ConsentPrompt):
         return await _request_consent(services, verified_client, request, found, granted)
@@ -392,6 +396,21 @@ async def _interrupt(
     )
     cookie = SsoCookie.of(client, current)
     return await login_requirements.redirect_to_step(services, call, verified_client, login, problem, cookie)
+
+
+async def _offers_passkey(
+    services: Services,
+    call: Call,
+    verified_client: VerifiedClient,
+    request: AuthorizationRequest,
+    current: CurrentLogin,
+) -> bool:
+    """Whether the login is followed by the offer to add a passkey; logins of our own pages are not."""
+    client, given = verified_client.client, verified_client.given
+    is_own_page = device_approvals.is_hosted(call, client, given) or account_logins.is_hosted(call, client, given)
+    if request.forbids_pages or is_own_page:
+        return False
+    return await passkey_offers.is_due(services, call, client, current.user["id"], current.authentication_type)
 
 
 def _lacks_registration(client: Client, user: Document) -> bool:

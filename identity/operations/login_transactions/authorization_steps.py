@@ -22,6 +22,9 @@ from identity.store.sso_sessions import SsoSession
 CONSENT_PAGE: Final = "consent"
 """The last path segment of the consent page."""
 
+PASSKEY_OFFER_PAGE: Final = "webauthn-reauth-enable"
+"""The last path segment of the page that offers to add a passkey."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NotRegistered:

@@ -18,8 +18,8 @@ from identity.operations.clients.clients import Client
 from identity.operations.objects import features
 from identity.operations.pages import passkey_login
 from identity.operations.pages.accounts import Account
-from identity.operations.pages.passkey_login import UserCookie
-from identity.operations.webauthn import challenges, passkeys, registration
+from identity.operations.webauthn import challenges, known_browsers, offers, passkeys, registration
+from identity.operations.webauthn.known_browsers import BrowserCookie
 from identity.operations.webauthn.registration import NewPasskey
 from identity.services import Services
 
@@ -33,7 +33,7 @@ _NAME_LENGTH: Final = 255
 
 def is_offered(services: Services, client: Client, base_url: str) -> bool:
     """Whether the account pages of the tenant offer passkeys at a URL of the service."""
-    is_enabled = workflows.is_enabled(client.tenant) and features.is_on(services, passkey_login.FEATURE)
+    is_enabled = workflows.is_enabled(client.tenant) and features.is_on(services, offers.FEATURE)
     return is_enabled and relying_party.of_page(client.tenant, base_url) is not None
 
 
@@ -47,8 +47,15 @@ async def find(services: Services, account: Account, passkey_id: str) -> Documen
     return next((one for one in await find_all(services, account) if one["id"] == passkey_id), None)
 
 
-async def start(services: Services, account: Account, base_url: str, session: str, user_agent: str) -> Document | None:
-    """Return the options to create a passkey; None if the user cannot have another one.
+async def start(
+    services: Services,
+    account: Account,
+    base_url: str,
+    session: str,
+    user_agent: str,
+    workflow: str = workflows.GENERAL,
+) -> Document | None:
+    """Return the options to create a passkey for a workflow; None if the user cannot have another one.
 
     Only a form of the same `session` can complete the registration.
     """
@@ -62,7 +69,7 @@ async def start(services: Services, account: Account, base_url: str, session: st
             services,
             tenant,
             user,
-            workflows.GENERAL,
+            workflow,
             passkey,
             party[1],
             ceremony=_CEREMONY,
@@ -74,7 +81,7 @@ async def start(services: Services, account: Account, base_url: str, session: st
 
 async def add(
     services: Services, call: Call, account: Account, session: str, response: str, name: str
-) -> UserCookie | None:
+) -> BrowserCookie | None:
     """Store the passkey of a browser's response, in JSON; return the cookie of the browser. None if it is rejected."""
     client = account.client
     party = relying_party.of_page(client.tenant, call.origin.base_url)
@@ -97,7 +104,7 @@ async def add(
         await registration.finish(services, call, challenge, request, display_name=name.strip()[:_NAME_LENGTH])
     except (Invalid, NotFound):
         return None
-    return passkey_login.user_cookie(services, call, client.tenant, account.user)
+    return known_browsers.user_cookie(services, call, client.tenant, account.user)
 
 
 async def remove(services: Services, call: Call, account: Account, passkey_id: str) -> bool:

@@ -17,8 +17,7 @@ from identity.domain.users import users as user_rules
 from identity.domain.webauthn import credentials, relying_party, workflows
 from identity.domain.webauthn.workflows import Workflow
 from identity.errors import Invalid, InvalidRequest
-from identity.ids import TenantId, UserId, fingerprint, same_secret
-from identity.instants import later
+from identity.ids import UserId, same_secret
 from identity.operations.authorization import authorization, device_approvals, login_requirements
 from identity.operations.clients.clients import Client
 from identity.operations.limits import anonymous_request_limits
@@ -35,14 +34,13 @@ from identity.operations.login_transactions.authorization_steps import (
 from identity.operations.login_transactions.login_transactions import InterruptedLogin
 from identity.operations.objects import features
 from identity.operations.two_factor import two_factor_trust
-from identity.operations.webauthn import authentication, challenges
+from identity.operations.webauthn import authentication, challenges, known_browsers, offers
 from identity.operations.webauthn.authentication import VerifiedPasskey
 from identity.operations.webauthn.challenges import ANY_USER
+from identity.operations.webauthn.known_browsers import BrowserCookie
 from identity.services import Services
 from identity.store.sso_sessions import SsoSession
 
-COOKIE_PREFIX: Final = "fusionauth.webauthn-reauth."
-FEATURE: Final = "webAuthn"
 FAILED: Final = "passkey.failed"
 
 _RESPONSE: Final = "api/webauthn-assert.request.json"
@@ -50,20 +48,11 @@ _RESPONSE: Final = "api/webauthn-assert.request.json"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PasskeyBrowser:
-    """What identifies a browser to this page: its SSO cookie, its cookie of COOKIE_PREFIX, and its CSRF token."""
+    """What identifies a browser to this page: its SSO cookie, its cookie of known_browsers, and its CSRF token."""
 
     sso_secret: str = dataclasses.field(repr=False)
     user_cookie: str = dataclasses.field(repr=False)
     form_token: str = dataclasses.field(default="", repr=False)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class UserCookie:
-    """The cookie that names the user of the last login with a passkey."""
-
-    name: str
-    value: str = dataclasses.field(repr=False)
-    max_age_seconds: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,14 +64,9 @@ class _OfferedWorkflow:
     allowed: Sequence[Document] = ()
 
 
-def cookie_name(tenant: Document) -> str:
-    """Return the name of a tenant's cookie."""
-    return COOKIE_PREFIX + fingerprint(tenant["id"])[:22]
-
-
 async def is_offered(services: Services, client: Client, base_url: str, browser: PasskeyBrowser) -> bool:
     """Whether the login page of the client offers passkeys to a browser."""
-    if not workflows.is_enabled(client.tenant) or not features.is_on(services, FEATURE):
+    if not workflows.is_enabled(client.tenant) or not features.is_on(services, offers.FEATURE):
         return False
     party = relying_party.of_page(client.tenant, base_url)
     if party is None:
@@ -99,7 +83,7 @@ async def start(
     """
     party = relying_party.of_page(client.tenant, call.origin.base_url)
     found = None
-    if party is not None and features.is_on(services, FEATURE):
+    if party is not None and features.is_on(services, offers.FEATURE):
         found = await _find_workflow(services, client, browser, party[1], is_conditional=is_conditional)
     if party is None or found is None:
         raise InvalidRequest("unknown", "The application does not offer passkeys to this browser.")
@@ -125,7 +109,7 @@ async def log_in(
     response: str,
     *,
     is_persistent: bool,
-) -> tuple[Step, UserCookie | None]:
+) -> tuple[Step, BrowserCookie | None]:
     """Log in with the response of a passkey, in JSON, and continue. Raises OAuth2Error.
 
     Return the cookie for the browser as well, if the application enables the reauthentication workflow.
@@ -169,7 +153,7 @@ async def log_in(
 async def _verify(services: Services, call: Call, client: Client, form_token: str, response: str) -> VerifiedPasskey:
     """Verify a response to a challenge that this page issued to this browser for this client. Raises Invalid."""
     party = relying_party.of_page(client.tenant, call.origin.base_url)
-    if party is None or not features.is_on(services, FEATURE):
+    if party is None or not features.is_on(services, offers.FEATURE):
         raise Invalid.whole("[WebAuthnDisabled]", "The application does not enable passkeys.")
     origin, relying_party_id = party
     body = {"credential": read_response(response), "origin": origin, "rpId": relying_party_id}
@@ -219,30 +203,11 @@ async def _known_user(
         session = await services.sessions.sso_sessions.find(client.tenant_id, browser.sso_secret)
     if session is not None:
         return session.user_id
-    return _user_of_cookie(services, client.tenant_id, browser.user_cookie) if uses_cookie else None
+    return known_browsers.find_user_id(services, client.tenant_id, browser.user_cookie) if uses_cookie else None
 
 
-def _user_cookie(services: Services, call: Call, client: Client, user: Document) -> UserCookie | None:
+def _user_cookie(services: Services, call: Call, client: Client, user: Document) -> BrowserCookie | None:
     """Return the cookie for a user who used a passkey; None if the application disables the reauthentication."""
     if not workflows.effective(client.tenant, client.application, workflows.REAUTHENTICATION).is_enabled:
         return None
-    return user_cookie(services, call, client.tenant, user)
-
-
-def user_cookie(services: Services, call: Call, tenant: Document, user: Document) -> UserCookie:
-    """Return the cookie that names a user who has a passkey in this browser."""
-    seconds = int(tenant["ssoConfiguration"]["deviceTrustTimeToLiveInSeconds"])
-    subject, expires = _cookie_subject(user["id"]), later(call.now, seconds=seconds)
-    signed = services.sessions.known_devices.issue(TenantId(tenant["id"]), subject, expires)
-    return UserCookie(cookie_name(tenant), f"{user['id']}.{signed}", seconds)
-
-
-def _user_of_cookie(services: Services, tenant_id: TenantId, value: str) -> UserId | None:
-    user_id, _, signed = value.partition(".")
-    expires = services.sessions.known_devices.expires(tenant_id, _cookie_subject(user_id), signed)
-    return None if expires is None or expires <= services.clock.now() else UserId(user_id)
-
-
-def _cookie_subject(user_id: str) -> UserId:
-    """Return what is signed for a user: the cookie must not pass for one of a known device, or the reverse."""
-    return UserId(f"webauthn {user_id}")
+    return known_browsers.user_cookie(services, call, client.tenant, user)

@@ -31,6 +31,7 @@ from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.operations.entities import entity_clients
 from identity.operations.entities.entity_clients import EntityClient
 from identity.operations.login import known_devices
+from identity.operations.webauthn import known_browsers
 from identity.web.base_handlers import BaseHandler, Route
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Endpoint, Reply
@@ -41,6 +42,7 @@ FORM = "application/x-www-form-urlencoded"
 
 PAGE_OR_REDIRECT: Final = {200: "text/html", 302: None}
 """The responses of endpoints for browsers."""
+_DEVICE_COOKIES: Final = (known_devices.COOKIE_PREFIX, known_browsers.COOKIE_PREFIX)
 _UNDESCRIBABLE = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
 
 
@@ -178,13 +180,14 @@ class PageHandler(OAuth2Handler):
     """The key of the page text that advises the user on the error page."""
 
     async def open_call(self, declared: Endpoint) -> Call:
-        """Open the call with the browser's known-device cookies."""
+        """Open the call with the cookies by which the browser is known."""
         call = await super().open_call(declared)
-        prefix = self.cookie_name(known_devices.COOKIE_PREFIX)
+        prefixes = {self.cookie_name(prefix): prefix for prefix in _DEVICE_COOKIES}
         devices = {
-            known_devices.COOKIE_PREFIX + name.removeprefix(prefix): morsel.value
+            prefix + name.removeprefix(received): morsel.value
             for name, morsel in self.cookies.items()
-            if name.startswith(prefix)
+            for received, prefix in prefixes.items()
+            if name.startswith(received)
         }
         return dataclasses.replace(call, devices=devices)
 

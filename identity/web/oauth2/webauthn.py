@@ -1,23 +1,30 @@
-"""`/oauth2/webauthn`: logins with passkeys on the login page, whose script posts here."""
+"""`/oauth2/webauthn`: logins with passkeys on the login page, whose script posts here, and the offer to add one."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.clients import redirect_uris
 from identity.errors import InvalidRequest
 from identity.operations.clients import clients
-from identity.operations.login_transactions.authorization_steps import LoginPage
-from identity.operations.pages import passkey_login
+from identity.operations.login_transactions.authorization_steps import PASSKEY_OFFER_PAGE, LoginPage
+from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
+from identity.operations.pages import account_passkeys, passkey_login, passkey_offer_page
+from identity.operations.pages.passkey_offer_page import PasskeyOffer
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import csrf, login, passkeys
+from identity.web.hosted import csrf, login, page_theme, passkeys, render
+from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.login_flow import REQUEST, LoginFlowHandler
+from identity.web.oauth2.login_step_handlers import AuthenticatedLoginHandler
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, PageHandler, tenant_routes
 
 _FORM: Final = "oauth2/webauthn.form.json"
 _START: Final = "oauth2/webauthn-start.form.json"
+_OFFER: Final = "oauth2/webauthn-offer.form.json"
+_WAITING: Final = "oauth2/waiting.request.json"
 _PATH: Final = "/oauth2/webauthn"
 
 
@@ -71,4 +78,74 @@ class PasskeyHandler(LoginFlowHandler):
         return dataclasses.replace(reply, cookies=[*reply.cookies, *passkeys.cookies(self, cookie), remembered])
 
 
-ROUTES = tenant_routes([(_PATH, PasskeyHandler), (f"{_PATH}/start", StartHandler)])
+class OfferHandler(AuthenticatedLoginHandler):
+    """The offer to add a passkey after a login."""
+
+    page_name = PASSKEY_OFFER_PAGE
+
+    @endpoint(access=Access.BROWSER, query=_WAITING, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Show the page, or continue if no passkey can be added any more."""
+        transaction = await self.find_transaction(call, self.parameters(_WAITING), tenant_id)
+        return await self.offer_page(call, transaction)
+
+    @endpoint(access=Access.BROWSER, form=_OFFER, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Add the passkey or decline, and continue; without a valid CSRF token show the page again."""
+        transaction = await self.find_transaction(call, form, tenant_id)
+        if not csrf.has_valid_token(self, form):
+            return await self.offer_page(call, transaction, message=csrf.INVALID_TOKEN)
+        if form.get("action") == "skip":
+            continued = await passkey_offer_page.decline(self.services, call, transaction, self.browser())
+        else:
+            theme = await self.load_theme(transaction)
+            found = await passkey_offer_page.add(
+                self.services,
+                call,
+                transaction,
+                self.browser(),
+                form.get("credential", ""),
+                theme["accountPasskeysAdd.value"],
+            )
+            if found is None:
+                return await self.offer_page(call, transaction, message=account_passkeys.FAILED)
+            continued = found
+        # Only now: of two concurrent forms one gets a response for the application, the other an error page.
+        self.verified_client = transaction.verified_client
+        step, cookie = continued
+        reply = await self.continue_login(transaction, step)
+        return dataclasses.replace(reply, cookies=[*reply.cookies, *passkeys.cookies(self, cookie)])
+
+    async def offer_page(self, call: Call, transaction: AuthenticatedTransaction, *, message: str = "") -> Reply:
+        """Return the page, or the next step."""
+        found = await passkey_offer_page.show(self.services, call, transaction, self.browser())
+        if not isinstance(found, PasskeyOffer):
+            self.verified_client = transaction.verified_client
+            return await self.render_step(found, transaction.verified_client.given)
+        theme = await self.load_theme(transaction, found.user)
+        token, cookie = csrf.issue(self)
+        client = transaction.client
+        values = {
+            "action": self.request.path,
+            "hidden": [
+                ("client_id", client.client_id),
+                ("tenantId", client.tenant_id),
+                ("intent", transaction.transaction_id),
+                (csrf.FIELD, token),
+            ],
+            "options": json.dumps(found.options),
+            "message": theme.message(message),
+        }
+        redirect_uri = transaction.verified_client.given["redirect_uri"]
+        reply = render.form("passkey_offer.html", values, theme, redirect_uri=redirect_uri, cookies=[cookie])
+        return csrf.with_status(reply, message)
+
+    async def load_theme(self, transaction: AuthenticatedTransaction, user: Document | None = None) -> PageTheme:
+        """Load the theme of the page."""
+        client, given = transaction.client, transaction.verified_client.given
+        return await page_theme.load(self, client.tenant, client.application, earlier=given, user=user)
+
+
+ROUTES = tenant_routes(
+    [(_PATH, PasskeyHandler), (f"{_PATH}/start", StartHandler), (f"{_PATH}-reauth-enable", OfferHandler)]
+)
