@@ -14,7 +14,7 @@ _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _RESTART_SECONDS = 1.0
-_PATIENCE_SECONDS = 0.05
+_CANCEL_INTERVAL_SECONDS = 0.05
 _STEP_SECONDS = 0.003
 """How long work may run before it yields to the event loop."""
 
@@ -38,19 +38,19 @@ class ShieldedTask(Generic[T]):
     def __init__(self) -> None:
         self._running: set[asyncio.Task[T]] = set()
 
-    async def take(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of the work, which continues when the caller is cancelled."""
         task = asyncio.create_task(work)
         self._running.add(task)
         try:
-            found = await asyncio.shield(task)
+            result = await asyncio.shield(task)
         except Exception:
             self._running.discard(task)
             raise
         self._running.discard(task)
-        return found
+        return result
 
-    async def left(self, seconds: float) -> list[T]:
+    async def unclaimed(self, seconds: float) -> list[T]:
         """The results that no caller received, of work that ends within `seconds`."""
         if not self._running:
             return []
@@ -66,14 +66,14 @@ class BackgroundWork:
     The number of concurrent tasks is bounded; `begin` waits for a slot, so that no work is dropped.
     """
 
-    def __init__(self, most: int = 1000) -> None:
-        self._places = asyncio.Semaphore(most)
+    def __init__(self, max_concurrency: int = 1000) -> None:
+        self._slots = asyncio.Semaphore(max_concurrency)
         self._running: set[asyncio.Task[None]] = set()
 
     async def begin(self, name: str, work: Coroutine[Any, Any, object]) -> None:
         """Start the work as soon as a slot is free. Its exceptions are logged."""
         try:
-            await self._places.acquire()
+            await self._slots.acquire()
         except asyncio.CancelledError:
             work.close()
             raise
@@ -83,7 +83,7 @@ class BackgroundWork:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        self._places.release()
+        self._slots.release()
 
     async def finish(self) -> None:
         """Wait until all work is done."""
@@ -104,7 +104,7 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
     while pending := [task for task in tasks if not task.done()]:
         for task in pending:
             task.cancel()
-        await asyncio.wait(pending, timeout=_PATIENCE_SECONDS)
+        await asyncio.wait(pending, timeout=_CANCEL_INTERVAL_SECONDS)
 
 
 async def _logged(name: str, work: Coroutine[Any, Any, object]) -> None:

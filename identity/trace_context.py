@@ -15,8 +15,8 @@ _PARENT = re.compile(r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-
 _KNOWN_FLAGS = 0b11
 """Sampled, and (level 2) that the trace id is random; the others have no meaning yet and are sent as 0."""
 
-_LONGEST_STATE = 512
-_MOST_MEMBERS = 32
+_MAX_STATE_LENGTH = 512
+_MAX_MEMBERS = 32
 _MEMBER = re.compile(r"[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]")
 
 
@@ -52,6 +52,6 @@ def read(parent: str | None, state: str | None) -> TraceContext | None:
 
 def _state(text: str) -> str:
     members = [member.strip() for member in text.split(",") if member.strip()]
-    if len(text) > _LONGEST_STATE or len(members) > _MOST_MEMBERS:
+    if len(text) > _MAX_STATE_LENGTH or len(members) > _MAX_MEMBERS:
         return ""
     return ",".join(members) if all(_MEMBER.fullmatch(member) for member in members) else ""

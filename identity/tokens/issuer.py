@@ -284,7 +284,7 @@ class _OwnerKeys:
         for member in _KEY_MEMBERS.values():
             if await self._with_kid(trusted_keys(owner.tenant, owner.settings, member, self._now), kid) is not None:
                 return False
-        return self._refresh_throttle.take(owner.tenant, owner.settings)
+        return self._refresh_throttle.try_refresh(owner.tenant, owner.settings)
 
     async def _with_kid(self, key_ids: Iterable[str], kid: str) -> SigningKey | None:
         for key_id in key_ids:

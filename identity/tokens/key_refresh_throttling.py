@@ -25,7 +25,7 @@ class KeyRefreshThrottle:
         self._forget = forget
         self._recent: TTLCache[str, bool] = TTLCache(_MAXIMUM_CLIENTS, _INTERVAL_SECONDS, timer=time.monotonic)
 
-    def take(self, tenant: Document, settings: Document) -> bool:
+    def try_refresh(self, tenant: Document, settings: Document) -> bool:
         """Invalidate the documents and return True, unless they were invalidated within the last second."""
         if settings["id"] in self._recent:
             return False

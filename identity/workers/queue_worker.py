@@ -100,7 +100,7 @@ class QueueWorker(abc.ABC, Generic[J]):
     async def stop(self) -> None:
         """Stop leasing and let attempts in progress finish; the leases of cancelled ones are released."""
         await background_tasks.end(self._loops)
-        for leases in await self._leasing.left(self._stop_seconds):
+        for leases in await self._leasing.unclaimed(self._stop_seconds):
             for lease in leases:
                 await self._release(lease)
         if self._running:
@@ -128,7 +128,7 @@ class QueueWorker(abc.ABC, Generic[J]):
         while True:
             self._wakeups.awake.clear()
             try:
-                leases = await self._leasing.take(self._lease())
+                leases = await self._leasing.run(self._lease())
             except STORE_ERRORS as error:
                 _log.warning("job queue unavailable", queue=self.name, error=type(error).__name__)
                 await asyncio.sleep(_BACK_OFF_SECONDS)

@@ -108,7 +108,7 @@ class DeliveryWorker:
         """Stop leasing, let attempts in progress finish, and release all other leases."""
         self._is_stopping = True
         await background_tasks.end(self._loops)
-        for leases in await self._leasing.left(self._stop_seconds):
+        for leases in await self._leasing.unclaimed(self._stop_seconds):
             self._leases.held |= {lease.delivery_id: lease for lease in leases or ()}
         if self._running:
             await asyncio.wait(self._running, timeout=self._stop_seconds)
@@ -125,7 +125,7 @@ class DeliveryWorker:
     async def _lease_forever(self) -> None:
         while True:
             self._wakeups.awake.clear()
-            leases = await self._until_reachable(lambda: self._leasing.take(self._leases.acquire()))
+            leases = await self._until_reachable(lambda: self._leasing.run(self._leases.acquire()))
             self._log_reachability(is_reachable=True)
             self._start_all(leases or ())
             if not leases:
@@ -133,7 +133,7 @@ class DeliveryWorker:
 
     async def _drain_forever(self) -> None:
         while True:
-            leases = await self._until_reachable(lambda: self._leasing.take(self._backlog.acquire()))
+            leases = await self._until_reachable(lambda: self._leasing.run(self._backlog.acquire()))
             self._start_all(leases or ())
             # The jitter keeps processes from competing for the same deliveries.
             await asyncio.sleep((_POLL_SECONDS if leases == [] else _DRAIN_SECONDS) * (0.5 + _RANDOM.random()))

@@ -58,7 +58,7 @@ async def test_background_work_is_awaited_at_shutdown() -> None:
 
 
 async def test_background_work_beyond_the_limit_is_queued() -> None:
-    background, gate, finished = background_tasks.BackgroundWork(most=2), asyncio.Event(), []
+    background, gate, finished = background_tasks.BackgroundWork(max_concurrency=2), asyncio.Event(), []
 
     async def work(name: str) -> None:
         await gate.wait()

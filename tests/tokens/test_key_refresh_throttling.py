@@ -9,19 +9,19 @@ from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
 def test_each_client_is_refreshed_at_most_once_a_second(monkeypatch) -> None:
     now, forgotten = 100.0, []
     monkeypatch.setattr(key_refresh_throttling.time, "monotonic", lambda: now)
-    looks = KeyRefreshThrottle(lambda *ids: forgotten.append(ids))
-    assert looks.take({"id": "t"}, {"id": "a"})
-    assert not looks.take({"id": "t"}, {"id": "a"})
-    assert looks.take({"id": "t"}, {"id": "b"})
+    throttle = KeyRefreshThrottle(lambda *ids: forgotten.append(ids))
+    assert throttle.try_refresh({"id": "t"}, {"id": "a"})
+    assert not throttle.try_refresh({"id": "t"}, {"id": "a"})
+    assert throttle.try_refresh({"id": "t"}, {"id": "b"})
     now += 1.0
-    assert looks.take({"id": "t"}, {"id": "a"})
+    assert throttle.try_refresh({"id": "t"}, {"id": "a"})
     assert forgotten == [("t", "a"), ("t", "b"), ("t", "a")]
 
 
 def test_memory_is_bounded(monkeypatch) -> None:
     monkeypatch.setattr(key_refresh_throttling, "_MAXIMUM_CLIENTS", 2)
-    looks = KeyRefreshThrottle(lambda *_ids: None)
+    throttle = KeyRefreshThrottle(lambda *_ids: None)
     for name in ("a", "b", "c"):
-        assert looks.take({"id": "t"}, {"id": name})
-    assert not looks.take({"id": "t"}, {"id": "c"})
-    assert looks.take({"id": "t"}, {"id": "a"})
+        assert throttle.try_refresh({"id": "t"}, {"id": name})
+    assert not throttle.try_refresh({"id": "t"}, {"id": "c"})
+    assert throttle.try_refresh({"id": "t"}, {"id": "a"})
