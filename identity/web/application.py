@@ -175,8 +175,6 @@ _PAGES = (
     account_access,
     account_data,
     account_two_factor,
-    account_access,
-    account_data,
     account_webauthn,
     email_changes,
     tenant_links,
