@@ -4,7 +4,8 @@ VENV   := .venv
 PYTHON := $(VENV)/bin/python
 BOOT   ?= python3
 T      ?= tests
-# Two test processes: more help only on more cores, and each starts its own MongoDB.
+# Two test processes: more help only on more cores, and each starts its own MongoDB. Each runs half of the tests in their
+# order, so that the fixtures of a file are set up in one of them, and takes over what is left of the other's.
 JOBS   ?= 2
 # The gate always uses the same seed; 0 selects a random one, which the report prints.
 FUZZ_REQUESTS ?= 20000
@@ -28,14 +29,14 @@ run: debian-run $(VENV)/.installed-run  ## start the service on port 9011, with 
 	@exec $(PYTHON) run.py
 
 test: debian-test $(VENV)/.installed-test  ## run the test suite, or the part given by T=
-	@$(PYTHON) -m pytest -n $(JOBS) $(T)
+	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal $(T)
 
 check: debian-test $(VENV)/.installed-test  ## run the complete gate: format, lint, types, layers, tests with coverage
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	$(VENV)/bin/lint-imports
-	$(PYTHON) -m pytest -n $(JOBS) --cov --cov-report=term
+	$(PYTHON) -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term
 
 fuzz: debian-test $(VENV)/.installed-test  ## send FUZZ_REQUESTS (20000) generated requests, with the seed FUZZ_SEED
 	@FUZZ_REQUESTS=$(FUZZ_REQUESTS) FUZZ_SEED=$(FUZZ_SEED) $(PYTHON) -m pytest -q -s tests/fuzz

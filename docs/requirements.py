@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import collections
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -71,9 +72,15 @@ def marked_tests() -> dict[str, list[str]]:
     return dict(tests)
 
 
+@functools.cache
+def module(file: Path) -> ast.Module:
+    """Return the syntax tree of a file; parsing all tests takes seconds."""
+    return ast.parse(file.read_text())
+
+
 def functions(file: Path) -> Iterator[Function]:
     """Yield the test functions of a file."""
-    for node in ast.parse(file.read_text()).body:
+    for node in module(file).body:
         if isinstance(node, Function) and node.name.startswith("test_"):
             yield node
 

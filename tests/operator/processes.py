@@ -36,6 +36,14 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, str(ROOT / "run.py"), "--config", str(ROOT / "config"), *arguments]
 
 
+def _ahead(data_dir: Path, seconds: int, *arguments: str) -> list[str]:
+    """The command of a run.py whose clock is ahead."""
+    file = data_dir.with_name("clock-error")
+    file.write_text(str(seconds))
+    python, _, *rest = command(*arguments)
+    return [python, "-m", "chaos.clock", str(file), *rest]
+
+
 def run(data_dir: Path, *arguments: str, limit: str = "", **settings: object) -> subprocess.CompletedProcess[str]:
     """Run to the end. `limit` is a shell command before it, such as a ulimit."""
     full = command(*arguments)
@@ -58,13 +66,15 @@ def run(data_dir: Path, *arguments: str, limit: str = "", **settings: object) ->
 class Process:
     """A serving run.py."""
 
-    def __init__(self, data_dir: Path, *arguments: str, terminal: bool = False, **settings: object) -> None:
-        """With `terminal` its output goes to a pseudo-terminal."""
+    def __init__(
+        self, data_dir: Path, *arguments: str, terminal: bool = False, ahead_seconds: int = 0, **settings: object
+    ) -> None:
+        """With `terminal` its output goes to a pseudo-terminal; its clock may be ahead, so that leases have expired."""
         self.output = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed by `serving`
         self.port = int(settings.setdefault("server__port", free_port()))
         sink = self._terminal() if terminal else self.output.fileno()
         self.popen = subprocess.Popen(
-            command(*arguments),
+            command(*arguments) if not ahead_seconds else _ahead(data_dir, ahead_seconds, *arguments),
             env=environment(data_dir, **settings),
             stdout=sink,
             stderr=subprocess.STDOUT,

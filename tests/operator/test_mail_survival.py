@@ -18,6 +18,10 @@ TEMPLATE = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0003"
 READERS = [f"reader{number}@example.com" for number in range(8)]
 
 
+LEASE_SECONDS = 60
+"""After so long the leases of a killed process have expired."""
+
+
 def kickstart(port: int) -> str:
     """An instance with a template, whose default tenant sends its mail to a port."""
     template = {"name": "A mail", "defaultSubject": "s", "defaultHtmlTemplate": "h", "defaultTextTemplate": "t"}
@@ -33,7 +37,7 @@ def kickstart(port: int) -> str:
     return json.dumps({"apiKeys": [{"key": KEY}], "requests": requests})
 
 
-async def start(folder: Path, port: int) -> Process:
+async def start(folder: Path, port: int, **settings: int) -> Process:
     file = folder / "kickstart.json"
     file.write_text(kickstart(port))
     process = Process(
@@ -42,6 +46,7 @@ async def start(folder: Path, port: int) -> Process:
         email__allowed_networks='["127.0.0.1/32"]',
         email__timeout_seconds=2,
         email__schedule=json.dumps([1] * 30),
+        **settings,
     )
     await asyncio.to_thread(process.wait_until_ready)
     return process
@@ -72,7 +77,7 @@ async def test_killed_in_the_middle_loses_no_mail_and_repeats_only_under_the_sam
         await mailbox.until(lambda: mailbox.connections > 0)
         await stop(process, signal.SIGKILL)
         mailbox.hangs = False
-        process = await start(tmp_path, mailbox.port)
+        process = await start(tmp_path, mailbox.port, ahead_seconds=LEASE_SECONDS)
         await mailbox.until(lambda: has_reached_everybody(mailbox))
         await stop(process, signal.SIGTERM)
     assert len({mail.message["Message-ID"] for mail in mailbox.mails}) == len(READERS)
@@ -85,7 +90,7 @@ async def test_recovered_mail_server_gets_all_mails(tmp_path: Path) -> None:
     process = await start(tmp_path, port)
     await send(process)
     await stop(process, signal.SIGKILL)
-    process = await start(tmp_path, port)
+    process = await start(tmp_path, port, ahead_seconds=LEASE_SECONDS)
     async with receiving(port=port) as back:
         await back.until(lambda: has_reached_everybody(back))
         await stop(process, signal.SIGTERM)

@@ -32,7 +32,7 @@ def kickstart(url: str) -> str:
     return json.dumps({"apiKeys": [{"key": KEY}], "requests": [tenant, made]})
 
 
-async def start(folder: Path, url: str) -> Process:
+async def start(folder: Path, url: str, **settings: int) -> Process:
     file = folder / "kickstart.json"
     file.write_text(kickstart(url))
     process = Process(
@@ -43,6 +43,7 @@ async def start(folder: Path, url: str) -> Process:
         # What is down is tried again and again: a pause of half a minute would outlast the patience of the test.
         webhooks__breaker_minimum_attempts=1000,
         webhooks__schedule="[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]",
+        **settings,
     )
     await asyncio.to_thread(process.wait_until_ready)
     return process
@@ -80,7 +81,7 @@ async def test_killed_during_deliveries_loses_no_event_and_repeats_only_under_th
         await receiver.wait_for(1)
         await stop(process, signal.SIGKILL)
         receiver.behaviour = answers(200)
-        process = await start(tmp_path, receiver.url)
+        process = await start(tmp_path, receiver.url, ahead_seconds=5)  # the leases have expired
         await until(lambda: set(told(receiver, "user.create.complete").values()) == set(users))
         await until(lambda: set(told(receiver, "user.create").values()) == set(users))
         assert len(told(receiver, "user.create")) == USERS
@@ -96,7 +97,7 @@ async def test_recovered_receiver_gets_all_events(tmp_path: Path) -> None:
         process = await start(tmp_path, url)
         users = await create_users(process)
         await stop(process, signal.SIGKILL)
-        process = await start(tmp_path, url)
+        process = await start(tmp_path, url, ahead_seconds=5)
         await receiver.start(port)
         await until(lambda: set(told(receiver, "user.create.complete").values()) == set(users))
         await until(lambda: set(told(receiver, "user.create").values()) == set(users))

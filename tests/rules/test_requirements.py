@@ -165,7 +165,7 @@ def texts_of_tests() -> dict[str, frozenset[str]]:
     """Map each test to the texts in its source, and in the constants of its file that it names."""
     found = {}
     for file in sorted((ROOT / "tests").rglob("test_*.py")):
-        constants = texts_of_constants(ast.parse(file.read_text()))
+        constants = texts_of_constants(generator().module(file))
         for function in generator().functions(file):
             nodes = list(ast.walk(function))
             names = {node.id for node in nodes if isinstance(node, ast.Name)}
