@@ -174,6 +174,7 @@ def redis_stores(redis: Redis, vault: Vault) -> Mapping[str, object]:
         "link_logins": FederationStates(redis, vault, "link"),
         "backend_logins": FederationStates(redis, vault, "backend"),
         "console_logins": FederationStates(redis, vault, "console"),
+        "trial_logins": FederationStates(redis, vault, "trial"),
         "console_sessions": ConsoleSessions(redis),
         "authorization_codes": AuthorizationCodes(redis),
         "device_grants": DeviceGrants(redis),

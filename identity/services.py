@@ -160,6 +160,8 @@ class Sessions:
     """Logins through the hosted backend, by browser."""
     console_logins: FederationStates
     """Logins to the administrators' console, by browser."""
+    trial_logins: FederationStates
+    """Logins by which administrators try an application, by browser."""
     console_sessions: ConsoleSessions
     two_factor_trusts: TwoFactorTrusts
     known_devices: KnownDevices

@@ -60,6 +60,7 @@ from identity.web.console import home as console_home
 from identity.web.console import key_check as console_key_check
 from identity.web.console import resources as console_resources
 from identity.web.console import sign_in as console_sign_in
+from identity.web.console import try_it as console_try_it
 from identity.web.hosted import landing_page
 from identity.web.in_flight import InFlight
 from identity.web.oauth2 import (
@@ -185,6 +186,7 @@ _PAGES = (
     console_actions,
     console_connect,
     console_key_check,
+    console_try_it,
 )
 
 

@@ -546,3 +546,15 @@ async def test_home_and_reports_show_what_the_roles_permit(roles: dict[str, Brow
     assert "Logins" in home.text
     assert "Before production" in home.text
     assert [tag for tag, _ in home.tags if tag == "svg"]
+
+
+async def test_role_that_may_only_read_is_offered_no_change(roles: dict[str, Browser], api: httpx.AsyncClient) -> None:
+    body = {"application": {"name": new_id()}}
+    made = (await api.post("/api/application", json=body, headers={"X-FusionAuth-TenantId": DEFAULT_TENANT})).json()
+    screen = f"/admin/applications/{made['application']['id']}"
+    for path in (screen, f"{screen}/json", f"{screen}/connect", f"{screen}/try"):
+        shown = Page(await roles["auditor"].open(path))
+        assert [form["action"] for form in shown.forms] in (["/admin/sign-out"], ["/admin/sign-out", ""]), path
+        assert not [link for link in shown.links if link.endswith(("/edit", "/delete")) or "/do/" in link], path
+        assert "Replace" not in shown.text
+        assert "Reveal" not in shown.text

@@ -43,6 +43,7 @@ from identity.operations.authorization import (
     hosted_backend_callback,
     just_in_time_registration,
     login_requirements,
+    trial_callback,
 )
 from identity.operations.clients import clients, ip_access_lists
 from identity.operations.clients.clients import Client, TenantHints
@@ -98,6 +99,8 @@ async def verify_client(services: Services, call: Call, hints: TenantHints, give
         client = account_logins.hosted(client, given)
     elif console_callback.is_redirect_uri(call, client, given):
         client = console_callback.with_redirect_uri(call, client)
+    elif trial_callback.is_redirect_uri(call, client, given):
+        client = trial_callback.with_redirect_uri(call, client)
     elif hosted_backend_callback.is_redirect_uri(call, client, given):
         client = hosted_backend_callback.with_redirect_uri(call, client)
     authorization_request.require_redirect_uri(given, client.application)

@@ -170,12 +170,18 @@ def _is_expired(session: ConsoleSession, settings: Settings, now: Instant) -> bo
 
 
 async def _is_signed_in(services: Services, session: ConsoleSession, sso_secret: str) -> bool:
-    """Whether the SSO session of the login still exists in this browser."""
+    """Whether the SSO session of the login still exists.
+
+    It is extended if the browser has it; a login at another tenant may have replaced its cookie.
+    """
     if not session.sso_session_id:
         return True
     tenant = await services.configuration.tenants.get(None, services.runtime.default_tenant_id)
     found = await sso_sessions.find(services, tenant, sso_secret)
-    return found is not None and found.session_id == session.sso_session_id
+    if found is not None and found.session_id == session.sso_session_id:
+        return True
+    tenant_id = services.runtime.default_tenant_id
+    return await services.sessions.sso_sessions.find_by_id(tenant_id, session.sso_session_id) is not None
 
 
 def _is_valid(user: Document, session: ConsoleSession, now: Instant) -> bool:
