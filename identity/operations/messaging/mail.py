@@ -15,7 +15,7 @@ from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid
 from identity.ids import MailId, TenantId, new_id
 from identity.operations.messaging import email_templates, user_views
-from identity.operations.objects import crud, event_logs
+from identity.operations.objects import application_lookup, crud, event_logs
 from identity.outbound.mail import properties
 from identity.services import Services
 from identity.store.mails import Mail
@@ -114,7 +114,7 @@ async def send_all(services: Services, call: Call, template_id: str, request: Do
     Raises NotFound for an unknown template and Invalid for unknown users or applications, with nothing sent.
     """
     await crud.retrieve(services, call, email_templates.RESOURCE, template_id)
-    application = await _find_application(services, call, request.get("applicationId"))
+    application = await application_lookup.get_named(services, call, request.get("applicationId"))
     tenant_id = await _tenant_of(services, call, application, request["userIds"])
     users = await _users(services, tenant_id, request["userIds"])
     addresses = [Address(to["address"], to.get("display", "")) for to in request["toAddresses"]]
@@ -149,15 +149,6 @@ async def _find_template(services: Services, template_id: str | Document) -> tup
     if isinstance(template_id, str):
         return await services.outbound.email_templates.find_cached(None, template_id), template_id
     return template_id, template_id["name"]
-
-
-async def _find_application(services: Services, call: Call, application_id: str | None) -> Document | None:
-    if application_id is None:
-        return None
-    found = await services.configuration.applications.find_cached_across_tenants(application_id)
-    if found is None or call.tenant_id not in {None, found["tenantId"]}:
-        raise Invalid.field("invalid", "applicationId", "The [applicationId] must name an existing application.")
-    return found
 
 
 async def _tenant_of(services: Services, call: Call, application: Document | None, user_ids: Iterable[str]) -> TenantId:

@@ -21,7 +21,7 @@ from identity.ids import Secret, TenantId, UserId
 from identity.operations.limits import failed_login_limits, message_limits
 from identity.operations.login import failed_login_lockout, one_time_passwords, two_factor_challenges
 from identity.operations.messaging import mail, user_events, user_notifications
-from identity.operations.objects import crud
+from identity.operations.objects import application_lookup, crud
 from identity.operations.passwords import change_password_ids, user_passwords
 from identity.operations.passwords.change_password_ids import ChangePasswordDetails, ValidChangePasswordId
 from identity.operations.sessions import session_termination, sso_sessions
@@ -204,7 +204,7 @@ async def complete(
     if current_password is not None:
         await require_current_password(services, call, tenant, user, current_password)
     uses = await verify_trust(services, found, trust)
-    application = await _find_application(services, tenant_id, details.application_id)
+    application = await application_lookup.find(services, tenant_id, details.application_id)
     change = PasswordChange(
         password,
         (services.tokens.one_time_tokens.use(tenant_id, change_password_ids.KIND, change_id), *uses),
@@ -408,11 +408,3 @@ async def _send_mail(
     data: Document = {"changePasswordId": change_id, "state": state or {}}
     tenant_id = TenantId(tenant["id"])
     return not await mail.send(services, call, tenant_id, template_id, user, data, application=application)
-
-
-async def _find_application(services: Services, tenant_id: TenantId, application_id: str | None) -> Document | None:
-    return (
-        None
-        if application_id is None
-        else await services.configuration.applications.find_cached(tenant_id, application_id)
-    )

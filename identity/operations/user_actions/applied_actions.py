@@ -1,4 +1,4 @@
-"""Actions taken on users: take, modify, cancel, retrieve. user_actions.py has the definitions of actions."""
+"""Actions applied to users: apply, modify, cancel, retrieve. user_actions.py has the definitions of actions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _REQUEST: Final = "api/action.request.json"
 _RESPONSE: Final = "api/action.response.json"
 
 
-async def take(services: Services, call: Call, body: Document) -> Document:
-    """Take an action on a user; return it. Raises Invalid and WebhookTransactionFailed."""
+async def apply(services: Services, call: Call, body: Document) -> Document:
+    """Apply an action to a user; return it. Raises Invalid and WebhookTransactionFailed."""
     request = services.schemas[_REQUEST].read(body)
     requested = request["action"]
     named = await action_requests.validate(services, call, requested)
@@ -48,18 +48,29 @@ async def take(services: Services, call: Call, body: Document) -> Document:
     return to_response(services, log)
 
 
+@crud.retry_on_conflict
 async def modify(services: Services, call: Call, body: Document, action_id: str) -> Document:
     """Change expiry or comment of a live action; return it. Raises NotFound, Invalid and WebhookTransactionFailed."""
     request = services.schemas[_REQUEST].read(body)
-    modified = await _modify(services, call, request, action_id)
+    log, change, notifications = await _validate_change(services, call, request, action_id, is_cancelled=False)
+    change["expiry"] = request["action"].get("expiry", log["expiry"])
+    change |= {"emailUserOnEnd": notifications.mail, "notifyUserOnEnd": notifications.notify_user}
+    modified = action_rules.modified(log, change, call.now)
+    phase = await _phase(services, "modify", modified, notifications)
+    writes: list[Write[Any]] = [
+        functools.partial(services.logs.action_logs.replace, phase.tenant_id, modified, log["lastUpdateInstant"]),
+        functools.partial(_write_to_user, services, phase),
+    ]
+    await action_phases.commit(services, call, phase, writes)
     return to_response(services, modified)
 
 
+@crud.retry_on_conflict
 async def cancel(services: Services, call: Call, body: Document, action_id: str) -> Document:
     """End a live action before its expiry; return it. Raises NotFound, Invalid and WebhookTransactionFailed."""
     request = services.schemas[_REQUEST].read(body)
-    cancelled = await _cancel(services, call, request, action_id)
-    return to_response(services, cancelled)
+    log, change, notifications = await _validate_change(services, call, request, action_id, is_cancelled=True)
+    return to_response(services, await cancel_live(services, call, log, change, notifications))
 
 
 async def retrieve(services: Services, call: Call, action_id: str) -> Document:
@@ -142,27 +153,6 @@ async def cancel_live(
     if "lockOutOf" in log["private"]:
         await services.limits.lock_outs.clear(phase.tenant_id, phase.user["id"])
     return cancelled
-
-
-@crud.retry_on_conflict
-async def _modify(services: Services, call: Call, request: Document, action_id: str) -> Document:
-    log, change, notifications = await _validate_change(services, call, request, action_id, is_cancelled=False)
-    change["expiry"] = request["action"].get("expiry", log["expiry"])
-    change |= {"emailUserOnEnd": notifications.mail, "notifyUserOnEnd": notifications.notify_user}
-    modified = action_rules.modified(log, change, call.now)
-    phase = await _phase(services, "modify", modified, notifications)
-    writes: list[Write[Any]] = [
-        functools.partial(services.logs.action_logs.replace, phase.tenant_id, modified, log["lastUpdateInstant"]),
-        functools.partial(_write_to_user, services, phase),
-    ]
-    await action_phases.commit(services, call, phase, writes)
-    return modified
-
-
-@crud.retry_on_conflict
-async def _cancel(services: Services, call: Call, request: Document, action_id: str) -> Document:
-    log, change, notifications = await _validate_change(services, call, request, action_id, is_cancelled=True)
-    return await cancel_live(services, call, log, change, notifications)
 
 
 async def _validate_change(

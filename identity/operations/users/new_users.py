@@ -15,7 +15,7 @@ from identity.errors import Duplicate, FieldError, Invalid
 from identity.ids import TenantId, UserId, new_id, new_secret
 from identity.operations.groups import groups
 from identity.operations.messaging import user_notifications
-from identity.operations.objects import crud, features
+from identity.operations.objects import application_lookup, crud, features
 from identity.operations.password_changes import password_changes
 from identity.operations.passwords import breach_detection, user_passwords
 from identity.operations.passwords.user_passwords import NewPassword
@@ -149,7 +149,7 @@ async def send_first_mail(
 async def application_problems(services: Services, tenant_id: TenantId, request: Document) -> list[FieldError]:
     """Return an error if the request names an application that does not exist in the tenant."""
     application_id = request.get("applicationId")
-    if application_id is None or await find_application(services, tenant_id, application_id) is not None:
+    if application_id is None or await application_lookup.find(services, tenant_id, application_id) is not None:
         return []
     return [FieldError.of("invalid", "applicationId", "The [applicationId] must name an existing application.")]
 
@@ -195,22 +195,13 @@ def duplicate_id(user: Document) -> FieldError:
     return FieldError.of("duplicate", "userId", f"A User with id = [{user['id']}] already exists.")
 
 
-async def find_application(services: Services, tenant_id: TenantId, application_id: str | None) -> Document | None:
-    """Return the tenant's application with this id, if any."""
-    return (
-        None
-        if application_id is None
-        else await services.configuration.applications.find_cached(tenant_id, application_id)
-    )
-
-
 async def _sets_password_by_mail(services: Services, tenant: Document, user: Document, request: Document) -> bool:
     """Whether the request asks for a mail to set the first password, and the mail can be sent."""
     kind = request.get("sendSetPasswordIdentityType", "email" if request["sendSetPasswordEmail"] else "doNotSend")
     if kind != "email" or user_rules.email_address(user) is None:
         return False
     application_id = request.get("applicationId") or request.get("registration", {}).get("applicationId")
-    application = await find_application(services, TenantId(tenant["id"]), application_id)
+    application = await application_lookup.find(services, TenantId(tenant["id"]), application_id)
     return user_notifications.template_of(tenant, application, password_changes.SETUP_TEMPLATE) is not None
 
 

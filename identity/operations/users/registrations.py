@@ -18,7 +18,7 @@ from identity.operations.groups import administrators, group_roles
 from identity.operations.issuance import user_tokens
 from identity.operations.login import login_records
 from identity.operations.messaging import user_events
-from identity.operations.objects import crud, user_lookup
+from identity.operations.objects import application_lookup, crud, user_lookup
 from identity.operations.sessions import session_termination
 from identity.operations.users import new_users, users
 from identity.operations.verification import registration_verifications
@@ -57,7 +57,7 @@ async def create(
     else:
         user, registration = await _register(services, call, request, user_id)
     application_id = registration["applicationId"]
-    application = await new_users.find_application(services, TenantId(user["tenantId"]), application_id)
+    application = await application_lookup.find(services, TenantId(user["tenantId"]), application_id)
     await start_verification(services, call, user, registration["applicationId"])
     token: Document = {}
     if not sets_password_by_mail:

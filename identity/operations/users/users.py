@@ -19,7 +19,7 @@ from identity.operations.clients import bearer_tokens
 from identity.operations.groups import administrators, group_members
 from identity.operations.issuance import user_tokens
 from identity.operations.messaging import user_events, user_notifications, user_views
-from identity.operations.objects import crud, features, index_search, user_lookup
+from identity.operations.objects import application_lookup, crud, features, index_search, user_lookup
 from identity.operations.password_changes import password_changes
 from identity.operations.passwords import user_passwords
 from identity.operations.sessions import session_termination, sso_sessions
@@ -51,7 +51,7 @@ async def create(services: Services, call: Call, body: Document, user_id: str | 
     draft = await new_users.draft_user(services, call, tenant_id, request, user_id)
     user = user_rules.with_derived_members(await new_users.finish_draft(services, call, draft, []))
     await insert(services, call, user, uses=draft.uses)
-    application = await new_users.find_application(services, tenant_id, request.get("applicationId"))
+    application = await application_lookup.find(services, tenant_id, request.get("applicationId"))
     await new_users.send_first_mail(services, call, draft, user, application)
     if draft.sets_password_by_mail:
         return CreatedUser(user, {})
@@ -243,7 +243,7 @@ async def _change(
     user = await _replacement(services, call, tenant, stored, request)
     await administrators.require_authority(services, call, stored, user)
     await _replace(services, call, tenant, stored, user)
-    application = await new_users.find_application(services, tenant_id, request.get("applicationId"))
+    application = await application_lookup.find(services, tenant_id, request.get("applicationId"))
     await email_verifications.start_for_change(services, call.within(tenant_id), tenant, stored, user, application)
     return user
 

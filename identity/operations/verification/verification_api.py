@@ -13,10 +13,10 @@ from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.objects import ip_addresses
 from identity.domain.users import users as user_rules
 from identity.errors import Forbidden, Invalid, NotFound, Unauthorized, Unavailable
-from identity.ids import Secret, TenantId, new_secret, parse_id
+from identity.ids import Secret, TenantId, new_secret
 from identity.operations.limits import failed_login_limits, message_limits
 from identity.operations.messaging import decoy_mails
-from identity.operations.objects import crud, user_lookup
+from identity.operations.objects import application_lookup, crud, user_lookup
 from identity.operations.verification import email_verifications, registration_verifications
 from identity.operations.verification.verification_codes import OpenVerification
 from identity.services import Services
@@ -77,7 +77,7 @@ async def start_email(services: Services, call: Call, request: VerificationReque
     NotFound and Unavailable.
     """
     email = _require_email(request)
-    application = await _find_application(services, call, request.application_id)
+    application = await application_lookup.get_named(services, call, request.application_id)
     tenant_id = crud.require_tenant(call) if application is None else TenantId(application["tenantId"])
     tenant = await services.configuration.tenants.get(None, tenant_id)
     if not tenant["emailConfiguration"]["verifyEmail"]:
@@ -107,7 +107,7 @@ async def start_registration(services: Services, call: Call, request: Verificati
     email = _require_email(request)
     if request.application_id is None:
         raise Invalid.field("missing", "applicationId", "You must specify the [applicationId] parameter.")
-    application = await _find_application(services, call, request.application_id)
+    application = await application_lookup.get_named(services, call, request.application_id)
     assert application is not None
     tenant_id = TenantId(application["tenantId"])
     tenant = await services.configuration.tenants.get(None, tenant_id)
@@ -181,14 +181,3 @@ def _require_email(request: VerificationRequest) -> str:
     if not request.email:
         raise Invalid.field("blank", "email", "You must specify the [email] parameter.")
     return request.email
-
-
-async def _find_application(services: Services, call: Call, application_id: str | None) -> Document | None:
-    """Return the application, of the call's tenant if that is known; None without an id. Raises Invalid."""
-    if application_id is None:
-        return None
-    parsed = parse_id(application_id)
-    found = None if parsed is None else await services.configuration.applications.find_cached_across_tenants(parsed)
-    if found is None or call.tenant_id not in {None, found["tenantId"]}:
-        raise Invalid.field("invalid", "applicationId", "The [applicationId] must name an existing application.")
-    return found

@@ -17,7 +17,7 @@ _ANSWER = "api/action.response.json"
 class ActionsHandler(ApiHandler):
     """Take an action; list those on a user."""
 
-    post = calls(applied_actions.take, "Take an action on a user.", wrapper="action", takes=_TAKES, answer=_ANSWER)
+    post = calls(applied_actions.apply, "Take an action on a user.", wrapper="action", takes=_TAKES, answer=_ANSWER)
 
     @endpoint(
         access=Access.API_KEY,
