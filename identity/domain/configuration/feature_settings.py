@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.objects.data_files import load_yaml
+from identity.domain.objects.member_paths import value_at
 from identity.domain.users.users import INTERNAL_CONNECTOR
 
 ADVANCED_MULTI_FACTOR: Final = "advancedMultiFactorAuthentication"
@@ -40,17 +41,10 @@ class Setting:
 def newly_used(resource: str, document: Document, stored: Document | None) -> Iterator[Setting]:
     """Yield the settings that use a feature, except those unchanged from the stored object."""
     for setting in SETTINGS.get(resource, ()):
-        value = _value(document, setting.path)
-        is_unchanged = stored is not None and _value(stored, setting.path) == value
+        value = value_at(document, setting.path)
+        is_unchanged = stored is not None and value_at(stored, setting.path) == value
         if setting.uses(value) and not is_unchanged:
             yield setting
-
-
-def _value(document: Document, path: str) -> Any:
-    value: Any = document
-    for step in path.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
 
 
 def _has_external_connector(policies: Any) -> bool:

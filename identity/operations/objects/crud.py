@@ -17,6 +17,7 @@ from identity.call import ApiKeyCaller, Call, Caller, Document
 from identity.domain.objects import patch as patches
 from identity.domain.objects import rejected_members, stored_credentials
 from identity.domain.objects import search as searches
+from identity.domain.objects.member_paths import value_at
 from identity.domain.objects.resource_definition import Resource
 from identity.errors import Conflict, Duplicate, FieldError, GeneralError, Invalid, NotFound, Unavailable, with_article
 from identity.ids import TenantId, new_id
@@ -255,7 +256,7 @@ def duplicate_error(resource: Resource, document: Document, duplicate: Duplicate
         if unique.index == duplicate.index:
             name = unique.field.partition(".")[2]
             # Messages end up in logs, so a secret is not repeated.
-            value = "..." if name in resource.sealed else _value(document, name)
+            value = "..." if name in resource.sealed else value_at(document, name)
             return Invalid.field(
                 "duplicate", unique.field, f"{with_article(resource.label)} with {name} = [{value}] already exists."
             )
@@ -335,13 +336,6 @@ async def _remove(
     # Only one of several concurrent deletions succeeds and emits events.
     if not await documents.delete(tenant_id, object_id, session):
         raise NotFound
-
-
-def _value(document: Document, path: str) -> object:
-    value: Any = document
-    for step in path.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
 
 
 def require_no_errors(errors: list[FieldError], general: Sequence[GeneralError] = ()) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from identity.call import Call, Document
 from identity.domain.entities.entities import RECIPIENTS
 from identity.operations.entities import entities, entity_grants, entity_types
@@ -34,20 +32,15 @@ class GrantsHandler(ApiHandler):
     )
     async def get(self, call: Call, entity_id: str) -> Reply:
         """Retrieve the grant of one recipient, or all of them."""
-        if recipient := self.recipient():
+        if recipient := self.given_parameters(*RECIPIENTS):
             return Reply({"grant": await entity_grants.retrieve(self.services, call, entity_id, recipient)})
         return Reply({"grants": await entity_grants.retrieve_all(self.services, call, entity_id)})
 
     @endpoint(access=Access.API_KEY, query={"recipientEntityId": "uuid", "userId": "uuid"}, feature=_FEATURE)
     async def delete(self, call: Call, entity_id: str) -> Reply:
         """Delete the grant of one recipient."""
-        await entity_grants.delete(self.services, call, entity_id, self.recipient())
+        await entity_grants.delete(self.services, call, entity_id, self.given_parameters(*RECIPIENTS))
         return Reply()
-
-    def recipient(self) -> Mapping[str, str]:
-        """Return the recipient in the query."""
-        query = self.query()
-        return {name: query[name] for name in RECIPIENTS if query.get(name)}
 
 
 ROUTES = [
