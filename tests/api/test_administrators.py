@@ -24,7 +24,7 @@ USER_ENDPOINTS = {
 
 @pytest.fixture(params=["few permissions", "one tenant"])
 async def weak(request: Any, service: Any) -> Any:
-    """The API with a key that may manage users, and not everything."""
+    """The API with a key that may only manage users."""
     key = {"permissions": {"endpoints": dict(USER_ENDPOINTS)}}
     if request.param == "one tenant":
         key = {"tenantId": DEFAULT_TENANT}

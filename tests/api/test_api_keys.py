@@ -43,7 +43,7 @@ def codes(answer: httpx.Response) -> set[str]:
 
 
 async def manager_key(service: app.Service, **given: Any) -> str:
-    """A key manager with less than everything, which only the service itself can make."""
+    """A key manager with limited permissions, which only the service can create."""
     call = doors.call(service)
     wanted = doors.schemas(service)["api/api-key.json"].read({"apiKey": given})["apiKey"]
     made = await doors.run(service, api_keys.add, call, wanted, None, caller=None, manager=True)

@@ -138,7 +138,7 @@ async def shown(api: httpx.AsyncClient, made: Document) -> Document:
 
 @pytest.fixture(scope="module")
 async def plain(service: app.Service) -> Document:
-    """An application of which only the name was given."""
+    """An application created with only a name."""
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
     async with checking_client(service.base_url, headers=headers) as api:
         return await make(api)
@@ -711,7 +711,7 @@ async def test_search_by_name_state_and_tenant(service, tenant_api, tenant) -> N
 @pytest.mark.requirement("core-9-oauthConfiguration")
 @pytest.mark.parametrize("member", ["authorizedRedirectURLs", "authorizedOriginURLs", "authorizedResourceUris"])
 async def test_lists_are_bounded(tenant_api, member):
-    """Judging each entry costs time in which nobody else is answered."""
+    """Validating each entry blocks the event loop."""
     urls = [f"https://{number}.example.com/" for number in range(1001)]
     answer = await tenant_api.post(
         "/api/application", json={"application": {"name": "x", "oauthConfiguration": {member: urls}}}

@@ -43,7 +43,7 @@ def errors(answer: httpx.Response) -> dict[str, list[str]]:
 
 
 async def search(client: httpx.AsyncClient, **criteria: Any) -> list[str]:
-    """The messages that are found, by both forms of the search."""
+    """The messages found by both forms of the search."""
     posted = await client.post(f"{PATH}/search", json={"search": criteria})
     assert posted.status_code == 200, posted.text
     got = await client.get(f"{PATH}/search", params=criteria)

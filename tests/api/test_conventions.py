@@ -258,7 +258,7 @@ async def test_json_content_types(api, kind) -> None:
 
 
 def sized(size: int) -> bytes:
-    """A body of so many bytes."""
+    """A body of this many bytes."""
     frame = b'{"webhook": {"description": ""}}'
     return frame[:-3] + b"a" * (size - len(frame)) + frame[-3:]
 
@@ -1102,7 +1102,7 @@ async def test_forwarded_headers_of_untrusted_peer_are_ignored(build: Build) -> 
 
 
 async def raw(service: app.Service, request: bytes) -> bytes:
-    """All that comes back on a connection of its own, which must be closed by the service."""
+    """The complete response on a separate connection, which the service closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
     try:
         writer.write(request)
@@ -1163,7 +1163,7 @@ REFUSED = {
 @pytest.mark.requirement("attack-65", "audit-a8-content-length")
 @pytest.mark.parametrize("name", REFUSED)
 async def test_ambiguous_request_is_refused(service, name) -> None:
-    """And the connection closed, so that nothing after it can pass for a request of its own."""
+    """The connection is closed, so that the rest cannot be parsed as another request."""
     smuggled = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     answer = await raw(service, REFUSED[name] + smuggled)
     assert answer.startswith(b"HTTP/1.1 400 ")

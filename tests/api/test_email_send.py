@@ -248,7 +248,7 @@ async def test_application_or_first_user_determines_tenant(api, tenant_api, tena
 
 @pytest.mark.requirement("core-18-templates-10")
 async def test_users_and_applications_of_another_tenant_are_unknown(api, tenant_api, mailbox: Mailbox) -> None:
-    """`api` speaks for the default tenant."""
+    """`api` belongs to the default tenant."""
     template_id = await make_template(api)
     user = await make_user(tenant_api)
     application = (await tenant_api.post("/api/application", json={"application": {"name": "App"}})).json()

@@ -324,7 +324,7 @@ async def test_query_parameters_sort_and_next_results_token_pages(tenant_api, ki
 
 
 async def test_of_concurrent_deletions_one_succeeds(tenant_api, kind, service, monkeypatch) -> None:
-    """And so there is one event of it."""
+    """Only one event is emitted."""
     made, told = await make(tenant_api, kind), []
     commit = service.services.bus.commit
 

@@ -107,7 +107,7 @@ async def test_concurrent_creates_make_one_grant(stage) -> None:
 
 @pytest.mark.requirement("core-10-28")
 async def test_concurrent_deletion_of_recipient_leaves_no_grant(stage, service) -> None:
-    """Whichever comes first: what is gone holds nothing."""
+    """In either order the deleted recipient holds no grant."""
     for _ in range(5):
         made = await stage.api.post("/api/user", json={"user": {"username": new_id(), "password": "password"}})
         user_id = made.json()["user"]["id"]
@@ -119,7 +119,7 @@ async def test_concurrent_deletion_of_recipient_leaves_no_grant(stage, service) 
 
 
 async def test_grant_on_entity_being_deleted_is_refused(stage, service) -> None:
-    """As if target or recipient went between the first look and the write."""
+    """Target or recipient is deleted between lookup and write."""
     services, tenant_id = service.services, stage.target["tenantId"]
     stamps = {"insertInstant": 1, "lastUpdateInstant": 1}
     own = {"id": new_id(), "tenantId": tenant_id, "permissions": [], **stamps}

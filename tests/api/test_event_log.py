@@ -30,7 +30,7 @@ def errors(answer: httpx.Response) -> dict[str, list[str]]:
 
 
 async def search(api: httpx.AsyncClient, **criteria: Any) -> list[dict[str, Any]]:
-    """The rows that are found, by both forms of the search."""
+    """The rows found by both forms of the search."""
     posted = await api.post(f"{PATH}/search", json={"search": criteria})
     assert posted.status_code == 200, posted.text
     assert (await api.get(f"{PATH}/search", params=criteria)).json() == posted.json()

@@ -69,7 +69,7 @@ class Door:
         return list(answer.json()["actions"])
 
     async def outlast(self, clock: Any) -> None:
-        """Wait until a lock is over; Redis, which forgets the count in the meantime, has a clock of its own."""
+        """Wait until a lock expires; the count in Redis expires by its own clock."""
         clock.advance(seconds=301)
         await doors.store(self.service, "lock_outs").clear(self.tenant_id, self.user_id)
 
@@ -109,7 +109,7 @@ async def test_failures_lock_account_even_for_correct_password(door: Door) -> No
 
 @pytest.mark.requirement("attack-48", "users-11-15")
 async def test_attack_48_locked_account_answers_the_same_to_right_and_wrong_passwords(door: Door, clock) -> None:
-    """Whoever could tell them apart would go on guessing while the account is locked."""
+    """Otherwise guessing could continue while the account is locked."""
     await door.fail()
     seen = []
     for password in (PASSWORD, "wrong", PASSWORD):

@@ -25,7 +25,7 @@ Request = tuple[str, str, dict[str, Any]]
 
 @dataclasses.dataclass
 class World:
-    """A service whose switches a test may flip, and objects that were made while everything was on."""
+    """A service with adjustable switches, and objects created while every feature was enabled."""
 
     switches: dict[str, bool]
     http: httpx.AsyncClient
@@ -304,7 +304,7 @@ TABLE = [
 
 
 async def _is_refused(world: World, row: Row) -> bool:
-    """Whether a call is answered as one to a feature that is off; its shape is judged where it is."""
+    """Whether a call is refused because its feature is disabled."""
     method, path, arguments = row.request(world)
     answer = await world.http.request(method, path, **arguments)
     location = httpx.URL(answer.headers.get("Location", ""))

@@ -200,7 +200,7 @@ async def test_64_concurrent_additions_of_different_users_succeed(tenant_api) ->
 
 
 async def test_concurrent_group_deletion_leaves_no_membership(service: app.Service, tenant_api, tenant) -> None:
-    """Whoever did not see the deletion cleans up after it."""
+    """The concurrent addition removes its own membership."""
     group_id, user_id = await add_group(tenant_api), await add_user(tenant_api)
     added = (await add(tenant_api, **{group_id: [{"userId": user_id}]}))[group_id]
     await doors.store(service, "groups").delete(TenantId(tenant["id"]), group_id)
@@ -444,7 +444,7 @@ class Stage:
         self.roles = {role["name"]: role["id"] for role in application["roles"]}
 
     async def shown(self) -> list[str]:
-        """The roles that the APIs show, all the same."""
+        """The roles in every API, which must agree."""
         path = f"/api/user/registration/{self.user_id}/{self.application['id']}"
         registration = (await self.api.get(path)).json()["registration"]
         user = (await self.api.get(f"/api/user/{self.user_id}")).json()["user"]

@@ -235,7 +235,7 @@ async def test_deleting_tenant_deletes_groups(service: app.Service, tenant_api, 
 
 @pytest.mark.requirement("core-18-groups-7")
 async def test_interrupted_deletion_is_resumed(service: app.Service, tenant_api, tenant) -> None:
-    """What the sweeper does: a group that is marked lets nobody in, and is gone with its memberships at the end."""
+    """A group marked for deletion accepts no members; the sweeper deletes it with its memberships."""
     services, tenant_id = service.services, TenantId(tenant["id"])
     made = await make(tenant_api)
     users = [await add_member(tenant_api, made), await add_user(tenant_api)]

@@ -81,7 +81,7 @@ async def test_link_has_all_members(tenant_api, provider, user, tenant) -> None:
 async def test_interrupted_provider_deletion_leaves_no_link(
     api, tenant_api, provider, user, service, monkeypatch
 ) -> None:
-    """A provider that is made under the same id later must not let its predecessor's accounts in."""
+    """A later provider with the same id must not accept accounts of its predecessor."""
     await linked(tenant_api, account(provider, user))
     path = f"/api/identity-provider/{provider['id']}"
     call = doors.call(service)
@@ -336,7 +336,7 @@ async def test_links_are_limited_by_tenant(tenant_api, provider, user, tenant) -
 
 @pytest.fixture
 async def pending_id(service: app.Service, tenant: Document, provider: Document) -> str:
-    """A link that a login left to be completed."""
+    """The id of a pending link of a login."""
     link = {"identityProviderId": provider["id"], "identityProviderUserId": new_id()}
     link |= {"displayName": "Ada", "token": "secret"}
     return str(await doors.store(service, "pending_links").issue(tenant["id"], link, 60))

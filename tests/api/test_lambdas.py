@@ -308,7 +308,7 @@ async def test_busy_sandbox_refuses_and_changes_nothing(
 
 
 async def test_long_running_lambda_does_not_block_other_requests(api: httpx.AsyncClient) -> None:
-    """Told by the order of ends: several requests go by while one is judged."""
+    """Verified by the order of completion: other requests complete while one is evaluated."""
     ended: list[str] = []
 
     async def endless() -> None:

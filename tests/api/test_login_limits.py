@@ -16,7 +16,7 @@ USER = "198.51.100.20"
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three failures from an address are too many."""
+    """Limits failures per address to two."""
     monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 3)
 
 

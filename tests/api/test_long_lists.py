@@ -19,7 +19,7 @@ COUNT = 2 * streaming_lists.PIECE + 7
 
 @pytest.fixture
 async def many(service, tenant, tenant_api):
-    """More applications than one piece holds, in a tenant of their own; the newest has the lowest number."""
+    """More applications than one chunk holds, in a separate tenant; the newest has the lowest number."""
     made = (await tenant_api.post("/api/application", json={"application": {"name": "x"}})).json()["application"]
     await tenant_api.delete(f"/api/application/{made['id']}?hardDelete=true")
     rows = [

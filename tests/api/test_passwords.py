@@ -510,7 +510,7 @@ async def test_password_change_with_second_factor_requires_trust_token(place: Re
 
 
 async def trust_token(place: Resetting, user: dict[str, Any], challenge: str) -> str:
-    """As a completed two-factor login gives one."""
+    """The trust token of a completed two-factor login."""
     services = place.service.services
     tenant = await services.configuration.tenants.get(None, place.tenant_id)
     return await two_factor_trust.issue_trust_token(services, tenant, user, challenge)

@@ -15,7 +15,7 @@ CROWD = 300
 
 @pytest.fixture(scope="module")
 async def impatient(build):
-    """A service that waits one second for the next request, and for the end of its head."""
+    """A service with a timeout of one second for idle connections and request heads."""
     async with build(server__idle_seconds=1) as service:
         yield service
 
@@ -26,7 +26,7 @@ async def until_closed(reader: asyncio.StreamReader) -> bytes:
 
 
 async def drip(writer: asyncio.StreamWriter) -> None:
-    """One more letter, again and again."""
+    """Send one byte at a time."""
     with contextlib.suppress(ConnectionError):
         while True:
             writer.write(b"x")

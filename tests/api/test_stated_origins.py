@@ -74,7 +74,7 @@ async def test_login_with_key_states_address_and_location(key, rp) -> None:
 
 @pytest.mark.requirement("audit-a6")
 async def test_other_logins_without_key_cannot_state_origin(key, stranger, rp) -> None:
-    """A refresh token, a passwordless code, a ping by access token: all that take an address from a public caller."""
+    """Every public endpoint that accepts an address: refresh, passwordless login, ping by access token."""
     started = await key.post("/api/passwordless/start", json={"applicationId": rp.client_id, "loginId": rp.login_id})
     said = {"ipAddress": STATED, "eventInfo": INFO}
     done = await stranger.post("/api/passwordless/login", json={"code": started.json()["code"], **said})

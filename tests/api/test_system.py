@@ -85,7 +85,7 @@ async def test_metrics_require_local_address_or_key(http, api) -> None:
 
 
 async def test_metrics_do_not_contain_request_paths(http, api) -> None:
-    """Labels come from route templates: nobody can fill the memory with series."""
+    """Labels come from route templates, so that the number of series is bounded."""
     mark = new_id()
     await api.get(f"/api/application/{mark}")
     await api.get(f"/nowhere/{mark}")

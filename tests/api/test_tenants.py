@@ -203,7 +203,7 @@ async def tenants_of(api: httpx.AsyncClient, webhook_id: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 async def plain(service: app.Service) -> Document:
-    """A tenant of which only the name was given."""
+    """A tenant created with only a name."""
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api:
         return await make(api)
 
@@ -699,7 +699,7 @@ async def test_webhook_ids_replace_the_whole_set(api) -> None:
 
 
 async def test_new_webhook_can_be_attached_immediately(service, api, monkeypatch) -> None:
-    """Another process may have made it: what is remembered here does not know it yet."""
+    """Another process may have created it, so that the cache does not contain it yet."""
     await doors.store(service, "webhooks").list_cached(None, "all", {})
     monkeypatch.setattr(doors.store(service, "webhooks"), "invalidate", lambda _id: None)
     monkeypatch.setattr(doors.store(service, "webhooks"), "invalidate_all", lambda: None)

@@ -67,14 +67,14 @@ async def issue(http: httpx.AsyncClient, application_id: str, token: str) -> htt
 
 
 async def set_policy(rp: RelyingParty, application_id: str, policy: str) -> None:
-    """What the application says of second factors."""
+    """Set the two-factor policy of the application."""
     await rp.patch(
         f"/api/application/{application_id}", {"application": {"multiFactorConfiguration": {"loginPolicy": policy}}}
     )
 
 
 async def other_user(key: httpx.AsyncClient, rp: RelyingParty) -> Document:
-    """Somebody else who is registered, and has no refresh token yet."""
+    """Another registered user, without refresh tokens."""
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     await key.delete("/api/jwt/refresh", params={"userId": user["id"]})
     return dict(user)

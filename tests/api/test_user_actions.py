@@ -274,6 +274,6 @@ async def test_code_and_text_of_a_reason_are_required_and_unique(api) -> None:
 
 
 async def test_actions_and_reasons_have_no_search(api) -> None:
-    """`search` is then no more than an id that is none."""
+    """`search` is parsed as an invalid id."""
     assert codes(await api.get("/api/user-action/search")) == {"[couldNotConvert]userActionId"}
     assert codes(await api.get("/api/user-action-reason/search")) == {"[couldNotConvert]userActionReasonId"}

@@ -392,7 +392,7 @@ async def test_import_body_is_limited_by_configuration(build) -> None:
 
 @pytest.mark.requirement("users-2.1-7")
 async def test_attack_45_import_of_ten_thousand_users_does_not_block_others(service: app.Service, tenant_api) -> None:
-    """No step of an import is long: between any two of them the event loop goes round."""
+    """The import yields to the event loop after every short step."""
     users = [{"email": f"{index}@example.com", "data": {"index": index}} for index in range(3000)]
     loop, turns = asyncio.get_running_loop(), 0
 

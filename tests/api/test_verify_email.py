@@ -47,11 +47,11 @@ class Place:
         return verification_id, code
 
     async def nothing_more(self) -> None:
-        """No mail but those seen: a notice that is sent now is the next one."""
+        """No further mail: a notice sent now is the next one."""
         assert len(self.mailbox.mails) == self._seen
 
     async def made(self, **members: Any) -> Document:
-        """What creating a user answers."""
+        """The response to the creation of a user."""
         user = {"email": f"{new_id()}@example.com", "password": "password", **members.pop("user", {})}
         answer = await self.api.post("/api/user", json={"user": user, **members})
         assert answer.status_code == 200, answer.text
@@ -74,7 +74,7 @@ async def place(tenant: Document, tenant_api: httpx.AsyncClient) -> AsyncIterato
 
 @pytest.fixture
 async def links(place: Place) -> Place:
-    """The place, where a link is enough."""
+    """The tenant with link verification."""
     await place.configure(verificationStrategy="ClickableLink")
     return place
 

@@ -32,7 +32,7 @@ class Registrar(Place):
         assert answer.status_code == 200, answer.text
 
     async def registered(self, **members: Any) -> Document:
-        """What creating a user with a registration answers."""
+        """The response to the creation of a user with a registration."""
         user = {"email": f"{new_id()}@example.com", "password": PASSWORD, **members.pop("user", {})}
         body = {"user": user, "registration": {"applicationId": self.application_id}, **members}
         answer = await self.api.post("/api/user/registration", json=body)
@@ -68,7 +68,7 @@ async def place(tenant: Document, tenant_api: httpx.AsyncClient) -> AsyncIterato
 
 @pytest.fixture
 async def links(place: Registrar) -> Registrar:
-    """The place, where a link is enough and nobody is stopped."""
+    """The tenant with link verification and open gates."""
     await place.change_application(verificationStrategy="ClickableLink", unverified={"behavior": "Allow"})
     return place
 

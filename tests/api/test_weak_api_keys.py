@@ -105,7 +105,7 @@ async def test_random_values_are_not_reported(manager, api) -> None:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three different unknown keys are all that a network may present."""
+    """Limits a network to three unknown keys."""
     monkeypatch.setattr(failed_api_keys, "DIFFERENT_KEYS", 3)
 
 

@@ -23,7 +23,7 @@ from tests.webhooks import find, logs_of, make_user, make_webhook, put_status, t
 
 @pytest.fixture
 async def events(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
-    """The tenant tells of new users."""
+    """Enable the event of new users in the tenant."""
     await tell_of(tenant_api, tenant["id"], ["user.create", "user.create.complete"])
 
 

@@ -29,11 +29,11 @@ class Metrics:
         self._before = await self._read()
 
     async def moved(self, name: str) -> float:
-        """By how much a sample has moved."""
+        """The increase of a sample."""
         return (await self._read()).get(name, 0) - self._before.get(name, 0)
 
     async def wait_for(self, *names: str) -> None:
-        """Until each of these has grown."""
+        """Wait until each of these has increased."""
         async with asyncio.timeout(20):
             while not all([await self.moved(name) >= 1 for name in names]):
                 await asyncio.sleep(0.05)

@@ -25,7 +25,7 @@ from tests.webhooks import logs_of, make_user, make_webhook, put_status, tell_of
 
 @pytest.fixture
 async def events(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
-    """The tenant tells of new users."""
+    """Enable the event of new users in the tenant."""
     await tell_of(tenant_api, tenant["id"], ["user.create.complete"])
 
 

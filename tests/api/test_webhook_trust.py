@@ -25,7 +25,7 @@ HOOK = {"connectTimeout": 2000, "readTimeout": 2000}
 
 @pytest.fixture(scope="module")
 async def trusting(build: Any, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[httpx.AsyncClient]:
-    """A service on a machine that trusts the authority of the tests, and no other."""
+    """A service whose system trust store has only the authority of the tests."""
     file = tmp_path_factory.mktemp("trust") / "authorities.pem"
     file.write_text(certificates.authority().pem)
     with pytest.MonkeyPatch.context() as machine:
@@ -35,7 +35,7 @@ async def trusting(build: Any, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 
 
 async def tried(api: httpx.AsyncClient, receiver: Receiver, **members: Any) -> str:
-    """What came of trying out a webhook with these members: Success, or why not."""
+    """The result of a test delivery of a webhook with these members."""
     answer = await api.post("/api/webhook", json={"webhook": {"url": receiver.url, **HOOK, **members}})
     assert answer.status_code == 200, answer.text
     path = f"/api/webhook/{answer.json()['webhook']['id']}/test"
@@ -171,7 +171,7 @@ async def test_rate_limit_and_ordering_do_not_bypass_veto(api, tenant_api, tenan
 
 @pytest.mark.requirement("webhooks-8-4")
 async def test_veto_does_not_count_towards_disabling(service, api, tenant_api, tenant, clock):
-    """Or else whoever is refused often enough would not be refused any more."""
+    """Otherwise repeated vetoes would disable the webhook and its veto."""
     async with receiving(answers(410)) as receiver:
         webhook = await make_webhook(api, tenant, receiver.url, eventsEnabled={"user.create": True})
         assert await decided(tenant_api, tenant) == 504

@@ -234,7 +234,7 @@ async def test_certificate_and_certificate_key_exclude_each_other(api: httpx.Asy
 
 @pytest.mark.requirement("webhooks-6-10")
 async def test_certificate_containing_private_key_is_refused(api: httpx.AsyncClient) -> None:
-    """It would be shown to whoever reads webhooks."""
+    """The private key would be readable by every reader of webhooks."""
     one = certificates.authority()
     answer = await api.post("/api/webhook", json=wanted(sslCertificate=one.pem + one.key_pem))
     assert errors(answer) == {"webhook.sslCertificate": ["[invalid]webhook.sslCertificate"]}

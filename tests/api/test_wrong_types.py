@@ -129,7 +129,7 @@ def right(case: Case) -> Document:
 
 @pytest.fixture
 async def client(service: app.Service, api: httpx.AsyncClient) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller that may do everything, in a tenant that does not take its time for passwords."""
+    """A caller with all permissions, in a tenant with cheap password hashing."""
     tenant = await relying_party.make_tenant(api, passwordEncryptionConfiguration=relying_party.CHEAP)
     headers = {"Authorization": MANAGER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
     async with checking_client(service.base_url, transport=in_process(service), headers=headers) as client:

@@ -115,7 +115,7 @@ class Scene:
         return str(answer.json()["emailTemplate"]["id"])
 
     async def listen(self, receiver: Receiver, transaction_type: str = "None") -> None:
-        """Have the receiver hear of everything that a login does."""
+        """Send every event of a login to the receiver."""
         await webhooks.listen(self.api, self.tenant, receiver.url, EVENTS, transaction_type)
 
 
@@ -129,14 +129,14 @@ async def scene(tenant: Document, tenant_api: httpx.AsyncClient, http: httpx.Asy
 
 @pytest.fixture
 async def fake(session_clock: Any) -> AsyncIterator[FakeProvider]:
-    """A provider that says what a test wants."""
+    """A fake identity provider."""
     async with fake_provider.providing(session_clock) as provider:
         yield provider
 
 
 @pytest.fixture
 async def federated(scene: Scene, fake: FakeProvider) -> Scene:
-    """A scene whose provider is the fake one, found by its issuer."""
+    """A scene with the fake provider, configured by its issuer."""
     oauth2 = {"issuer": fake.issuer, "client_id": fake.client_id, "client_secret": "the secret"}
     await scene.add_provider(type="OpenIDConnect", oauth2=oauth2)
     fake.userinfo = {"sub": "person", "email": f"{new_id()}@example.com", "email_verified": True}

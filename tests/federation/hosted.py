@@ -65,7 +65,7 @@ class Hosted:
         return await (browser or self.browser).get(CALLBACK, params=given)
 
     async def walk(self, **changes: str | None) -> httpx.Response:
-        """There and back again."""
+        """Go to the provider and return."""
         return await self.come_back(await self.leave(**changes))
 
     async def claims(self, answer: httpx.Response) -> Document:

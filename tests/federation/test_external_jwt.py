@@ -24,7 +24,7 @@ async def key() -> Document:
 
 @pytest.fixture
 async def external(scene: Scene, key: Document) -> Scene:
-    """A scene whose provider knows one PEM by the name `theirs`."""
+    """A scene whose provider has one PEM with the name `theirs`."""
     await scene.add_provider(type="ExternalJWT", keys={"theirs": key["publicKey"]})
     return scene
 

@@ -20,7 +20,7 @@ FEDERATED = "federated.csrf"
 
 
 async def is_refused_here(answer) -> None:
-    """A page of ours, no redirect, no session."""
+    """A local error page without redirect and session."""
     assert answer.status_code == 400
     assert "Location" not in answer.headers
     assert not [value for value in answer.headers.get_list("Set-Cookie") if value.startswith(SSO)]

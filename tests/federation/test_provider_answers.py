@@ -28,7 +28,7 @@ async def key_pairs() -> dict[str, Document]:
 
 
 async def is_refused(scene: Any, **members: Any) -> bool:
-    """Whether a login is refused with 401 and leaves nobody behind."""
+    """Whether a login is refused with 401 and creates no user."""
     answer = await scene.log_in(**members)
     assert await scene.count_users() == 0
     return (answer.status_code, answer.content) == (401, b"")

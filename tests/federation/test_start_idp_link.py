@@ -19,13 +19,13 @@ from tests.relying_party import PASSWORD
 
 @pytest.fixture
 async def linking(hosted: Hosted) -> Hosted:
-    """Whoever comes from the provider for the first time has to say who they are."""
+    """An application whose provider requires a pending link for new accounts."""
     await hosted.scene.change(linkingStrategy="CreatePendingLink", name=f"Company <b>{hosted.provider_id}</b>")
     return hosted
 
 
 async def wanted(linking: Hosted, **changes: str | None) -> str:
-    """Come back from the provider; answers where the page is."""
+    """Return from the provider; return the location of the page."""
     answer = await linking.walk(**changes)
     assert answer.status_code == 302, answer.text
     assert answer.headers["Location"].startswith(f"{LINK_PAGE}?link=")

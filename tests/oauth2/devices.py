@@ -16,7 +16,7 @@ GRANTS = ["authorization_code", "refresh_token", "password", DEVICE_GRANT]
 
 
 async def device_client(api: httpx.AsyncClient, **settings: Any) -> RelyingParty:
-    """An application with devices, which need no secret unless told otherwise."""
+    """An application with the device grant, by default without client authentication."""
     usual = {"clientAuthenticationPolicy": "NotRequired", "deviceVerificationURL": URL, "enabledGrants": GRANTS}
     return await relying_party.make(api, **{**usual, **settings})
 
@@ -51,7 +51,7 @@ class Device:
         return await self.http.post(path, data={name: value for name, value in merged.items() if value is not None})
 
     async def tokens(self) -> dict[str, Any]:
-        """The tokens, which are there."""
+        """The tokens after approval."""
         answer = await self.poll()
         assert answer.status_code == 200, answer.text
         return dict(answer.json())

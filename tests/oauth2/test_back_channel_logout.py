@@ -74,7 +74,7 @@ async def receiver():
 
 @pytest.fixture
 async def listener(rp, receiver: Receiver):
-    """A relying party that wants to hear of logouts."""
+    """A relying party with back-channel logout."""
     await rp.configure(backChannelLogoutURL=receiver.url)
     return rp
 
@@ -313,7 +313,7 @@ async def test_logout_token_of_a_killed_process_is_sent_by_another(
 
 @pytest.mark.requirement("certification-logout-5")
 async def test_logout_tokens_are_queued_before_the_session_ends(listener, receiver, browser, service, monkeypatch):
-    """Whoever is killed between the two has forgotten nobody."""
+    """A crash between the two steps loses no logout token."""
 
     async def dies(*arguments: Any) -> None:
         raise KeyboardInterrupt  # what no handler takes for an error of its own

@@ -49,7 +49,7 @@ def refused(answer, reason="invalid_client_authentication", word=""):
 
 
 def taken(answer):
-    """The client is known; only the code is not."""
+    """Whether the client was authenticated: only the code is unknown."""
     assert (answer.status_code, answer.json()["error_reason"]) == (400, "auth_code_not_found"), answer.text
 
 
@@ -581,7 +581,7 @@ async def test_unavailable_key_set_is_reported_without_details(publishing, http,
 
 @pytest.mark.requirement("oauth-12-5")
 async def test_hanging_key_set_does_not_block_other_clients(publishing, http, site, api):
-    """More hang than a tenant may have, and others go on."""
+    """More requests hang than a tenant may have, while other clients are served."""
     site.behaviour = hangs
     hanging = []
     for _ in range(5):

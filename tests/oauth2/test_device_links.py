@@ -42,7 +42,7 @@ async def add_provider(rp: RelyingParty, **members: Any) -> Document:
 
 @pytest.fixture
 async def provider(rp: RelyingParty, key: Document) -> Document:
-    """A provider whose JWTs say who somebody is."""
+    """An external JWT provider."""
     return await add_provider(rp, type="ExternalJWT", keys={"theirs": key["publicKey"]})
 
 

@@ -159,7 +159,7 @@ async def test_metadata_without_tenant_is_that_of_the_default_tenant(http):
 
 @pytest.mark.requirement("core-7-public-key", "oauth-4.4-4")
 async def test_public_keys_are_available_as_pem(rp, http, api):
-    """For receivers from before there were key sets: all, one by its kid, one by its application."""
+    """All keys, one by its kid, and one by its application."""
     key = {"algorithm": "ES256", "name": f"Key {new_id()}"}
     made = (await api.post("/api/key/generate", json={"key": key})).json()["key"]
     settings = {"enabled": True, "accessTokenKeyId": made["id"]}

@@ -15,7 +15,7 @@ TYPES = ("jwt.refresh", "jwt.refresh-token.revoke", "user.login.failed", "user.l
 
 @pytest.fixture
 async def receiver(rp, api, receiver) -> Receiver:
-    """Hears of everything that happens in the tenant."""
+    """Receives every event of the tenant."""
     await listen(api, rp.tenant, receiver.url, TYPES)
     return receiver
 

@@ -82,7 +82,7 @@ async def introspect(rp, http, token: str) -> bool:
 
 
 async def counts(rp, http, tokens: dict[str, Any]) -> None:
-    """Both tokens are good for what they are good for."""
+    """Both tokens are accepted by their endpoints."""
     for name in TOKENS:
         assert await introspect(rp, http, tokens[name])
     bearer = {"Authorization": f"Bearer {tokens['access_token']}"}

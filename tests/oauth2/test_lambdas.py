@@ -315,7 +315,7 @@ async def test_64_concurrent_tokens_have_their_own_claims(rp, service):
 
 @pytest.mark.requirement("core-18-lambdas-27")
 async def test_slow_lambda_does_not_block_other_requests(rp, http):
-    """Told by the order of ends."""
+    """Verified by the order of completion."""
     await hook(rp, "accessTokenPopulateId", ENDLESS)
     ended: list[str] = []
 

@@ -105,7 +105,7 @@ async def test_strict_rejects_excluded_requests(rp, browser, http):
 
 @pytest.mark.requirement("oauth-12-28")
 async def test_strict_rules_apply_to_stored_settings(rp, browser, http, service):
-    """As in a document that somebody wrote past the API."""
+    """For a document written directly to the database."""
     await rp.configure(enabledGrants=["authorization_code", "implicit", "password"], hybridResponseTypesEnabled=True)
     weak = {"authorizedRedirectURLs": [REDIRECT_URI, "http://app.example.com/cb"], "profile": "strict"}
     collection = doors.database(service).motor["applications"]

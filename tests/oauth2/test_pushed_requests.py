@@ -24,7 +24,7 @@ async def pushed(rp, http, **changes) -> str:
 
 
 async def opened(rp, browser, uri, **more):
-    """What the browser gets that is sent with a request_uri, after the one redirect to the login page."""
+    """The response to a browser with a request_uri, after the redirect to the login page."""
     answer = await browser.get("/oauth2/authorize", params={"client_id": rp.client_id, "request_uri": uri, **more})
     if answer.status_code == 302 and answer.headers["Location"].startswith("/"):
         return await browser.get(answer.headers["Location"])
@@ -38,7 +38,7 @@ def refused(answer, status: int, error: str, reason: str | None) -> None:
 
 
 def unusable(answer) -> None:
-    """The error page that tells nothing of a request_uri but that it cannot be used."""
+    """The error page for an unusable request_uri."""
     assert answer.status_code == 400
     assert "invalid_request_uri" in answer.text
     assert "Location" not in answer.headers

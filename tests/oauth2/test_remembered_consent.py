@@ -12,12 +12,12 @@ from tests.relying_party import PASSWORD, response
 
 @pytest.fixture
 async def rp(api):
-    """A third party's application whose users are asked once for a while."""
+    """A third-party application whose consent is remembered for a limited time."""
     return await relying_party.make(api, relationship="ThirdParty", consentMode="RememberDecision")
 
 
 async def granted(rp, http, browser, **changes) -> str:
-    """The scopes that a request gives which asks nothing."""
+    """The scopes granted by a request without a consent page."""
     answer = response(await rp.authorize(browser, **{"scope": "openid email phone", **changes}))
     return (await rp.exchange(http, answer["code"])).json()["scope"]
 

@@ -38,7 +38,7 @@ def request(rp, *, key=KEY, algorithm="ES256", header=None, **changes) -> str:
 
 
 async def opened(rp, browser, jwt, **more):
-    """What a browser gets that is sent with an object, after the one redirect to the login page."""
+    """The response to a browser with a request object, after the redirect to the login page."""
     answer = await browser.get("/oauth2/authorize", params={"client_id": rp.client_id, "request": jwt, **more})
     if answer.status_code == 302 and answer.headers["Location"].startswith("/"):
         return await browser.get(answer.headers["Location"])

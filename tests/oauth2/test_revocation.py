@@ -49,7 +49,7 @@ async def is_active(rp, http, token: str, hint: str = "") -> bool:
 
 @pytest.fixture
 async def receiver(rp, api, receiver) -> Receiver:
-    """Hears of what was revoked in the tenant."""
+    """Receives the revocation events of the tenant."""
     await listen(api, rp.tenant, receiver.url, [EVENT])
     return receiver
 

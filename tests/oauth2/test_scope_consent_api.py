@@ -21,7 +21,7 @@ MEMBERS = {
 
 @pytest.fixture
 async def rp(api):
-    """A third party's application whose users are asked once for a while."""
+    """A third-party application whose consent is remembered for a limited time."""
     return await relying_party.make(api, relationship="ThirdParty", consentMode="RememberDecision")
 
 

@@ -83,7 +83,7 @@ async def test_many_users_go_in_steps_and_a_deletion_that_ended_early_goes_on(
 
 @pytest.mark.requirement("core-8-delete-async", "core-8-members")
 async def test_deletion_that_was_accepted_goes_on_after_a_restart(build: Build) -> None:
-    """The process that took it is gone; the next one finds it."""
+    """Another process resumes it."""
     data_dir = Path(tempfile.mkdtemp(prefix="identity-test-"))
     database = f"test_{new_id()[:13].replace('-', '')}"
     async with build(role="web", data_dir=data_dir, database=database) as first:

@@ -46,7 +46,7 @@ class Desk:
         assert errors == {}
 
     async def waiting(self) -> list[Document]:
-        """The rows of the tenant that nobody holds."""
+        """The unleased rows of the tenant."""
         rows = doors.database(self.service).collection("mails").find({"tenantId": self.tenant_id, "lease": None})
         return [row async for row in rows]
 
@@ -183,7 +183,7 @@ async def test_mail_of_a_killed_process_is_sent_by_another(desk: Desk, clock) ->
         row: Document = {}
 
         async def taken() -> bool:
-            """Whether we were faster than the worker; otherwise once more."""
+            """Whether the test acquired the lease before the worker did."""
             await desk.send()
             now = doors.now(desk.service)
             leases = await doors.store(desk.service, "mails").lease(now, 90, {}, 5, 5)
@@ -204,7 +204,7 @@ async def test_mail_of_a_killed_process_is_sent_by_another(desk: Desk, clock) ->
 
 @pytest.mark.requirement("core-18-templates-17")
 async def test_queued_mail_is_sent_after_a_restart(build, configured) -> None:
-    """A process without workers takes it; one with workers sends it."""
+    """A process without workers queues the mail; one with workers sends it."""
     database = f"test_{new_id()[:13].replace('-', '')}"
     async with receiving() as mailbox:
         async with build(role="web", database=database) as web:
@@ -336,7 +336,7 @@ async def test_template_that_does_not_exist_is_told_to_the_event_log(desk: Desk)
 
 @pytest.mark.requirement("core-18-templates-20")
 async def test_values_of_a_feature_stand_beside_the_user(desk: Desk, api, tenant_api) -> None:
-    """As features send: a user, and what they want to say."""
+    """Template values of a feature beside the user."""
     template = {
         "name": new_id(),
         "defaultSubject": "${changePasswordId}",

@@ -22,7 +22,7 @@ def make(**oauth):
 
 
 def request(**members):
-    """A good request, changed; None takes a parameter away."""
+    """A valid request with changes; None removes a parameter."""
     given = {
         "client_id": "x",
         "redirect_uri": CALLBACK,

@@ -8,7 +8,7 @@ from identity.domain.objects.token_bucket import TokenBucket
 
 
 def granted(allowance: TokenBucket, now: float, wanted: int = 1000) -> int:
-    """How many of the wanted ones are done, as many as may be."""
+    """The number of permitted operations among those requested."""
     count = min(wanted, allowance.available(now))
     allowance.consume(count)
     return count

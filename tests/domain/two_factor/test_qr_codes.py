@@ -42,7 +42,7 @@ CONDITIONS = {
 
 
 def is_function(version: int, i: int, j: int) -> bool:
-    """Whether a module, in row i and column j, is no data."""
+    """Whether the module in row i and column j is a function module."""
     size = 17 + 4 * version
     if 6 in (i, j) or (i <= 8 and (j <= 8 or j >= size - 8)) or (i >= size - 8 and j <= 8):
         return True

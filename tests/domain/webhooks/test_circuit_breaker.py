@@ -11,7 +11,7 @@ RULES = BreakerSettings(failure_ratio=0.7, minimum_attempts=10, window_seconds=3
 
 
 def after(outcomes: str, rules: BreakerSettings = RULES, every: float = 1.0) -> CircuitBreaker:
-    """A breaker that saw these outcomes, `s` or `f`, one each `every` seconds from second 0."""
+    """A breaker after these outcomes, `s` or `f`, one every `every` seconds."""
     breaker = CircuitBreaker(rules)
     for index, outcome in enumerate(outcomes):
         breaker.note(index * every, success=outcome == "s")

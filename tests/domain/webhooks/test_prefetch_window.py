@@ -8,7 +8,7 @@ from identity.domain.webhooks.prefetch_window import PrefetchHorizon, PrefetchWi
 
 
 def after(count: int, seconds: float, concurrency: int = 10, maximum: int = 1000) -> PrefetchWindow:
-    """One that took so many at an even pace, up to this second."""
+    """A window after deliveries at an even pace, up to this second."""
     window = PrefetchWindow(concurrency, maximum)
     for number in range(1, count + 1):
         window.note(seconds * number / count)

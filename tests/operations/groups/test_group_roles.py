@@ -13,7 +13,7 @@ from tests.builders import make_application, make_registration, make_user
 
 
 class Remembered:
-    """A collection that can be asked for what is remembered, and for nothing else."""
+    """A collection that answers from its cache only."""
 
     def __init__(self, *documents: Document) -> None:
         self._documents = {document["id"]: document for document in documents}
@@ -38,7 +38,7 @@ def member(*group_ids: str, registrations: list[Document]) -> Document:
 
 
 def services(applications: list[Document], groups: list[Document]) -> Any:
-    """Return services with nothing but what is remembered of applications and groups."""
+    """Return services with only cached applications and groups."""
     return SimpleNamespace(
         directory=SimpleNamespace(groups=Remembered(*groups)),
         configuration=SimpleNamespace(applications=Remembered(*applications)),

@@ -26,7 +26,7 @@ PASSWORD = "correct horse battery staple"
 
 
 class Desk:
-    """One tenant with one user, and somebody who tries to log in."""
+    """A tenant with a user who logs in."""
 
     def __init__(self, service: app.Service, api: httpx.AsyncClient) -> None:
         self.services = service.services

@@ -113,7 +113,7 @@ async def test_reference_to_a_key_does_not_invalidate_its_cache(service, api, te
     await refer()  # the first time makes the member
 
     async def has_heard(name: str) -> None:
-        """The stream tells of changes in their order: after this one all before are told."""
+        """Change streams are ordered: after this change all earlier ones have arrived."""
         stored = await services.configuration.keys.get(None, other)
         await services.runtime.database.collection("keys").update_one({"_id": other}, {"$set": {"name": name}})
         assert stored["name"] != name

@@ -19,7 +19,7 @@ USER = make_user(email="ada+shop@example.com")
 
 
 class Known:
-    """A source with these texts; None in place of them: it does not answer."""
+    """A source with these texts; None means that it is unavailable."""
 
     def __init__(self, texts: set[str] | None) -> None:
         self.hashes = None if texts is None else {digest(text) for text in texts}
@@ -30,7 +30,7 @@ class Known:
         return None if self.hashes is None else wanted in self.hashes
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 Make = Callable[..., Services]

@@ -16,7 +16,7 @@ from tests import doors, relying_party
 
 @pytest.fixture
 async def answer(service, api) -> Any:
-    """Answers a result, for an application and a user of it."""
+    """Returns the response to a result, for an application and its user."""
     rp = await relying_party.make(api)
     client = await doors.run(service, clients.get_client, TenantHints(), rp.client_id)
     call = doors.call(service, client.tenant_id)

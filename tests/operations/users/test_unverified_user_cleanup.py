@@ -28,7 +28,7 @@ POLICY = {"unverified": {"enabled": True, "numberOfDaysToRetain": DAYS}}
 
 
 class Attic:
-    """A tenant, and an application, that remove what was not verified for ten days."""
+    """A tenant and an application that delete unverified objects after ten days."""
 
     def __init__(self, api: httpx.AsyncClient, service: app.Service, tenant_id: str, application_id: str) -> None:
         self.api, self.service, self.tenant_id, self.application_id = api, service, tenant_id, application_id
