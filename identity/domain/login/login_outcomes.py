@@ -12,6 +12,7 @@ from typing import Final
 
 from identity.call import Document
 from identity.domain.passwords import password_policy
+from identity.domain.passwords.password_policy import PasswordRules
 from identity.domain.two_factor import two_factor
 from identity.domain.user_actions import action_logs
 from identity.domain.users import users
@@ -221,10 +222,9 @@ def _reason_to_change(login: Authenticated) -> str | None:
     age, changed = tenant["maximumPasswordAge"], user.get("passwordLastUpdateInstant")
     if age["enabled"] and changed is not None and later(Instant(changed), seconds=age["days"] * 86_400) <= login.now:
         return "Expired"
-    rules = tenant["passwordValidationRules"]
-    if rules["validateOnLogin"] and password_policy.problems(
+    if tenant["passwordValidationRules"]["validateOnLogin"] and password_policy.problems(
         login.password,
-        rules,
+        PasswordRules.of(tenant),
         "password",
         scheme=tenant["passwordEncryptionConfiguration"]["encryptionScheme"],
         login_ids=users.login_ids(user).values(),
