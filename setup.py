@@ -52,6 +52,7 @@ setup(
             "locales/*.po",
             "domain/lambdas/defaults/*",
             "domain/*/*.yaml",
+            "domain/messaging/*.html",
             "domain/passwords/*.txt",
             "domain/webhooks/*.json",
             "outbound/addresses.json",

@@ -9,7 +9,8 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from identity.call import Call, Document
-from identity.domain.messaging import mail_messages, mail_templates, template_language
+from identity.domain.messaging import builtin_mails, mail_messages, mail_templates, template_language
+from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.messaging.mail_messages import Address, MailContent, UndeliverableAddress
 from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid
@@ -48,7 +49,7 @@ async def send(
     services: Services,
     call: Call,
     tenant_id: TenantId,
-    template_id: str | Document,
+    template_id: str | BuiltinMail,
     to: Document | Address,
     data: Document,
     *,
@@ -71,7 +72,7 @@ async def render(
     services: Services,
     call: Call,
     tenant_id: TenantId,
-    template_id: str | Document,
+    template_id: str | BuiltinMail,
     to: Document | Address,
     data: Document,
     *,
@@ -80,32 +81,32 @@ async def render(
 ) -> RenderedMail | Document:
     """As `send`, without storing the mail: for mails that are stored in the transaction of a change.
 
-    A document in place of the template's id is a built-in template.
+    A built-in mail needs no stored template.
     """
-    template, template_id = await _find_template(services, template_id)
+    locales = options.locales or (to.get("preferredLanguages", []) if isinstance(to, dict) else [])
+    template, template_name = await _find_template(services, template_id, locales)
     if template is None:
         return await _log_errors(
-            services, call, template_id, {"parseErrors": {"template": "There is no such template."}}
+            services, call, template_name, {"parseErrors": {"template": "There is no such template."}}
         )
     tenant = await services.configuration.tenants.get(None, tenant_id)
     if not mail_messages.has_mail_server(tenant):
         message = "The tenant has no mail server: set the host and the defaultFromEmail of its emailConfiguration."
-        return await _log_errors(services, call, template_id, {"renderErrors": {"host": message}})
+        return await _log_errors(services, call, template_name, {"renderErrors": {"host": message}})
     template_values = {**await values(services, tenant, application, to), **data}
-    locales = options.locales or (to.get("preferredLanguages", []) if isinstance(to, dict) else [])
     rendered = await asyncio.to_thread(mail_templates.render, template, template_values, locales)
     if rendered.errors:
-        return await _log_errors(services, call, template_id, rendered.errors)
+        return await _log_errors(services, call, template_name, rendered.errors)
     recipient = _recipient(to, options)
     if recipient is None:
         return await _log_errors(
-            services, call, template_id, {"renderErrors": {"to": "The user has no email address."}}
+            services, call, template_name, {"renderErrors": {"to": "The user has no email address."}}
         )
     content = _content(tenant, template, rendered, recipient, options)
     try:
         return RenderedMail(content, await asyncio.to_thread(_mail, tenant, content, call))
     except UndeliverableAddress as error:
-        return await _log_errors(services, call, template_id, {"renderErrors": {"to": str(error)}})
+        return await _log_errors(services, call, template_name, {"renderErrors": {"to": str(error)}})
 
 
 async def send_all(services: Services, call: Call, template_id: str, request: Document) -> Document:
@@ -144,11 +145,14 @@ async def _within_limit(limit: asyncio.Semaphore, mail: Coroutine[Any, Any, Docu
         return await mail
 
 
-async def _find_template(services: Services, template_id: str | Document) -> tuple[Document | None, str]:
-    """The template, and its id or name for the event log."""
+async def _find_template(
+    services: Services, template_id: str | BuiltinMail, locales: Sequence[str]
+) -> tuple[Document | None, str]:
+    """Return the template, and its id or name for the event log."""
     if isinstance(template_id, str):
         return await services.outbound.email_templates.find_cached(None, template_id), template_id
-    return template_id, template_id["name"]
+    template = builtin_mails.template(template_id, locales)
+    return template, template["name"]
 
 
 async def _tenant_of(services: Services, call: Call, application: Document | None, user_ids: Iterable[str]) -> TenantId:

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from identity.call import Call, Document
 from identity.domain.messaging import mail_messages
+from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.objects import event_info
 from identity.domain.users import users
 from identity.ids import TenantId
@@ -44,11 +45,13 @@ _EVENT_TYPES: Final[dict[Template, str]] = {
     "twoFactorMethodRemoveEmailTemplateId": "UserTwoFactorMethodRemove",
 }
 """The published `event.type` by template, so that templates can be shared."""
+_BUILTIN: Final = {"forgotPasswordEmailTemplateId": BuiltinMail("forgotPassword")}
+"""Mails that users request on the pages, and that need no template of the tenant."""
 _MAX_DUPLICATE_NOTICES: Final = 5
 _DUPLICATE_NOTICES_SECONDS: Final = 3600
 
 
-def template_of(tenant: Document, application: Document | None, name: str) -> str | None:
+def configured_template(tenant: Document, application: Document | None, name: str) -> str | None:
     """Return the id of the template that `emailConfiguration` names: the application's, else the tenant's.
 
     None also for a tenant without a mail server, whose pages and logins hence offer and send no mails.
@@ -58,6 +61,13 @@ def template_of(tenant: Document, application: Document | None, name: str) -> st
     of_application = None if application is None else application["emailConfiguration"].get(name)
     found: str | None = of_application or tenant["emailConfiguration"].get(name)
     return found
+
+
+def template_of(tenant: Document, application: Document | None, name: str) -> str | BuiltinMail | None:
+    """Return the configured template of a mail, else a built-in one, if any; None without a mail server."""
+    if not mail_messages.has_mail_server(tenant):
+        return None
+    return configured_template(tenant, application, name) or _BUILTIN.get(name)
 
 
 async def notify(

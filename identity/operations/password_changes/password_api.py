@@ -60,7 +60,8 @@ async def start_reset(services: Services, call: Call, body: Document) -> Documen
     sends = not is_keyed or (request["sendForgotPasswordEmail"] and request["sendForgotPasswordMessage"])
     if (
         sends
-        and user_notifications.template_of(target.tenant, target.application, password_changes.FORGOT_TEMPLATE) is None
+        and user_notifications.configured_template(target.tenant, target.application, password_changes.FORGOT_TEMPLATE)
+        is None
     ):
         raise Forbidden(log_detail="no template of a mail for forgotten passwords")
     tenant, application, state = target.tenant, target.application, target.state

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import urllib.parse
 from collections.abc import Sequence
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid, NotFound, Unavailable
@@ -21,7 +23,7 @@ from identity.ids import Secret, TenantId, UserId
 from identity.operations.limits import failed_login_limits, message_limits
 from identity.operations.login import failed_login_lockout, one_time_passwords, two_factor_challenges
 from identity.operations.messaging import mail, user_events, user_notifications
-from identity.operations.objects import application_lookup, crud
+from identity.operations.objects import application_lookup, crud, event_logs
 from identity.operations.passwords import change_password_ids, user_passwords
 from identity.operations.passwords.change_password_ids import ChangePasswordDetails, ValidChangePasswordId
 from identity.operations.sessions import session_termination, sso_sessions
@@ -33,6 +35,11 @@ from identity.store.one_time_tokens import OneTimeTokenUse
 
 PATH: Final = "password"
 FORGOT_TEMPLATE: Final = "forgotPasswordEmailTemplateId"
+_LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_NO_BASE_URL: Final = (
+    "A mail for a forgotten password was not sent: its link needs the address of the service. Set server.base_url or"
+    " the baseURL of the tenant, or name a template."
+)
 SETUP_TEMPLATE: Final = "setPasswordEmailTemplateId"
 
 
@@ -406,5 +413,30 @@ async def _send_mail(
     if template_id is None:
         return False
     data: Document = {"changePasswordId": change_id, "state": state or {}}
+    if isinstance(template_id, BuiltinMail):
+        base_url = _trusted_base_url(services, call, tenant)
+        if base_url is None:
+            await event_logs.record(services, call.within(TenantId(tenant["id"])), "Error", _NO_BASE_URL)
+            return False
+        data["link"] = f"{base_url}{_change_path(tenant, application, change_id, state or {})}"
     tenant_id = TenantId(tenant["id"])
     return not await mail.send(services, call, tenant_id, template_id, user, data, application=application)
+
+
+def _trusted_base_url(services: Services, call: Call, tenant: Document) -> str | None:
+    """Return the URL of the service for links of mails; None if only the Host header of a request has it.
+
+    Anyone can request a mail to a user, and would choose where its link leads.
+    """
+    configured: str | None = services.config.server.base_url or tenant.get("baseURL")
+    if configured is not None:
+        return configured.rstrip("/")
+    host = urllib.parse.urlsplit(call.origin.base_url).hostname
+    return call.origin.base_url if host in _LOOPBACK_HOSTS else None
+
+
+def _change_path(tenant: Document, application: Document | None, change_id: str, state: Document) -> str:
+    """Return the path of the page that changes the password; `state` is the login that continues afterwards."""
+    query = {name: value for name, value in state.items() if isinstance(value, str)} | {"tenantId": tenant["id"]}
+    query |= {} if application is None else {"client_id": application["id"]}
+    return f"/password/change/{change_id}?{urllib.parse.urlencode(query)}"

@@ -202,7 +202,7 @@ async def _sets_password_by_mail(services: Services, tenant: Document, user: Doc
         return False
     application_id = request.get("applicationId") or request.get("registration", {}).get("applicationId")
     application = await application_lookup.find(services, TenantId(tenant["id"]), application_id)
-    return user_notifications.template_of(tenant, application, password_changes.SETUP_TEMPLATE) is not None
+    return user_notifications.configured_template(tenant, application, password_changes.SETUP_TEMPLATE) is not None
 
 
 async def _membership_problems(services: Services, tenant_id: TenantId, requested: list[Document]) -> list[FieldError]:

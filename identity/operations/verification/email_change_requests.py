@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.messaging import builtin_mails
+from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.users import users as user_rules
 from identity.errors import FieldError
 from identity.ids import TenantId
@@ -73,7 +73,7 @@ async def _send_verification(
     template = email_verifications.template_of(client.tenant, client.application)
     link = {"link": first_party_requests.page_url(call, client, f"/email/verify/{started.id}")}
     await mail.send(
-        services, call, client.tenant_id, template or builtin_mails.template("verify_new_email"),
+        services, call, client.tenant_id, template or BuiltinMail("verifyNewEmail"),
         user, {**started.template_variables(), **link},
         application=client.application, options=mail.MailOptions(address=email),
     )  # fmt: skip
@@ -86,5 +86,5 @@ async def _notify_current_address(services: Services, call: Call, client: Client
         "link": first_party_requests.page_url(call, client, f"/email/revoke-change/{token}"),
         "previousEmail": user["email"],
     }
-    template = builtin_mails.template("email_change_requested")
+    template = BuiltinMail("emailChange")
     await mail.send(services, call, client.tenant_id, template, user, data, application=client.application)
