@@ -53,7 +53,7 @@ async def test_account_of_an_administrator_is_out_of_reach(weak: httpx.AsyncClie
     assert (await api.get(path)).json() == before
 
 
-async def test_nobody_appoints_an_administrator_with_more_permissions(
+async def test_administrator_with_more_permissions_cannot_be_appointed(
     weak: httpx.AsyncClient, api: httpx.AsyncClient
 ) -> None:
     application = (await api.get(f"/api/application/{ADMINISTRATOR_APPLICATION_ID}")).json()["application"]

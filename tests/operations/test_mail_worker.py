@@ -323,7 +323,7 @@ async def test_mail_of_a_deleted_tenant_is_dropped(desk: Desk, clock, api) -> No
 
 
 @pytest.mark.requirement("core-18-templates-15")
-async def test_template_that_does_not_exist_is_told_to_the_event_log(desk: Desk) -> None:
+async def test_missing_template_is_logged(desk: Desk) -> None:
     template_id = new_id()
     errors = await doors.run(
         desk.service, mail.send, desk.call(), desk.tenant_id, template_id, Address("a@example.com"), {"code": "x"}
