@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-DEADLINE_SECONDS = 20
+DEADLINE_SECONDS = 60
 _PORTS: set[int] = set()
 
 
