@@ -196,6 +196,7 @@ def build(configured: Callable[..., config.Config]) -> Build:
             if is_own:
                 await doors.database(service).drop()
             await service.stop()
+            relying_party.DEFAULT_KEY_IDS.clear()
             if given_folder is None:
                 shutil.rmtree(data_dir, ignore_errors=True)
 

@@ -168,16 +168,17 @@ async def make_tenant(api: httpx.AsyncClient, **members: Any) -> dict[str, Any]:
     return await _made(api, "/api/tenant", {"tenant": wanted}, "tenant", None)
 
 
-_DEFAULT_KEY_IDS: dict[str, str] = {}
+DEFAULT_KEY_IDS: dict[str, str] = {}
+"""By the address of a service, which another may have after it."""
 
 
 async def _default_key_id(api: httpx.AsyncClient) -> str:
     """The id of the signing key of a service, which every tenant may name and none may delete."""
     service = str(api.base_url)
-    if service not in _DEFAULT_KEY_IDS:
+    if service not in DEFAULT_KEY_IDS:
         answer = await api.get("/api/key/search", params={"name": "Default signing key"})
-        _DEFAULT_KEY_IDS[service] = answer.json()["keys"][0]["id"]
-    return _DEFAULT_KEY_IDS[service]
+        DEFAULT_KEY_IDS[service] = answer.json()["keys"][0]["id"]
+    return DEFAULT_KEY_IDS[service]
 
 
 async def make(
