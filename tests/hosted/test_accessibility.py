@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import urllib.parse
@@ -11,8 +12,13 @@ from pathlib import Path
 import pytest
 
 from identity import app
+from identity.ids import new_id
+from tests import relying_party
 from tests.hosted import signing_up
 from tests.hosted.chromium import Chromium
+from tests.hosted.steps import mailing
+from tests.hosted.test_two_factor import shown_code
+from tests.oauth2.devices import device_client
 from tests.receiver import until
 from tests.relying_party import PASSWORD, RelyingParty
 
@@ -130,4 +136,50 @@ async def test_pages_of_an_account(examiner: Examiner, rp: RelyingParty) -> None
     await examiner.open("/account/password", **place)
     await examiner.submit(currentPassword="wrong", password="x", passwordConfirm="y")
     await examiner.examine("account-password-errors")
+    assert examiner.problems == []
+
+
+async def test_pages_between_credentials_and_application(examiner: Examiner, api, clock, http) -> None:
+    rp = await relying_party.make(api, authenticationMethodsEnabled=True)
+    await rp.configure_tenant(multiFactorConfiguration={"loginPolicy": "Required"})
+    await examiner.open("/oauth2/authorize", **rp.query())
+    await examiner.submit(loginId=rp.login_id, password=PASSWORD)
+    await examiner.examine("two-factor-enable")
+    secret = await examiner.chromium.run("return document.getElementsByName('secretBase32Encoded')[0].value")
+    await examiner.submit(code=shown_code(secret, clock))
+    await examiner.examine("recovery-codes")
+    saved = await examiner.chromium.run(
+        "const link = document.querySelector('a[download]');"
+        "return [document.querySelectorAll('.recovery code').length, link.download, link.protocol]"
+    )
+    assert saved == [10, "recovery-codes.txt", "blob:"]
+    await examiner.chromium.forget()
+    await examiner.open("/oauth2/authorize", **rp.query())
+    await examiner.submit(loginId=rp.login_id, password=PASSWORD)
+    await examiner.examine("two-factor")
+    assert examiner.problems == []
+
+
+async def test_pages_of_a_verification_consent_and_device(examiner: Examiner, api, http) -> None:
+    gated = {"verifyEmail": True, "verificationStrategy": "FormField", "unverified": {"behavior": "Gated"}}
+    rp = await relying_party.make(api, relationship="ThirdParty")
+    async with mailing(rp, "verificationEmailTemplateId", "${verificationOneTimeCode}", **gated):
+        body = {"user": {"email": f"{new_id()}@example.com", "password": PASSWORD}}
+        user = (await api.post("/api/user", json=body, headers={"X-FusionAuth-TenantId": rp.tenant["id"]})).json()
+        await examiner.open("/oauth2/authorize", **rp.query())
+        await examiner.submit(loginId=user["user"]["email"], password=PASSWORD)
+        await examiner.examine("verification-required")
+        button = await examiner.chromium.run(
+            "const button = document.querySelector('[data-wait-seconds]'); return [button.disabled, button.textContent]"
+        )
+        assert button[0] is True
+        assert re.fullmatch(r"Send another message \(\d+\)", button[1])
+    await rp.configure_tenant(emailConfiguration={"verifyEmail": False})
+    await examiner.chromium.forget()
+    await examiner.open("/oauth2/authorize", **rp.query(scope="openid email phone"))
+    await examiner.submit(loginId=rp.login_id, password=PASSWORD)
+    await examiner.examine("consent")
+    party = await device_client(api)
+    await examiner.open("/oauth2/device", client_id=party.client_id, tenantId=party.tenant["id"])
+    await examiner.examine("device")
     assert examiner.problems == []
