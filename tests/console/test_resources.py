@@ -558,3 +558,14 @@ async def test_role_that_may_only_read_is_offered_no_change(roles: dict[str, Bro
         assert not [link for link in shown.links if link.endswith(("/edit", "/delete")) or "/do/" in link], path
         assert "Replace" not in shown.text
         assert "Reveal" not in shown.text
+
+
+async def test_users_are_filtered_by_tenant(admin: Browser, every_tenant: httpx.AsyncClient) -> None:
+    tenant = (await every_tenant.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
+    user = {"username": new_id(), "password": "a long password"}
+    headers = {"X-FusionAuth-TenantId": tenant["id"]}
+    assert (await every_tenant.post("/api/user", json={"user": user}, headers=headers)).status_code == 200
+    assert user["username"] in (await admin.open(f"/admin/users?tenantId={tenant['id']}")).text
+    elsewhere = await admin.open(f"/admin/users?tenantId={DEFAULT_TENANT}&q={user['username']}")
+    assert "Nothing matches" in elsewhere.text
+    assert (await admin.open("/admin/users?tenantId=nonsense")).status_code == 400

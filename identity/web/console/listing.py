@@ -43,6 +43,10 @@ class ListRequest:
         order = "desc" if self.is_descending else ""
         return {_SEARCHED: self.text, **self.filters, "sort": self.sort, "order": order}
 
+    def tenant_id(self, layout: Layout) -> str | None:
+        """Return the tenant that an index search is limited to, which has no parameter for it."""
+        return self.filters.get("tenantId") if layout.is_index else None
+
     def query(self, layout: Layout) -> dict[str, Any]:
         """Return the query of the API call."""
         if not layout.has_search:
@@ -56,11 +60,7 @@ class ListRequest:
         return {name: value for name, value in {**criteria, **paging}.items() if value != ""}
 
     def _index_query(self) -> dict[str, Any]:
-        terms = [f"{name}:{value}" for name, value in self.filters.items()]
-        query: dict[str, Any] = {
-            "queryString": self.text or (terms[0] if terms else "*"),
-            "numberOfResults": PAGE_SIZE,
-        }
+        query: dict[str, Any] = {"queryString": self.text or "*", "numberOfResults": PAGE_SIZE}
         if self.sort:
             query |= {
                 "sortFields[0].name": self.sort,

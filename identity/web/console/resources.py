@@ -147,7 +147,9 @@ class ListHandler(ResourceHandler):
         given = {name: self.parameter(name) for name in self.request.query_arguments}
         request = ListRequest.of(layout, given)
         query = request.query(layout)
-        found = listing.listed(layout, request, await self.get_json(layout.search_path, query))
+        tenant_id = request.tenant_id(layout)
+        headers = {TENANT_HEADER: tenant_id} if tenant_id else {}
+        found = listing.listed(layout, request, await self.get_json(layout.search_path, query, headers=headers))
         options = await self.reference_options()
         return self.resource_page(
             "list.html",
@@ -158,7 +160,7 @@ class ListHandler(ResourceHandler):
             names={slug: dict(choices) for slug, choices in options.items()},
             filters=self.filters(options, request),
             member_of=member_of,
-            api_call=ApiCall("GET", layout.search_path, query),
+            api_call=ApiCall("GET", layout.search_path, query, headers=headers),
         )
 
     def filters(self, options: Options, request: ListRequest) -> list[tuple[str, str, list[tuple[str, str]], str]]:
