@@ -26,7 +26,8 @@ SERVED = openapi.served()
 OPERATIONS = list(openapi.operations())
 IDS = [f"{method} {path}" for path, method, _ in OPERATIONS]
 ANSWERED_BY_STATUS = {
-    "/api/health", "/api/system/reindex", "/api/user/change-password", "/api/user/change-password/{changePasswordId}",
+    "/.well-known/change-password", "/api/health", "/api/system/reindex",
+    "/api/user/change-password", "/api/user/change-password/{changePasswordId}",
     "/oauth2/device/validate", "/{tenantId}/oauth2/device/validate",
 }  # fmt: skip
 """What is retrieved without a body."""
