@@ -6,6 +6,7 @@ import io
 import re
 import time
 
+import httpx
 import pytest
 
 from identity.cli import exit_codes
@@ -126,6 +127,28 @@ async def test_newest_logins_are_printed_last(identity, rp, api):
     assert [row["instant"] for row in rows] == sorted(row["instant"] for row in rows)
     assert rp.user["email"] in (await identity("admin", "tail", "logins")).out
     assert (await identity("admin", "tail", "events", "-n", "1")).code == 0
+
+
+@pytest.mark.requirement("ship-4")
+async def test_followed_log_prints_each_new_row_once(identity, rp, service, monkeypatch):
+    pauses = iter(range(3))
+
+    def log_in_instead_of_waiting(_seconds):
+        """In the pauses: a login, nothing, the user's Ctrl-C."""
+        pause = next(pauses)
+        if pause == 2:
+            raise KeyboardInterrupt
+        if pause == 0:
+            body = {"loginId": rp.user["email"], "password": PASSWORD, "applicationId": rp.client_id}
+            headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
+            assert (
+                httpx.post(f"{service.base_url}/api/login", json=body, headers=headers, timeout=30).status_code == 200
+            )
+
+    monkeypatch.setattr("identity.cli.admin.log_tails.time.sleep", log_in_instead_of_waiting)
+    done = await identity("admin", "tail", "logins", "--follow", "-n", "0")
+    assert done.code == 130
+    assert done.out.count(rp.user["id"]) == 1
 
 
 async def _log_in(rp, api):
