@@ -34,7 +34,7 @@ async def prepare(services: Services, _call: Call, document: Document, _stored: 
 
 
 @crud.retry_on_conflict
-async def upsert(services: Services, call: Call, entity_id: str, body: Document) -> None:
+async def upsert(services: Services, call: Call, body: Document, entity_id: str) -> None:
     """Create a grant, or replace that of the recipient. Raises NotFound and Invalid."""
     target = await crud.retrieve(services, call, entities.RESOURCE, entity_id)
     tenant_id = TenantId(target["tenantId"])

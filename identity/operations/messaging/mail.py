@@ -109,7 +109,7 @@ async def render(
         return await _log_errors(services, call, template_name, {"renderErrors": {"to": str(error)}})
 
 
-async def send_all(services: Services, call: Call, template_id: str, request: Document) -> Document:
+async def send_all(services: Services, call: Call, request: Document, template_id: str) -> Document:
     """Queue a mail to each user and address of a request; return the errors by user id or address.
 
     Raises NotFound for an unknown template and Invalid for unknown users or applications, with nothing sent.

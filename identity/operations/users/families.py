@@ -33,7 +33,7 @@ RESOURCE = Resource(
 )
 
 
-async def create(services: Services, call: Call, body: Document, family_id: str | None) -> Document:
+async def create(services: Services, call: Call, body: Document, family_id: str | None = None) -> Document:
     """Create a family with its owner as the only member. Raises Invalid."""
     requested = services.schemas[MEMBER].read(body)["familyMember"]
     tenant, user = await _get_tenant_and_user(services, call, requested)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from identity.call import Call, Document
 from identity.operations.messaging import email_templates, mail
 from identity.web import crud
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, calls, endpoint
+from identity.web.endpoint import calls
 
 
 class PreviewHandler(ApiHandler):
@@ -23,10 +22,13 @@ class PreviewHandler(ApiHandler):
 class SendHandler(ApiHandler):
     """Mails from a template."""
 
-    @endpoint(access=Access.API_KEY, body="api/email-send.json", answer={202: "api/email-send.response.json"})
-    async def post(self, call: Call, email_template_id: str, body: Document) -> Reply:
-        """Queue a mail to each recipient: 202, with the errors of recipients that get none."""
-        return Reply(await mail.send_all(self.services, call, email_template_id, body), 202)
+    post = calls(
+        mail.send_all,
+        "Queue a mail to each recipient: 202, with the errors of recipients that get none.",
+        status=202,
+        body="api/email-send.json",
+        answer={202: "api/email-send.response.json"},
+    )
 
 
 ROUTES = [

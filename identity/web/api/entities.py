@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from identity.call import Call, Document
+from identity.call import Call
 from identity.domain.entities.entities import RECIPIENTS
 from identity.operations.entities import entities, entity_grants, entity_types
 from identity.web import crud, subresources
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import Access, Reply, calls, endpoint
 from identity.web.index_search import IndexSearchHandler
 
 _FEATURE = entity_types.FEATURE
@@ -16,11 +16,9 @@ _FEATURE = entity_types.FEATURE
 class GrantsHandler(ApiHandler):
     """The grants on one entity."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=entity_grants.RESOURCE.schema, feature=_FEATURE)
-    async def post(self, call: Call, entity_id: str, body: Document) -> Reply:
-        """Create a grant, or replace it."""
-        await entity_grants.upsert(self.services, call, entity_id, body)
-        return Reply()
+    post = calls(
+        entity_grants.upsert, "Create a grant, or replace it.", takes=entity_grants.RESOURCE.schema, feature=_FEATURE
+    )
 
     put = post
 

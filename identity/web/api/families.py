@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from identity.call import Call, Document
+from identity.call import Call
 from identity.errors import Invalid
 from identity.operations.users import families as operations
 from identity.web.base_handlers import ApiHandler, Route
@@ -14,10 +14,9 @@ _ANSWER = "api/family.response.json"
 class FamiliesHandler(ApiHandler):
     """`/api/user/family`: create with a random id, retrieve those of a user."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.MEMBER, answer=_ANSWER)
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Create, with its owner."""
-        return Reply({"family": await operations.create(self.services, call, body, None)})
+    post = calls(
+        operations.create, "Create, with its owner.", wrapper="family", takes=operations.MEMBER, answer=_ANSWER
+    )
 
     @endpoint(access=Access.API_KEY, query={"userId": "uuid"}, answer="api/families.response.json")
     async def get(self, call: Call) -> Reply:
