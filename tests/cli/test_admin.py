@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import time
+import types
 
 import httpx
 import pytest
@@ -145,7 +146,8 @@ async def test_followed_log_prints_each_new_row_once(identity, rp, service, monk
                 httpx.post(f"{service.base_url}/api/login", json=body, headers=headers, timeout=30).status_code == 200
             )
 
-    monkeypatch.setattr("identity.cli.admin.log_tails.time.sleep", log_in_instead_of_waiting)
+    clock = types.SimpleNamespace(sleep=log_in_instead_of_waiting, time=time.time)
+    monkeypatch.setattr("identity.cli.admin.log_tails.time", clock)
     done = await identity("admin", "tail", "logins", "--follow", "-n", "0")
     assert done.code == 130
     assert done.out.count(rp.user["id"]) == 1
