@@ -272,6 +272,7 @@ async def test_templates_of_the_application_win_and_without_one_no_mail_goes(key
     assert await mails.count_documents({"tenantId": rp.tenant["id"]}) == 1
 
 
+@pytest.mark.requirement("self-service-29")
 async def test_first_login_of_a_user_mails_nothing_about_a_new_device(key, rp, service) -> None:
     emails = {"loginNewDeviceEmailTemplateId": EMAIL_TEMPLATE, "defaultFromEmail": "service@example.com"}
     await rp.configure_tenant(emailConfiguration=emails)

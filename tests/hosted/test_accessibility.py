@@ -90,6 +90,7 @@ async def examiner(chromium: Chromium, service: app.Service, axe: str) -> Examin
     return Examiner(chromium, service.base_url, axe)
 
 
+@pytest.mark.requirement("self-service-28")
 async def test_pages_of_a_login(examiner: Examiner, rp: RelyingParty, api) -> None:
     await signing_up.offer(rp, confirmPassword=True, birthDate={"enabled": True})
     template = {"defaultSubject": "a", "defaultTextTemplate": "b", "defaultHtmlTemplate": "c", "name": rp.client_id}
@@ -123,6 +124,7 @@ async def test_pages_of_a_login(examiner: Examiner, rp: RelyingParty, api) -> No
     assert examiner.problems == []
 
 
+@pytest.mark.requirement("self-service-28")
 async def test_pages_of_an_account(examiner: Examiner, rp: RelyingParty) -> None:
     await rp.configure_tenant(userDeletePolicy={"selfService": {"enabled": True}})
     place = {"client_id": rp.client_id, "tenantId": rp.tenant["id"]}

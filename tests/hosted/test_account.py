@@ -79,6 +79,7 @@ async def test_all_errors_of_a_password_form_are_shown_at_once(rp, browser):
         assert text in page(refused).text
 
 
+@pytest.mark.requirement("self-service-24")
 async def test_account_pages_need_no_client_id(rp, browser):
     tenant = {"tenantId": rp.tenant["id"]}
     for path in ("/account", "/account/password"):

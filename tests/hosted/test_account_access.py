@@ -24,6 +24,7 @@ def buttons(shown: httpx.Response) -> list[dict[str, str]]:
     return [form["fields"] for form in page(shown).forms]
 
 
+@pytest.mark.requirement("self-service-25")
 async def test_other_browser_is_listed_and_signed_out(rp, browser, service):
     async with checking_client(service.base_url) as phone:
         await enter(rp, phone)
@@ -102,6 +103,7 @@ async def link(rp, api):
     return {**body, "name": wanted["name"]}
 
 
+@pytest.mark.requirement("self-service-25")
 async def test_linked_login_is_listed_and_removed(rp, browser, link):
     shown = await enter(rp, browser, "/account/links")
     assert link["name"] in page(shown).text
@@ -110,6 +112,7 @@ async def test_linked_login_is_listed_and_removed(rp, browser, link):
     assert "No other account is linked." in page(await enter(rp, browser, "/account/links")).text
 
 
+@pytest.mark.requirement("self-service-26")
 async def test_data_are_downloaded_as_json_without_credentials(rp, browser, http, link):
     await rp.configure(generateRefreshTokens=True, enabledGrants=["authorization_code", "refresh_token"])
     token = await make_refresh_token(rp, browser, http)
@@ -125,6 +128,7 @@ async def test_data_are_downloaded_as_json_without_credentials(rp, browser, http
         assert secret not in file.text
 
 
+@pytest.mark.requirement("self-service-27")
 async def test_account_is_deleted_only_where_the_tenant_allows_it_and_after_the_password(rp, browser):
     place = {"client_id": rp.client_id, "tenantId": rp.tenant["id"]}
     await enter(rp, browser)
