@@ -44,7 +44,7 @@ async def redirect_to_step(
         case login_outcomes.SecondFactorRequired() if requirement.configurable:
             page = login_transactions.TWO_FACTOR_ENABLE
         case login_outcomes.PasswordChangeRequired() if not login.session_id:
-            return await _change_password(services, call, verified_client, login, requirement)
+            return await _change_password(services, verified_client, login, requirement)
         case login_outcomes.EmailNotVerified():
             with contextlib.suppress(Unavailable):
                 await email_verifications.find_or_start(services, call, user, client.application)
@@ -104,7 +104,6 @@ async def _challenge(
 
 async def _change_password(
     services: Services,
-    call: Call,
     verified_client: VerifiedClient,
     login: InterruptedLogin,
     requirement: login_outcomes.PasswordChangeRequired,
@@ -112,13 +111,7 @@ async def _change_password(
     """Redirect to the password change page, whose token is valid for this login only."""
     client = verified_client.client
     change_id = await password_changes.issue_required_change_id(
-        services,
-        call,
-        client.tenant,
-        requirement.user,
-        reason=requirement.reason,
-        application=client.application,
-        is_trusted=requirement.has_second_factor,
+        services, client.tenant, requirement, client.application
     )
     login = dataclasses.replace(login, reason_to_change=requirement.reason)
     page = login_transactions.CHANGE_PASSWORD

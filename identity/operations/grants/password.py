@@ -138,7 +138,7 @@ async def _authenticate(
     if isinstance(result, login_outcomes.SecondFactorRequired):
         raise await _second_factor_required(services, call, client, result)
     if isinstance(result, login_outcomes.PasswordChangeRequired):
-        raise await _password_change_required(services, call, client, result)
+        raise await _password_change_required(services, client, result)
     if not isinstance(result, login_outcomes.LoggedIn):
         raise _error(result)
     return result.user
@@ -154,12 +154,10 @@ async def _second_factor_required(
 
 
 async def _password_change_required(
-    services: Services, call: Call, client: Client, result: login_outcomes.PasswordChangeRequired
+    services: Services, client: Client, result: login_outcomes.PasswordChangeRequired
 ) -> OAuth2Error:
     """Return the error with the id that changes the password."""
-    change_id = await password_changes.issue_required_change_id(
-        services, call, client.tenant, result.user, reason=result.reason, application=client.application
-    )
+    change_id = await password_changes.issue_required_change_id(services, client.tenant, result, client.application)
     reason = f"change_password_{result.reason.lower()}"
     return ChangePasswordRequired(
         reason, "The password has to be changed first.", extra={"change_password_id": change_id}

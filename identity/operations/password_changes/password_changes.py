@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.login.login_outcomes import PasswordChangeRequired
 from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
@@ -121,22 +122,19 @@ async def send_setup_mail(
 
 async def issue_required_change_id(
     services: Services,
-    _call: Call,
     tenant: Document,
-    user: Document,
-    *,
-    reason: str,
+    requirement: PasswordChangeRequired,
+    application: Document | None,
     state: Document | None = None,
-    application: Document | None = None,
-    is_trusted: bool = False,
 ) -> Secret:
-    """Issue an id to a user who logged in and has to change the password.
-
-    `reason` is Administrative, Breached, Expired or Validation. `is_trusted`: the user completed a second factor.
-    """
-    application_id = None if application is None else application["id"]
-    details = ChangePasswordDetails(reason=reason, state=state, application_id=application_id, is_trusted=is_trusted)
-    return await change_password_ids.issue(services, tenant, user, details)
+    """Issue an id to a user who logged in and has to change the password."""
+    details = ChangePasswordDetails(
+        reason=requirement.reason,
+        state=state,
+        application_id=None if application is None else application["id"],
+        is_trusted=requirement.has_second_factor,
+    )
+    return await change_password_ids.issue(services, tenant, requirement.user, details)
 
 
 async def request_reset(

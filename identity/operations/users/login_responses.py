@@ -96,7 +96,7 @@ async def build_response(
             )
             return LoginResponse(242, challenge)
         case login_outcomes.PasswordChangeRequired():
-            return await _password_change_required(services, call, client, result, options)
+            return await _password_change_required(services, client, result, options)
         case login_outcomes.EmailNotVerified():
             return LoginResponse(212, await verification_responses.for_gated_user(services, call, client, result))
         case login_outcomes.RegistrationNotVerified():
@@ -110,22 +110,12 @@ async def build_response(
 
 
 async def _password_change_required(
-    services: Services,
-    call: Call,
-    client: Client | None,
-    result: login_outcomes.PasswordChangeRequired,
-    options: LoginOptions,
+    services: Services, client: Client | None, result: login_outcomes.PasswordChangeRequired, options: LoginOptions
 ) -> LoginResponse:
     """Return 203 with the id that authorizes the password change."""
+    tenant = await services.configuration.tenants.get(None, TenantId(result.user["tenantId"]))
     change_id = await password_changes.issue_required_change_id(
-        services,
-        call,
-        await services.configuration.tenants.get(None, TenantId(result.user["tenantId"])),
-        result.user,
-        reason=result.reason,
-        state=options.state,
-        application=application_of(client),
-        is_trusted=result.has_second_factor,
+        services, tenant, result, application_of(client), options.state
     )
     return LoginResponse(203, {"changePasswordId": change_id, "changePasswordReason": result.reason})
 
