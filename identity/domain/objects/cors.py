@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from identity.domain.objects.stored_values import from_document, stored_as
+
 ANY = "*"
 
 _OF_PROTOCOLS = ("DPoP",)
@@ -41,25 +43,16 @@ class Cors:
     enabled: bool
     debug: bool
     allow_credentials: bool
-    origins: frozenset[str]
-    methods: tuple[str, ...]
-    headers: tuple[str, ...]
     exposed_headers: tuple[str, ...]
-    max_age_seconds: int
+    origins: tuple[str, ...] = stored_as("allowedOrigins")
+    methods: tuple[str, ...] = stored_as("allowedMethods")
+    headers: tuple[str, ...] = stored_as("allowedHeaders")
+    max_age_seconds: int = stored_as("preflightMaxAgeInSeconds")
 
     @classmethod
     def of(cls, configuration: Mapping[str, Any]) -> Cors:
         """Parse the stored configuration, which is valid."""
-        return cls(
-            configuration["enabled"],
-            configuration["debug"],
-            configuration["allowCredentials"],
-            frozenset(configuration["allowedOrigins"]),
-            tuple(configuration["allowedMethods"]),
-            tuple(configuration["allowedHeaders"]),
-            tuple(configuration["exposedHeaders"]),
-            configuration["preflightMaxAgeInSeconds"],
-        )
+        return from_document(cls, configuration)
 
     def judge(self, request: CrossOrigin) -> Refused | dict[str, str]:
         """Return the headers of the response, or why the request is refused.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from identity.call import Document
@@ -26,7 +27,7 @@ def to_document(value: DataclassInstance) -> Document:
     return {stored_name: getattr(value, name) for name, stored_name in _names(type(value))}
 
 
-def from_document(kind: type[T], stored: Document) -> T:
+def from_document(kind: type[T], stored: Mapping[str, Any]) -> T:
     """Return the value that `to_document` stored; absent members have their defaults, and arrays are tuples."""
     members = {}
     for name, stored_name in _names(kind):
