@@ -58,6 +58,7 @@ from identity.web.console import actions as console_actions
 from identity.web.console import connect as console_connect
 from identity.web.console import home as console_home
 from identity.web.console import key_check as console_key_check
+from identity.web.console import refusals as console_refusals
 from identity.web.console import resources as console_resources
 from identity.web.console import sign_in as console_sign_in
 from identity.web.console import try_it as console_try_it
@@ -187,6 +188,7 @@ _PAGES = (
     console_connect,
     console_key_check,
     console_try_it,
+    console_refusals,
 )
 
 

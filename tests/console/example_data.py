@@ -35,6 +35,7 @@ async def create(base_url: str, key: str) -> dict[str, str]:
     return {
         "home": "/admin",
         "reports": "/admin/reports",
+        "refusals": "/admin/refusals",
         "settings": "/admin/settings",
         "login-records": "/admin/login-records",
         "application-kinds": "/admin/applications/new",

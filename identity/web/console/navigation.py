@@ -26,13 +26,17 @@ class Entry:
         return f"/admin/{self.slug}" if self.slug else "/admin"
 
 
-SPECIAL: Final = {"": Entry("Home", ""), "reports": Entry("Reports", "reports", "/api/report/login")}
+SPECIAL: Final = {
+    "": Entry("Home", ""),
+    "reports": Entry("Reports", "reports", "/api/report/login"),
+    "refusals": Entry("Why was this refused?", "refusals", "/api/application"),
+}
 """The screens without a layout."""
 
 SECTIONS: Final[Sequence[tuple[str, Sequence[str]]]] = (
     ("", ("", "reports")),
     ("People", ("users", "groups", "consents", "user-actions")),
-    ("Applications", ("applications", "entities", "entity-types", "identity-providers", "lambdas")),
+    ("Applications", ("applications", "entities", "entity-types", "identity-providers", "lambdas", "refusals")),
     ("Design", ("themes", "email-templates", "message-templates")),
     ("Integration", ("webhooks", "webhook-log", "api-keys", "keys")),
     ("Logs", ("audit-log", "event-log", "login-records")),
