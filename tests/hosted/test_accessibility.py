@@ -159,6 +159,9 @@ async def test_pages_between_credentials_and_application(examiner: Examiner, api
     await examiner.open("/oauth2/authorize", **rp.query())
     await examiner.submit(loginId=rp.login_id, password=PASSWORD)
     await examiner.examine("two-factor")
+    await examiner.chromium.click("button.link")
+    focused = "const f = document.activeElement; return [f.id, f.inputMode]"
+    assert await examiner.chromium.run(focused) == ["code", "text"]
     assert examiner.problems == []
 
 

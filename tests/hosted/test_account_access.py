@@ -116,7 +116,8 @@ async def test_linked_login_is_listed_and_removed(rp, browser, link):
 async def test_data_are_downloaded_as_json_without_credentials(rp, browser, http, link):
     await rp.configure(generateRefreshTokens=True, enabledGrants=["authorization_code", "refresh_token"])
     token = await make_refresh_token(rp, browser, http)
-    file = await press(browser, await enter(rp, browser, "/account/data"))
+    shown = await enter(rp, browser, "/account/data")
+    file = await press(browser, shown)
     assert file.headers["Content-Type"] == "application/json"
     assert file.headers["Content-Disposition"] == 'attachment; filename="account.json"'
     data = file.json()
@@ -124,7 +125,7 @@ async def test_data_are_downloaded_as_json_without_credentials(rp, browser, http
     assert [one["displayName"] for one in data["identityProviderLinks"]] == ["ada@provider"]
     assert [one["metaData"]["device"]["name"] for one in data["devices"]] == ["Ada's phone"]
     assert data["logins"]
-    for secret in (token, PASSWORD, '"password"', '"salt"', '"token"'):
+    for secret in (token, PASSWORD, '"password"', '"salt"', '"token"', '"private"'):
         assert secret not in file.text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import httpx
 import pytest
 
 from tests import doors, relying_party
@@ -243,3 +244,16 @@ async def test_head_of_a_page_is_its_get_without_the_body(browser, path):
 async def test_password_managers_find_the_page_that_changes_the_password(browser):
     answer = await browser.get("/.well-known/change-password")
     assert (answer.status_code, answer.headers["Location"]) == (302, "/account/password")
+
+
+async def test_fault_of_the_service_is_a_page_that_says_so(service, monkeypatch):
+    async def fail(*_: object) -> None:
+        raise RuntimeError("a secret detail")
+
+    monkeypatch.setattr("identity.operations.clients.clients.get_default_tenant", fail)
+    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client:
+        shown = await client.get("/", headers=HTML)
+    assert shown.status_code == 500
+    assert "The problem is on our side." in page(shown).text
+    assert "Nothing about your account has changed." not in page(shown).text
+    assert "secret detail" not in shown.text

@@ -88,6 +88,18 @@ for (const list of document.querySelectorAll("[data-recovery]")) {
   list.after(box);
 }
 
+// Recovery codes have letters, which the keyboard for digits lacks: the hint about them changes the keyboard.
+for (const hint of document.querySelectorAll("[data-letters-for]")) {
+  const input = document.getElementById(hint.dataset.lettersFor);
+  const button = create("button", { type: "button", className: "link", textContent: hint.textContent });
+  button.addEventListener("click", () => {
+    input.inputMode = "text";
+    input.blur();
+    input.focus();
+  });
+  hint.replaceChildren(button);
+}
+
 // Another message can be requested after a while: the button says when.
 for (const button of document.querySelectorAll("button[data-wait-seconds]")) {
   const text = button.textContent;
