@@ -1,1 +1,1 @@
-"""What the service does: one async function per deed, one module per subject."""
+"""Operations of the service: one async function per operation, one module per subject."""

@@ -1,4 +1,4 @@
-"""How long logs are kept: what the system configuration says, done again and again by the sweeper."""
+"""Retention of logs by the system configuration, applied periodically by the sweeper."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _DAY_SECONDS = 86_400
 
 
 async def sweep(services: Services) -> None:
-    """Remove what is too much or too old. Safe to run in several processes at once."""
+    """Remove rows beyond the configured age or number. Safe to run in several processes at once."""
     await services.configuration.system.refresh()
     settings = services.configuration.system.settings
     await services.logs.event_logs.keep_newest(settings.event_log_rows)

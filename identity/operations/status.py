@@ -14,10 +14,10 @@ API_VERSION = "1.50.0"
 DATABASE_UNREACHABLE = 452
 
 INDEXES = ("fusionauth_entity", "fusionauth_user")
-"""The search indexes that the API speaks of. Nothing stands behind the names: searches read the collections."""
+"""The search index names in the API. There are no such indexes: searches read the collections."""
 
 STORE_ERRORS = (*mongo.STORE_ERRORS, *redis.STORE_ERRORS)
-"""What an operation raises when a store fails under it."""
+"""The exceptions of a failing store."""
 
 # Load balancers ask every few seconds and take silence for a failure; the driver would look for a server for longer.
 _PATIENCE_SECONDS = 2

@@ -75,7 +75,7 @@ async def decide(
 async def _decide_by_rules(
     services: Services, rules: Cors, request_origin: CrossOrigin, path: str, origin: Callable[[], Origin]
 ) -> CorsDecision:
-    outcome = rules.judge(request_origin)
+    outcome = rules.evaluate(request_origin)
     if not isinstance(outcome, Refused):
         return CorsDecision(outcome, 200 if request_origin.is_preflight else None)
     if rules.debug:

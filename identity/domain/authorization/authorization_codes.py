@@ -1,4 +1,4 @@
-"""What an authorization code stands for between authorization response and token request (RFC 6749 section 4.1)."""
+"""The content of an authorization code (RFC 6749 section 4.1)."""
 
 from __future__ import annotations
 

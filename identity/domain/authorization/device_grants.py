@@ -1,4 +1,4 @@
-"""What a device requested and what its user approved (RFC 8628 sections 3.1 and 3.3)."""
+"""The request of a device and the approval of its user (RFC 8628 sections 3.1 and 3.3)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ LEEWAY_SECONDS: Final = 60
 """The tolerated difference between the clocks of client and server, in either direction, including latency."""
 
 REMEMBERED_SECONDS: Final = 2 * LEEWAY_SECONDS + 2
-"""How long a used proof has to be stored: one from the future is valid longest, and seconds are truncated."""
+"""The storage time of a used proof: one from the future is valid longest, and seconds are truncated."""
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")

@@ -12,7 +12,7 @@ from identity.domain.objects.stored_values import stored_as
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OAuthSettings:
-    """What decisions read of an `oauthConfiguration`, whose other defaults come from its schema."""
+    """The members of an `oauthConfiguration` that decisions depend on; its schema has the defaults of the others."""
 
     profile: str | None = None
     enabled_grants: tuple[str, ...] = ()

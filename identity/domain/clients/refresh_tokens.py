@@ -19,7 +19,7 @@ USE_RECORDED_SECONDS: Final = 60
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RefreshToken:
-    """What later tokens repeat of the authorization that a refresh token represents.
+    """The authorization that a refresh token represents, which later tokens repeat.
 
     `grants` are the grant types so far (`gty`). `pkce_verified`: the code was bound by PKCE. `dpop_jkt` is the
     thumbprint of the key that the token is bound to. `claims` is a stored ClaimsRequest.

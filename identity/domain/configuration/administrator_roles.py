@@ -79,12 +79,12 @@ _READ_BY_DEVELOPERS: Final = (
 )
 
 _SECRETS: Final = ("/api/two-factor/secret", "/api/user/change-password", "/api/user/two-factor/recovery-code")
-"""What reveals or creates secrets although it is read with GET."""
+"""Endpoints that reveal or create secrets on GET."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Authority:
-    """What the roles of a user permit: as of an API key, `permissions` that are empty grant everything."""
+    """The permissions that the roles of a user grant; as for an API key, empty `permissions` grant everything."""
 
     permissions: permissions.Granted
     tenant_id: str | None = None

@@ -24,13 +24,13 @@ LAG_MS = 1250
 """After this time every process uses a change: cached documents live one second even without a change stream."""
 
 MARGIN_MS = 60_000
-"""How much longer than its tokens a key verifies, for clock differences and requests in progress."""
+"""The time that a key verifies beyond its tokens, for clock differences and requests in progress."""
 
 HINT_MS = 30 * 86_400_000
-"""How long a retired key is stored for `id_token_hint`, which may be an expired token."""
+"""The storage time of a retired key, for `id_token_hint`, which may be an expired token."""
 
 _MAXIMUM_EXPIRED = 10
-"""How many retired keys without live tokens are stored at most; each costs a look-up per invalid token."""
+"""The maximum of retired keys without live tokens; each costs a look-up per invalid token."""
 
 ACCESS = "accessTokenKeyId"
 """The only signing key member of an entity type."""

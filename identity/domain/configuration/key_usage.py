@@ -1,4 +1,4 @@
-"""What a stored key may sign, and for which tenant.
+"""The permitted usage of a stored key, and its tenant.
 
     usage      whether the key signs tokens or deliveries to receivers, or belongs to identity providers
     tenantId   the tenant that the service generated the key for: no other tenant may use it

@@ -18,7 +18,7 @@ ByGroup = Mapping[str, Sequence[Any]]
 """Group id -> the items of a request for the group, in the order of the request."""
 
 MAXIMUM_CHANGES = 2500
-"""How many memberships one request may add and remove in its transaction."""
+"""The maximum of memberships that one request adds and removes, in one transaction."""
 
 
 def membership(requested: Document, group_id: str, user_id: str, now: Instant) -> Document:

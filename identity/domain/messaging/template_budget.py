@@ -29,7 +29,7 @@ class RenderError(TemplateError):
 
 @dataclasses.dataclass(slots=True)
 class Budget:
-    """What is left of the budget of one rendering."""
+    """The remaining budget of one rendering."""
 
     steps: int = MAX_STEPS
     characters: int = MAX_OUTPUT_CHARACTERS

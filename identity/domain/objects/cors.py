@@ -54,7 +54,7 @@ class Cors:
         """Parse the stored configuration, which is valid."""
         return from_document(cls, configuration)
 
-    def judge(self, request: CrossOrigin) -> Refused | dict[str, str]:
+    def evaluate(self, request: CrossOrigin) -> Refused | dict[str, str]:
         """Return the headers of the response, or why the request is refused.
 
         The complete origin is compared and returned only if it is in the list, so that no input is reflected.

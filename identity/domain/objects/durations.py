@@ -19,7 +19,7 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 """The singular and plural of each unit, by language."""
 
 
-def in_words(milliseconds: int, languages: Iterable[str]) -> str:
+def localized(milliseconds: int, languages: Iterable[str]) -> str:
     """Return a duration in its two largest units, such as `1 day 2 hours`, in the first known language, or English."""
     known = (language.replace("-", "_").partition("_")[0].lower() for language in languages)
     words = _WORDS[next((language for language in known if language in _WORDS), "en")]

@@ -37,7 +37,7 @@ def listed(paths: Sequence[Path]) -> str:
 
 
 def with_suggestions(error: Invalid, paths: Sequence[Path]) -> Invalid:
-    """Return the error with suggestions: a missing member names the unknown one that probably stands for it."""
+    """Return the error with suggestions: a missing member names the unknown one that probably misspells it."""
     fields = [_suggested(field, paths) for field in error.fields]
     return error if fields == list(error.fields) else Invalid(fields, error.general, log_detail=error.log_detail)
 

@@ -59,7 +59,7 @@ def resolved(name: str, credentials: Iterable[Credential], document: Document, s
             _mask_if_absent(document, tuple(credential.member.split(".")))
         for path in _paths(document, credential.member):
             if _get(document, path) == MASK:
-                _set(document, path, _kept(credential, path, document, stored))
+                _set(document, path, _stored_value(credential, path, document, stored))
     return document
 
 
@@ -71,7 +71,7 @@ def _require_stored(name: str, credential: Credential, document: Document, store
             raise Invalid.field("invalid", field, message)
 
 
-def _kept(credential: Credential, path: Path, document: Document, stored: Document | None) -> Any:
+def _stored_value(credential: Credential, path: Path, document: Document, stored: Document | None) -> Any:
     """Return the stored value of a credential; None if there is none or it is bound to another address."""
     if stored is None:
         return None

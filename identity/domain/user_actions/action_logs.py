@@ -22,7 +22,7 @@ INDEFINITE: Final = 2**63 - 1
 """The expiry of an action that lasts until it is cancelled."""
 
 _MAXIMUM_HISTORY: Final = 1000
-"""How many former states a history holds; it bounds the size of the document."""
+"""The maximum of former states in a history, which bounds the size of the document."""
 
 _NAMES: Final = Part("name", "name", "localizedNames")
 _TEXTS: Final = Part("text", "text", "localizedTexts")
@@ -40,7 +40,9 @@ _SUMMARY: Final = (
 _CHANGED_BY_HAND: Final = ("actionerUserId", "comment", "expiry")
 
 
-def words(definition: Document, option: Document | None, reason: Document | None, languages: Iterable[str]) -> Document:
+def localized_members(
+    definition: Document, option: Document | None, reason: Document | None, languages: Iterable[str]
+) -> Document:
     """Return name, option and reason of an action, also localized for the user."""
     preferred = list(languages)
     found: Document = {"name": definition["name"], "localizedName": _localized(definition, _NAMES, preferred)}
@@ -160,7 +162,7 @@ def _duration(log: Document, languages: Iterable[str]) -> str | None:
     expiry, since = log.get("expiry"), log["private"].get("since", log["insertInstant"])
     if expiry is None or expiry == INDEFINITE or expiry <= since:
         return None
-    return durations.in_words(expiry - since, languages)
+    return durations.localized(expiry - since, languages)
 
 
 def _localized(source: Mapping[str, Any], part: Part, languages: list[str]) -> str:

@@ -28,7 +28,7 @@ _MAXIMUM_ID_BYTES: Final = 1023
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Expected:
-    """What a response has to match: the challenge in base64url, the origin, and the settings of the ceremony."""
+    """The values a response must match: the challenge in base64url, the origin, and the settings of the ceremony."""
 
     challenge: str
     origin: str

@@ -1,4 +1,4 @@
-"""Account linking: a user whom a provider authenticated logs in to link the provider account to a local account.
+"""Account linking: a user authenticated by a provider logs in to link the provider account to a local account.
 
 The password is always required, even with a session: the link permanently gives the provider account access.
 """

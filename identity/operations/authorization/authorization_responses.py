@@ -109,7 +109,7 @@ async def _issue_code(
 def _code(
     client: Client, request: AuthorizationRequest, current: CurrentLogin, device: DeviceGrant | None
 ) -> AuthorizationCode:
-    """Return what a code of the response stands for, and its tokens as well."""
+    """Return the authorization that the code and the tokens of a response represent."""
     return AuthorizationCode(
         client_id=client.client_id,
         redirect_uri=request.redirect_uri,

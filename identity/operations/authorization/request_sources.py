@@ -34,7 +34,7 @@ PREFIX: Final = "urn:ietf:params:oauth:request_uri:"
 _OPENED: Final = f"{PREFIX}opened."
 _PURPOSE: Final = "pushed-request"
 _REMEMBERED_SECONDS: Final = 86_400
-"""How long the use of a pushed request is remembered: longer than any login with it."""
+"""The time that the use of a pushed request is remembered, which exceeds that of any login with it."""
 _MAXIMUM_OPENED: Final = 20
 """The maximum number of opened requests per pushed request, each stored for one browser."""
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")

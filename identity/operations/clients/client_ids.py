@@ -21,7 +21,7 @@ async def claim_for_application(services: Services, application: Document, sessi
     await services.directory.name_reservations.reserve_across_tenants(_name(application_id), session)
     where = {"$or": [{"clientId": application_id}, {"_id": application_id}]}
     if await services.directory.entities.count_across_tenants(where, 1, session):
-        raise _taken("applicationId", application_id)
+        raise _duplicate_error("applicationId", application_id)
 
 
 async def claim_for_entity(
@@ -31,7 +31,7 @@ async def claim_for_entity(
     for field, client_id in _new_ids(entity, stored):
         await services.directory.name_reservations.reserve_across_tenants(_name(client_id), session)
         if await services.configuration.applications.count_across_tenants({"_id": client_id}, 1, session):
-            raise _taken(field, client_id)
+            raise _duplicate_error(field, client_id)
 
 
 def has_new_ids(entity: Document, stored: Document | None) -> bool:
@@ -42,7 +42,7 @@ def has_new_ids(entity: Document, stored: Document | None) -> bool:
 async def problems(services: Services, entity: Document, stored: Document | None) -> list[FieldError]:
     """Return a field error per id of an entity that an application uses; `claim_for_entity` decides atomically."""
     return [
-        _taken(field, client_id).fields[0]
+        _duplicate_error(field, client_id).fields[0]
         for field, client_id in _new_ids(entity, stored)
         if await services.configuration.applications.find_cached_across_tenants(client_id) is not None
     ]
@@ -56,7 +56,7 @@ def _new_ids(entity: Document, stored: Document | None) -> Iterable[tuple[str, s
         yield "entityId", entity["id"]
 
 
-def _taken(field: str, client_id: str) -> Invalid:
+def _duplicate_error(field: str, client_id: str) -> Invalid:
     return Invalid.field("duplicate", field, f"A client with clientId = [{client_id}] already exists.")
 
 

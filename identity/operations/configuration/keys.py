@@ -23,7 +23,7 @@ CLIENT_SECRET_NAMES = {key_id: f"Client secret ({algorithm})" for key_id, algori
 
 
 async def prepare(_services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
-    """Keep everything but the name unchanged in an update. Raises Invalid for a key that stands for client secrets."""
+    """Keep everything but the name unchanged in an update. Raises Invalid for a key that represents client secrets."""
     if stored is None:
         return document
     _require_changeable(stored)
@@ -33,7 +33,7 @@ async def prepare(_services: Services, _call: Call, document: Document, stored: 
 async def _commit(
     services: Services, _call: Call, key: Document | None, stored: Document | None, writes: Sequence[Write]
 ) -> None:
-    """Commit a key. Raises Invalid for a deletion of a key that stands for client secrets."""
+    """Commit a key. Raises Invalid for a deletion of a key that represents client secrets."""
     if key is None and stored is not None:
         _require_changeable(stored)
     await services.runtime.database.execute(writes)

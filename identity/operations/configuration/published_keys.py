@@ -9,7 +9,7 @@ from typing import Final
 from identity.call import Document
 from identity.ids import TenantId
 from identity.instants import Instant
-from identity.operations.objects.key_assignments import named_by
+from identity.operations.objects.key_assignments import referenced_key_ids
 from identity.services import Services
 
 _NAMES_KEYS: Final = {
@@ -70,7 +70,7 @@ def select_published(found: KeySources, now: Instant) -> tuple[list[Document], I
     Imported public keys are excluded: publishing one would let its owner sign as this service.
     """
     signers = [signer for signers in found.signers for signer in signers]
-    used = {key_id for signer in signers for key_id in named_by(signer["jwtConfiguration"])}
+    used = {key_id for signer in signers for key_id in referenced_key_ids(signer["jwtConfiguration"])}
     retiring = [entry for signer in signers for entry in _retiring(signer) if entry["until"] > now]
     used |= {entry["keyId"] for entry in retiring}
     used |= {key_id for webhook in _webhooks_of(found) for key_id in _signing(webhook)}

@@ -20,7 +20,7 @@ from identity.store.mongo import Session, Write
 _VALID_PARENT = "must name another entity of the tenant that is not a descendant of this one"
 
 _MAXIMUM_DEPTH = 100
-"""How many ancestors an entity may have; writing an entity reads all of them."""
+"""The maximum of ancestors of an entity; writing an entity reads all of them."""
 
 
 async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:

@@ -16,7 +16,7 @@ from identity.services import Services
 from identity.store.rate_limits import Limit
 
 ATTEMPTS: Final = 5
-"""How many codes may be entered for one id or challenge."""
+"""The maximum of codes entered for one id or challenge."""
 
 FAILURES: Final = 20
 DAILY_FAILURES: Final = 100

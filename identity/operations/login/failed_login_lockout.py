@@ -158,12 +158,12 @@ _ATTEMPTS = 8
 async def _lock(services: Services, call: Call, attempt: LockOutAttempt, user: Document, definition: Document) -> None:
     """Apply the action. Raises WebhookTransactionFailed, and NotFound for a user who no longer exists."""
     is_mailed = attempt.settings.email_user and definition["userEmailingEnabled"]
-    words = action_log_rules.words(definition, None, None, user.get("preferredLanguages", []))
+    members = action_log_rules.localized_members(definition, None, None, user.get("preferredLanguages", []))
     log = applied_actions.build_log(
         definition,
         user,
         call.now,
-        **words,
+        **members,
         expiry=_lock_expiry(call, attempt),
         emailUserOnEnd=is_mailed,
         notifyUserOnEnd=False,

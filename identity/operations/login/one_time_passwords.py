@@ -21,7 +21,7 @@ _KIND: Final = "one-time-password"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OneTimePasswordDetails:
-    """What the login with a one-time password inherits from the password change.
+    """The members of a password change that a login with its one-time password inherits.
 
     `state` is the caller's own; `may_refresh`: the login may issue a refresh token. `has_second_factor`: the user
     completed a second factor for the change. `trusted_at`: the application, or TENANT_ALONE, whose login completed a

@@ -90,7 +90,7 @@ class AuthenticatedLogin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoginTransaction:
-    """What a page and its form need of a stored transaction.
+    """The parts of a stored transaction that a page and its form need.
 
     The browser's `cookie` holds the secret of the transaction that `transaction_id` names.
     """

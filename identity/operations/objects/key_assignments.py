@@ -18,10 +18,12 @@ async def signing_keys_of(services: Services, tenant: Document) -> set[str]:
 
 async def assigned_to(services: Services, tenant: Document) -> set[str]:
     """Return the ids of the keys that the tenant and its applications sign and verify with."""
-    return {key_id for settings in await _jwt_configurations(services, tenant) for key_id in named_by(settings)}
+    return {
+        key_id for settings in await _jwt_configurations(services, tenant) for key_id in referenced_key_ids(settings)
+    }
 
 
-def named_by(jwt_configuration: Document) -> set[str]:
+def referenced_key_ids(jwt_configuration: Document) -> set[str]:
     """Return the ids of the keys of a jwtConfiguration."""
     signing = {jwt_configuration[name] for name in KEY_MEMBERS if name in jwt_configuration}
     return signing.union(*(jwt_configuration.get(name, ()) for name in VERIFICATION_MEMBERS.values()))

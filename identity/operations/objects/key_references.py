@@ -49,8 +49,10 @@ async def problems(
 
     A tenant-scoped caller may reference the keys that are assigned to its tenant, and those of `stored`.
     """
-    before = set() if stored is None else key_assignments.named_by(stored["jwtConfiguration"])
-    foreign = await key_assignments.not_assigned(services, call, key_assignments.named_by(jwt_configuration), before)
+    before = set() if stored is None else key_assignments.referenced_key_ids(stored["jwtConfiguration"])
+    foreign = await key_assignments.not_assigned(
+        services, call, key_assignments.referenced_key_ids(jwt_configuration), before
+    )
     if foreign:
         return list(_assignment_problems(jwt_configuration, foreign, path))
     errors = [

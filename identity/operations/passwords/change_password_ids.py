@@ -21,7 +21,7 @@ KIND: Final = "change-password"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChangePasswordDetails:
-    """What an id is for.
+    """The purpose of an id.
 
     `reason`: of a change that a login requires, which the minimum password age does not prevent. `is_setup`: for the
     first password of a user. `mailed_to`: the address it is mailed to. `is_trusted`: the user completed a second

@@ -78,7 +78,7 @@ class _ProviderLogin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _LoginChange:
-    """What a login writes: the user, the existing or new link, and what halts the login. A new link has a slot."""
+    """The writes of a login: the user, the existing or new link, and what halts the login. A new link has a slot."""
 
     resolved: ResolvedUser
     link: Document

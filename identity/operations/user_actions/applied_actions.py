@@ -28,14 +28,14 @@ async def apply(services: Services, call: Call, body: Document) -> Document:
     named = await action_requests.validate(services, call, requested)
     definition, user = named.definition, named.user
     option = next((one for one in definition["options"] if one["name"] == requested.get("option")), None)
-    words = action_rules.words(definition, option, named.reason, user.get("preferredLanguages", []))
+    members = action_rules.localized_members(definition, option, named.reason, user.get("preferredLanguages", []))
     notifications = _notifications(request, definition)
     is_temporal = definition["temporal"]
     log = build_log(
         definition,
         user,
         call.now,
-        **words,
+        **members,
         actionerUserId=requested["actionerUserId"],
         applicationIds=requested["applicationIds"],
         comment=requested.get("comment"),

@@ -51,7 +51,7 @@ def test_overflowing_lock_out_is_unlimited(unit) -> None:
     ],
 )
 def test_duration_uses_its_two_largest_units(seconds, languages, expected) -> None:
-    assert durations.in_words(seconds * 1000, languages) == expected
+    assert durations.localized(seconds * 1000, languages) == expected
 
 
 def test_active_actions_prevent_logins() -> None:
