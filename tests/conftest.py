@@ -83,6 +83,7 @@ Build = Callable[..., AbstractAsyncContextManager[app.Service]]
 
 def pytest_configure() -> None:
     """Let processes keep compiled modules, and end a run on SIGTERM and SIGHUP as on Ctrl-C, so that fixtures end."""
+    gc.set_threshold(10_000, 20, 20)  # as run.py does: thousands of tests are collected, and stay
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     for number in (signal.SIGTERM, signal.SIGHUP):
