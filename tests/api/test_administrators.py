@@ -34,6 +34,7 @@ async def weak(request: Any, service: Any) -> Any:
         yield http
 
 
+@pytest.mark.requirement("console-12")
 async def test_account_of_an_administrator_is_out_of_reach(weak: httpx.AsyncClient, api: httpx.AsyncClient) -> None:
     user = await administrator.make(api, "admin")
     path, login = f"/api/user/{user['id']}", user["email"]
@@ -53,6 +54,7 @@ async def test_account_of_an_administrator_is_out_of_reach(weak: httpx.AsyncClie
     assert (await api.get(path)).json() == before
 
 
+@pytest.mark.requirement("console-12")
 async def test_administrator_with_more_permissions_cannot_be_appointed(
     weak: httpx.AsyncClient, api: httpx.AsyncClient
 ) -> None:

@@ -64,6 +64,7 @@ async def check(chromium: Chromium, selector: str) -> None:
 
 
 @pytest.mark.requirement("oauth-12-23")
+@pytest.mark.requirement("console-1")
 async def test_printed_administrator_signs_in_and_out(signed_in: Chromium, shipped: app.Service) -> None:
     await says(signed_in, "First Administrator (admin@example.com)")
     await signed_in.click(".person button")
@@ -131,6 +132,7 @@ async def test_script_asks_before_changes_are_lost_and_confirms_deletions(
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="the pages are examined where npm is installed")
+@pytest.mark.requirement("console-15")
 async def test_screens_are_accessible_and_fit_narrow_windows(
     signed_in: Chromium, shipped: app.Service, axe: str
 ) -> None:

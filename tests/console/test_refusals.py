@@ -48,6 +48,7 @@ PKCE = {"code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", "code_c
         ({"client_id": "00000000-0000-4000-8000-00000000dead"}, "No application"),
     ],
 )
+@pytest.mark.requirement("console-14")
 async def test_authorization_request_is_explained(
     roles: dict[str, Browser], client: dict[str, Any], changes: dict[str, str], expected: str
 ) -> None:

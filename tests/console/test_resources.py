@@ -163,6 +163,7 @@ async def test_change_sends_only_what_changed(admin: Browser, api: httpx.AsyncCl
     assert stored["data"] == webhook["data"]
 
 
+@pytest.mark.requirement("console-9")
 async def test_errors_of_the_api_are_at_their_fields_and_nothing_is_lost(admin: Browser) -> None:
     answer = await post(
         admin,
@@ -270,6 +271,7 @@ MARKED = {
 
 
 @pytest.mark.parametrize("slug", sorted(MARKED))
+@pytest.mark.requirement("console-10")
 async def test_markup_in_values_is_only_text(admin: Browser, slug: str) -> None:
     filled = {name: value.replace("{id}", new_id()) for name, value in MARKED[slug].items()}
     created = await post(admin, f"/admin/{slug}/new", **filled)
@@ -324,6 +326,7 @@ CREATABLE_BY = {
 
 @pytest.mark.parametrize("slug", layouts.slugs())
 @pytest.mark.parametrize("role", sorted(READABLE))
+@pytest.mark.requirement("console-3")
 async def test_role_reads_and_creates_what_its_permissions_include(
     roles: dict[str, Browser], role: str, slug: str
 ) -> None:
@@ -368,6 +371,7 @@ async def test_role_without_the_permission_changes_nothing(
     assert (await api.get(f"/api/ip-acl/{made['id']}")).json()["ipAccessControlList"] == made
 
 
+@pytest.mark.requirement("console-11")
 async def test_administrator_of_one_tenant_sees_nothing_of_another(
     as_role: Any, every_tenant: httpx.AsyncClient
 ) -> None:
@@ -397,6 +401,7 @@ async def test_administrator_of_one_tenant_sees_nothing_of_another(
     assert group["tenantId"] == tenant["id"]
 
 
+@pytest.mark.requirement("console-8")
 async def test_every_change_is_in_the_audit_log_with_the_name_of_the_person(
     admin: Browser, every_tenant: httpx.AsyncClient
 ) -> None:
@@ -452,6 +457,7 @@ async def test_auditor_is_shown_no_secret(roles: dict[str, Browser], api: httpx.
         assert made["oauthConfiguration"]["clientSecret"] not in shown.text
 
 
+@pytest.mark.requirement("console-7")
 async def test_deletion_asks_for_a_recent_login_and_says_what_goes_with_the_object(
     as_role: Any, api: httpx.AsyncClient, clock: Any
 ) -> None:

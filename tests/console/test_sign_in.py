@@ -43,6 +43,7 @@ async def test_user_who_is_not_registered_gets_no_access(browser: Browser, api) 
 
 
 @pytest.mark.parametrize("change", ["role", "registration", "deactivation"])
+@pytest.mark.requirement("console-4")
 async def test_revocation_takes_effect_at_the_next_request(browser: Browser, api, change: str) -> None:
     user = await administrator.make(api, "admin")
     assert (await browser.sign_in(user["email"])).status_code == 200
@@ -72,11 +73,13 @@ async def test_group_gives_its_members_the_role(browser: Browser, api) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "ends"), [(1790, False), (1810, True)])
+@pytest.mark.requirement("console-5")
 async def test_session_ends_after_idle_time(admin: Browser, clock, seconds: int, ends: bool) -> None:
     clock.advance(seconds=seconds)
     assert ((await admin.http.get("/admin")).status_code == 302) is ends
 
 
+@pytest.mark.requirement("console-5")
 async def test_session_in_use_ends_after_its_absolute_time(admin: Browser, clock) -> None:
     for _ in range(24):
         clock.advance(seconds=1780)
@@ -136,11 +139,13 @@ def test_sign_in_returns_to_pages_of_the_console_only(path: str, expected: str) 
 
 
 @pytest.mark.parametrize("token", ["", "wrong"])
+@pytest.mark.requirement("console-6")
 async def test_form_without_its_token_changes_nothing(admin: Browser, token: str) -> None:
     assert (await admin.http.post("/admin/sign-out", data={"csrf_token": token})).status_code == 403
     assert (await admin.http.get("/admin")).status_code == 200
 
 
+@pytest.mark.requirement("console-6")
 async def test_form_of_another_origin_changes_nothing(admin: Browser) -> None:
     token = Page(await admin.open("/admin")).form("/admin/sign-out")["fields"]["csrf_token"]
     for headers in ({"Origin": "https://evil.example.com"}, {"Sec-Fetch-Site": "same-site"}):

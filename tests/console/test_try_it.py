@@ -20,6 +20,7 @@ async def application(api: httpx.AsyncClient, **oauth: Any) -> str:
     return str((await api.post("/api/application", json=body, headers=HEADERS)).json()["application"]["id"])
 
 
+@pytest.mark.requirement("console-13")
 async def test_login_is_performed_and_every_message_shown(as_role: SignIn, api: httpx.AsyncClient) -> None:
     browser = await as_role("developer")
     path = f"/admin/applications/{await application(api)}/try"

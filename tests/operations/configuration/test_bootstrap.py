@@ -76,6 +76,7 @@ def full_roles() -> list[dict[str, object]]:
     return [{"id": new_id(), "isDefault": False, **role} for role in administrator_roles.role_documents()]
 
 
+@pytest.mark.requirement("console-2")
 async def test_instance_of_an_earlier_version_gets_the_roles_of_the_console(service, api) -> None:
     stored = doors.store(service, "applications")
     earlier = [{**role, "name": role["name"].replace("-", "_")} for role in full_roles()[:2]]
