@@ -72,6 +72,15 @@ class _Recorder(HTTPConnection):
         if not self.finished.done():
             self.finished.set_result(None)
 
+    def detach(self) -> _Recorder:
+        """End a response that its handler gave up half way; what was recorded of it is not used."""
+        self.status, self.pieces = 500, []
+        return self
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.finish()
+
     def set_close_callback(self, callback: object) -> None:
         """Do nothing: the connection is never closed by a client."""
 
