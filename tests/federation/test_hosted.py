@@ -176,7 +176,7 @@ async def test_buttons_are_sorted_and_per_application(hosted) -> None:
     images = re.findall(r'<img src="(.*?)"', shown.text)
     assert images == ["https://images.example.com:8443/birch.png?a=1;b", "https://images.example.com/zebra.png"]
     policy = dict(part.split(" ", 1) for part in shown.headers["Content-Security-Policy"].split("; "))
-    assert policy["img-src"] == "https://images.example.com https://images.example.com:8443"
+    assert policy["img-src"] == "'self' https://images.example.com https://images.example.com:8443"
 
 
 @pytest.mark.requirement("core-11-12")
@@ -184,7 +184,7 @@ async def test_login_page_without_providers_is_unchanged(hosted) -> None:
     await hosted.scene.change(enabled=False)
     shown = await hosted.rp.authorize(hosted.browser)
     assert "identityProviderId" not in shown.text
-    assert "img-src" not in shown.headers["Content-Security-Policy"]
+    assert "img-src 'self';" in shown.headers["Content-Security-Policy"]
     assert 'name="password"' in shown.text
 
 

@@ -109,3 +109,16 @@ async def test_pages_stay_small(rp, browser):
     for path in paths:
         total += len((await browser.get(f"/static/{path}")).content)
     assert total < 60_000
+
+
+async def test_logout_continues_when_the_frames_have_loaded(chromium, rp):
+    await rp.configure(logoutURL=f"{rp.api.base_url}/static/none")
+    await chromium.go(f"{rp.api.base_url}/oauth2/logout?client_id={rp.client_id}")
+    await becomes(chromium, "return location.pathname === '/static/none'")
+
+
+async def test_form_post_response_is_submitted_by_itself(chromium, rp):
+    await rp.configure(authorizedRedirectURLs=[f"{rp.api.base_url}/nowhere"])
+    query = rp.query(redirect_uri=f"{rp.api.base_url}/nowhere", response_mode="form_post", prompt="none")
+    await chromium.go(str(httpx.Request("GET", f"{rp.api.base_url}/oauth2/authorize", params=query).url))
+    await becomes(chromium, "return location.pathname === '/nowhere'")
