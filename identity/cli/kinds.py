@@ -62,6 +62,15 @@ def get(api: Api, kind: str, wanted: str) -> Json:
     return matches[0]
 
 
+def find_user(api: Api, tenant_id: str, **query: str) -> Json | None:
+    """Return the user of a tenant that a query selects, or None. Raises ApiError."""
+    try:
+        user: Json = api.send("GET", _USERS, query=query, tenant_id=tenant_id)["user"]
+    except NotFoundError:
+        return None
+    return user
+
+
 def get_user(api: Api, wanted: str, tenant_id: str | None) -> Json:
     """Return the user with an id or login id. Raises ApiError."""
     if re.fullmatch(r"[0-9a-fA-F-]{36}", wanted):

@@ -30,10 +30,10 @@ def create_admin(api: Api, output: Output, email: str, *, password_stdin: bool) 
     """Create an administrator, or make an existing user one."""
     tenant_id = administrators_tenant(api)
     registration = {"applicationId": ADMINISTRATOR_APPLICATION_ID, "roles": [administrator_roles.ADMIN]}
-    user = api.find("/api/user", loginId=email, loginIdTypes="email") if tenant_id else None
+    user = kinds.find_user(api, tenant_id, loginId=email, loginIdTypes="email")
     if user is not None:
-        user_id = user["user"]["id"]
-        known = {one["applicationId"] for one in user["user"].get("registrations", [])}
+        user_id = user["id"]
+        known = {one["applicationId"] for one in user.get("registrations", [])}
         method = "PATCH" if ADMINISTRATOR_APPLICATION_ID in known else "POST"
         api.send(method, f"/api/user/registration/{user_id}", {"registration": registration}, tenant_id=tenant_id)
         output.message(f"{email} is an administrator now; the password is unchanged.", userId=user_id)

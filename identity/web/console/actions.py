@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from identity.call import Call, Document
@@ -19,6 +19,7 @@ from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
 _PREFIX: Final = "input."
 _HIDDEN: Final = "..."
+_MAXIMUM_NAMES: Final = 25
 
 
 def filled(template: Any, given: Mapping[str, Any]) -> Any:
@@ -155,7 +156,6 @@ class TabHandler(FormHandler):
         if tab is None:
             raise NotFound
         document = await self.load(object_id)
-        names = {slug: dict(choices) for slug, choices in (await self.names_of(tab)).items()}
         panels = []
         for panel in tab.panels:
             headers = {TENANT_HEADER: document["tenantId"]} if "tenantId" in document else None
@@ -164,6 +164,7 @@ class TabHandler(FormHandler):
             rows = member_of(response.json(), panel.list) or [] if response.is_success else []
             panels.append((panel, rows, response.status, request, self.offered(panel.above, document)))
         row_actions = {panel.title: self.offered(panel.rows, document) for panel in tab.panels}
+        names = await self.names_of([(panel, rows) for panel, rows, *_ in panels])
         return self.object_page(
             "tab.html",
             document,
@@ -181,12 +182,26 @@ class TabHandler(FormHandler):
         found = (self.layout.action(name) for name in names)
         return [action for action in found if action is not None and self.is_offered(action, document)]
 
-    async def names_of(self, tab: layouts.Tab) -> Mapping[str, Sequence[tuple[str, str]]]:
-        """Return the names of the objects that columns of a tab refer to."""
-        members = {column.member for panel in tab.panels for column in panel.columns}
-        slugs = sorted({slug for member, slug in _REFERENCES.items() if member in members})
-        found = {slug: await self.choices(layouts.load(slug)) for slug in slugs}
-        return {slug: choices for slug, choices in found.items() if choices is not None}
+    async def names_of(self, panels: Sequence[tuple[layouts.Panel, Sequence[Document]]]) -> dict[str, dict[str, str]]:
+        """Return the names of the objects that the rows refer to, by resource and id."""
+        wanted: dict[str, set[str]] = {}
+        for panel, rows in panels:
+            for member in {column.member for column in panel.columns} & set(_REFERENCES):
+                ids = (member_of(row, member) for row in rows)
+                wanted.setdefault(_REFERENCES[member], set()).update(filter(None, ids))
+        return {slug: await self.names(layouts.load(slug), ids) for slug, ids in wanted.items()}
+
+    async def names(self, layout: layouts.Layout, ids: Collection[str]) -> dict[str, str]:
+        """Return the names of objects, by id: of all if there are few, else of the first ids."""
+        choices = await self.choices(layout)
+        if choices is not None:
+            return dict(choices)
+        found = {}
+        for object_id in sorted(ids)[:_MAXIMUM_NAMES]:
+            answer = await self.find_json(f"{layout.path}/{object_id}")
+            if layout.wrapper in answer:
+                found[object_id] = layout.name_of(answer[layout.wrapper])
+        return found
 
     def row_path(self, action: Action, document: Document, row: Mapping[str, Any]) -> str:
         """Return the path of the page of an action on a row."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -23,6 +24,8 @@ from identity.web.internal_requests import InternalResponse
 TENANT_HEADER: Final = "X-FusionAuth-TenantId"
 TENANT_FIELD: Final = "console.tenantId"
 _MAXIMUM_OPTIONS: Final = 200
+_MAXIMUM_OPTIONS_OF_PAGE: Final = 400
+"""All choices of a page together, so that a form with many references stays below 60 kB."""
 _PAGING: Final = frozenset({"startRow", "numberOfResults"})
 _FREE: Final = "text"
 """Marks a filter that takes any text."""
@@ -89,11 +92,15 @@ class ResourceHandler(ConsoleHandler):
 
     async def reference_options(self) -> Options:
         """Return the choices of the members that refer to other resources; none for those with too many."""
+        uses = collections.Counter(self.layout.references.values())
+        uses.update(slug for slug in self.layout.filters.values() if slug not in {"", _FREE})
         found: dict[str, Sequence[tuple[str, str]]] = {}
-        for slug in sorted(set(self.layout.references.values()) | set(self.layout.filters.values()) - {"", _FREE}):
+        room = _MAXIMUM_OPTIONS_OF_PAGE
+        for slug, count in sorted(uses.items(), key=lambda pair: (pair[1], pair[0])):
             choices = await self.choices(layouts.load(slug))
-            if choices is not None:
+            if choices is not None and len(choices) * count <= room:
                 found[slug] = choices
+                room -= len(choices) * count
         return found
 
     async def choices(self, layout: Layout) -> list[tuple[str, str]] | None:
