@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -63,7 +64,7 @@ class Node:
         plain = {name: value for name, value in os.environ.items() if not name.startswith("IDENTITY__")}
         environment = plain | {f"IDENTITY__{name.upper()}": str(value) for name, value in given.items()}
         arguments = ["-m", "chaos.clock", str(self._clock), "--config", str(configuration(self._folder / "config"))]
-        program = Program(arguments, port, self.log, environment)
+        program = Program([sys.executable, *arguments], port, self.log, environment)
         try:
             await program.wait_until_ready("/api/health")
             self.program = program

@@ -50,6 +50,8 @@ def _protocol_responses(declared: Endpoint, components: Components, *, has_body:
         for status, description in OAUTH_ERRORS.items()
         if status != 401 or declared.access is not Access.PUBLIC
     }
+    if declared.access is Access.CLIENT_OR_KEY:
+        responses[401] = {**responses[401], "x-may-be-empty": True}  # for an API key that is refused
     # These requests are refused before they are routed.
     for status in _shared_statuses(has_body=has_body):
         responses[status] = {"description": ERRORS[status], "content": _errors(components)}
