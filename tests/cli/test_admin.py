@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from identity.cli import exit_codes
+from identity.cli.admin import log_tails
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.ids import new_id
 from tests import relying_party
@@ -147,7 +148,7 @@ async def test_followed_log_prints_each_new_row_once(identity, rp, service, monk
             )
 
     clock = types.SimpleNamespace(sleep=log_in_instead_of_waiting, time=time.time)
-    monkeypatch.setattr("identity.cli.admin.log_tails.time", clock)
+    monkeypatch.setattr(log_tails, "time", clock)
     done = await identity("admin", "tail", "logins", "--follow", "-n", "0")
     assert done.code == 130
     assert done.out.count(rp.user["id"]) == 1

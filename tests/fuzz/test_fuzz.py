@@ -54,12 +54,13 @@ async def fuzz(build, document: dict[str, Any], count: int, judge: fuzzing.Judge
     """One run against a service of its own."""
     async with build() as service:
         errors = Errors()
-        fuzzer = fuzzing.Fuzzer(service.base_url, headers_for, {DEFAULT_TENANT}, SEED)
         headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
         async with (
             checking_client(service.base_url, headers=headers) as api,
             checking_client(service.base_url, headers={"Authorization": MANAGER_KEY}) as manager,
         ):
+            own_keys = {key["id"] for key in (await manager.get("/api/api-key/search")).json()["apiKeys"]}
+            fuzzer = fuzzing.Fuzzer(service.base_url, headers_for, {DEFAULT_TENANT, *own_keys}, SEED)
             await objects.plant(api, manager, fuzzer)
             with structlog.testing.capture_logs() as logs:
                 logging.getLogger().addHandler(errors)

@@ -7,6 +7,7 @@ import re
 import httpx
 import pytest
 
+from identity.operations.clients import clients
 from tests import doors, relying_party
 from tests.relying_party import PASSWORD, REDIRECT_URI, page, response
 
@@ -250,7 +251,7 @@ async def test_fault_of_the_service_is_a_page_that_says_so(service, monkeypatch)
     async def fail(*_: object) -> None:
         raise RuntimeError("a secret detail")
 
-    monkeypatch.setattr("identity.operations.clients.clients.get_default_tenant", fail)
+    monkeypatch.setattr(clients, "get_default_tenant", fail)
     async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client:
         shown = await client.get("/", headers=HTML)
     assert shown.status_code == 500
