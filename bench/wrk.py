@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import tempfile
@@ -98,7 +99,7 @@ async def run(url: str, load: Load, seconds: float) -> Outcome:
             async with asyncio.timeout(seconds + _PATIENCE_SECONDS):
                 output, _ = await process.communicate()
         finally:
-            if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):  # it has ended
                 process.kill()
     return _outcome(output.decode(), load)
 
