@@ -83,7 +83,7 @@ class Application:
 def packages() -> None:
     """The packages that package-lock.json names."""
     if not (HERE / "node_modules" / "esbuild").exists():
-        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=5"]
         subprocess.run(command, cwd=HERE, check=True, capture_output=True)
 
 
