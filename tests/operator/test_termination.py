@@ -71,12 +71,16 @@ def with_stores(process: subprocess.Popen[bytes]) -> set[int]:
         time.sleep(0.1)  # reading all of /proc takes the time of the program that is to start
 
 
-def left_over(process: subprocess.Popen[bytes], number: signal.Signals) -> tuple[int, list[str]]:
-    """The exit code, and the names of the processes that still run; those are ended here."""
+def left_over(
+    process: subprocess.Popen[bytes], number: signal.Signals, grace_seconds: float = 0.0
+) -> tuple[int, list[str]]:
+    """The exit code, and the names of the processes that run after a grace period; those are ended here."""
     found = with_stores(process)
     process.send_signal(number)
     code = process.wait(PATIENCE_SECONDS)
-    left = [pid for pid in found if is_running(pid)]
+    deadline = time.monotonic() + grace_seconds
+    while (left := [pid for pid in found if is_running(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.1)
     names = [status(pid).get("Name", "") for pid in left]
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
@@ -108,4 +112,5 @@ def test_nothing_outlives_a_terminated_maintenance_command(tmp_path: Path) -> No
 def test_nothing_outlives_a_terminated_test_run(short_folder: Path, workers: str) -> None:
     arguments = ["-m", "pytest", "-q", "-n", workers, "-p", "no:cacheprovider", "tests/api/test_conventions.py"]
     with started([sys.executable, *arguments], TMPDIR=str(short_folder)) as process:
-        assert left_over(process, signal.SIGTERM)[1] == []
+        # The worker of xdist stops its servers on its own; on a busy machine the controller ends before it.
+        assert left_over(process, signal.SIGTERM, grace_seconds=30)[1] == []
