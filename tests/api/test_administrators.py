@@ -9,6 +9,7 @@ import pytest
 
 from identity.app import ADMINISTRATOR_APPLICATION_ID
 from identity.ids import new_id
+from tests.authenticator import RELYING_PARTY, Passkey
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY
 from tests.console import administrator
 
@@ -18,7 +19,9 @@ USER_ENDPOINTS = {
     "/api/user/forgot-password": ["POST"], "/api/group": METHODS, "/api/group/member": ["POST", "PUT"],
     "/api/user/two-factor/recovery-code": ["GET", "POST"], "/api/application": METHODS,
     "/api/application/role": ["POST", "PUT", "PATCH", "DELETE"], "/api/user/import": ["POST"],
-    "/api/identity-provider": METHODS,
+    "/api/identity-provider": METHODS, "/api/webauthn": ["DELETE", "GET"], "/api/webauthn/import": ["POST"],
+    "/api/webauthn/register/start": ["POST"], "/api/two-factor/start": ["POST"],
+    "/api/user/refresh-token/import": ["POST"], "/api/jwt/refresh": ["DELETE", "GET"],
 }  # fmt: skip
 
 
@@ -38,6 +41,9 @@ async def weak(request: Any, service: Any) -> Any:
 async def test_account_of_an_administrator_is_out_of_reach(weak: httpx.AsyncClient, api: httpx.AsyncClient) -> None:
     user = await administrator.make(api, "admin")
     path, login = f"/api/user/{user['id']}", user["email"]
+    owned = await import_passkey(api, user["id"])
+    assert owned.status_code == 200, owned.text
+    passkeys = (await api.get("/api/webauthn", params={"userId": user["id"]})).json()
     before = (await api.get(path)).json()
     attempts = [
         await weak.patch(path, json={"user": {"password": "another password"}}),
@@ -49,9 +55,68 @@ async def test_account_of_an_administrator_is_out_of_reach(weak: httpx.AsyncClie
         await weak.post("/api/user/forgot-password", json={"loginId": login, "sendForgotPasswordEmail": False}),
         await weak.get(f"/api/user/two-factor/recovery-code/{user['id']}"),
         await weak.delete(f"/api/user/registration/{user['id']}/{ADMINISTRATOR_APPLICATION_ID}"),
+        await weak.post("/api/two-factor/start", json={"userId": user["id"]}),
+        await weak.post("/api/two-factor/start", json={"loginId": login}),
+        await import_passkey(weak, user["id"]),
+        await weak.post(
+            "/api/webauthn/register/start", json={"userId": user["id"], "displayName": "Mine", "workflow": "general"}
+        ),
+        await weak.delete(f"/api/webauthn/{passkeys['credentials'][0]['id']}"),
+        await weak.delete("/api/webauthn", params={"userId": user["id"]}),
+        await import_refresh_token(weak, user["id"]),
     ]
     assert [answer.status_code for answer in attempts] == [401] * len(attempts)
     assert (await api.get(path)).json() == before
+    assert (await api.get("/api/webauthn", params={"userId": user["id"]})).json() == passkeys
+    assert await values(api, user["id"]) == []
+
+
+@pytest.mark.requirement("console-12")
+async def test_refresh_token_of_an_administrator_is_masked(weak: httpx.AsyncClient, api: httpx.AsyncClient) -> None:
+    user = await administrator.make(api, "admin")
+    value = f"a refresh token of {user['id']}"
+    assert (await import_refresh_token(api, user["id"], value)).status_code == 200
+    assert await values(api, user["id"]) == [value]
+    assert await values(weak, user["id"]) == ["*****"]
+
+
+async def test_refresh_token_is_masked_for_keys_that_may_only_read(service: Any, api: httpx.AsyncClient) -> None:
+    user = await administrator.make(api)
+    assert (await import_refresh_token(api, user["id"], f"a refresh token {user['id']}")).status_code == 200
+    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False, timeout=30) as http:
+        key = {"permissions": {"endpoints": {"/api/jwt/refresh": ["GET"]}}}
+        made = await http.post("/api/api-key", json={"apiKey": key}, headers={"Authorization": MANAGER_KEY})
+        http.headers.update({"Authorization": made.json()["apiKey"]["key"], "X-FusionAuth-TenantId": DEFAULT_TENANT})
+        found = (await http.get("/api/jwt/refresh", params={"userId": user["id"]})).json()["refreshTokens"]
+        assert [one["token"] for one in found] == ["*****"]
+        one = (await http.get(f"/api/jwt/refresh/{found[0]['id']}")).json()["refreshToken"]
+        assert one["token"] == "*****"
+
+
+async def import_passkey(http: httpx.AsyncClient, user_id: str) -> httpx.Response:
+    passkey = Passkey()
+    row = {
+        "algorithm": passkey.algorithm,
+        "authenticatorSupportsUserVerification": True,
+        "credentialId": passkey.id,
+        "displayName": "Key",
+        "name": "imported",
+        "publicKey": passkey.pem(),
+        "relyingPartyId": RELYING_PARTY,
+        "userId": user_id,
+    }
+    return await http.post("/api/webauthn/import", json={"credentials": [row]})
+
+
+async def import_refresh_token(http: httpx.AsyncClient, user_id: str, value: str | None = None) -> httpx.Response:
+    row = {"applicationId": ADMINISTRATOR_APPLICATION_ID, "userId": user_id, "token": value or new_id()}
+    return await http.post("/api/user/refresh-token/import", json={"refreshTokens": [row]})
+
+
+async def values(http: httpx.AsyncClient, user_id: str) -> list[str]:
+    """The values of the refresh tokens of a user, as the API shows them."""
+    found = (await http.get("/api/jwt/refresh", params={"userId": user_id})).json()
+    return [one["token"] for one in found.get("refreshTokens", [])]
 
 
 @pytest.mark.requirement("console-12")

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import functools
 
+from identity import permissions
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.authorization import client_authentication
 from identity.domain.clients import refresh_tokens as refresh_token_rules
 from identity.domain.clients import security_profiles
+from identity.domain.objects.secret_masking import MASK
 from identity.errors import Invalid, InvalidRequest, NotFound, OAuth2Error, Unauthorized
 from identity.events.changes import Change, Event
 from identity.ids import ApplicationId, TenantId, UserId
@@ -19,6 +21,7 @@ from identity.operations.clients.bearer_tokens import Bearer
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.grants import refresh_token
+from identity.operations.groups import administrators
 from identity.operations.issuance import token_responses
 from identity.operations.objects import crud
 from identity.operations.sessions import session_termination, sso_session_records
@@ -27,6 +30,7 @@ from identity.services import Services
 from identity.store.refresh_tokens import PresentedRefreshToken
 from identity.tokens.issuer import ttl_seconds
 
+_ENDPOINT = "/api/jwt/refresh"
 _REFRESH = "api/jwt-refresh.request.json"
 _REVOKE = "api/refresh-token-revoke.request.json"
 
@@ -73,7 +77,7 @@ async def retrieve(services: Services, call: Call, record_id: str) -> Document:
     tenant_id = crud.require_tenant(call)
     record = await services.tokens.refresh_tokens.find(tenant_id, record_id)
     if record is not None and record["expiresAt"] > call.now:
-        return _to_response(record)
+        return await _to_response(services, call, record)
     session = await sso_session_records.find(services, call, tenant_id, record_id)
     if session is None:
         raise NotFound
@@ -87,7 +91,7 @@ async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list
         return []
     tokens = await services.tokens.refresh_tokens.find_of_user(tenant_id, UserId(user_id), call.now)
     sessions = await sso_session_records.find_of_user(services, call, tenant_id, UserId(user_id))
-    records = [*(_to_response(record) for record in tokens), *sessions]
+    records = [*[await _to_response(services, call, record) for record in tokens], *sessions]
     return sorted(records, key=lambda record: -int(record["insertInstant"]))
 
 
@@ -268,6 +272,21 @@ def _ttl_seconds(tenant: Document, application: Document | None) -> int:
     return ttl_seconds(tenant, application)
 
 
-def _to_response(record: Document) -> Document:
-    """Return the record with its value, as the published API does."""
-    return {**refresh_token_rules.to_event(record), "token": record["token"]}
+async def _to_response(services: Services, call: Call, record: Document) -> Document:
+    """Return the record with its value, as the published API does.
+
+    The value is masked for callers that may only read, and for tokens of administrators with more permissions.
+    """
+    return {
+        **refresh_token_rules.to_event(record),
+        "token": record["token"] if await _may_have_value(services, call, record) else MASK,
+    }
+
+
+async def _may_have_value(services: Services, call: Call, record: Document) -> bool:
+    if not isinstance(call.caller, ApiKeyCaller):
+        return False
+    granted = call.caller.api_key["permissions"]["endpoints"]
+    user = await services.directory.users.find_cached(TenantId(record["tenantId"]), record["userId"])
+    is_reader = not permissions.may_call(granted, _ENDPOINT, "DELETE")
+    return not is_reader and user is not None and await administrators.has_authority(services, call, user)

@@ -12,6 +12,7 @@ from identity.errors import Invalid, NotFound
 from identity.ids import TenantId
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
+from identity.operations.groups import administrators
 from identity.operations.login import password_login, two_factor_challenges
 from identity.operations.login.two_factor_challenges import VerifiedChallenge
 from identity.operations.objects import crud, user_lookup
@@ -65,14 +66,15 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
 async def start(services: Services, call: Call, body: Document) -> Document:
     """Start a challenge for a user, and return `twoFactorId`, `code` and `methods`.
 
-    The code is that of the request or a generated one; the caller sends it to the user. Raises Invalid, and NotFound
-    for an unknown user.
+    The code is that of the request or a generated one; the caller sends it to the user. Raises Invalid, NotFound for
+    an unknown user, and Unauthorized for an administrator with more permissions.
     """
     request = services.schemas[_START].read(body)
     client = await clients.find_by_application_id(services, call.tenant_id, request.get("applicationId"))
     if client is not None:
         call = call.within(client.tenant_id)
     user = await _get_user(services, call, request)
+    await administrators.require_authority(services, call, user)
     tenant_id = TenantId(user["tenantId"])
     tenant = await services.configuration.tenants.get(None, tenant_id)
     code = request.get("code") or two_factor_codes.generate(tenant)

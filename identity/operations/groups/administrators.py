@@ -19,15 +19,17 @@ _EVERYTHING = Authority({})
 
 async def require_authority(services: Services, call: Call, *users: Document) -> None:
     """Raise Unauthorized unless the caller has the permissions of each user who is an administrator."""
-    if not isinstance(call.caller, ApiKeyCaller):
-        return
-    own = administrator_roles.of_caller(call.caller)
     for user in users:
-        if administrator_roles.registration_of(user) is None:
-            continue
-        authority = administrator_roles.of_user(await group_roles.with_group_roles(services, user))
-        if authority is not None and not own.covers(authority):
+        if not await has_authority(services, call, user):
             raise Unauthorized(log_detail="the user is an administrator with more permissions than the caller")
+
+
+async def has_authority(services: Services, call: Call, user: Document) -> bool:
+    """Return whether the caller has the permissions of a user, if that is an administrator."""
+    if not isinstance(call.caller, ApiKeyCaller) or administrator_roles.registration_of(user) is None:
+        return True
+    authority = administrator_roles.of_user(await group_roles.with_group_roles(services, user))
+    return authority is None or administrator_roles.of_caller(call.caller).covers(authority)
 
 
 def require_all_permissions(call: Call, application_id: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -11,10 +11,12 @@ import orjson
 from identity.background_tasks import CooperativeYield
 from identity.call import Call, Document
 from identity.domain.clients import security_profiles
+from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.objects import bulk_imports
 from identity.errors import Duplicate, FieldError, Invalid, NotImported
 from identity.ids import TenantId, new_id
 from identity.instants import Instant
+from identity.operations.groups import administrators
 from identity.operations.users.user_import import ReadRequest
 from identity.schemas import Shape
 from identity.services import Services
@@ -81,6 +83,7 @@ async def _validate(
         tokens = [orjson.loads(raw) if raw else None for raw in requested.tokens[start : start + _LOOK_UP_BATCH]]
         user_ids = {token["userId"] for token in tokens if token is not None}
         users = await services.directory.users.registrations_of_across_tenants(list(user_ids))
+        await _require_authority(services, call, users)
         for index, token in enumerate(tokens, start=start):
             if token is not None:
                 tenant_id, application_ids = users.get(token["userId"], (None, set()))
@@ -95,6 +98,16 @@ async def _validate(
                     values.append((tenant_id, token["token"]))
             await cooperation.step()
     return encoded, values
+
+
+async def _require_authority(
+    services: Services, call: Call, users: Mapping[str, tuple[TenantId, Collection[str]]]
+) -> None:
+    """Raise Unauthorized for users of the caller's tenant who are administrators with more permissions."""
+    for user_id, (tenant_id, application_ids) in users.items():
+        if ADMINISTRATOR_APPLICATION_ID in application_ids and call.tenant_id in {None, tenant_id}:
+            user = await services.directory.users.get(tenant_id, user_id)
+            await administrators.require_authority(services, call, user)
 
 
 async def _encode(services: Services, call: Call, tenant_id: TenantId, token: Document) -> bytes | None:

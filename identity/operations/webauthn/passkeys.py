@@ -10,6 +10,7 @@ from identity.domain.webauthn import public_keys, relying_party
 from identity.errors import Duplicate, FieldError, Invalid, NotFound
 from identity.events.changes import Change
 from identity.ids import TenantId, new_id
+from identity.operations.groups import administrators
 from identity.operations.objects import crud, user_lookup
 from identity.services import Services
 
@@ -35,14 +36,18 @@ async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list
 
 
 async def delete(services: Services, call: Call, passkey_id: str) -> None:
-    """Delete a passkey. Raises NotFound."""
+    """Delete a passkey. Raises NotFound, and Unauthorized for that of a protected administrator."""
     credential = await _get(services, call, passkey_id)
+    user = await services.directory.users.find(TenantId(credential["tenantId"]), credential["userId"])
+    if user is not None:
+        await administrators.require_authority(services, call, user)
     await remove(services, call, TenantId(credential["tenantId"]), passkey_id)
 
 
 async def delete_of_user(services: Services, call: Call, user_id: str) -> None:
-    """Delete the passkeys of a user. Raises NotFound for an unknown user."""
+    """Delete the passkeys of a user. Raises NotFound, and Unauthorized for a protected administrator."""
     user = await user_lookup.retrieve(services, call, user_id)
+    await administrators.require_authority(services, call, user)
     tenant_id = TenantId(user["tenantId"])
     delete_all = functools.partial(
         services.directory.webauthn_credentials.delete_all, tenant_id, {"userId": user["id"]}
@@ -59,13 +64,14 @@ async def remove(services: Services, call: Call, tenant_id: TenantId, passkey_id
 
 
 async def import_(services: Services, call: Call, body: Document) -> None:
-    """Store passkeys of another system: all of them or none. Raises Invalid."""
+    """Store passkeys of another system: all of them or none. Raises Invalid, and Unauthorized as `delete`."""
     request = services.schemas[_IMPORT].read(body)
     tenant_id = crud.require_tenant(call)
     imported = [_imported(one, tenant_id, call) for one in request["credentials"]]
     users = await services.directory.users.find_all(
         tenant_id, {"_id": {"$in": sorted({one["userId"] for one in imported})}}
     )
+    await administrators.require_authority(services, call, *users)
     known = frozenset(user["id"] for user in users)
     crud.require_no_errors([error for at, one in enumerate(imported) for error in _problems(at, one, known)])
     crud.require_no_errors(_duplicates(imported))

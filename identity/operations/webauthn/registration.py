@@ -12,6 +12,7 @@ from identity.domain.webauthn.ceremonies import Expected
 from identity.errors import Duplicate, Invalid, NotFound
 from identity.events.changes import Change
 from identity.ids import TenantId
+from identity.operations.groups import administrators
 from identity.operations.objects import user_lookup
 from identity.operations.webauthn import challenges, relying_parties
 from identity.operations.webauthn.challenges import Ceremony, Challenge
@@ -32,9 +33,10 @@ class NewPasskey:
 
 
 async def start(services: Services, call: Call, body: Document) -> Document:
-    """Return the `options` to create a passkey. Raises Invalid."""
+    """Return the `options` to create a passkey. Raises Invalid, and Unauthorized for a protected administrator."""
     request = services.schemas[_START].read(body)
     user = await _get_user(services, call, request["userId"])
+    await administrators.require_authority(services, call, user)
     tenant = await services.configuration.tenants.get_cached(None, TenantId(user["tenantId"]))
     passkey = NewPasskey(request["displayName"], request.get("name"), request.get("userAgent"))
     party = relying_party.configured_id(tenant)
