@@ -6,51 +6,23 @@ not part of them; each is next to a test over HTTP.
 
 from __future__ import annotations
 
-import asyncio
 import types
-from typing import Any
 
 import httpx
 import prometheus_client
 import tornado.web
-from tornado.httputil import HTTPConnection, HTTPHeaders, HTTPServerRequest, RequestStartLine, ResponseStartLine
+from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
 from identity import app
 from identity.web import application
 from identity.web.in_flight import InFlight
+from identity.web.internal_requests import ResponseRecorder
 
 
-class _Recorder(HTTPConnection):
-    """Records the response in place of a connection."""
+class _Recorder(ResponseRecorder):
+    """Records the response in place of a connection from this machine."""
 
     context = types.SimpleNamespace(remote_ip="127.0.0.1", protocol="http")
-
-    def __init__(self) -> None:
-        self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.status, self.headers, self.pieces = 0, HTTPHeaders(), list[bytes]()
-
-    def write_headers(
-        self,
-        start_line: RequestStartLine | ResponseStartLine,
-        headers: HTTPHeaders,
-        chunk: bytes | None = None,
-    ) -> asyncio.Future[None]:
-        assert isinstance(start_line, ResponseStartLine)
-        self.status, self.headers = start_line.code, headers
-        return self.write(chunk or b"")
-
-    def write(self, chunk: bytes) -> asyncio.Future[None]:
-        self.pieces.append(chunk)
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        written.set_result(None)
-        return written
-
-    def finish(self) -> None:
-        if not self.finished.done():
-            self.finished.set_result(None)
-
-    def set_close_callback(self, callback: Any) -> None:
-        """Do nothing: this client never closes its connection."""
 
 
 def in_process(service: app.Service) -> InProcess:

@@ -112,7 +112,7 @@ def tried(count: int) -> Callable[[list[Document]], bool]:
     return lambda found: bool(found) and len(found[0]["attempts"]) >= count and found[0]["eventResult"] != "Running"
 
 
-async def told(service: Any, webhook: Document) -> list[str]:
+async def event_log_messages(service: Any, webhook: Document) -> list[str]:
     """What the event log says of the webhook, the oldest first."""
     rows = doors.database(service).collection("event_logs").find({"message": {"$regex": webhook["id"]}})
     return [row["message"] async for row in rows.sort("_id", 1)]

@@ -43,7 +43,7 @@ class InternalResponse:
         return orjson.loads(self.body) if self.body else {}
 
 
-class _Recorder(HTTPConnection):
+class ResponseRecorder(HTTPConnection):
     """Stands in for the connection, and records the response."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class _Recorder(HTTPConnection):
         if not self.finished.done():
             self.finished.set_result(None)
 
-    def detach(self) -> _Recorder:
+    def detach(self) -> ResponseRecorder:
         """End a response that its handler gave up half way; what was recorded of it is not used."""
         self.status, self.pieces = 500, []
         return self
@@ -100,7 +100,7 @@ async def send(
     headers: dict[str, str] | None = None,
 ) -> InternalResponse:
     """Send a request to a route of this process; its client address and host are those of the `outer` request."""
-    recorder = _Recorder()
+    recorder = ResponseRecorder()
     copied = HTTPHeaders()
     for name in _COPIED:
         for value in outer.headers.get_list(name):

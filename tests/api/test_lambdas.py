@@ -105,7 +105,7 @@ async def test_invalid_value_is_reported_on_field(api: httpx.AsyncClient, member
 
 @pytest.mark.requirement("core-18-lambdas-6")
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         ("function populate(jwt) {\n  jwt.a = ;\n}", "SyntaxError: unexpected token in expression: ';' in line 2"),
         ("function populate(jwt) {", "SyntaxError: unexpected token in expression: '' in line 1"),
@@ -116,10 +116,10 @@ async def test_invalid_value_is_reported_on_field(api: httpx.AsyncClient, member
         ("new Array(4e9).join('')", "it took more than 500 ms of processor time"),
     ],
 )
-async def test_invalid_body_is_refused_with_line(api: httpx.AsyncClient, body: str, told: str) -> None:
+async def test_invalid_body_is_refused_with_line(api: httpx.AsyncClient, body: str, expected: str) -> None:
     answer = await api.post("/api/lambda", json=wanted(body=body))
     assert errors(answer) == {"lambda.body": ["[invalid]lambda.body"]}
-    assert message(answer, "lambda.body") == f"The [lambda.body] cannot be used: {told}."
+    assert message(answer, "lambda.body") == f"The [lambda.body] cannot be used: {expected}."
 
 
 @pytest.mark.requirement("core-18-lambdas-3", "core-18-lambdas-6", "core-18-lambdas-8")
@@ -254,7 +254,7 @@ async def test_tenant_key_reads_but_does_not_change_lambdas(
 async def test_default_lambdas_exist_and_run(service: app.Service, api: httpx.AsyncClient) -> None:
     variables = await doors.run(service, bootstrap.predefined_variables, "http://localhost")
     call = doors.call(service)
-    told = {
+    inputs = {
         "AppleReconcile": {"given_name": "Ada", "family_name": "Lovelace"},
         "FacebookReconcile": {"first_name": "Ada", "last_name": "Lovelace", "picture": {"data": {"url": "p"}}},
         "GoogleReconcile": {"given_name": "Ada", "family_name": "Lovelace", "picture": "p"},
@@ -267,7 +267,7 @@ async def test_default_lambdas_exist_and_run(service: app.Service, api: httpx.As
         "TwitterReconcile": {"name": "Ada Lovelace"},
     }
     changed = {}
-    for kind, given in told.items():
+    for kind, given in inputs.items():
         lambda_id = variables[f"FUSIONAUTH_LAMBDA[{kind}]_ID"]
         made = (await api.get(f"/api/lambda/{lambda_id}")).json()["lambda"]
         assert (made["type"], made["engineType"], made["debug"]) == (kind, "GraalJS", False)

@@ -142,14 +142,14 @@ async def test_api_key_requirement_follows_application_and_tenant(http, rp) -> N
 
 @pytest.mark.requirement("core-3-3", "users-5-12", "users-5-14", "users-5-9")
 @pytest.mark.parametrize(
-    ("members", "status", "told"),
+    ("members", "status", "expected_error"),
     [
         ({"passwordChangeRequired": True}, 203, {"changePasswordReason": "Administrative"}),
         ({"expiry": 1}, 410, None),
         ({"active": False}, 423, None),
     ],
 )
-async def test_login_obstacles_are_revealed_for_correct_password_only(key, rp, members, status, told) -> None:
+async def test_login_obstacles_are_revealed_for_correct_password_only(key, rp, members, status, expected_error) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     if "active" in members:
         await key.delete(f"/api/user/{user['id']}")
@@ -160,7 +160,7 @@ async def test_login_obstacles_are_revealed_for_correct_password_only(key, rp, m
     body = answer.json() if answer.content else None
     if status == 203:
         assert len(body.pop("changePasswordId")) == 43
-    assert body == told
+    assert body == expected_error
     assert not answer.cookies
     assert (await log_in(key, rp, loginId=user["email"], password="wrong")).status_code == 404
 

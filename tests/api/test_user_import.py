@@ -78,7 +78,7 @@ def codes(answer: httpx.Response) -> dict[str, str]:
     return found | {entry["code"]: entry["code"] for entry in body.get("generalErrors", [])}
 
 
-def somebody(**members: Any) -> Document:
+def a_user(**members: Any) -> Document:
     return {"email": f"{new_id()}@example.com", "active": True, **members}
 
 
@@ -104,7 +104,7 @@ async def log_in(api: httpx.AsyncClient, user: Document, password: str = PASSWOR
 @pytest.mark.requirement("users-2.1-1")
 async def test_imported_user_of_every_scheme_logs_in(tenant_api) -> None:
     assert SCHEMES.keys() == password_hashing.SCHEMES
-    users = {scheme: somebody(encryptionScheme=scheme, **SCHEMES[scheme]) for scheme in SCHEMES}
+    users = {scheme: a_user(encryptionScheme=scheme, **SCHEMES[scheme]) for scheme in SCHEMES}
     answer = await import_users(tenant_api, *users.values())
     assert (answer.status_code, answer.content) == (200, b"")
     for scheme, user in users.items():
@@ -115,7 +115,7 @@ async def test_imported_user_of_every_scheme_logs_in(tenant_api) -> None:
 
 @pytest.mark.requirement("users-2.1-1")
 async def test_imported_user_without_salt_has_empty_salt(tenant_api) -> None:
-    user = somebody(encryptionScheme="salted-md5", factor=1, salt="", password=b64(hashlib.md5(P).digest()))
+    user = a_user(encryptionScheme="salted-md5", factor=1, salt="", password=b64(hashlib.md5(P).digest()))
     assert (await import_users(tenant_api, user)).status_code == 200
     assert await log_in(tenant_api, user) in {200, 202}
 
@@ -125,7 +125,7 @@ async def test_plain_text_password_is_hashed_by_requested_or_tenant_scheme(tenan
     change = {"passwordEncryptionConfiguration": {"encryptionScheme": "salted-sha256", "encryptionSchemeFactor": 2}}
     assert (await tenant_api.patch(f"/api/tenant/{tenant_api.headers['X-FusionAuth-TenantId']}",
                                    json={"tenant": change})).status_code == 200  # fmt: skip
-    one, other, brought = somebody(password=PASSWORD), somebody(password="x"), somebody(**CHEAP, **SCHEMES_HMAC)
+    one, other, brought = a_user(password=PASSWORD), a_user(password="x"), a_user(**CHEAP, **SCHEMES_HMAC)
     assert (await import_users(tenant_api, one, brought, **CHEAP)).status_code == 200
     assert (await import_users(tenant_api, other)).status_code == 200
     found = [(await stored(tenant_api, email=user["email"]))["encryptionScheme"] for user in (one, brought, other)]
@@ -217,7 +217,7 @@ async def test_imported_members_are_kept_and_others_derived(tenant_api) -> None:
     ],
 )
 async def test_invalid_row_is_named_and_nothing_is_imported(tenant_api, members, name, kind) -> None:
-    answer = await import_users(tenant_api, somebody(), somebody(**members), **CHEAP)
+    answer = await import_users(tenant_api, a_user(), a_user(**members), **CHEAP)
     code = "[invalidJSON]" if kind == "invalidJSON" else f"[{kind}]users.{name}"
     assert codes(answer)[f"users[1].{name}"] == code
     assert await count(tenant_api) == 0
@@ -253,13 +253,13 @@ async def test_too_many_users_or_errors_end_validation(tenant_api) -> None:
 @pytest.mark.requirement("users-2.1-4")
 @pytest.mark.parametrize("kind", ["email", "username", "id", "twice"])
 async def test_duplicates_abort_import_and_are_named_on_request(service: app.Service, tenant_api, kind) -> None:
-    first = somebody(id=new_id(), username=new_id())
+    first = a_user(id=new_id(), username=new_id())
     assert (await import_users(tenant_api, first)).status_code == 200
-    other = somebody(id=new_id(), username=new_id())
+    other = a_user(id=new_id(), username=new_id())
     if kind == "twice":
-        users = [other, somebody(), somebody(email=other["email"].upper())]
+        users = [other, a_user(), a_user(email=other["email"].upper())]
     else:
-        users = [somebody(), other, {**other, **somebody(), "id": new_id(), "username": new_id(), kind: first[kind]}]
+        users = [a_user(), other, {**other, **a_user(), "id": new_id(), "username": new_id(), kind: first[kind]}]
     field = "email" if kind == "twice" else kind
     answer = await import_users(tenant_api, *users, validateDbConstraints=True)
     assert codes(answer) == {f"users[2].{field}": f"[duplicate]users.{field}"}
@@ -272,7 +272,7 @@ async def test_duplicates_abort_import_and_are_named_on_request(service: app.Ser
 
 @pytest.mark.requirement("users-2.1-4")
 async def test_concurrent_duplicate_rolls_import_back(service, tenant_api, monkeypatch) -> None:
-    users = [somebody() for _ in range(4)]
+    users = [a_user() for _ in range(4)]
     insert = doors.store(service, "users").insert_encoded
     monkeypatch.setattr(user_import, "_BATCH", 2)
     written = []
@@ -294,7 +294,7 @@ async def test_concurrent_duplicate_rolls_import_back(service, tenant_api, monke
 
 @pytest.mark.requirement("users-2.1-4")
 async def test_import_of_killed_process_is_rolled_back_by_another(service, tenant_api, clock, monkeypatch) -> None:
-    imports, users = doors.store(service, "user_imports"), [somebody(), somebody()]
+    imports, users = doors.store(service, "user_imports"), [a_user(), a_user()]
 
     async def killed(*_arguments: Any) -> bool:
         raise asyncio.CancelledError
@@ -316,7 +316,7 @@ async def test_import_of_killed_process_is_rolled_back_by_another(service, tenan
 
 @pytest.mark.requirement("users-2.1-4")
 async def test_of_two_concurrent_equal_imports_one_succeeds(service, tenant_api) -> None:
-    users = [somebody() for _ in range(20)]
+    users = [a_user() for _ in range(20)]
     headers = dict(tenant_api.headers)
     async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False) as plain:
         answers = await asyncio.gather(*(plain.post("/api/user/import", json={"users": users}) for _ in range(4)))
@@ -327,10 +327,10 @@ async def test_of_two_concurrent_equal_imports_one_succeeds(service, tenant_api)
 @pytest.mark.requirement("users-2.1-5")
 async def test_tenant_may_be_given_per_user(service: app.Service, api, tenant_api) -> None:
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as everywhere:
-        answer = await import_users(everywhere, somebody())
+        answer = await import_users(everywhere, a_user())
         assert codes(answer) == {"users[0].tenantId": "[missing]users.tenantId"}
         own = tenant_api.headers["X-FusionAuth-TenantId"]
-        user = somebody(tenantId=own, id=new_id())
+        user = a_user(tenantId=own, id=new_id())
         assert (await import_users(everywhere, user)).status_code == 200
     assert (await tenant_api.get(f"/api/user/{user['id']}")).status_code == 200
     assert (await api.get(f"/api/user/{user['id']}")).status_code == 404
@@ -338,9 +338,9 @@ async def test_tenant_may_be_given_per_user(service: app.Service, api, tenant_ap
 
 @pytest.mark.requirement("users-2.1-7")
 async def test_large_body_is_accepted_for_authorized_import_only(service: app.Service, tenant_api) -> None:
-    users = [somebody(data={"x": "y" * 200_000}) for _ in range(8)]
+    users = [a_user(data={"x": "y" * 200_000}) for _ in range(8)]
     assert (await import_users(tenant_api, *users)).status_code == 200
-    large = {"user": somebody(data={"x": "y" * 2_000_000})}
+    large = {"user": a_user(data={"x": "y" * 2_000_000})}
     assert (await tenant_api.post("/api/user", json=large)).status_code == 413
     async with checking_client(service.base_url) as nobody:
         assert (await nobody.post("/api/user/import", json={"users": users})).status_code == 413
@@ -416,8 +416,8 @@ async def test_refresh_tokens_are_imported_and_used(service: app.Service, tenant
     application_id = (await tenant_api.post("/api/application", json={"application": wanted})).json()["application"][
         "id"
     ]
-    user = somebody(id=new_id(), registrations=[{"applicationId": application_id}])
-    stranger = somebody(id=new_id())
+    user = a_user(id=new_id(), registrations=[{"applicationId": application_id}])
+    stranger = a_user(id=new_id())
     assert (await import_users(tenant_api, user, stranger)).status_code == 200
     own = {"applicationId": application_id, "userId": user["id"]}
     one, other = {**own, "token": new_id()}, {**own, "token": new_id(), "startInstant": 1_700_000_000_000}

@@ -13,7 +13,7 @@ from tests.conftest import SUPER_KEY, checking_client
 from tests.outbound.test_http_attacks import listening
 from tests.receiver import receiving
 from tests.receiver import until as is_so
-from tests.webhooks import make_user, make_webhook, told, tried, until
+from tests.webhooks import event_log_messages, make_user, make_webhook, tried, until
 
 ONLY = "127.0.0.2/32"
 
@@ -74,8 +74,8 @@ async def test_blocked_webhook_is_logged_without_flooding(service, api, tenant, 
             assert said["exception"].startswith("blocked: The URL may not be called: ")
             assert ("allowed_networks" in said["exception"]) == (":6379" not in url)
             assert [attempt["attemptResult"] for attempt in by_id.values()] == ["Success"]
-    await is_so(lambda: told(service, webhook))
-    (row,) = await told(service, webhook)
+    await is_so(lambda: event_log_messages(service, webhook))
+    (row,) = await event_log_messages(service, webhook)
     assert "blocked: The URL may not be called" in row
     assert "/latest/" not in row
 
@@ -89,7 +89,7 @@ async def test_blocked_transactional_webhook_vetoes_without_details(service, api
     answer = await tenant_api.post("/api/user", json={"user": {"username": "somebody", "password": "password"}})
     assert answer.status_code == 504
     assert "10.1.2.3" not in answer.text
-    (row,) = await told(service, webhook)
+    (row,) = await event_log_messages(service, webhook)
     assert "stopped a change: blocked: " in row
 
 

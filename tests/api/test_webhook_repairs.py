@@ -20,7 +20,7 @@ from tests import doors
 from tests.conftest import SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import Received, answers, receiving
-from tests.webhooks import logs_of, make_user, make_webhook, put_status, tell_of, told, tried, until
+from tests.webhooks import event_log_messages, logs_of, make_user, make_webhook, put_status, tell_of, tried, until
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ async def test_of_64_concurrent_disablings_one_emits_event(service, api, tenant,
         doors.run(service, webhook_deliveries.disable, _call(service), webhook["id"], "Gone.") for _ in range(64)
     )
     await asyncio.gather(*disable)
-    assert await told(service, webhook) == [f"The webhook [{webhook['id']}] was disabled. Gone."]
+    assert await event_log_messages(service, webhook) == [f"The webhook [{webhook['id']}] was disabled. Gone."]
 
 
 def _call(service: Any) -> Call:

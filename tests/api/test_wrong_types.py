@@ -158,31 +158,31 @@ async def test_wrong_values_are_400_or_accepted_and_never_500(service, client, c
     keys = {"jwtConfiguration": {"accessTokenKeyId": default, "idTokenKeyId": default}}
     own_path = f"{update}/{answer.json()[case.wrapper]['id']}"
 
-    async def attempt(method: str, where: str, body: Any, told: str, headers: dict[str, str] | None = None) -> None:
+    async def attempt(method: str, where: str, body: Any, label: str, headers: dict[str, str] | None = None) -> None:
         try:
             answer = await client.request(method, where, json=body, headers=headers)
             assert answer.status_code in {200, 400, 405}, answer.status_code
         except (AssertionError, httpx.HTTPError) as error:
-            wrong.append(f"{method} {told}: {error}")
+            wrong.append(f"{method} {label}: {error}")
 
     for number, steps in enumerate(paths(case.schema)):
-        told, pointer = ".".join(steps), "/" + "/".join(steps)
+        label, pointer = ".".join(steps), "/" + "/".join(steps)
         # Each member meets a third of the values, each value every third member.
         bodies = [(with_value(right(case), steps, value), value) for value in VALUES[number % 3 :: 3]]
         refused = [one for one in bodies if is_refused(service, case, one[0])]
         sent = [one for one in bodies if one not in refused]
         for body, value in sent + (refused[:1] if number % REFUSED_TO_SEND == 0 else []):
-            await attempt("PUT", own_path, body, f"{told} = {value!r:.40}")
+            await attempt("PUT", own_path, body, f"{label} = {value!r:.40}")
         value = VALUES[number % len(VALUES)]
         body = with_value(right(case), steps, value)
         is_taken = not is_refused(service, case, body)
         if is_taken:
             if case.wrapper == "tenant" and steps[1:2] != ("jwtConfiguration",):
                 body["tenant"] |= keys  # or one is generated for each
-            await attempt("POST", path, body, f"{told} = {value!r:.40}")
+            await attempt("POST", path, body, f"{label} = {value!r:.40}")
         if is_taken or number % REFUSED_TO_SEND == 0:
             patch = [{"op": "add", "path": pointer, "value": value}]
-            await attempt("PATCH", own_path, patch, f"{told} = {value!r:.40}", JSON_PATCH)
+            await attempt("PATCH", own_path, patch, f"{label} = {value!r:.40}", JSON_PATCH)
     assert not wrong
     if case.wrapper != "role":
         shown = await client.get(own_path)

@@ -12,7 +12,7 @@ from identity import app
 from tests import doors
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, ShiftedClock, checking_client
 from tests.receiver import Receiver, answers, in_turn, receiving, until
-from tests.webhooks import find, logs_of, make_user, make_webhook, put_status, told
+from tests.webhooks import event_log_messages, find, logs_of, make_user, make_webhook, put_status
 
 PERIOD = 1000
 CREATED, DELETED = "user.create.complete", "user.delete.complete"
@@ -45,7 +45,7 @@ class Instance:
 
     async def steps(self, webhook: dict[str, Any]) -> list[str]:
         """The percentages that the event log contains."""
-        rows = await told(self.service, webhook)
+        rows = await event_log_messages(self.service, webhook)
         return [row.partition(" % ")[0].rpartition(" ")[2] for row in rows if " % of the time" in row]
 
     async def has_steps(self, webhook: dict[str, Any], *steps: str) -> bool:
@@ -104,7 +104,7 @@ async def test_repeated_failures_disable_a_webhook_unless_it_succeeds_in_between
         expected = f"The webhook [{dead['id']}] was disabled. {reason}"
 
         async def is_logged() -> bool:
-            return bool((await told(instance.service, dead))[-1] == expected)
+            return bool((await event_log_messages(instance.service, dead))[-1] == expected)
 
         await until(is_logged)
 

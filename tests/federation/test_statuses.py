@@ -1,4 +1,4 @@
-"""Statuses of federated logins beside 200: required steps and errors."""
+"""Statuses of federated logins other than 200: required steps and errors."""
 
 from __future__ import annotations
 

@@ -274,8 +274,8 @@ async def test_client_secret_signs_no_access_token(rp):
 
 
 @pytest.fixture
-async def told(rp, api):
-    """The sets of applications that were told of, one for each event."""
+async def changed_applications(rp, api):
+    """The sets of applications that key changes were sent about, one for each event."""
     async with receiving() as receiver:
         kind = "jwt.public-key.update"
         await listen(api, rp.tenant, receiver.url, [kind])
@@ -294,7 +294,7 @@ async def told(rp, api):
 
 
 @pytest.mark.requirement("core-7-rotation-event", "event-jwt.public-key.update")
-async def test_event_lists_all_affected_applications(rp, api, told):
+async def test_event_lists_all_affected_applications(rp, api, changed_applications):
     follower = await relying_party.make(api, tenant=rp.tenant)
     own, half = await relying_party.make(api, tenant=rp.tenant), await relying_party.make(api, tenant=rp.tenant)
     keys = [await generate(api) for _ in range(3)]
@@ -303,7 +303,7 @@ async def test_event_lists_all_affected_applications(rp, api, told):
     await configure(half, application=True, enabled=True, accessTokenKeyId=keys[0]["id"])
     await configure(rp, idTokenKeyId=keys[1]["id"])
     await configure(rp, accessTokenKeyId=keys[2]["id"])
-    assert sorted(map(sorted, await told(4))) == sorted(
+    assert sorted(map(sorted, await changed_applications(4))) == sorted(
         map(
             sorted,
             [
@@ -317,7 +317,7 @@ async def test_event_lists_all_affected_applications(rp, api, told):
 
 
 @pytest.mark.requirement("core-7-rotation-event", "event-jwt.public-key.update")
-async def test_changes_without_a_public_key_send_no_event(rp, api, told):
+async def test_changes_without_a_public_key_send_no_event(rp, api, changed_applications):
     key = await generate(api)
     first, then = await generate(api, "HS256"), await generate(api, "HS512")
     await configure(rp, application=True, accessTokenKeyId=key["id"])  # not enabled
@@ -325,15 +325,15 @@ async def test_changes_without_a_public_key_send_no_event(rp, api, told):
     await configure(rp, application=True, accessTokenKeyId=first["id"])  # from RSA
     await configure(rp, application=True, accessTokenKeyId=then["id"])
     await configure(rp, application=True, enabled=False)  # back to RSA
-    assert await told(2) == [{rp.client_id}, {rp.client_id}]
+    assert await changed_applications(2) == [{rp.client_id}, {rp.client_id}]
 
 
 @pytest.mark.requirement("core-7-rotation-event")
-async def test_swapped_keys_send_an_event(rp, api, told):
+async def test_swapped_keys_send_an_event(rp, api, changed_applications):
     one, other = await generate(api), await generate(api)
     await configure(rp, accessTokenKeyId=one["id"], idTokenKeyId=other["id"])
     await configure(rp, accessTokenKeyId=other["id"], idTokenKeyId=one["id"])
-    assert await told(2) == [{rp.client_id}, {rp.client_id}]
+    assert await changed_applications(2) == [{rp.client_id}, {rp.client_id}]
 
 
 @pytest.mark.requirement("core-7-rotation-event")
@@ -385,8 +385,8 @@ async def test_entity_key_rotation_fails_no_verification(http, api, tenant_api, 
             kids.add(header(token)["kid"])
             for each, verifier in zip(everywhere, verifiers, strict=True):
                 assert (await verifier.verify(token))["sub"] == entity["id"]
-                told = await each.post("/oauth2/introspect", data={**credentials, "token": token})
-                assert told.json()["active"] is True
+                answer = await each.post("/oauth2/introspect", data={**credentials, "token": token})
+                assert answer.json()["active"] is True
 
     async def rotate() -> None:
         try:

@@ -172,16 +172,16 @@ async def test_refresh_token_of_a_password_does_not_authenticate_the_client(rp, 
 
 @pytest.mark.requirement("oauth-2.2-10", "reason-invalid_user_credentials")
 async def test_attack_44_unknown_user_and_wrong_password_get_the_same_response(rp, http, api):
-    told = []
+    responses = []
     for form in ({"password": "wrong"}, {"username": "nobody@example.com"}, {"username": f"{new_id()}"}):
         answer = await ask(rp, http, **form)
         refused(answer, "invalid_grant", "invalid_user_credentials")
-        told.append((answer.content, sorted(answer.headers.items())))
+        responses.append((answer.content, sorted(answer.headers.items())))
     stranger = await relying_party.make_user(api, (await relying_party.make(api)).tenant["id"])
     answer = await ask(rp, http, username=stranger["email"])
-    told.append((answer.content, sorted(answer.headers.items())))
-    assert len({content for content, _ in told}) == 1
-    assert len({str([pair for pair in pairs if pair[0] != "date"]) for _, pairs in told}) == 1
+    responses.append((answer.content, sorted(answer.headers.items())))
+    assert len({content for content, _ in responses}) == 1
+    assert len({str([pair for pair in pairs if pair[0] != "date"]) for _, pairs in responses}) == 1
 
 
 async def test_attack_44_unknown_user_takes_the_time_of_a_wrong_password(rp, http, monkeypatch):
@@ -237,7 +237,7 @@ async def test_attack_29_inactive_client_and_deleted_tenant_get_no_tokens(rp, ht
     "error-change_password_required", "reason-change_password_administrative", "reason-change_password_breached"
 )
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "expected"),
     [
         ("Breached", "change_password_breached"),
         ("Expired", "change_password_expired"),
@@ -245,7 +245,7 @@ async def test_attack_29_inactive_client_and_deleted_tenant_get_no_tokens(rp, ht
         (None, "change_password_administrative"),
     ],
 )
-async def test_reason_of_a_required_password_change_is_returned(rp, http, service, reason, told):
+async def test_reason_of_a_required_password_change_is_returned(rp, http, service, reason, expected):
     users = doors.store(service, "users")
     user = await users.find(rp.tenant["id"], rp.user["id"])
     marked = {**user, "passwordChangeRequired": True}
@@ -253,7 +253,7 @@ async def test_reason_of_a_required_password_change_is_returned(rp, http, servic
         marked["passwordChangeReason"] = reason
     await users.replace(rp.tenant["id"], marked, user["lastUpdateInstant"])
     answer = await ask(rp, http)
-    refused(answer, "change_password_required", told)
+    refused(answer, "change_password_required", expected)
     assert "access_token" not in answer.json()
 
 
@@ -428,13 +428,13 @@ async def test_attack_48_pages_and_grant_share_the_limit(rp, http, browser):
 
 async def test_attacks_44_and_48_unknown_users_are_limited_like_known_ones(rp, http):
     await closes_after(rp, 1)
-    told = set()
+    descriptions = set()
     for login_id in (rp.login_id, "nobody@example.com"):
         refused(await ask(rp, http, username=login_id, password="x"), "invalid_grant", "invalid_user_credentials")
         answer = await ask(rp, http, username=login_id)
         refused(answer, "invalid_grant", "unknown")
-        told.add(answer.json()["error_description"].partition(" in ")[0])
-    assert len(told) == 1
+        descriptions.add(answer.json()["error_description"].partition(" in ")[0])
+    assert len(descriptions) == 1
 
 
 @pytest.mark.requirement("audit-a4")
@@ -473,16 +473,16 @@ async def test_login_events_have_the_device_and_no_password(rp, http, api):
         await ask(rp, http, password="a wrong one", **named)
         await given(rp, http, **named)
         requests = await receiver.wait_for(2)
-    told = {request.event["type"]: request.event for request in requests}
-    assert told.keys() == set(LOGIN_EVENTS)
-    for event in told.values():
+    events = {request.event["type"]: request.event for request in requests}
+    assert events.keys() == set(LOGIN_EVENTS)
+    for event in events.values():
         assert (event["tenantId"], event["applicationId"]) == (rp.tenant["id"], rp.client_id)
         assert event["user"]["id"] == rp.user["id"]
         assert event["authenticationType"] == "PASSWORD"
         info = event["info"]
         assert (info["deviceDescription"], info["deviceName"], info["deviceType"]) == tuple(device.values())
         assert info["ipAddress"] == "127.0.0.1"
-    assert told["user.login.failed"]["reason"] == {"code": "credentials"}
+    assert events["user.login.failed"]["reason"] == {"code": "credentials"}
     assert all(b"a wrong one" not in request.body and PASSWORD.encode() not in request.body for request in requests)
 
 

@@ -336,7 +336,7 @@ async def test_missing_template_is_logged(desk: Desk) -> None:
 
 @pytest.mark.requirement("core-18-templates-20")
 async def test_values_of_a_feature_stand_beside_the_user(desk: Desk, api, tenant_api) -> None:
-    """Template values of a feature beside the user."""
+    """Template values of a feature, in addition to the user."""
     template = {
         "name": new_id(),
         "defaultSubject": "${changePasswordId}",

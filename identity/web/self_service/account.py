@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import urllib.parse
 from collections.abc import Sequence
@@ -76,7 +77,7 @@ NO_FEEDBACK: Final = FormFeedback()
 REJECTED_FORM: Final = FormFeedback(message=csrf.INVALID_TOKEN)
 
 
-class AccountHandler(SelfServiceHandler):
+class AccountHandler(SelfServiceHandler, abc.ABC):
     """A page of the signed-in user's account."""
 
     page_path: str = ""
@@ -90,11 +91,11 @@ class AccountHandler(SelfServiceHandler):
         loaded = await self.load_account(call, given)
         return loaded if isinstance(loaded, Reply) else await self.page(*loaded, given)
 
+    @abc.abstractmethod
     async def page(
         self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
     ) -> Reply:
         """Return the page for a request, or for a form that was rejected with `feedback`."""
-        raise NotImplementedError
 
     async def load_account(self, call: Call, given: Document) -> tuple[PageContext, Account] | Reply:
         """Return the signed-in user's account, or the redirect to the login."""
@@ -156,9 +157,9 @@ class AccountFormHandler(AccountHandler):
             return await self.submit(call, context, account, form)
         return await self.page(context, account, form, REJECTED_FORM)
 
+    @abc.abstractmethod
     async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
         """Apply the form."""
-        raise NotImplementedError
 
 
 class HomeHandler(AccountHandler):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar, Final
@@ -84,13 +85,13 @@ class AccessHandler(AccountFormHandler):
             return await self.page(context, account, form, FormFeedback(message=problem))
         return self.redirect_to(context.url(self.page_path, changed=_CHANGED))
 
+    @abc.abstractmethod
     async def sections(self, account: Account, theme: PageTheme) -> list[Section]:
         """Return the lists."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     async def revoke(self, call: Call, account: Account, form: Document) -> str:
         """Revoke what a form names; return the key of a page text if that is not possible."""
-        raise NotImplementedError
 
     def now_call(self) -> Call:
         """Return a call of the user at this moment."""

@@ -24,7 +24,7 @@ def evaluated(text: str, **environ: str) -> Kickstart:
 
 @pytest.mark.requirement("core-13-6", "core-13-7")
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "position"),
     [
         ("apiKeys: []", "apiKeys must hold at least one key"),
         ("requests: []", "apiKeys must hold at least one key"),
@@ -59,10 +59,10 @@ def evaluated(text: str, **environ: str) -> Kickstart:
         ("variables: {defaultTenantId: nonsense}\napiKeys: [{key: abc}]", "defaultTenantId must be a UUID"),
     ],
 )
-def test_errors_name_their_position(text: str, told: str) -> None:
+def test_errors_name_their_position(text: str, position: str) -> None:
     with pytest.raises(StartupError) as refused:
         evaluated(text)
-    assert told in str(refused.value)
+    assert position in str(refused.value)
 
 
 def test_variable_values_are_not_evaluated_again() -> None:

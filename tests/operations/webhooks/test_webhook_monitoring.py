@@ -12,7 +12,7 @@ from identity.store.outbox_rows import DeliveryAttempt, DeliveryLease, DeliveryO
 from identity.store.webhook_health import WebhookHealth
 from tests import doors
 from tests.receiver import receiving
-from tests.webhooks import told
+from tests.webhooks import event_log_messages
 
 PERIOD = 432_000
 
@@ -44,13 +44,15 @@ async def test_days_of_failure_disable_a_webhook_with_one_event_per_step(service
     for share, steps in [(0.49, 0), (0.02, 1), (0.01, 1), (0.2, 2), (0.2, 3)]:
         clock.advance(seconds=PERIOD * share)
         await monitor.record([outcome(service, webhook, 500)])
-        assert len(await told(service, webhook)) == steps, share
-    assert [text.partition(" % ")[0][-2:] for text in await told(service, webhook)] == ["50", "70", "90"]
+        assert len(await event_log_messages(service, webhook)) == steps, share
+    assert [text.partition(" % ")[0][-2:] for text in await event_log_messages(service, webhook)] == ["50", "70", "90"]
     assert await status(api, webhook) == "Active"
     clock.advance(seconds=PERIOD * 0.1)
     await monitor.record([outcome(service, webhook, 500)])
     assert await status(api, webhook) == "Disabled"
-    assert (await told(service, webhook))[-1].endswith(f"was disabled. Every delivery failed for {PERIOD} seconds.")
+    assert (await event_log_messages(service, webhook))[-1].endswith(
+        f"was disabled. Every delivery failed for {PERIOD} seconds."
+    )
 
 
 async def test_one_success_resets_the_failures(service, api, clock, webhook, monitor):
@@ -60,7 +62,7 @@ async def test_one_success_resets_the_failures(service, api, clock, webhook, mon
     await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD * 0.45)
     await monitor.record([outcome(service, webhook, 500)])
-    assert await told(service, webhook) == []
+    assert await event_log_messages(service, webhook) == []
 
 
 async def test_success_in_another_process_resets_the_failures(service, api, clock, webhook, monitor):
@@ -70,12 +72,12 @@ async def test_success_in_another_process_resets_the_failures(service, api, cloc
     clock.advance(seconds=PERIOD * 0.6)
     await other.record([outcome(service, webhook, 200)])
     await monitor.record([outcome(service, webhook, 500)])
-    assert await told(service, webhook) == []
+    assert await event_log_messages(service, webhook) == []
 
 
 @pytest.mark.requirement("webhooks-15.3-2")
 async def test_approval_response_counts_as_success(service, api, tenant, tenant_api, clock, monitor):
-    """One that fails with all it is told, and says yes to what it is asked, has the last word about changes."""
+    """A webhook that fails every notification but approves transactions stays enabled and decides about changes."""
     events = {"user.create": {"enabled": True, "transactionType": "AbsoluteMajority"}}
     change = {"tenant": {"eventConfiguration": {"events": events}}}
     assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=change)).status_code == 200
@@ -89,7 +91,7 @@ async def test_approval_response_counts_as_success(service, api, tenant, tenant_
         assert len(receiver.requests) == 1
         clock.advance(seconds=PERIOD * 1.5)
         await monitor.record([outcome(service, webhook, 500)])
-        assert (await status(api, webhook), await told(service, webhook)) == ("Active", [])
+        assert (await status(api, webhook), await event_log_messages(service, webhook)) == ("Active", [])
         # From then on it has a whole period again, in which it has to succeed once more.
         clock.advance(seconds=1)
         await monitor.record([outcome(service, webhook, 500)])
@@ -107,7 +109,7 @@ async def test_change_of_the_webhook_resets_the_failures(service, api, clock, we
     await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"description": "mended"}})
     clock.advance(seconds=PERIOD * 0.1)
     await monitor.record([outcome(service, webhook, 500)])
-    assert (await status(api, webhook), await told(service, webhook)) == ("Active", [])
+    assert (await status(api, webhook), await event_log_messages(service, webhook)) == ("Active", [])
 
 
 @pytest.mark.requirement("webhooks-15.2-4")
@@ -118,7 +120,7 @@ async def test_change_of_the_webhook_resets_the_events(service, api, clock, webh
         await monitor.record([outcome(service, webhook, 500)])
         await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"description": "mended"}})
         clock.advance(seconds=1)
-    assert [text.partition(" % ")[0][-2:] for text in await told(service, webhook)] == ["70", "70"]
+    assert [text.partition(" % ")[0][-2:] for text in await event_log_messages(service, webhook)] == ["70", "70"]
 
 
 @pytest.mark.requirement("webhooks-15.2-4")
@@ -135,7 +137,7 @@ async def test_failures_further_apart_than_twice_the_period_are_forgotten(servic
     await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD * 2.1)
     await monitor.record([outcome(service, webhook, 500)])
-    assert (await status(api, webhook), await told(service, webhook)) == ("Active", [])
+    assert (await status(api, webhook), await event_log_messages(service, webhook)) == ("Active", [])
 
 
 @pytest.mark.requirement("webhooks-15.2-4")
@@ -143,7 +145,7 @@ async def test_410_disables_immediately_with_one_event(service, api, webhook, mo
     await monitor.record([outcome(service, webhook, 410), outcome(service, webhook, 410)])
     await monitor.record([outcome(service, webhook, 410)])
     assert await status(api, webhook) == "Disabled"
-    assert await told(service, webhook) == [
+    assert await event_log_messages(service, webhook) == [
         f"The webhook [{webhook['id']}] was disabled. The receiver answered 410 (Gone)."
     ]
 
@@ -152,7 +154,7 @@ async def test_results_of_a_deleted_webhook_are_ignored(service, api, webhook, m
     await api.delete(f"/api/webhook/{webhook['id']}")
     await monitor.record([outcome(service, webhook, 410)])
     await monitor.record([outcome(service, webhook, 500)])
-    assert await told(service, webhook) == []
+    assert await event_log_messages(service, webhook) == []
 
 
 @pytest.mark.requirement("webhooks-15.3-27")
