@@ -135,6 +135,13 @@ def publication_lag() -> int:
     return key_rotation.LAG_MS
 
 
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A temporary folder with a short path: a Unix socket in it may have about a hundred characters."""
+    with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(autouse=True)
 def brief_lag(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let new signing keys wait for nothing where there is one process: each takes 1.25 s otherwise."""

@@ -13,7 +13,7 @@ from identity import app
 from identity.ids import new_id
 from identity.operations.providers import identity_providers
 from tests import doors, relying_party
-from tests.conftest import SUPER_KEY, checking_client
+from tests.conftest import MANAGER_KEY, SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import receiving
 from tests.webhooks import listen
@@ -435,3 +435,16 @@ async def test_pending_link_to_deleted_provider_is_not_found(tenant_api, provide
     assert (await tenant_api.get(f"{PENDING}/{pending_id}")).status_code == 404
     body = {"pendingIdPLinkId": pending_id, "userId": user["id"]}
     assert await codes(await tenant_api.post(PATH, json=body)) == {"[invalid]pendingIdPLinkId"}
+
+
+async def test_token_of_a_link_is_masked_for_keys_that_may_only_read(service, provider, user, tenant_api) -> None:
+    link = account(provider, user, token="a token of the provider")
+    assert (await linked(tenant_api, link))["token"] == "a token of the provider"
+    body = {"apiKey": {"permissions": {"endpoints": {PATH: ["GET"]}}}}
+    async with (
+        checking_client(service.base_url, headers={"Authorization": MANAGER_KEY}) as manager,
+        checking_client(service.base_url) as reader,
+    ):
+        reader.headers["Authorization"] = (await manager.post("/api/api-key", json=body)).json()["apiKey"]["key"]
+        found = (await reader.get(PATH, params={"userId": user["id"]})).json()["identityProviderLinks"]
+    assert [one["token"] for one in found] == ["*****"]

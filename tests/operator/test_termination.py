@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,13 +37,6 @@ def descendants(pid: int) -> set[int]:
     while more := {one for one, told in parents.items() if int(told.get("PPid", 0)) in found} - found:
         found |= more
     return found - {pid}
-
-
-@pytest.fixture
-def short_folder() -> Iterator[Path]:
-    """A temporary folder with a short path: a Unix socket in it may have about a hundred characters."""
-    with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as folder:
-        yield Path(folder)
 
 
 @contextlib.contextmanager

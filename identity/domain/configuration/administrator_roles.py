@@ -78,7 +78,12 @@ _READ_BY_DEVELOPERS: Final = (
     "/api/user-action",
 )
 
-_SECRETS: Final = ("/api/two-factor/secret", "/api/user/change-password", "/api/user/two-factor/recovery-code")
+_SECRETS: Final = (
+    "/api/application/oauth-configuration",
+    "/api/two-factor/secret",
+    "/api/user/change-password",
+    "/api/user/two-factor/recovery-code",
+)
 """Endpoints that reveal or create secrets on GET."""
 
 

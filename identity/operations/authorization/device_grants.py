@@ -189,7 +189,7 @@ async def _link_account(services: Services, call: Call, client: Client, grant: D
         raise InvalidRequest(
             "unknown", "The account at the identity provider cannot be linked to this user."
         ) from error
-    return await identity_provider_links.to_response(services, link)
+    return await identity_provider_links.to_response(services, call, link)
 
 
 def _require_pending(status: str) -> None:

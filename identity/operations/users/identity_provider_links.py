@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from identity.call import Call, Document
+from identity import permissions
+from identity.call import ApiKeyCaller, Call, Document
+from identity.domain.objects.secret_masking import MASK
 from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.users import identity_provider_links as link_rules
 from identity.errors import AlreadyLinked, Conflict, Duplicate, FieldError, Invalid, NotFound
@@ -24,6 +26,7 @@ from identity.store.mongo import Session
 
 SCHEMA = "api/identity-provider-link.json"
 
+_ENDPOINT = "/api/identity-provider/link"
 _WRAPPER = "identityProviderLink"
 _MEMBERS = ("data", "displayName", "identityProviderId", "identityProviderUserId", "token", "userId")
 
@@ -65,7 +68,7 @@ async def retrieve(
         link = await services.directory.identity_provider_links.find_account(tenant_id, provider_id, account)
         if link is None or user_id not in {None, link["userId"]}:
             raise NotFound(log_detail="no such link")
-        return {_WRAPPER: await to_response(services, link)}
+        return {_WRAPPER: await to_response(services, call, link)}
     if account or user_id is None:
         name = "identityProviderId" if account else "userId"
         raise Invalid.field("missing", name, f"You must specify the [{name}] parameter.")
@@ -73,7 +76,7 @@ async def retrieve(
     found = await services.directory.identity_provider_links.find_of_user(
         TenantId(user["tenantId"]), user_id, provider_id
     )
-    return {f"{_WRAPPER}s": [await to_response(services, link) for link in found]}
+    return {f"{_WRAPPER}s": [await to_response(services, call, link) for link in found]}
 
 
 async def delete(
@@ -115,7 +118,7 @@ async def retrieve_pending(services: Services, call: Call, pending_id: str, user
         user = await user_lookup.retrieve(services, call.within(tenant_id), user_id)
         links = await services.directory.identity_provider_links.find_of_user(tenant_id, user_id, provider["id"])
         link["user"] = await user_views.to_response(services, user)
-    link["identityProviderLinks"] = [await to_response(services, each) for each in links]
+    link["identityProviderLinks"] = [await to_response(services, call, each) for each in links]
     return {"linkCount": len(links), "pendingIdPLink": link}
 
 
@@ -134,10 +137,13 @@ def link_event(event_type: str, user: Document, link: Document) -> Event:
     return user_events.user_event(event_type, user, identityProviderLink=link_rules.without_secrets(link))
 
 
-async def to_response(services: Services, link: Document) -> Document:
-    """Return the link in API form."""
+async def to_response(services: Services, call: Call, link: Document) -> Document:
+    """Return the link in API form; the token of the provider is masked for API keys that may only read."""
     provider = await _providers(services).find_cached(None, link["identityProviderId"])
     answer: Document = services.schemas[SCHEMA].show({_WRAPPER: link_rules.for_api(link, provider)})[_WRAPPER]
+    if "token" in answer and isinstance(call.caller, ApiKeyCaller):
+        granted = call.caller.api_key["permissions"]["endpoints"]
+        answer["token"] = answer["token"] if permissions.may_change(granted, _ENDPOINT) else MASK
     return answer
 
 

@@ -22,7 +22,7 @@ class LinksHandler(ApiHandler):
     async def post(self, call: Call, body: Document) -> Reply:
         """Create, or complete a pending one."""
         link = await operations.create(self.services, call, body)
-        return Reply({"identityProviderLink": await operations.to_response(self.services, link)})
+        return Reply({"identityProviderLink": await operations.to_response(self.services, call, link)})
 
     @endpoint(access=Access.API_KEY, answer="api/identity-provider-links.response.json", query=_QUERY)
     async def get(self, call: Call) -> Reply:
