@@ -19,6 +19,7 @@ from identity.operations.providers import identity_providers
 from identity.operations.user_actions import user_actions, user_comments
 from identity.operations.users import families, user_consents
 from identity.store.action_logs import ActionLogs
+from identity.store.activity_counts import ActivityCounts
 from identity.store.api_keys import ApiKeys
 from identity.store.append_only_logs import AppendOnlyLog
 from identity.store.authorization_codes import AuthorizationCodes
@@ -47,6 +48,7 @@ from identity.store.outbox import Outbox
 from identity.store.pending_links import PendingLinks
 from identity.store.pushed_requests import PushedRequests
 from identity.store.rate_limits import RateLimits
+from identity.store.recent_entries import RecentEntries
 from identity.store.redis import Redis
 from identity.store.refresh_tokens import RefreshTokens
 from identity.store.revocations import Revocations
@@ -187,4 +189,7 @@ def redis_stores(redis: Redis, vault: Vault) -> Mapping[str, object]:
         "one_time_ids": OneTimeIds(redis),
         "one_time_tokens": OneTimeTokens(redis),
         "open_verifications": OpenVerifications(redis, vault),
+        "failed_logins": RecentEntries(redis, "failed-logins", maximum=25, ttl_seconds=30 * 86_400),
+        "refused_requests": RecentEntries(redis, "refused-requests", maximum=25, ttl_seconds=86_400),
+        "activity_counts": ActivityCounts(redis),
     }

@@ -20,6 +20,7 @@ from identity.password_pool import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.store.action_logs import ActionLogs
+from identity.store.activity_counts import ActivityCounts
 from identity.store.api_keys import ApiKeys
 from identity.store.append_only_logs import AppendOnlyLog
 from identity.store.authorization_codes import AuthorizationCodes
@@ -49,6 +50,7 @@ from identity.store.open_verifications import OpenVerifications
 from identity.store.pending_links import PendingLinks
 from identity.store.pushed_requests import PushedRequests
 from identity.store.rate_limits import RateLimits
+from identity.store.recent_entries import RecentEntries
 from identity.store.redis import Redis
 from identity.store.refresh_tokens import RefreshTokens
 from identity.store.report_counts import ReportCounts
@@ -179,7 +181,7 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Logs:
-    """The append-only logs, the journal of user imports, and the counts of reports."""
+    """The append-only logs, the journal of user imports, recent failures, and the counts of reports."""
 
     audit_logs: AppendOnlyLog
     event_logs: AppendOnlyLog
@@ -188,6 +190,11 @@ class Logs:
     webhook_event_log: WebhookEventLog
     user_imports: UserImports
     report_counts: ReportCounts
+    activity_counts: ActivityCounts
+    failed_logins: RecentEntries
+    """The failed logins of each user."""
+    refused_requests: RecentEntries
+    """The refused authorization and token requests of each client."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -62,6 +62,8 @@ from identity.web.console import refusals as console_refusals
 from identity.web.console import resources as console_resources
 from identity.web.console import sign_in as console_sign_in
 from identity.web.console import try_it as console_try_it
+from identity.web.console import user_export as console_user_export
+from identity.web.console import user_import as console_user_import
 from identity.web.hosted import landing_page
 from identity.web.in_flight import InFlight
 from identity.web.oauth2 import (
@@ -183,6 +185,8 @@ _PAGES = (
     landing_page,
     console_sign_in,
     console_home,
+    console_user_export,
+    console_user_import,
     console_resources,
     console_actions,
     console_connect,

@@ -50,7 +50,7 @@ ReadHead = Callable[..., Awaitable[bytes]]
 
 def serving(application: tornado.web.Application, settings: Settings, large: LargeBodyLimit) -> Server:
     """Return a server with the configured limits; `client_address` reads forwarded headers, so xheaders is off."""
-    # No endpoint accepts files.
+    # The import of users on the console, which accepts a file, parses it itself after these limits.
     set_parse_body_config(ParseBodyConfig(multipart=ParseMultipartConfig(enabled=False)))
     server = Server(
         application,

@@ -21,6 +21,7 @@ from identity.services import Services
 from identity.store.report_counts import ReportRange, Unit
 
 _EPOCH = datetime.date(1970, 1, 1)
+_MOST_DAYS = 400
 
 
 async def logins(
@@ -62,6 +63,21 @@ async def registrations(
     days = _range(services, query, "hour")
     found = await services.logs.report_counts.registrations(call.tenant_id, days, application_id)
     return _report("hourlyCounts", found)
+
+
+async def activities(services: Services, call: Call, query: Mapping[str, Any]) -> Document:
+    """Return failed logins and token responses by grant, per day since 1970 in UTC. Raises Invalid."""
+    found = _range(services, query, "hour")
+    first, end = as_datetime(found.start).date(), as_datetime(found.end).date()
+    days = [first + datetime.timedelta(days=number) for number in range(min((end - first).days + 1, _MOST_DAYS))]
+    counts = await services.logs.activity_counts.by_day(call.tenant_id, [day.isoformat() for day in days])
+    return {
+        "dailyActivities": [
+            {"interval": (day - _EPOCH).days, "counts": of_day}
+            for day, of_day in zip(days, counts, strict=True)
+            if of_day
+        ]
+    }
 
 
 async def totals(services: Services, call: Call, *, with_applications: bool) -> Document:

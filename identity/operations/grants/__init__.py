@@ -13,6 +13,7 @@ from identity.call import Call, Document
 from identity.domain.clients import security_profiles
 from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.errors import InvalidRequest, UnauthorizedClient, UnsupportedGrantType
+from identity.instants import as_datetime
 from identity.operations.clients import client_authentication, dpop_proofs
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import TenantHints
@@ -83,4 +84,8 @@ async def exchange(
             raise dpop_proofs.proof_required()
     key_thumbprint = await dpop_proofs.verify_proof(services, call, client.tenant_id, dpop_proof, oauth)
     client = dataclasses.replace(client, key_thumbprint=key_thumbprint)
-    return await GRANTS[grant_type].exchange(services, call, client, form)
+    response = await GRANTS[grant_type].exchange(services, call, client, form)
+    day = as_datetime(call.now).date().isoformat()
+    counting = services.logs.activity_counts.add(client.tenant_id, day, f"token.{grant_type}")
+    await services.runtime.background_work.begin("count of tokens", counting)
+    return response

@@ -27,7 +27,13 @@ from identity.events.changes import Change, Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.lambdas import login_validation_lambdas
 from identity.operations.limits import failed_login_limits
-from identity.operations.login import failed_login_lockout, login_breach_detection, login_records, threat_detection
+from identity.operations.login import (
+    failed_login_lockout,
+    login_breach_detection,
+    login_failures,
+    login_records,
+    threat_detection,
+)
 from identity.operations.login.login_side_effects import NO_SIDE_EFFECTS, LoginSideEffects
 from identity.operations.login.threat_detection import ThreatAssessment
 from identity.operations.messaging import user_events
@@ -317,9 +323,11 @@ async def announce_failure(
     authentication_type: str,
     reason: Document,
 ) -> None:
-    """Emit `user.login.failed` for an existing user. A veto changes nothing: the login has failed already."""
+    """Record the failure of an existing user and emit `user.login.failed`. A veto changes nothing."""
     if user is None:
         return
+    application_id = None if application is None else application["id"]
+    await login_failures.record(services, call, user, application_id, authentication_type, reason["code"])
     registration = _find_registration(user, application)
     event = user_events.user_event(
         "user.login.failed",

@@ -116,6 +116,11 @@ def _cell(name: str, row: Document, wanted: Export) -> str:
     return _harmless(str(value))
 
 
+def harmless_row(values: Sequence[Any]) -> list[str]:
+    """Return the cells of a row, which no spreadsheet runs as formulas."""
+    return ["" if value is None else _harmless(str(value)) for value in values]
+
+
 def _harmless(text: str) -> str:
     """Return the text, quoted if a spreadsheet would run it as a formula (CSV injection)."""
     return f"{_MARK}{text}" if text.lstrip(" ").startswith((*_STARTS_A_FORMULA, _MARK)) else text

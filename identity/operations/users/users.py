@@ -158,6 +158,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     leave_families = crud.retry_on_conflict(services.directory.families.remove_user)
     await leave_families(tenant_id, user_id, services.clock.now())
     await services.logs.login_records.erase(tenant_id, UserId(user_id))
+    await services.logs.failed_logins.remove(tenant_id, user_id)
 
 
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:

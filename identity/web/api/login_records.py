@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from identity.call import Call, Document
 from identity.domain.objects import search as searches
-from identity.operations.login import login_records
+from identity.operations.login import login_failures, login_records
 from identity.web.api import exports
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import criteria_of
@@ -62,6 +62,15 @@ class RecentLoginsHandler(ApiHandler):
         return Reply({"logins": found})
 
 
+class FailedLoginsHandler(ApiHandler):
+    """The recent failed logins of a user."""
+
+    @endpoint(access=Access.API_KEY, answer="api/failed-login.response.json")
+    async def get(self, call: Call, user_id: str) -> Reply:
+        """Retrieve up to 25 failed logins of the last 30 days."""
+        return Reply(await login_failures.find(self.services, call, user_id))
+
+
 ROUTES = [
     Route("/api/system/login-record/search", SearchHandler),
     exports.route(
@@ -71,4 +80,5 @@ ROUTES = [
         "api/login-record-export.request.json",
     ),
     Route("/api/user/recent-login", RecentLoginsHandler),
+    Route("/api/user/failed-login/{user_id}", FailedLoginsHandler),
 ]

@@ -1,4 +1,4 @@
-"""/api/report: counts of logins, active users and registrations."""
+"""/api/report: counts of logins, active users, registrations, failed logins and issued tokens."""
 
 from __future__ import annotations
 
@@ -62,6 +62,20 @@ class RegistrationsHandler(ApiHandler):
         return Reply(await reports.registrations(self.services, call, self.query(), application_id))
 
 
+class ActivitiesHandler(ApiHandler):
+    """Failed logins and issued tokens."""
+
+    @endpoint(
+        access=Access.API_KEY,
+        tenancy=Tenancy.AS_NAMED,
+        query={"end": "instant", "start": "instant"},
+        answer="api/report-activity.response.json",
+    )
+    async def get(self, call: Call) -> Reply:
+        """Retrieve the counts by day in UTC."""
+        return Reply(await reports.activities(self.services, call, self.query()))
+
+
 class TotalsHandler(ApiHandler):
     """Totals."""
 
@@ -83,5 +97,6 @@ ROUTES = [
     Route("/api/report/daily-active-user", DailyUsersHandler),
     Route("/api/report/monthly-active-user", MonthlyUsersHandler),
     Route("/api/report/registration", RegistrationsHandler),
+    Route("/api/report/activity", ActivitiesHandler),
     Route("/api/report/totals", TotalsHandler),
 ]

@@ -101,6 +101,7 @@ class ActionHandler(FormHandler):
         known = {**document, **given, **self.row(), "me": user["id"], "secret": secret}
         quoted = {name: urllib.parse.quote(str(value), safe="") for name, value in known.items()}
         headers = {TENANT_HEADER: document["tenantId"]} if "tenantId" in document else {}
+        headers |= {"Content-Type": action.content_type} if action.content_type else {}
         return ApiCall(
             action.method,
             action.path.format_map(quoted),
@@ -203,9 +204,10 @@ class TabHandler(FormHandler):
                 found[object_id] = layout.name_of(answer[layout.wrapper])
         return found
 
-    def row_path(self, action: Action, document: Document, row: Mapping[str, Any]) -> str:
+    def row_path(self, action: Action, document: Document, row: Mapping[str, Any], index: int) -> str:
         """Return the path of the page of an action on a row."""
-        query = urllib.parse.urlencode({name: str(member_of(row, key) or "") for name, key in action.keys.items()})
+        keys = {name: index if key == "#" else member_of(row, key) or "" for name, key in action.keys.items()}
+        query = urllib.parse.urlencode(keys)
         return f"{self.screen_of(document['id'])}/do/{action.name}?{query}"
 
 

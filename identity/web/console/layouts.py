@@ -62,8 +62,9 @@ class Action:
     """A button of an object or of a row: the API call that it makes.
 
     Texts of `path`, `query` and `body` may contain `{member}`: members of the object, values of the `inputs`, those of
-    the row as `keys` name them, `me` (the administrator) and `secret` (a new random one). `when` are members that the
-    object must have, with their values. `shows` are members of the response to be shown, `reveals` secret ones.
+    the row as `keys` name them (`#` is its index), `me` (the administrator) and `secret` (a new random one). `when` are
+    members that the object must have, with their values. `shows` are members of the response to be shown, `reveals`
+    secret ones.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Action:
     explain: str
     query: Mapping[str, str] = dataclasses.field(default_factory=dict)
     body: Any = None
+    content_type: str = ""
     inputs: Sequence[Input] = ()
     when: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -107,6 +109,20 @@ class Tab:
     name: str
     title: str
     panels: Sequence[Panel]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ListPage:
+    """A page of its own with a button above the list: the end of its path, and the API call that it makes.
+
+    `keeps_filters` passes the filters of the list on.
+    """
+
+    name: str
+    label: str
+    method: str
+    path: str
+    keeps_filters: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -162,6 +178,7 @@ class Layout:
     delete_query: Mapping[str, str] = dataclasses.field(default_factory=dict)
     removes: Sequence[Count] = ()
     export: str = ""
+    list_pages: Sequence[ListPage] = ()
     is_single: bool = False
     has_items: bool = True
     fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -207,6 +224,7 @@ def load(slug: str) -> Layout:
     given["groups"] = [Group(**group) for group in given.get("groups", [])]
     given["removes"] = [Count(**count) for count in given.get("removes", [])]
     given["tabs"] = [_tab(**tab) for tab in given.get("tabs", [])]
+    given["list_pages"] = [ListPage(**each) for each in given.get("list_pages", [])]
     given["presets"] = [Preset(**preset) for preset in given.get("presets", [])]
     given["actions"] = [_action(**action) for action in given.get("actions", [])]
     if "verbs" in given:

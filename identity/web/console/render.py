@@ -49,6 +49,11 @@ def page(template: str, values: Mapping[str, Any], status: int = 200) -> Reply:
     return Reply(body, status, HEADERS)
 
 
+def fragment(template: str, **values: Any) -> bytes:
+    """Return a part of a page that is streamed."""
+    return _templates().get_template(template).render(values).encode()
+
+
 @functools.cache
 def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(

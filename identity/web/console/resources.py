@@ -167,6 +167,7 @@ class ListHandler(ResourceHandler):
             names={slug: dict(choices) for slug, choices in options.items()},
             filters=self.filters(options, request),
             member_of=member_of,
+            pages=[page for page in layout.list_pages if self.may(page.method, page.path)],
             api_call=ApiCall("GET", layout.search_path, query, headers=headers),
         )
 

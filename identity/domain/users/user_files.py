@@ -1,0 +1,117 @@
+"""Files of users for the console: CSV and JSON read into users of an import, and users written as rows."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from identity.call import Document
+
+COLUMNS: Final = (
+    "id", "tenantId", "email", "username", "phoneNumber", "fullName", "firstName", "middleName", "lastName",
+    "birthDate", "mobilePhone", "preferredLanguages", "timezone", "active", "verified", "insertInstant", "expiry",
+    "data",
+)  # fmt: skip
+"""The columns of an exported file; an import accepts them all."""
+
+_TRUE: Final = frozenset({"1", "true", "yes"})
+_FALSE: Final = frozenset({"0", "false", "no"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One user of a file, with its place in the file for messages."""
+
+    place: str
+    user: Document
+
+
+class UnreadableFileError(ValueError):
+    """The file, or one of its values, cannot be read; the message says where and why."""
+
+
+def read(text: str, members: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the users of a CSV or JSON file; `members` are their JSON Schemas. Raises UnreadableFileError."""
+    return _read_json(text) if text.lstrip()[:1] in {"[", "{"} else _read_csv(text, members)
+
+
+def _read_json(text: str) -> Iterator[Row]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableFileError(f"The file is not valid JSON: {error}.") from error
+    users = found.get("users") if isinstance(found, dict) else found
+    if not isinstance(users, list):
+        raise UnreadableFileError("The file has no list of users.")
+    for number, user in enumerate(users, 1):
+        if not isinstance(user, dict):
+            raise UnreadableFileError(f"User {number} is not an object.")
+        yield Row(f"User {number}", user)
+
+
+def _read_csv(text: str, members: Mapping[str, Any]) -> Iterator[Row]:
+    first = text.partition("\n")[0]
+    delimiter = max(",;\t", key=first.count)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    try:
+        names = [name.strip() for name in next(reader, [])]
+        _require_known(names, members)
+        for cells in reader:
+            if len(cells) > len(names):
+                raise UnreadableFileError(f"Line {reader.line_num} has more values than the first line has names.")
+            if any(cells):
+                user: Document = {}
+                for name, cell in zip(names, cells, strict=False):
+                    if cell.strip():
+                        _set(user, name, _value(cell.strip(), members, name, reader.line_num))
+                yield Row(f"Line {reader.line_num}", user)
+    except csv.Error as error:
+        raise UnreadableFileError(f"Line {reader.line_num} is not CSV: {error}.") from error
+
+
+def _require_known(names: Sequence[str], members: Mapping[str, Any]) -> None:
+    if unknown := [name for name in names if name.partition(".")[0] not in members]:
+        raise UnreadableFileError(f"The first line must name the values; users have no {', '.join(unknown)[:200]}.")
+    if nested := [name for name in names if "." in name and not name.startswith("data.")]:
+        raise UnreadableFileError(f"Only values of data may be nested, not {', '.join(nested)[:200]}.")
+    if len({*names}) < len(names):
+        raise UnreadableFileError("The first line names a value twice.")
+
+
+def _set(user: Document, name: str, value: Any) -> None:
+    first, _, rest = name.partition(".")
+    if not rest:
+        user[first] = {**user[first], **value} if isinstance(user.get(first), dict) else value
+        return
+    inner = user.setdefault(first, {})
+    inner[rest] = value
+
+
+def _value(text: str, members: Mapping[str, Any], name: str, line: int) -> Any:
+    """Return the value of a cell, by the type of its member."""
+    kind = "string" if "." in name else members[name].get("type", "string")
+    if kind == "boolean" and text.lower() in _TRUE | _FALSE:
+        return text.lower() in _TRUE
+    if kind == "integer":
+        return int(text) if text.removeprefix("-").isdecimal() and len(text) < 20 else text
+    if name == "preferredLanguages":
+        return text.split()
+    if kind in {"array", "object"}:
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UnreadableFileError(f"Line {line}: {name} is not valid JSON.") from error
+        if not isinstance(found, list if kind == "array" else dict):
+            raise UnreadableFileError(f"Line {line}: {name} must be a JSON {kind}.")
+        return found
+    return text
+
+
+def cells(user: Document) -> list[Any]:
+    """Return the values of a user for the columns of an exported file."""
+    shown = {**user, "preferredLanguages": " ".join(user.get("preferredLanguages") or ())}
+    return [json.dumps(value) if isinstance(value := shown.get(name), dict | bool) else value for name in COLUMNS]
