@@ -34,6 +34,7 @@ from identity.store.federation_state import FederationStates
 from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.identity_providers import IdentityProviders
+from identity.store.keys import Keys
 from identity.store.lock_outs import LockOuts
 from identity.store.login_intents import LoginIntents
 from identity.store.login_records import LoginRecords
@@ -93,6 +94,7 @@ _CLASSES: Mapping[str, type[Documents]] = {
     "entity_grants": EntityGrants,
     "group_members": GroupMembers,
     "identity_providers": IdentityProviders,
+    "keys": Keys,
 }
 """The collections with a class of their own."""
 

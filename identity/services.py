@@ -36,6 +36,7 @@ from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.identity_providers import IdentityProviders
 from identity.store.instance import InstanceStore
+from identity.store.keys import Keys
 from identity.store.known_devices import KnownDevices
 from identity.store.lock_outs import LockOuts
 from identity.store.login_intents import LoginIntents
@@ -93,7 +94,7 @@ class Configuration:
 
     tenants: Documents
     applications: Documents
-    keys: Documents
+    keys: Keys
     api_keys: ApiKeys
     lambdas: Documents
     themes: Documents

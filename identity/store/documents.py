@@ -183,13 +183,37 @@ class Documents:
         matches = document is not None and all(document.get(name) == value for name, value in where.items())
         return document if matches else None
 
-    async def list_cached(self, tenant_id: Tenant, key: str, where: Mapping[str, Any]) -> list[Document]:
-        """All matching documents, cached under `key`. They are shared: callers must not change them."""
-        return await self._lists.get(f"{tenant_id}:{key}", functools.partial(self.find_all, tenant_id, where)) or []
+    async def list_cached(
+        self, tenant_id: Tenant, key: str, where: Mapping[str, Any], members: Sequence[str] = (), limit: int = 0
+    ) -> list[Document]:
+        """All matching documents, or the first, cached under `key`, with these `members` only if there are any.
+
+        They are shared: callers must not change them.
+        """
+        load = functools.partial(self.find_all, tenant_id, where, members, limit)
+        return await self._lists.get(f"{tenant_id}:{key}", load) or []
 
     async def list_cached_across_tenants(self, key: str, where: Mapping[str, Any]) -> list[Document]:
         """As `list_cached` for all tenants."""
         return await self._lists.get(f"*:{key}", functools.partial(self.find_all_across_tenants, where)) or []
+
+    async def distinct_cached(
+        self, tenant_id: Tenant, key: str, where: Mapping[str, Any], members: Sequence[str]
+    ) -> list[Document]:
+        """The distinct combinations of these members of all matching documents, cached under `key`."""
+        load = functools.partial(self._distinct, {**where, **self._scope(tenant_id)}, members)
+        return await self._lists.get(f"{tenant_id}:{key}", load) or []
+
+    async def distinct_cached_across_tenants(
+        self, key: str, where: Mapping[str, Any], members: Sequence[str]
+    ) -> list[Document]:
+        """As `distinct_cached` for all tenants."""
+        return await self._lists.get(f"*:{key}", functools.partial(self._distinct, where, members)) or []
+
+    async def _distinct(self, where: Mapping[str, Any], members: Sequence[str]) -> list[Document]:
+        only = {"$project": {"_id": 0, **dict.fromkeys(members, 1)}}
+        rows = self._collection.aggregate([{"$match": where}, only, {"$group": {"_id": "$$ROOT"}}])
+        return [plain(row["_id"]) async for row in rows]
 
     async def find(self, tenant_id: Tenant, document_id: str, session: Session | None = None) -> Document | None:
         """The document from MongoDB; the caller may change it."""
@@ -206,22 +230,29 @@ class Documents:
             raise NotFound(log_detail=f"{self.name} {document_id}")
         return document
 
-    async def find_all(self, tenant_id: Tenant, where: Mapping[str, Any] | None = None) -> list[Document]:
-        """All matching documents, newest first."""
-        return await self.find_all_across_tenants({**(where or {}), **self._scope(tenant_id)})
+    async def find_all(
+        self, tenant_id: Tenant, where: Mapping[str, Any] | None = None, members: Sequence[str] = (), limit: int = 0
+    ) -> list[Document]:
+        """All matching documents, or the first, newest first; with these `members` only if there are any."""
+        return await self.find_all_across_tenants({**(where or {}), **self._scope(tenant_id)}, members, limit)
 
-    async def find_all_across_tenants(self, where: Mapping[str, Any]) -> list[Document]:
-        """All matching documents of all tenants, newest first."""
-        return [document async for document in self.iterate_across_tenants(where)]
+    async def find_all_across_tenants(
+        self, where: Mapping[str, Any], members: Sequence[str] = (), limit: int = 0
+    ) -> list[Document]:
+        """As `find_all` for all tenants."""
+        return [document async for document in self.iterate_across_tenants(where, members, limit)]
 
     def iterate(self, tenant_id: Tenant, where: Mapping[str, Any] | None = None) -> AsyncIterator[Document]:
         """As `find_all`, one at a time, for result sets that do not fit into memory."""
         return self.iterate_across_tenants({**(where or {}), **self._scope(tenant_id)})
 
-    async def iterate_across_tenants(self, where: Mapping[str, Any]) -> AsyncIterator[Document]:
+    async def iterate_across_tenants(
+        self, where: Mapping[str, Any], members: Sequence[str] = (), limit: int = 0
+    ) -> AsyncIterator[Document]:
         """As `find_all_across_tenants`, one at a time; yields to the event loop regularly."""
         cooperative = CooperativeYield()
-        async for stored in self._collection.find(where).sort(list(NEWEST_FIRST)):
+        projection = dict.fromkeys(members, 1) or None
+        async for stored in self._collection.find(where, projection).sort(list(NEWEST_FIRST)).limit(limit):
             yield self._decode(stored)
             await cooperative.step()
 

@@ -67,8 +67,9 @@ class DiscoveryPrefetch:
 
     async def _read(self) -> None:
         await self._read_default()
-        tenants = await self._services.configuration.tenants.list_cached(None, "all", {})
-        active = [tenant["id"] for tenant in tenants if tenant["state"] == "Active"][:MAXIMUM_TENANTS]
+        tenants = self._services.configuration.tenants
+        where, members = {"state": "Active"}, ("_id",)
+        active = [one["id"] for one in await tenants.list_cached(None, "active", where, members, MAXIMUM_TENANTS)]
         self._known &= set(active)
         for tenant_id in active:
             if tenant_id not in self._known:

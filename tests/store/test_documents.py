@@ -113,3 +113,29 @@ async def test_reading_many_documents_yields_to_other_tasks(service, monkeypatch
     assert set(turns) >= set(range(1, 50))
     for group_id in ids:
         await services.directory.groups.delete(tenant_id, group_id)
+
+
+async def test_distinct_members_are_cached_for_each_tenant_until_a_document_changes(service) -> None:
+    groups, mine, other = doors.store(service, "groups"), TenantId(new_id()), TenantId(new_id())
+    group = {"name": "x", "insertInstant": 1, "lastUpdateInstant": 1, "data": {"level": 1, "more": 2}}
+    for tenant_id, name in ((mine, "one"), (mine, "two"), (other, "three")):
+        await groups.insert(tenant_id, {**group, "id": new_id(), "tenantId": tenant_id, "name": name})
+    where, members = {"insertInstant": 1}, ("data.level", "data.missing")
+    for tenant_id in (mine, other):
+        assert await groups.distinct_cached(tenant_id, "levels", where, members) == [{"data": {"level": 1}}]
+    named = await groups.distinct_cached_across_tenants("names", {"tenantId": {"$in": [mine, other]}}, ("name",))
+    assert sorted(one["name"] for one in named) == ["one", "three", "two"]
+    await groups.insert(mine, {**group, "id": new_id(), "tenantId": mine, "name": "four", "data": {"level": 2}})
+    levels = [one["data"]["level"] for one in await groups.distinct_cached(mine, "levels", where, members)]
+    assert sorted(levels) == [1, 2]
+    assert await groups.distinct_cached(other, "levels", where, members) == [{"data": {"level": 1}}]
+
+
+async def test_list_can_be_limited_to_members_and_to_the_first_documents(service) -> None:
+    groups, mine = doors.store(service, "groups"), TenantId(new_id())
+    for instant in (1, 2, 3):
+        group = {"id": new_id(), "tenantId": mine, "name": f"{instant}", "insertInstant": instant}
+        await groups.insert(mine, {**group, "lastUpdateInstant": 1})
+    first = await groups.list_cached(mine, "first two", {}, ("name",), 2)
+    assert [(one["name"], one.keys()) for one in first] == [("3", {"id", "name"}), ("2", {"id", "name"})]
+    assert await groups.list_cached(TenantId(new_id()), "first two", {}, ("name",), 2) == []

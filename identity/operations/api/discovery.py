@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import orjson
+from cachetools import LRUCache
 
 from identity.call import Document
 from identity.domain.authorization import client_authentication, jwt_claims
@@ -33,6 +34,7 @@ DPOP_ALGORITHMS: Final = " ".join(sorted(dpop.ALGORITHMS))
 _CLIENT_AUTHENTICATION: Final = list(client_authentication.METHODS)
 _CLIENT_ALGORITHMS: Final = sorted({*signing_keys.SECRET_ALGORITHMS, *external_keys.CLIENT_ALGORITHMS})
 _MAX_CACHED_SETS: Final = 1000
+_MAX_CACHED_KEYS: Final = 10_000
 _AUTHENTICATED: Final = ("introspection", "revocation", "token")
 """The endpoints with client authentication."""
 _RESPONSE_TYPES: Final = ["code", "id_token", "token id_token"]
@@ -74,15 +76,15 @@ class KeySetCache:
     """The key sets as bytes; a set is built again after a change of its sources, and each key is converted once."""
 
     def __init__(self) -> None:
-        self._jwks: dict[tuple[str, str], Document] = {}
+        self._jwks: LRUCache[tuple[str, str], Document] = LRUCache(_MAX_CACHED_KEYS)
         self._sets: collections.OrderedDict[str, _CachedKeySet] = collections.OrderedDict()
 
     async def get(self, services: Services, hints: TenantHints, now: Instant) -> JsonDocument:
         """Return the public keys of a tenant, or of all without one. Raises InvalidRequest for an unknown tenant."""
         tenant = await clients.find_named_tenant(services, hints)
         name = "" if tenant is None else tenant["id"]
-        sources = await published_keys.find_sources(services, tenant)
         cached = self._sets.get(name)
+        sources = await published_keys.find_sources(services, tenant, cached.sources if cached is not None else None)
         if cached is None or not cached.is_current(sources, now):
             cached = self._build(sources, now)
             self._sets[name] = cached
@@ -95,12 +97,13 @@ class KeySetCache:
         keys, until = published_keys.select_published(sources, now)
         # The material of a key never changes. If its id is reused, the kid differs.
         published = {(key["id"], key["kid"]): key for key in keys}
-        new = [key_id for key_id in published if key_id not in self._jwks]
-        converted = jwks.to_jwk_set(published[key_id] for key_id in new)["keys"]
-        existing = {(key["id"], key.get("kid")) for key in sources.keys}
-        retained = {key_id: jwk for key_id, jwk in self._jwks.items() if key_id in existing}
-        self._jwks = {**retained, **dict(zip(new, converted, strict=True))}
-        return _CachedKeySet(sources, until, JsonDocument({"keys": [self._jwks[key_id] for key_id in published]}))
+        return _CachedKeySet(sources, until, JsonDocument({"keys": [self._jwk(*one) for one in published.items()]}))
+
+    def _jwk(self, key_id: tuple[str, str], key: Document) -> Document:
+        jwk = self._jwks.get(key_id)
+        if jwk is None:
+            jwk = self._jwks[key_id] = jwks.to_jwk(key)
+        return jwk
 
 
 class JsonDocument:

@@ -146,7 +146,8 @@ async def of_application(services: Services, tenant: Document, document: Documen
 
 async def of_entity_type(services: Services, document: Document, stored: Document) -> Rotation:
     """Return the rotation of a changed entity type. It has no event, because the event type is for applications."""
-    tenants = await services.configuration.tenants.list_cached(None, "all", {})
+    lifetime = "jwtConfiguration.timeToLiveInSeconds"
+    tenants = await services.configuration.tenants.distinct_cached(None, "token lifetimes", {}, (lifetime,))
     longest = max(int(tenant["jwtConfiguration"]["timeToLiveInSeconds"]) for tenant in tenants)
     return Rotation(functools.partial(key_rotation.rotate_entity_type, stored, document, longest))
 
