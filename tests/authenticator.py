@@ -1,6 +1,6 @@
 """A software authenticator: passkeys with ES256, EdDSA and RS256, and attestation none and packed self.
 
-It signs whatever a test says, also what a browser would refuse.
+It signs any data, including data that a browser would refuse.
 """
 
 from __future__ import annotations

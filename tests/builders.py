@@ -1,4 +1,4 @@
-"""Documents for tests of rules: valid and complete, with only what matters to the test spelled out."""
+"""Valid and complete documents for tests of domain rules; a test states only the members that matter."""
 
 from __future__ import annotations
 

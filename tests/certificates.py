@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority of their own, servers and clients, good and bad."""
+"""Certificates for tests: a private authority, and valid and invalid certificates of servers and clients."""
 
 from __future__ import annotations
 

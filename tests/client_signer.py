@@ -1,4 +1,4 @@
-"""A client that signs: assertions and request objects by an independent library, with any claim or header changed."""
+"""Client assertions and request objects, signed with an independent library, with any claim or header changed."""
 
 from __future__ import annotations
 

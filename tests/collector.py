@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry on a local port: what is sent to it by OTLP over HTTP, decoded."""
+"""An OpenTelemetry collector on a local port, which decodes OTLP over HTTP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Span:
     state: str
     service: dict[str, Any]
 
-    def is_told_by(self, traceparent: str) -> bool:
+    def is_sent_by(self, traceparent: str) -> bool:
         """Whether the header names this span as the one above, and says that it is kept."""
         version, trace_id, span_id, flags = traceparent.split("-")
         return (version, trace_id, span_id) == ("00", self.trace_id, self.span_id) and bool(int(flags, 16) & 1)

@@ -1,6 +1,6 @@
-"""Fixtures of the whole suite: real stores once a session, a running service, clients that check what always holds.
+"""Fixtures of the whole suite: the stores of the session, the running service, and clients that check every response.
 
-Inside everything is real; only the clock is ours.
+Everything is real except the clock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from identity.ids import new_id
 from identity.instants import Instant, SystemClock
 from identity.store.embedded.stores import EmbeddedStores
 from identity.store.outages import OUTAGES
-from tests import doors, openapi, relying_party
+from tests import internals, openapi, relying_party
 from tests.loopback import Loopback
 from tests.receiver import Receiver, receiving
 from tests.relying_party import RelyingParty
@@ -41,7 +41,7 @@ SUPER_KEY = "a-super-key-of-the-test-suite-0123456789"
 MANAGER_KEY = "a-key-manager-of-the-test-suite-0123456789"
 
 EMAIL_TEMPLATE = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0002"
-"""An email template that every service of the tests has, for objects that have to name one."""
+"""An email template of every test instance, for objects that require one."""
 
 KICKSTART = f"""
 variables:
@@ -60,12 +60,12 @@ requests:
 """
 DEFAULT_TENANT = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0001"
 
-NOBODY = "00000000-0000-4000-8000-00000000dead"
-"""The id of nothing at all, where a parameter needs one: random ones would name tests differently in each process."""
+UNKNOWN_ID = "00000000-0000-4000-8000-00000000dead"
+"""The id of no object. It is fixed, because xdist workers must generate the same test ids from parameters."""
 
 
 class ShiftedClock:
-    """The machine's clock, which a test may move; it goes back afterwards."""
+    """The system clock with an offset that a test can change."""
 
     def __init__(self) -> None:
         self.offset = 0
@@ -82,8 +82,8 @@ Build = Callable[..., AbstractAsyncContextManager[app.Service]]
 
 
 def pytest_configure() -> None:
-    """Let processes keep compiled modules, and end a run on SIGTERM and SIGHUP as on Ctrl-C, so that fixtures end."""
-    gc.set_threshold(10_000, 20, 20)  # as run.py does: thousands of tests are collected, and stay
+    """Write bytecode in child processes, and run the fixtures' teardown on SIGTERM and SIGHUP as on Ctrl-C."""
+    gc.set_threshold(10_000, 20, 20)  # as run.py does; thousands of collected tests stay in memory
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -94,10 +94,10 @@ _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 6_000_000_000
 
 
-def _place() -> Path | None:
-    """Memory, where it has room for the stores of every worker: a disk that others keep busy stalls for seconds.
+def _stores_folder() -> Path | None:
+    """The folder of the stores: in memory if there is room, because a busy disk stalls for seconds.
 
-    None for the usual place of temporary files. What outlives a crash is tested on the disk, in tests/operator.
+    None for the default folder of temporary files. tests/operator tests durability on disk.
     """
     has_room = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM_BYTES
     return _MEMORY if has_room else None
@@ -106,7 +106,7 @@ def _place() -> Path | None:
 @pytest.fixture(scope="session")
 async def stores() -> AsyncIterator[EmbeddedStores]:
     """A real mongod and a real Redis server, for the whole session."""
-    folder = Path(tempfile.mkdtemp(prefix="identity-test-", dir=_place()))
+    folder = Path(tempfile.mkdtemp(prefix="identity-test-", dir=_stores_folder()))
     try:
         running = await EmbeddedStores.start(folder, mongodb=True, redis=True)
         yield running
@@ -117,13 +117,13 @@ async def stores() -> AsyncIterator[EmbeddedStores]:
 
 @pytest.fixture(scope="session")
 def session_clock() -> ShiftedClock:
-    """The one clock of the shared service; take `clock` instead, which puts it back."""
+    """The clock of the shared service. Tests use `clock`, which resets it."""
     return ShiftedClock()
 
 
 @pytest.fixture
 def clock(session_clock: ShiftedClock) -> Any:
-    """The clock of the service, to be moved forward by a test."""
+    """The clock of the shared service, reset after the test."""
     before = session_clock.offset
     yield session_clock
     session_clock.offset = before
@@ -131,7 +131,7 @@ def clock(session_clock: ShiftedClock) -> Any:
 
 @pytest.fixture
 def publication_lag() -> int:
-    """The milliseconds for which a new signing key waits for other processes, for tests about them."""
+    """The production value of the publication lag of new signing keys, in milliseconds."""
     return key_rotation.LAG_MS
 
 
@@ -143,8 +143,8 @@ def short_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def brief_lag(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let new signing keys wait for nothing where there is one process: each takes 1.25 s otherwise."""
+def short_publication_lag(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Shorten the publication lag of new signing keys from 1.25 s to 20 ms, unless a test uses `publication_lag`."""
     if "service" not in request.fixturenames or "publication_lag" in request.fixturenames:
         yield
         return
@@ -155,7 +155,7 @@ def brief_lag(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def configured(stores: EmbeddedStores) -> Callable[..., config.Config]:
-    """A configuration on the stores of the session, in a database of its own unless one is named."""
+    """A function that loads a configuration with the stores of the session and, by default, a new database."""
 
     def load(
         data_dir: Path, *, database: str | None = None, kickstart: str | None = None, **settings: Any
@@ -168,7 +168,7 @@ def configured(stores: EmbeddedStores) -> Callable[..., config.Config]:
         environ = {
             "IDENTITY__DATA_DIR": str(data_dir),
             "IDENTITY__SERVER__PORT": "0",
-            # Many tests count rows of the audit log and events.
+            # Many tests count audit log entries and events.
             "IDENTITY__AUDIT__API_WRITES": "false",
             "IDENTITY__KICKSTART__FILE": "null" if kickstart is None else "kickstart.yaml",
             "IDENTITY__MONGODB__URI": str(stores.mongodb_uri),
@@ -188,7 +188,7 @@ def configured(stores: EmbeddedStores) -> Callable[..., config.Config]:
 
 @pytest.fixture(scope="session")
 def build(configured: Callable[..., config.Config]) -> Build:
-    """Builds and starts a service of a test's own; database and data folder go with it unless they were named."""
+    """A function that starts a separate service; its database and data folder are deleted unless they were given."""
 
     @asynccontextmanager
     async def running(*, clock: Any = None, role: str = "all", **settings: Any) -> AsyncIterator[app.Service]:
@@ -202,7 +202,7 @@ def build(configured: Callable[..., config.Config]) -> Build:
             yield service
         finally:
             if is_own:
-                await doors.database(service).drop()
+                await internals.database(service).drop()
             await service.stop()
             relying_party.DEFAULT_KEY_IDS.clear()
             if given_folder is None:
@@ -211,7 +211,7 @@ def build(configured: Callable[..., config.Config]) -> Build:
     return running
 
 
-# With the packages for tests comes one that lets a traceback show every variable: seconds for each, and secrets.
+# The test packages include rich: its tracebacks show all variables, including secrets, and take seconds to render.
 structlog.configure(
     processors=[
         *structlog.get_config()["processors"][:-1],
@@ -223,52 +223,51 @@ _SHARED: list[app.Service] = []
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spared_heap() -> None:
-    """Take what earlier files left out of the garbage collector's sight, as `run.py` does with what stays.
+def frozen_heap() -> None:
+    """Exclude the objects of earlier modules from garbage collection.
 
-    A session keeps millions of objects, reports above all; one look through all of them stops the service for seconds.
+    A session keeps millions of objects, mostly reports, and a full collection would stop the service for seconds.
     """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
-async def unspent_address() -> None:
-    """Let what tests did from this machine's one address, wrong codes above all, not count in the next file."""
+async def reset_address_limits() -> None:
+    """Delete the address limits: all tests share one IP address, and failures of one module would count in the next."""
     for running in _SHARED:
-        await _patiently(functools.partial(_forget_address, running))
+        await _retry_during_outage(functools.partial(_delete_address_limits, running))
 
 
-async def _forget_address(running: app.Service) -> None:
-    redis = doors.redis(running)
+async def _delete_address_limits(running: app.Service) -> None:
+    redis = internals.redis(running)
     keys = [key async for key in redis.client.scan_iter(match=redis.key("limit", "*address*"), count=10_000)]
     if keys:
         await redis.client.delete(*keys)
 
 
 @pytest.fixture(scope="module", autouse=True)
-async def unheard() -> AsyncIterator[None]:
-    """Remove the webhooks that the tests of a file made: hundreds, which every later event would be routed around."""
-    before = {running: await _patiently(functools.partial(_webhook_ids, running)) for running in _SHARED}
+async def delete_webhooks() -> AsyncIterator[None]:
+    """Delete the webhooks that a module created: later events would be matched against hundreds of them."""
+    before = {running: await _retry_during_outage(functools.partial(_webhook_ids, running)) for running in _SHARED}
     yield
     for running in _SHARED:
-        await _patiently(functools.partial(_forget_webhooks, running, before.get(running, set())))
+        await _retry_during_outage(functools.partial(_delete_webhooks, running, before.get(running, set())))
 
 
 async def _webhook_ids(running: app.Service) -> set[str]:
-    return {webhook["id"] for webhook in await doors.store(running, "webhooks").find_all(None)}
+    return {webhook["id"] for webhook in await internals.store(running, "webhooks").find_all(None)}
 
 
-async def _forget_webhooks(running: app.Service, but: set[str]) -> None:
+async def _delete_webhooks(running: app.Service, but: set[str]) -> None:
     for webhook_id in await _webhook_ids(running) - but:
-        await doors.store(running, "webhooks").delete(None, webhook_id)
+        await internals.store(running, "webhooks").delete(None, webhook_id)
 
 
-async def _patiently(work: Callable[[], Awaitable[T]]) -> T:
-    """What comes of it once the stores answer.
+async def _retry_during_outage(work: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of `work`, retried while the stores are unavailable.
 
-    In files whose tests have no loop the shared service stands still, for minutes: it finds its stores away then, until
-    it has looked for them.
+    Modules of synchronous tests block the event loop of the shared service for minutes, and its connections time out.
     """
     async with asyncio.timeout(60):
         while True:
@@ -280,7 +279,7 @@ async def _patiently(work: Callable[[], Awaitable[T]]) -> T:
 
 @pytest.fixture(scope="session")
 async def service(build: Build, session_clock: ShiftedClock) -> AsyncIterator[app.Service]:
-    """The running service that most tests share; each test makes the tenants and objects that it needs."""
+    """The service that most tests share. Each test creates its own tenants and objects."""
     async with build(clock=session_clock) as running:
         _SHARED.append(running)
         yield running
@@ -288,14 +287,14 @@ async def service(build: Build, session_clock: ShiftedClock) -> AsyncIterator[ap
 
 @pytest.fixture
 async def http(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
-    """A client without credentials, which checks what holds for every answer."""
+    """A client without credentials."""
     async with checking_client(service.base_url) as client:
         yield client
 
 
 @pytest.fixture
 async def api(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
-    """A client with a key that may do everything; the default tenant where a tenant is needed."""
+    """A client with a key that has all permissions, for the default tenant."""
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
     async with checking_client(service.base_url, headers=headers) as client:
         yield client
@@ -303,7 +302,7 @@ async def api(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def key(service: app.Service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with an API key and the relying party's tenant."""
+    """A client with a key that has all permissions, for the tenant of the relying party."""
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
     async with checking_client(service.base_url, headers=headers) as client:
         yield client
@@ -311,20 +310,20 @@ async def key(service: app.Service, rp: RelyingParty) -> AsyncIterator[httpx.Asy
 
 @pytest.fixture
 async def manager(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
-    """A client with a key-manager key."""
+    """A client with the key of a key manager."""
     async with checking_client(service.base_url, headers={"Authorization": MANAGER_KEY}) as client:
         yield client
 
 
 @pytest.fixture
 async def tenant(api: httpx.AsyncClient) -> dict[str, Any]:
-    """A fresh tenant."""
+    """A new tenant."""
     return await relying_party.make_tenant(api)
 
 
 @pytest.fixture
 async def tenant_api(service: app.Service, tenant: dict[str, Any]) -> AsyncIterator[httpx.AsyncClient]:
-    """A client with the super key inside the fresh tenant."""
+    """A client with a key that has all permissions, for the new tenant."""
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
     async with checking_client(service.base_url, headers=headers) as client:
         yield client
@@ -332,20 +331,20 @@ async def tenant_api(service: app.Service, tenant: dict[str, Any]) -> AsyncItera
 
 @pytest.fixture
 async def rp(api: httpx.AsyncClient) -> RelyingParty:
-    """An application with the product's defaults, in a tenant of its own, with a registered user."""
+    """An application with the default settings and a registered user, in a new tenant."""
     return await relying_party.make(api)
 
 
 @pytest.fixture
 async def browser(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
-    """A client that keeps cookies and follows no redirect."""
+    """A client that keeps cookies and does not follow redirects."""
     async with checking_client(service.base_url) as client:
         yield client
 
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    """A webhook receiver that takes everything, until a test says otherwise."""
+    """A webhook receiver that responds with 200 unless a test changes its behaviour."""
     async with receiving() as running:
         yield running
 
@@ -353,10 +352,13 @@ async def receiver() -> AsyncIterator[Receiver]:
 def checking_client(
     base_url: str, *, transport: httpx.AsyncBaseTransport | None = None, **settings: Any
 ) -> httpx.AsyncClient:
-    """An httpx client that asserts, of every answer, what always holds; over HTTP unless another way is given."""
-    way = transport or Loopback()
+    """A client that checks every response: status, headers, error format, and the OpenAPI document."""
     return httpx.AsyncClient(
-        base_url=base_url, timeout=30, event_hooks={"response": [_check]}, transport=way, **settings
+        base_url=base_url,
+        timeout=30,
+        event_hooks={"response": [_check]},
+        transport=transport or Loopback(),
+        **settings,
     )
 
 

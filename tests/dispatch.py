@@ -1,7 +1,7 @@
-"""Requests handed to the application of a running service in this process, without a socket.
+"""An httpx transport that calls the application of a running service in this process, without a socket.
 
-For matrices of thousands of requests. What is below the application, the parser and the limits of heads and bodies, is
-not part of them; each is next to a test over HTTP.
+It is for matrices of thousands of requests. It bypasses the HTTP parser and the limits of headers and bodies; tests
+next to each matrix cover those over HTTP.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keys of clients that prove possession (RFC 9449), made with nothing of the service's own."""
+"""Client keys and DPoP proofs (RFC 9449), independent of the service's code."""
 
 from __future__ import annotations
 

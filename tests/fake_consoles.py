@@ -1,4 +1,4 @@
-"""Console and game platforms, as far as their tokens are verified: each endpoint answers as the platform documents."""
+"""Fakes of game platforms: the endpoints that verify tokens, as the platforms document them."""
 
 from __future__ import annotations
 

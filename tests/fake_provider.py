@@ -1,4 +1,4 @@
-"""An OpenID Connect provider that says whatever a test tells it to say."""
+"""An OpenID Connect provider whose responses a test controls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""HTTP/1.1 to a service on this machine for httpx: plain requests on kept connections.
+"""An httpx transport for plain HTTP/1.1 with persistent connections to a local service.
 
-httpx's own transport serves every protocol, and takes longer for a request than the service does. What it has and this
-has not goes to it: TLS and bodies that are streamed.
+The default transport of httpx takes longer for a request than the service does. It handles TLS and streamed bodies,
+which this transport passes on to it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class _Connection:
         return not self.reader.at_eof() and not self.writer.is_closing()
 
     async def exchange(self, method: str, sent: bytes) -> tuple[httpx.Response, bool]:
-        """Send a request and read its response; also answers whether the connection can be used again."""
-        with contextlib.suppress(ConnectionError):  # a response may have come before all was sent
+        """Send a request and read its response; also return whether the connection stays usable."""
+        with contextlib.suppress(ConnectionError):  # the server may respond before it has read the request
             self.writer.write(sent)
             await self.writer.drain()
         status, headers = _head(await self.reader.readuntil(b"\r\n\r\n"))

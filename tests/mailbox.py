@@ -1,4 +1,4 @@
-"""A mail server for tests: real SMTP, with TLS and AUTH, that keeps what it gets and refuses what it is told to."""
+"""An SMTP server for tests, with TLS and AUTH. It keeps received mails and can refuse addresses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 60
 
 @dataclasses.dataclass(frozen=True)
 class Received:
-    """A mail as it came in."""
+    """A received mail."""
 
     sender: str
     recipients: list[str]
@@ -42,36 +42,36 @@ class Mailbox:
     def __init__(self) -> None:
         self.mails: list[Received] = []
         self.refusals: dict[str, str] = {}
-        """Address, or DATA, to the answer it gets."""
+        """Responses by address, or by `DATA`."""
         self.hangs = False
         self.port = 0
         self.connections = 0
         self.names: list[str] = []
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def configuration(self, **members: Any) -> dict[str, Any]:
         """An emailConfiguration with this server."""
         return {"host": "127.0.0.1", "port": self.port, "defaultFromEmail": "service@example.com", **members}
 
     async def wait_for(self, count: int) -> list[Received]:
-        """The mails, when there are so many."""
+        """Wait for this number of mails; return them."""
         await self.until(lambda: len(self.mails) >= count)
         return self.mails
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while not condition():
-                await self._news.wait()
-                self._news.clear()
+                await self._changed.wait()
+                self._changed.clear()
 
-    # What the server calls.
+    # Hooks of aiosmtpd.
 
     async def handle_EHLO(  # noqa: N802 (named by the server)
         self, server: Any, session: Any, envelope: Any, hostname: str, responses: list[str]
     ) -> Any:
         self.connections += 1
         self.names.append(hostname)
-        self._news.set()
+        self._changed.set()
         if self.hangs:
             await asyncio.sleep(_PATIENCE_SECONDS)
         session.host_name = hostname
@@ -81,22 +81,22 @@ class Mailbox:
         self, server: Any, session: Any, envelope: Any, address: str, options: list[str]
     ) -> str:
         if address in self.refusals:
-            self._news.set()
+            self._changed.set()
             return self.refusals[address]
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
         if "DATA" in self.refusals:
-            self._news.set()
+            self._changed.set()
             return self.refusals["DATA"]
         message = email.message_from_bytes(envelope.content, policy=email.policy.default)
         username = None if session.auth_data is None else session.auth_data.login.decode()
         encrypted = session.ssl is not None or server.transport.get_extra_info("sslcontext") is not None
         received = Received(envelope.mail_from, list(envelope.rcpt_tos), message, envelope.content, encrypted, username)
         self.mails.append(received)
-        self._news.set()
-        return "250 taken"
+        self._changed.set()
+        return "250 OK"
 
 
 def _authenticated(server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:
@@ -117,7 +117,7 @@ async def receiving(
     loop = asyncio.get_running_loop()
 
     def session() -> SMTP:
-        with warnings.catch_warnings(action="ignore"):  # of a name and password that are asked for without TLS
+        with warnings.catch_warnings(action="ignore"):  # AUTH without TLS
             return SMTP(mailbox, loop=loop, **settings)
 
     server = await loop.create_server(session, "127.0.0.1", port, ssl=tls)
@@ -129,7 +129,7 @@ async def receiving(
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until a condition holds that has to be looked up."""
+    """Wait until an asynchronous condition holds."""
     async with asyncio.timeout(_PATIENCE_SECONDS):
         while not await condition():
             await asyncio.sleep(0.02)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import httpx
 
 NOTHING: Final = object()
-"""Where an object has no such member."""
+"""The value of a missing member."""
 
 
 def at(document: dict[str, Any], path: str) -> Any:
@@ -28,7 +28,7 @@ def with_member(path: str, value: Any) -> dict[str, Any]:
 
 
 def codes(answer: httpx.Response) -> set[str]:
-    """The codes of a refusal, those of fields and general ones."""
+    """Return the error codes of a response, of fields and general ones."""
     assert answer.status_code == 400, answer.text
     body = answer.json()
     fields = {e["code"] for errors in body.get("fieldErrors", {}).values() for e in errors}
@@ -36,7 +36,7 @@ def codes(answer: httpx.Response) -> set[str]:
 
 
 def contains(shown: Any, wanted: Any) -> bool:
-    """Whether everything that was sent is shown; objects may have more members: those with a default."""
+    """Whether `shown` has all members of `wanted`; it may have more, such as defaults."""
     if isinstance(shown, dict) and isinstance(wanted, dict):
         return all(name in shown and contains(shown[name], value) for name, value in wanted.items())
     return bool(shown == wanted)

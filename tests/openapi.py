@@ -1,4 +1,4 @@
-"""The OpenAPI document as a judge: whether an answer of the service is one that the document promises."""
+"""Checks responses of the service against its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from identity.web.openapi.operations import path_of as path_of_route
 Document = dict[str, Any]
 
 REFUSALS = {400, 401, 403, 404, 405, 413, 501, 503}
-"""What a method that is no operation may be answered with."""
+"""Possible statuses of methods that are not operations of the document."""
 
 
 @functools.cache
@@ -41,35 +41,35 @@ def operations() -> Iterator[tuple[str, str, Document]]:
 
 
 def check(answer: httpx.Response) -> None:
-    """Assert that the document knows this answer: its status, its media type and its body."""
+    """Assert that the document describes this response: status, media type and body."""
     request = answer.request
     path = path_of(request.url.raw_path.partition(b"?")[0].decode())
-    if path is None or request.method == "OPTIONS":  # what a browser asks before a request is no operation
+    if path is None or request.method == "OPTIONS":  # CORS preflight requests are not operations
         return
     problem = problem_of(path, request.method.lower(), answer)
     assert problem is None, f"{request.method} {path} {answer.status_code}: {problem}"
 
 
 def problem_of(path: str, method: str, answer: httpx.Response) -> str | None:
-    """What is wrong with an answer, if anything is."""
+    """Return the difference between a response and the document, or None."""
     is_head = method == "head"
     operation = served()["paths"][path].get("get" if is_head else method)
     if operation is None:
         return None if answer.status_code in REFUSALS else "no such operation is described"
-    promised = operation["responses"].get(str(answer.status_code))
-    if promised is None:
+    described = operation["responses"].get(str(answer.status_code))
+    if described is None:
         return None if answer.status_code in {405, 501} else "no such status is described"
-    content = promised.get("content", {})
+    content = described.get("content", {})
     if is_head:
         return "a body was sent" if answer.content else None
     if not answer.content:
-        # Who shows no key where one may be shown can be answered with less.
+        # Without an API key, where it is optional, the response may have fewer members.
         has_key = {} not in operation.get("security", []) or "Authorization" in answer.request.headers
-        is_owed = content and has_key and not promised.get("x-may-be-empty")
-        return "a body was promised" if is_owed and answer.status_code < 400 else None
+        is_required = content and has_key and not described.get("x-may-be-empty")
+        return "a body is missing" if is_required and answer.status_code < 400 else None
     kind = answer.headers.get("Content-Type", "").partition(";")[0]
     if kind not in content:
-        return f"the media type {kind} is not promised"
+        return f"the media type {kind} is not described"
     if kind != "application/json":
         return None
     validator = _validator(path, "get" if is_head else method, str(answer.status_code))
@@ -78,14 +78,14 @@ def problem_of(path: str, method: str, answer: httpx.Response) -> str | None:
 
 
 def path_of(path: str) -> str | None:
-    """The path of the document that a request's path is one of."""
+    """Return the path template of the document for a request path."""
     candidates = _patterns().get(path.rstrip("/").count("/"), ())
     return next((template for template, pattern in candidates if pattern.fullmatch(path)), None)
 
 
 @functools.cache
 def _patterns() -> dict[int, list[tuple[str, re.Pattern[str]]]]:
-    """The paths by their number of segments; of each number those without ids first, because they win."""
+    """The path templates by number of segments; those without parameters first, because they take precedence."""
     found: dict[int, list[tuple[str, re.Pattern[str]]]] = {}
     for path in sorted(served()["paths"], key=lambda path: (path.count("{"), path)):
         pattern = re.compile(re.sub(r"\\?\{\w+\\?\}", "[^/]+", re.escape(path)) + "/?")
@@ -104,7 +104,7 @@ def _validator(path: str, method: str, status: str) -> jsonschema_rs.Draft202012
 
 
 def _collect(node: Any, found: set[str]) -> None:
-    """The components that a schema leads to."""
+    """Collect the components that a schema refers to."""
     if isinstance(node, list):
         for item in node:
             _collect(item, found)
@@ -118,7 +118,7 @@ def _collect(node: Any, found: set[str]) -> None:
 
 
 def document_path(route: Route) -> str:
-    """The path of the document that a route is."""
+    """Return the path of a route in the document."""
     handler = route.handler.__new__(route.handler)
     vars(handler).update(route.arguments)
     return path_of_route(handler, route)

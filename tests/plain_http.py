@@ -1,6 +1,6 @@
-"""What httpx shall trust where no TLS is spoken: nothing, made once.
+"""A TLS context without trust anchors for clients that use plain HTTP.
 
-Without it every client reads the machine's hundreds of trust anchors: 40 ms, twice in a common test.
+By default every httpx client loads the trust anchors of the system, which takes 40 ms.
 """
 
 from __future__ import annotations

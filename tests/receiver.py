@@ -1,4 +1,4 @@
-"""A webhook receiver on a local port that answers, refuses, resets, hangs, drips or floods, as a test tells it to."""
+"""A webhook receiver on a local port with scripted behaviour: responses, refusals, resets, hangs and slow bodies."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Behaviour = Callable[[Received, asyncio.StreamWriter], Awaitable[None]]
 
 
 def answers(status: int = 200, body: bytes = b"", headers: Iterable[str] = ()) -> Behaviour:
-    """Answer every request alike."""
+    """Send the same response to every request."""
 
     async def behave(_request: Received, writer: asyncio.StreamWriter) -> None:
         lines = [f"HTTP/1.1 {status} Any", f"Content-Length: {len(body)}", *headers]
@@ -54,7 +54,7 @@ def answers(status: int = 200, body: bytes = b"", headers: Iterable[str] = ()) -
 
 
 def sends(raw: bytes, *, then_close: bool = True) -> Behaviour:
-    """Answer with these bytes, whatever they are."""
+    """Send these bytes as the response, valid HTTP or not."""
 
     async def behave(_request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(raw)
@@ -66,19 +66,19 @@ def sends(raw: bytes, *, then_close: bool = True) -> Behaviour:
 
 
 async def resets(_request: Received, writer: asyncio.StreamWriter) -> None:
-    """Cut the connection with a TCP reset."""
+    """Reset the TCP connection."""
     sock = writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
 
 async def hangs(_request: Received, _writer: asyncio.StreamWriter) -> None:
-    """Read the request and never answer."""
+    """Read the request and never respond."""
     await asyncio.Event().wait()
 
 
 def drips(head: bytes, drop: bytes, every_seconds: float = 0.02) -> Behaviour:
-    """Send `head`, then `drop` again and again, for ever."""
+    """Send `head`, then `drop` repeatedly without end."""
 
     async def behave(_request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(head)
@@ -91,7 +91,7 @@ def drips(head: bytes, drop: bytes, every_seconds: float = 0.02) -> Behaviour:
 
 
 def in_turn(*behaviours: Behaviour) -> Behaviour:
-    """The first behaviour for the first request, and so on; the last one from then on."""
+    """Use each behaviour for one request, and the last one for all further requests."""
     rest = list(behaviours)
 
     async def behave(request: Received, writer: asyncio.StreamWriter) -> None:
@@ -101,7 +101,7 @@ def in_turn(*behaviours: Behaviour) -> Behaviour:
 
 
 class Receiver:
-    """The server; `requests` has what arrived."""
+    """The server. `requests` has the received requests."""
 
     def __init__(self, behaviour: Behaviour | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.behaviour: Behaviour = behaviour or answers(200)
@@ -119,9 +119,9 @@ class Receiver:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}/hook"
 
     async def start(self, port: int = 0, address: str = "127.0.0.1") -> None:
-        """Listen on a port that no receiver of this process had before, or on the one given.
+        """Listen on the given port, or on one that no receiver of this process has used.
 
-        The service caches by address what it read from a server: a second server under it would not be asked.
+        The service caches responses by URL, and would not send a request to a second server at the same URL.
         """
         while True:
             self._server = await asyncio.start_server(self._serve, address, port, ssl=self._tls)
@@ -133,7 +133,7 @@ class Receiver:
         _PORTS.add(self.port)
 
     async def stop(self) -> None:
-        """Stop listening, so that connections are refused, and cut those that are open."""
+        """Close the listening socket and all connections."""
         if self._server is not None:
             self._server.close()
         for task in list(self._tasks):
@@ -158,7 +158,7 @@ class Receiver:
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
         except asyncio.CancelledError:
-            writer.transport.abort()  # a TLS farewell would wait for the other side's
+            writer.transport.abort()  # a TLS shutdown would wait for the peer
         finally:
             self._tasks.discard(task)
             writer.close()

@@ -1,4 +1,4 @@
-"""A relying party and its user's browser, for tests: what they send, and what they read from pages and redirects."""
+"""A relying party and the browser of its user: the requests that they send, and their responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of documents, as a shell runs them."""
+"""Runs the shell examples of the documentation."""
 
 from __future__ import annotations
 

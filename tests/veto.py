@@ -1,6 +1,6 @@
-"""What a veto must leave as it was: everything that is kept of a tenant, in MongoDB, in Redis and in the cache.
+"""Compares the stored state of a tenant before and after a veto: MongoDB, Redis and the cache.
 
-The record of the veto itself stays, of course: the log of webhook events, its counters, and the event log.
+Records of the veto itself are ignored: the webhook event log, its counters, and the event log.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from bson.raw_bson import RawBSONDocument
 
 from identity import app
 from identity.ids import TenantId
-from tests import doors
+from tests import internals
 
 _RAW = CodecOptions(document_class=RawBSONDocument)
 _ABOUT_THE_VETO = frozenset({"events", "deliveries", "webhook_health", "counters", "event_logs"})
-"""Collections that tell of what webhooks were asked."""
-_USED_UP_BY_ANY_REQUEST = ":used:"
-"""Ids, such as a client's assertions, that count once whatever the request comes to."""
+"""Collections that record deliveries to webhooks."""
+_USED_IDS = ":used:"
+"""Part of the keys of ids, such as those of client assertions, that are consumed even if the request fails."""
 
 
 @contextlib.asynccontextmanager
 async def unchanged(service: app.Service, tenant_id: str, *, except_for: Sequence[str] = ()) -> AsyncIterator[None]:
-    """Nothing that is kept of this tenant differs after the block: no object, no mail, no token, no cached user.
+    """Assert that the block leaves the stored state of the tenant unchanged: objects, mails, tokens, cached users.
 
-    `except_for`: parts of names, such as `:limit:` for a failure that has to count although it was vetoed.
+    `except_for`: parts of keys that may change, such as `:limit:` for a failure that counts although it was vetoed.
     """
     before = await kept(service, tenant_id)
-    assert before["users"] or before["tenants"], "a tenant of which nothing is kept would prove nothing"
+    assert before["users"] or before["tenants"], "the tenant has no stored objects"
     yield
     after = await kept(service, tenant_id)
     differences = {key: found for key, found in _differences(before, after).items() if not _may_differ(key, except_for)}
-    # What differs is said here: what this file asserts is not rewritten by pytest.
-    assert not differences, f"a veto left traces: {differences}"
-    await _require_honest_cache(service, tenant_id)
+    # pytest does not rewrite the assertions of this module, so that the message has the differences.
+    assert not differences, f"the veto changed: {differences}"
+    await _require_consistent_cache(service, tenant_id)
 
 
 async def kept(service: app.Service, tenant_id: str) -> dict[str, dict[str, Any]]:
-    """Collection -> id -> document for all that mentions the tenant; `redis` -> key -> value."""
-    database = doors.database(service).motor
+    """Collection -> id -> document for all documents with the tenant's id; `redis` -> key -> value."""
+    database = internals.database(service).motor
     found: dict[str, dict[str, Any]] = {}
     for name in await database.list_collection_names():
         if name not in _ABOUT_THE_VETO:
@@ -52,7 +52,7 @@ async def kept(service: app.Service, tenant_id: str) -> dict[str, dict[str, Any]
 
 
 def _about(tenant_id: str, batch: bytes) -> list[dict[str, Any]]:
-    """The documents of a batch that mention the tenant; all others, which are thousands, are not decoded."""
+    """The documents of a batch with the tenant's id. The others, thousands, are not decoded."""
     if tenant_id.encode() not in batch:
         return []
     raw = [bytes(document.raw) for document in bson.decode_all(batch, _RAW)]
@@ -60,18 +60,18 @@ def _about(tenant_id: str, batch: bytes) -> list[dict[str, Any]]:
 
 
 async def _kept_in_redis(service: app.Service, tenant_id: str) -> dict[str, Any]:
-    """The keys that name the tenant, or whose value does; a counter that is back at nothing is none."""
+    """The keys with the tenant's id in key or value, without counters that are zero."""
     values = {}
     for key, value in (await _redis_values(service)).items():
         is_counter_at_rest = ":limit:" in key and value in ("0", None)
-        if tenant_id in f"{key} {value}" and _USED_UP_BY_ANY_REQUEST not in key and not is_counter_at_rest:
+        if tenant_id in f"{key} {value}" and _USED_IDS not in key and not is_counter_at_rest:
             values[key] = value
     return values
 
 
 async def _redis_values(service: app.Service) -> dict[str, Any]:
     """Every key with its value, in two round trips."""
-    redis = doors.redis(service)
+    redis = internals.redis(service)
     client: Any = redis.client
     keys = [key async for key in client.scan_iter(match=redis.key("*"), count=10_000)]
     async with client.pipeline(transaction=False) as pipeline:
@@ -80,7 +80,7 @@ async def _redis_values(service: app.Service) -> dict[str, Any]:
         readable = [(key, kind) for key, kind in zip(keys, await pipeline.execute(), strict=True) if kind in _READ]
         for key, kind in readable:
             _READ[kind](pipeline, key)
-        # A key may have expired, or become one of another type, between the two.
+        # Between the two round trips a key may have expired or changed its type.
         found = await pipeline.execute(raise_on_error=False)
     return {key: value for (key, _), value in zip(readable, found, strict=True)}
 
@@ -107,9 +107,9 @@ def _may_differ(key: str, except_for: Sequence[str]) -> bool:
     return any(part in key for part in except_for)
 
 
-async def _require_honest_cache(service: app.Service, tenant_id: str) -> None:
-    """What is read through the cache is what is stored."""
-    users = doors.store(service, "users")
-    async for document in doors.database(service).motor["users"].find({"tenantId": tenant_id}, {"_id": 1}):
+async def _require_consistent_cache(service: app.Service, tenant_id: str) -> None:
+    """Assert that cached users equal the stored ones."""
+    users = internals.store(service, "users")
+    async for document in internals.database(service).motor["users"].find({"tenantId": tenant_id}, {"_id": 1}):
         cached = await users.find_cached(TenantId(tenant_id), document["_id"])
         assert cached == await users.get(TenantId(tenant_id), document["_id"])

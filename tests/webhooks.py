@@ -1,4 +1,4 @@
-"""Webhooks in tests: tenants that tell of events, webhooks that hear of them, and what the logs say of deliveries."""
+"""Webhooks in tests: enabled event types, webhooks, and the webhook event log."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import httpx
 
 from identity.events.catalogue import EVENTS
 from identity.ids import new_id
-from tests import doors
+from tests import internals
 
 Document = dict[str, Any]
 
 
-async def tell_of(
+async def enable_events(
     api: httpx.AsyncClient,
     tenant_id: str,
     types: Iterable[str],
@@ -23,13 +23,13 @@ async def tell_of(
     *,
     vetoable: Iterable[str] | None = None,
 ) -> None:
-    """Let a tenant tell of these types; those that may be vetoed, or only `vetoable`, have the transaction type."""
+    """Enable event types of a tenant. Transactional types, or only `vetoable`, get the transaction type."""
     names = list(types)
-    asked = set(names if vetoable is None else vetoable)
+    transactional = set(names if vetoable is None else vetoable)
     events = {
         name: {
             "enabled": True,
-            "transactionType": transaction_type if EVENTS[name].transactional and name in asked else "None",
+            "transactionType": transaction_type if EVENTS[name].transactional and name in transactional else "None",
         }
         for name in names
     }
@@ -40,7 +40,7 @@ async def tell_of(
 
 
 async def make_webhook(api: httpx.AsyncClient, tenant: Document, url: str, **members: Any) -> Document:
-    """A webhook of the tenant, which hears of new users unless its members say otherwise."""
+    """Create a webhook of the tenant, by default for `user.create.complete`."""
     wanted = {
         "url": url,
         "connectTimeout": 2000,
@@ -54,7 +54,7 @@ async def make_webhook(api: httpx.AsyncClient, tenant: Document, url: str, **mem
     return dict(answer.json()["webhook"])
 
 
-async def listen(
+async def subscribe(
     api: httpx.AsyncClient,
     tenant: Document,
     url: str,
@@ -63,28 +63,28 @@ async def listen(
     *,
     vetoable: Iterable[str] | None = None,
 ) -> str:
-    """Let the tenant tell of these types, see `tell_of`, and a webhook hear of them; the webhook's id."""
+    """Enable event types as `enable_events` does, and create a webhook for them; returns its id."""
     names = list(types)
-    await tell_of(api, tenant["id"], names, transaction_type, vetoable=vetoable)
-    patient = {"connectTimeout": 5000, "readTimeout": 5000}
-    made = await make_webhook(api, tenant, url, eventsEnabled=dict.fromkeys(names, True), **patient)
+    await enable_events(api, tenant["id"], names, transaction_type, vetoable=vetoable)
+    timeouts = {"connectTimeout": 5000, "readTimeout": 5000}
+    made = await make_webhook(api, tenant, url, eventsEnabled=dict.fromkeys(names, True), **timeouts)
     return str(made["id"])
 
 
 async def find(api: httpx.AsyncClient, webhook: Document) -> Document:
-    """The webhook as it is now."""
+    """Retrieve the current webhook."""
     return dict((await api.get(f"/api/webhook/{webhook['id']}")).json()["webhook"])
 
 
 async def put_status(api: httpx.AsyncClient, webhook: Document, status: str) -> Document:
-    """The webhook, with another status."""
+    """Set the status of a webhook; returns the webhook."""
     answer = await api.put(f"/api/webhook/{webhook['id']}/status", json={"status": status})
     assert answer.status_code == 200, answer.text
     return dict(answer.json()["webhook"])
 
 
 async def make_user(api: httpx.AsyncClient, **headers: str) -> str:
-    """The id of a new user, for an event to tell of."""
+    """Create a user; returns its id."""
     user = {"user": {"username": new_id(), "password": "password"}}
     answer = await api.post("/api/user", json=user, headers=headers)
     assert answer.status_code == 200, answer.text
@@ -92,7 +92,7 @@ async def make_user(api: httpx.AsyncClient, **headers: str) -> str:
 
 
 async def logs_of(api: httpx.AsyncClient, user_id: str, **criteria: Any) -> list[Document]:
-    """The logged events about a user."""
+    """Return the webhook event logs about a user."""
     answer = await api.post("/api/system/webhook-event-log/search", json={"search": {"event": user_id, **criteria}})
     assert answer.status_code == 200, answer.text
     found = answer.json()
@@ -101,18 +101,18 @@ async def logs_of(api: httpx.AsyncClient, user_id: str, **criteria: Any) -> list
 
 
 async def until(api: httpx.AsyncClient, user_id: str, done: Callable[[list[Document]], bool]) -> Any:
-    """The logs about a user, once they look as expected; the test's own time limit ends it otherwise."""
+    """Wait until the webhook event logs about a user fulfil a condition; return them."""
     while not done(found := await logs_of(api, user_id)):
         await asyncio.sleep(0.05)
     return found
 
 
-def tried(count: int) -> Callable[[list[Document]], bool]:
-    """There are so many attempts, and the event's own row has heard of them, which is the second write."""
+def has_attempts(count: int) -> Callable[[list[Document]], bool]:
+    """Return a condition: the event has this number of attempts, and a result (which is written after them)."""
     return lambda found: bool(found) and len(found[0]["attempts"]) >= count and found[0]["eventResult"] != "Running"
 
 
 async def event_log_messages(service: Any, webhook: Document) -> list[str]:
-    """What the event log says of the webhook, the oldest first."""
-    rows = doors.database(service).collection("event_logs").find({"message": {"$regex": webhook["id"]}})
+    """Return the event log messages about a webhook, oldest first."""
+    rows = internals.database(service).collection("event_logs").find({"message": {"$regex": webhook["id"]}})
     return [row["message"] async for row in rows.sort("_id", 1)]

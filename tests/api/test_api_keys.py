@@ -13,7 +13,7 @@ import pytest
 from identity import app
 from identity.ids import new_id
 from identity.operations.configuration import api_keys
-from tests import doors
+from tests import internals
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
 
 Document = dict[str, Any]
@@ -44,9 +44,9 @@ def codes(answer: httpx.Response) -> set[str]:
 
 async def manager_key(service: app.Service, **given: Any) -> str:
     """A key manager with limited permissions, which only the service can create."""
-    call = doors.call(service)
-    wanted = doors.schemas(service)["api/api-key.json"].read({"apiKey": given})["apiKey"]
-    made = await doors.run(service, api_keys.add, call, wanted, None, caller=None, manager=True)
+    call = internals.call(service)
+    wanted = internals.schemas(service)["api/api-key.json"].read({"apiKey": given})["apiKey"]
+    made = await internals.run(service, api_keys.add, call, wanted, None, caller=None, manager=True)
     return str(made["key"])
 
 
@@ -105,7 +105,7 @@ async def test_key_manager_cannot_be_created_copied_or_claimed(manager, service)
     assert made["keyManager"] is False
     changed = await manager.put(f"/api/api-key/{made['id']}", json={"apiKey": {"keyManager": True}})
     assert changed.json()["apiKey"]["keyManager"] is False
-    own = await doors.store(service, "api_keys").find_by_key(MANAGER_KEY)
+    own = await internals.store(service, "api_keys").find_by_key(MANAGER_KEY)
     assert codes(await manager.post("/api/api-key", json={"sourceKeyId": own["id"]})) == {"[invalid]sourceKeyId"}
 
 
@@ -243,7 +243,7 @@ async def test_non_retrievable_key_is_shown_once_and_stored_hashed(manager, acti
     shown = (await manager.get(f"/api/api-key/{made['id']}")).json()["apiKey"]
     assert "key" in made
     assert "key" not in shown
-    stored = await doors.database(service).collection("api_keys").find_one({"_id": made["id"]})
+    stored = await internals.database(service).collection("api_keys").find_one({"_id": made["id"]})
     assert "key" not in stored
     assert made["key"] not in str(stored)
     changed = await manager.put(
@@ -257,7 +257,7 @@ async def test_non_retrievable_key_is_shown_once_and_stored_hashed(manager, acti
 @pytest.mark.requirement("attack-50", "design-state-8", "service-5")
 async def test_value_is_sealed_at_rest(manager, service) -> None:
     made = await create(manager)
-    stored = await doors.database(service).collection("api_keys").find_one({"_id": made["id"]})
+    stored = await internals.database(service).collection("api_keys").find_one({"_id": made["id"]})
     assert made["key"] not in str(stored)
     assert stored["key"].startswith("sealed:")
 
@@ -394,7 +394,7 @@ async def test_blank_value_is_refused_and_spaces_are_significant(manager) -> Non
 
 @pytest.mark.requirement("design-state-11", "service-6")
 async def test_change_reaches_other_process_through_change_stream(build, service, manager) -> None:
-    config = doors.config(service)
+    config = internals.config(service)
     settings = {"database": config.mongodb.database, "kickstart": None, "data_dir": config.data_dir}
     made = await create(manager)
     async with (

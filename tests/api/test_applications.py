@@ -10,7 +10,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id, unbase64url
-from tests import doors
+from tests import internals
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.members import NOTHING, at, codes, contains, with_member
 
@@ -18,7 +18,7 @@ Document = dict[str, Any]
 
 """Stands for a member that is not shown."""
 
-NOBODY = "00000000-0000-4000-8000-000000000000"
+UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 SCOPE_POLICY = {"enabled": True, "required": False}
 FIELD = {"enabled": False, "required": False}
@@ -212,7 +212,7 @@ async def test_put_resets_to_defaults_but_keeps_secret_roles_scopes_and_state(ap
 @pytest.mark.requirement("core-9-oauthConfiguration", "service-8")
 async def test_client_secret_is_sealed_at_rest(service, api) -> None:
     made = await make(api)
-    stored = await doors.database(service).collection("applications").find_one({"_id": made["id"]})
+    stored = await internals.database(service).collection("applications").find_one({"_id": made["id"]})
     assert made["oauthConfiguration"]["clientSecret"] not in str(stored)
 
 
@@ -251,8 +251,8 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("name", "", "blank"),
     ("name", "x" * 192, "tooLong"),
     ("themeId", "nonsense", "couldNotConvert"),
-    ("jwtConfiguration.accessTokenKeyId", NOBODY, "invalid"),
-    ("jwtConfiguration.idTokenKeyId", NOBODY, "invalid"),
+    ("jwtConfiguration.accessTokenKeyId", UNKNOWN_ID, "invalid"),
+    ("jwtConfiguration.idTokenKeyId", UNKNOWN_ID, "invalid"),
     ("baseURL", "/relative", "invalid"),
     ("baseURL", "myapp://links", "invalid"),
     ("externalIdentifierConfiguration.twoFactorTrustIdTimeToLiveInSeconds", 0, "invalid"),
@@ -280,7 +280,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("registrationDeletePolicy.unverified.numberOfDaysToRetain", 0, "invalid"),
     ("unverified.behavior", "Forbid", "invalid"),
     ("verificationStrategy", "Pigeon", "invalid"),
-    ("accessControlConfiguration.uiIPAccessControlListId", NOBODY, "invalid"),
+    ("accessControlConfiguration.uiIPAccessControlListId", UNKNOWN_ID, "invalid"),
 ]
 
 
@@ -332,7 +332,10 @@ async def test_constraint(api, path, value, kind) -> None:
             "[invalid]application.jwtConfiguration.refreshTokenSlidingWindowConfiguration.maximumTimeToLiveInMinutes",
         ),
         ({"roles": [{"name": "a"}, {"name": "a"}]}, "[duplicate]application.roles[1].name"),
-        ({"roles": [{"name": "a", "id": NOBODY}, {"name": "b", "id": NOBODY}]}, "[duplicate]application.roles[1].id"),
+        (
+            {"roles": [{"name": "a", "id": UNKNOWN_ID}, {"name": "b", "id": UNKNOWN_ID}]},
+            "[duplicate]application.roles[1].id",
+        ),
         ({"roles": [{"name": " "}]}, "[blank]application.roles[0].name"),
         ({"scopes": [{"name": "a"}, {"name": "a"}]}, "[duplicate]application.scopes[1].name"),
         ({"scopes": [{"name": "openid"}]}, "[invalid]application.scopes"),
@@ -391,13 +394,17 @@ async def test_every_boolean_is_stored(api, value) -> None:
 async def test_stored_members_are_returned_and_unknown_ones_dropped(api) -> None:
     echoed = {
         "baseURL": "https://links.example.com/base",
-        "cleanSpeakConfiguration": {"enabled": True, "url": "https://filter.example.com", "applicationIds": [NOBODY]},
-        "formConfiguration": {
-            "adminRegistrationFormId": NOBODY,
-            "selfServiceFormConfiguration": {"requireCurrentPasswordOnPasswordChange": True},
-            "selfServiceFormId": NOBODY,
+        "cleanSpeakConfiguration": {
+            "enabled": True,
+            "url": "https://filter.example.com",
+            "applicationIds": [UNKNOWN_ID],
         },
-        "phoneConfiguration": {"passwordlessTemplateId": NOBODY},
+        "formConfiguration": {
+            "adminRegistrationFormId": UNKNOWN_ID,
+            "selfServiceFormConfiguration": {"requireCurrentPasswordOnPasswordChange": True},
+            "selfServiceFormId": UNKNOWN_ID,
+        },
+        "phoneConfiguration": {"passwordlessTemplateId": UNKNOWN_ID},
         "samlv2Configuration": {"enabled": True, "issuer": "x", "authorizedRedirectURLs": ["https://a.example.com"]},
         "webAuthnConfiguration": {"enabled": True, "reauthenticationWorkflow": {"enabled": True}},
     }

@@ -15,10 +15,10 @@ from identity import app
 from identity.ids import new_id
 from identity.operations import retention
 from identity.operations.objects import csv_exports
-from tests import doors
-from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, MANAGER_KEY, NOBODY, SUPER_KEY, checking_client
-from tests.hearing import judge
+from tests import internals
+from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, MANAGER_KEY, SUPER_KEY, UNKNOWN_ID, checking_client
 from tests.receiver import receiving, until
+from tests.subscriber import check_event
 
 PATH = "/api/system/audit-log"
 
@@ -58,7 +58,7 @@ async def search(client: httpx.AsyncClient, **criteria: Any) -> list[str]:
 
 @pytest.mark.requirement("core-15-1", "core-15-5")
 async def test_created_row_is_returned_as_sent(service: app.Service, glob: httpx.AsyncClient) -> None:
-    before = doors.now(service)
+    before = internals.now(service)
     wanted = {
         "insertUser": " ada@example.com ",
         "message": "Changed a thing",
@@ -69,7 +69,7 @@ async def test_created_row_is_returned_as_sent(service: app.Service, glob: httpx
     }
     made = await make(glob, **wanted, id=987_654_321, insertInstant=1)
     assert 0 < made["id"] != 987_654_321
-    assert before <= made["insertInstant"] <= doors.now(service)
+    assert before <= made["insertInstant"] <= internals.now(service)
     assert made == {**wanted, "insertUser": "ada@example.com", "id": made["id"], "insertInstant": made["insertInstant"]}
     again = await glob.get(f"{PATH}/{made['id']}")
     assert again.json() == {"auditLog": made}
@@ -141,12 +141,12 @@ async def test_secrets_are_masked_before_they_are_stored(service: app.Service, g
     }
     assert (made["oldValue"], made["newValue"]) == (masked, [masked])
     assert made["data"] == {"apiKey": "*****", "note": "shown"}
-    stored = await doors.database(service).collection("audit_logs").find_one({"_id": made["id"]})
+    stored = await internals.database(service).collection("audit_logs").find_one({"_id": made["id"]})
     assert secret not in str(stored)
 
 
 @pytest.mark.requirement("core-15-5")
-@pytest.mark.parametrize("number", ["nonsense", "-1", "1.5", NOBODY, "1" * 19])
+@pytest.mark.parametrize("number", ["nonsense", "-1", "1.5", UNKNOWN_ID, "1" * 19])
 async def test_invalid_id_is_refused(api: httpx.AsyncClient, number: str) -> None:
     assert errors(await api.get(f"{PATH}/{number}")) == {"auditLogId": ["[couldNotConvert]auditLogId"]}
 
@@ -346,11 +346,11 @@ async def test_large_export_is_complete_and_not_paged(service: app.Service, glob
         {"_id": -number, "insertInstant": number, "insertUser": mark, "message": "x" * 2000, "data": {}}
         for number in range(1, 1001)
     ]
-    await doors.database(service).collection("audit_logs").insert_many(rows)
+    await internals.database(service).collection("audit_logs").insert_many(rows)
     found = await exported(glob, criteria={"user": mark, "numberOfResults": 5, "orderBy": "insertInstant"})
     assert [row["id"] for row in found] == [f"'{-number}" for number in range(1, 1001)]
     assert all(row["message"] == "x" * 2000 for row in found)
-    await doors.database(service).collection("audit_logs").delete_many({"insertUser": mark})
+    await internals.database(service).collection("audit_logs").delete_many({"insertUser": mark})
 
 
 @pytest.mark.requirement("core-15-9", "core-17-8")
@@ -375,7 +375,7 @@ async def test_instants_follow_requested_format(
     mark = new_id()
     made = await make(glob, message=mark)
     change = {"$set": {"insertInstant": 1_795_255_385_250}}
-    await doors.database(service).collection("audit_logs").update_one({"_id": made["id"]}, change)
+    await internals.database(service).collection("audit_logs").update_one({"_id": made["id"]}, change)
     (row,) = rows_of(await glob.get(f"{PATH}/export", params={"message": mark, **params}))
     assert row["insertInstant"] == expected
 
@@ -385,7 +385,7 @@ async def test_instants_follow_requested_format(
 async def test_cells_are_not_formulas(service: app.Service, glob: httpx.AsyncClient, start: str) -> None:
     mark, formula = new_id(), f"{start}cmd|' /C calc'!A0"
     row = {"insertInstant": 1, "insertUser": formula, "message": mark, "reason": f"x{formula}", "newValue": "-5"}
-    rows = doors.database(service).collection("audit_logs")
+    rows = internals.database(service).collection("audit_logs")
     await rows.insert_one({"_id": -abs(hash(mark)), "data": {}, "oldValue": "'=1", **row})
     (found,) = await exported(glob, criteria={"message": mark})
     assert found["insertUser"] == f"'{formula}"
@@ -436,7 +436,7 @@ async def test_disconnect_during_export_is_harmless(service: app.Service, glob: 
         }
         for number in range(2001, 3001)
     ]
-    await doors.database(service).collection("audit_logs").insert_many(noise)
+    await internals.database(service).collection("audit_logs").insert_many(noise)
     try:
         async with httpx.AsyncClient(base_url=service.base_url, timeout=60, trust_env=False) as client:
             path = f"{PATH}/export?user={mark}"
@@ -444,7 +444,7 @@ async def test_disconnect_during_export_is_harmless(service: app.Service, glob: 
                 assert answer.status_code == 200
         assert (await glob.get("/api/system/version")).status_code == 200
     finally:
-        await doors.database(service).collection("audit_logs").delete_many({"insertUser": mark})
+        await internals.database(service).collection("audit_logs").delete_many({"insertUser": mark})
 
 
 # Event and retention
@@ -477,7 +477,7 @@ async def test_every_row_emits_event(api: httpx.AsyncClient, glob: httpx.AsyncCl
             await api.delete(f"/api/webhook/{webhook['id']}")
     (event,) = [request.event for request in receiver.requests]
     assert event["type"] == "audit-log.create"
-    judge(event)
+    check_event(event)
     assert event["info"]["ipAddress"] == "198.51.100.7"
     assert event["auditLog"] == made
     assert event["auditLog"]["newValue"] == {"a": [1, None, {"b": [None]}], "password": "*****"}
@@ -514,13 +514,13 @@ async def test_old_rows_are_deleted_if_configured(
 
     try:
         await configure(enabled=False, numberOfDaysToRetain=1)
-        await doors.run(service, retention.sweep)
+        await internals.run(service, retention.sweep)
         assert (await glob.get(f"{PATH}/{old['id']}")).status_code == 200
         await configure(enabled=True, numberOfDaysToRetain=3)
-        await doors.run(service, retention.sweep)
+        await internals.run(service, retention.sweep)
         assert (await glob.get(f"{PATH}/{old['id']}")).status_code == 200
         await configure(enabled=True, numberOfDaysToRetain=1)
-        await doors.run(service, retention.sweep)
+        await internals.run(service, retention.sweep)
     finally:
         await api.put("/api/system-configuration", json=before)
     assert (await glob.get(f"{PATH}/{old['id']}")).status_code == 404
@@ -615,7 +615,7 @@ async def test_audit_failure_does_not_prevent_change(build: Any, monkeypatch: py
         raise RuntimeError("no numbers")
 
     async with build(audit__api_writes="true") as audited:
-        monkeypatch.setattr(doors.store(audited, "audit_logs"), "next_id", broken)
+        monkeypatch.setattr(internals.store(audited, "audit_logs"), "next_id", broken)
         async with checking_client(audited.base_url, headers={"Authorization": SUPER_KEY}) as client:
             answer = await client.post("/api/tenant", json={"tenant": {"name": "made"}})
             assert answer.status_code == 200

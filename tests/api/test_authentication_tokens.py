@@ -9,9 +9,9 @@ import pytest
 
 from identity.ids import new_id
 from tests import relying_party
-from tests.hearing import Hearing
 from tests.receiver import receiving
 from tests.relying_party import PASSWORD, RelyingParty
+from tests.subscriber import Subscriber
 
 
 async def enable(rp: RelyingParty, *, enabled: bool) -> None:
@@ -38,10 +38,10 @@ async def test_authentication_token_logs_in_and_is_reported_as_such(key, rp) -> 
     await enable(rp, enabled=True)
     email, token = await register(key, rp)
     async with receiving() as receiver:
-        hearing = Hearing(key, receiver, rp.tenant["id"])
-        await hearing.listen(["user.login.success"])
+        subscriber = Subscriber(key, receiver, rp.tenant["id"])
+        await subscriber.subscribe(["user.login.success"])
         answer = await log_in(key, rp, email, token)
-        (event,) = await hearing.heard("user.login.success")
+        (event,) = await subscriber.received("user.login.success")
     assert answer.status_code == 200
     assert relying_party.claims(answer.json()["token"])["authenticationType"] == "APPLICATION_TOKEN"
     assert event["authenticationType"] == "APPLICATION_TOKEN" and token not in str(event)

@@ -23,12 +23,12 @@ def codes(answer: httpx.Response) -> set[str]:
     return fields | {e["code"] for e in body.get("generalErrors", [])}
 
 
-def wanted(**members: Any) -> Document:
+def consent_body(**members: Any) -> Document:
     return {"consent": {"name": f"Consent {new_id()}", "defaultMinimumAgeForSelfConsent": 13, **members}}
 
 
 async def make(api: httpx.AsyncClient, **members: Any) -> Document:
-    answer = await api.post("/api/consent", json=wanted(**members))
+    answer = await api.post("/api/consent", json=consent_body(**members))
     assert answer.status_code == 200, answer.text
     return dict(answer.json()["consent"])
 
@@ -59,7 +59,7 @@ async def test_full_cycle(api) -> None:
         "values": ["Newsletter", " Offers ", "Offers"],
     }
     object_id = new_id()
-    body = wanted(**members)
+    body = consent_body(**members)
     made = (await api.post(f"/api/consent/{object_id}", json=body)).json()["consent"]
     assert made == {
         **members,
@@ -88,7 +88,7 @@ async def test_full_cycle(api) -> None:
     assert replaced["consent"]["countryMinimumAgeForSelfConsent"] == {}
     assert (await api.delete(path)).status_code == 200
     for method in ("GET", "PUT", "PATCH", "DELETE"):
-        assert (await api.request(method, path, json=wanted())).status_code == 404
+        assert (await api.request(method, path, json=consent_body())).status_code == 404
 
 
 @pytest.mark.requirement("core-18-groups-20")
@@ -116,7 +116,7 @@ async def test_full_cycle(api) -> None:
     ],
 )  # fmt: skip
 async def test_invalid_members(api, members, expected) -> None:
-    assert codes(await api.post("/api/consent", json=wanted(**members))) == expected
+    assert codes(await api.post("/api/consent", json=consent_body(**members))) == expected
 
 
 @pytest.mark.requirement("core-18-groups-21")
@@ -126,7 +126,7 @@ async def test_messages_require_existing_templates_and_protect_them(api) -> None
         "id"
     ]
     unknown = {"consentEmailTemplateId": new_id(), "emailPlus": {"enabled": True, "emailTemplateId": new_id()}}
-    assert codes(await api.post("/api/consent", json=wanted(**unknown))) == {
+    assert codes(await api.post("/api/consent", json=consent_body(**unknown))) == {
         "[invalid]consent.consentEmailTemplateId",
         "[invalid]consent.emailPlus.emailTemplateId",
     }
@@ -141,10 +141,10 @@ async def test_messages_require_existing_templates_and_protect_them(api) -> None
 @pytest.mark.requirement("core-18-groups-20")
 async def test_id_and_name_are_unique(api) -> None:
     made = await make(api)
-    assert codes(await api.post("/api/consent", json=wanted(name=made["name"]))) == {"[duplicate]consent.name"}
-    assert codes(await api.post(f"/api/consent/{made['id']}", json=wanted())) == {"[duplicate]consentId"}
+    assert codes(await api.post("/api/consent", json=consent_body(name=made["name"]))) == {"[duplicate]consent.name"}
+    assert codes(await api.post(f"/api/consent/{made['id']}", json=consent_body())) == {"[duplicate]consentId"}
     other = await make(api)
-    taken = wanted(name=made["name"])
+    taken = consent_body(name=made["name"])
     assert codes(await api.put(f"/api/consent/{other['id']}", json=taken)) == {"[duplicate]consent.name"}
     assert (await api.get(f"/api/consent/{other['id']}")).json()["consent"] == other
 
@@ -171,8 +171,8 @@ async def test_tenant_key_reads_but_does_not_change_consents(service, api, manag
     async with checking_client(service.base_url, headers=headers) as scoped:
         assert (await scoped.get(path)).json() == {"consent": made}
         assert made in (await scoped.get("/api/consent")).json()["consents"]
-        assert (await scoped.post("/api/consent", json=wanted())).status_code == 401
+        assert (await scoped.post("/api/consent", json=consent_body())).status_code == 401
         for method in ("PUT", "PATCH", "DELETE"):
-            assert (await scoped.request(method, path, json=wanted())).status_code == 401
+            assert (await scoped.request(method, path, json=consent_body())).status_code == 401
         assert (await scoped.get("/api/consent/search")).status_code == 401
     assert (await api.get(path)).json() == {"consent": made}

@@ -13,7 +13,7 @@ import structlog
 
 from identity import app
 from identity.ids import new_id
-from tests import doors
+from tests import internals
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, Build, checking_client
 from tests.receiver import receiving
 
@@ -647,10 +647,10 @@ async def test_hidden_secret_is_kept_unless_changed(service, api, tenant) -> Non
     await api.patch(path, json={"tenant": {"emailConfiguration": {"password": secret}}})
     await api.patch(path, json={"tenant": {"data": {"a": 1}}})
     await api.put(path, json={"tenant": {"name": tenant["name"]}})
-    stored = await doors.store(service, "tenants").get(None, tenant["id"])
+    stored = await internals.store(service, "tenants").get(None, tenant["id"])
     assert stored["emailConfiguration"]["password"] == secret
     await api.patch(path, json={"tenant": {"emailConfiguration": {"password": ""}}})
-    stored = await doors.store(service, "tenants").get(None, tenant["id"])
+    stored = await internals.store(service, "tenants").get(None, tenant["id"])
     assert stored["emailConfiguration"]["password"] == ""
 
 

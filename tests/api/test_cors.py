@@ -11,7 +11,7 @@ from pymongo.errors import AutoReconnect
 
 from identity import app
 from identity.ids import new_id
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.conftest import SUPER_KEY
 from tests.dpop import ClientKey
 
@@ -332,7 +332,10 @@ async def test_refusals_are_not_logged_without_debug(
 @pytest.mark.requirement("core-17-16")
 async def test_change_by_another_process_is_applied(build: Any) -> None:
     async with build() as one:
-        other_settings = {"database": doors.config(one).mongodb.database, "data_dir": doors.config(one).data_dir}
+        other_settings = {
+            "database": internals.config(one).mongodb.database,
+            "data_dir": internals.config(one).data_dir,
+        }
         async with build(**other_settings, kickstart=None) as other:
             headers = {"Authorization": SUPER_KEY}
             async with httpx.AsyncClient(headers=headers, timeout=30, trust_env=False) as client:
@@ -353,7 +356,7 @@ async def test_settings_persist_while_store_is_unavailable(
 ) -> None:
     await configure()
     assert (await http.get("/api/health", headers={"Origin": SITE})).status_code == 200
-    documents = doors.store(service, "collections")["system_configuration"]
+    documents = internals.store(service, "collections")["system_configuration"]
 
     async def away(*_: object) -> None:
         raise AutoReconnect("gone")

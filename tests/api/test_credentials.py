@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from tests import doors
+from tests import internals
 from tests.conftest import SUPER_KEY, checking_client
 from tests.receiver import receiving
 
@@ -34,7 +34,7 @@ class Stored:
     """An object in MongoDB, as the service reads it."""
 
     def __init__(self, service: Any, api: Any, collection: str, path: str, name: str, object_id: str) -> None:
-        self.documents = doors.store(service, "collections")[collection]
+        self.documents = internals.store(service, "collections")[collection]
         self.api, self.path, self.name, self.object_id = api, f"{path}/{object_id}", name, object_id
 
     async def now(self) -> Document:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from tests import doors
+from tests import internals
 from tests.conftest import SUPER_KEY, checking_client
 from tests.mailbox import Mailbox, receiving
 
 Document = dict[str, Any]
 
-NOBODY = "3f2b1c00-0000-4000-8000-000000000000"
+UNKNOWN_ID = "3f2b1c00-0000-4000-8000-000000000000"
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ async def test_unsent_recipients_are_reported_and_others_receive_mail(
     }
     (mail,) = await mailbox.wait_for(1)
     assert mail.recipients == [whole["email"]]
-    rows = doors.database(service).collection("event_logs").find({"message": {"$regex": template_id}})
+    rows = internals.database(service).collection("event_logs").find({"message": {"$regex": template_id}})
     messages = [row["message"] async for row in rows if row["type"] == "Error"]
     assert len(messages) == 4
     assert sum("html: Line 2: 'lastName' is undefined" in message for message in messages) == 1
@@ -200,16 +200,16 @@ async def test_undeliverable_address_is_reported(api, tenant_api, mailbox: Mailb
         ({}, "[empty]userIds"),
         ({"userIds": [], "toAddresses": []}, "[empty]userIds"),
         ({"userIds": ["x"]}, "[couldNotConvert]userIds[0]"),
-        ({"userIds": [NOBODY]}, "[invalid]userIds[0]"),
+        ({"userIds": [UNKNOWN_ID]}, "[invalid]userIds[0]"),
         ({"userIds": "x"}, "[invalidJSON]"),
-        ({"userIds": [f"{NOBODY[:-4]}{number:04}" for number in range(1001)]}, "[tooMany]userIds"),
+        ({"userIds": [f"{UNKNOWN_ID[:-4]}{number:04}" for number in range(1001)]}, "[tooMany]userIds"),
         ({"toAddresses": [{}]}, "[blank]toAddresses[0].address"),
         ({"toAddresses": [{"address": "x"}]}, "[notEmail]toAddresses[0].address"),
         ({"toAddresses": [{"address": "a@b.c\r\nRCPT TO:<x@y.z>"}]}, "[notEmail]toAddresses[0].address"),
         ({"toAddresses": [{"address": "a@b.c"}], "ccAddresses": ["x"]}, "[notEmail]ccAddresses[0]"),
         ({"toAddresses": [{"address": "a@b.c"}], "bccAddresses": ["x"]}, "[notEmail]bccAddresses[0]"),
         ({"toAddresses": [{"address": "a@b.c"}], "preferredLanguages": ["??"]}, "[invalid]preferredLanguages[0]"),
-        ({"toAddresses": [{"address": "a@b.c"}], "applicationId": NOBODY}, "[invalid]applicationId"),
+        ({"toAddresses": [{"address": "a@b.c"}], "applicationId": UNKNOWN_ID}, "[invalid]applicationId"),
         ({"toAddresses": [{"address": "a@b.c"}], "requestData": []}, "[invalidJSON]"),
     ],
 )
@@ -218,7 +218,7 @@ async def test_malformed_requests_send_nothing(api, tenant_api, service, tenant,
     answer = await tenant_api.post(f"/api/email/send/{template_id}", json=body)
     assert answer.status_code == 400
     assert {e["code"] for entries in answer.json()["fieldErrors"].values() for e in entries} == {code}
-    assert await doors.store(service, "mails").count(tenant["id"]) == 0
+    assert await internals.store(service, "mails").count(tenant["id"]) == 0
 
 
 @pytest.mark.requirement("core-18-templates-8")

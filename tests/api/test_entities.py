@@ -11,7 +11,7 @@ import pytest
 from identity.domain.objects import index_search
 from identity.ids import new_id, unbase64url
 from identity.operations.entities import entities
-from tests import doors
+from tests import internals
 from tests.api.test_entity_types import bare, codes
 from tests.api.test_entity_types import make as make_type
 from tests.conftest import SUPER_KEY
@@ -71,7 +71,7 @@ async def test_full_cycle(tenant_api, tenant, kind) -> None:
 @pytest.mark.requirement("core-10-13")
 async def test_client_secret_is_sealed_at_rest(service, tenant_api, kind) -> None:
     made = await make(tenant_api, kind)
-    stored = await doors.database(service).collection("entities").find_one({"_id": made["id"]})
+    stored = await internals.database(service).collection("entities").find_one({"_id": made["id"]})
     assert made["clientSecret"] not in str(stored)
 
 
@@ -204,8 +204,8 @@ async def test_deleting_a_tenant_removes_its_entities_and_their_grants(service, 
     granted = await tenant_api.post(path, json={"grant": {"recipientEntityId": two["id"]}})
     assert granted.status_code == 200
     assert (await api.delete(f"/api/tenant/{tenant['id']}")).status_code == 200
-    assert await doors.store(service, "entities").count_across_tenants({"tenantId": tenant["id"]}) == 0
-    assert await doors.store(service, "entity_grants").count_across_tenants({"tenantId": tenant["id"]}) == 0
+    assert await internals.store(service, "entities").count_across_tenants({"tenantId": tenant["id"]}) == 0
+    assert await internals.store(service, "entity_grants").count_across_tenants({"tenantId": tenant["id"]}) == 0
     assert (await api.delete(f"/api/entity/type/{kind['id']}")).status_code == 200
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests.conftest import NOBODY
+from tests.conftest import UNKNOWN_ID
 
 Document = dict[str, Any]
 
@@ -238,19 +238,19 @@ async def test_search(api) -> None:
     [
         ("GET", "/api/entity/type"),
         ("POST", "/api/entity/type"),
-        ("GET", f"/api/entity/type/{NOBODY}"),
+        ("GET", f"/api/entity/type/{UNKNOWN_ID}"),
         ("GET", "/api/entity/type/search"),
-        ("POST", f"/api/entity/type/{NOBODY}/permission"),
-        ("DELETE", f"/api/entity/type/{NOBODY}/permission/{NOBODY}"),
+        ("POST", f"/api/entity/type/{UNKNOWN_ID}/permission"),
+        ("DELETE", f"/api/entity/type/{UNKNOWN_ID}/permission/{UNKNOWN_ID}"),
         ("POST", "/api/entity"),
-        ("GET", f"/api/entity/{NOBODY}"),
+        ("GET", f"/api/entity/{UNKNOWN_ID}"),
         ("GET", "/api/entity/search"),
         ("POST", "/api/entity/search"),
         ("PUT", "/api/entity/search"),
-        ("GET", f"/api/entity/{NOBODY}/grant"),
-        ("POST", f"/api/entity/{NOBODY}/grant"),
-        ("PUT", f"/api/entity/{NOBODY}/grant"),
-        ("DELETE", f"/api/entity/{NOBODY}/grant"),
+        ("GET", f"/api/entity/{UNKNOWN_ID}/grant"),
+        ("POST", f"/api/entity/{UNKNOWN_ID}/grant"),
+        ("PUT", f"/api/entity/{UNKNOWN_ID}/grant"),
+        ("DELETE", f"/api/entity/{UNKNOWN_ID}/grant"),
         ("GET", "/api/entity/grant/search"),
     ],
 )

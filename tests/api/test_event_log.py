@@ -11,17 +11,17 @@ from identity import app
 from identity.ids import new_id
 from identity.operations import retention
 from identity.operations.objects import event_logs
-from tests import doors
+from tests import internals
 from tests.conftest import SUPER_KEY, checking_client
-from tests.hearing import judge
 from tests.receiver import answers, receiving, until
+from tests.subscriber import check_event
 
 PATH = "/api/system/event-log"
 
 
 async def record(service: app.Service, kind: Any, message: str) -> None:
-    call = doors.call(service)
-    await doors.run(service, event_logs.record, call, kind, message)
+    call = internals.call(service)
+    await internals.run(service, event_logs.record, call, kind, message)
 
 
 def errors(answer: httpx.Response) -> dict[str, list[str]]:
@@ -41,11 +41,11 @@ async def search(api: httpx.AsyncClient, **criteria: Any) -> list[dict[str, Any]
 @pytest.mark.requirement("core-15-15")
 async def test_row_is_retrieved_by_id(service: app.Service, api: httpx.AsyncClient) -> None:
     mark = new_id()
-    before = doors.now(service)
+    before = internals.now(service)
     await record(service, "Information", f"{mark} happened")
     (row,) = await search(api, message=mark)
     assert (row["type"], row["message"]) == ("Information", f"{mark} happened")
-    assert before <= row["insertInstant"] <= doors.now(service)
+    assert before <= row["insertInstant"] <= internals.now(service)
     assert row.keys() == {"id", "insertInstant", "message", "type"}
     assert (await api.get(f"{PATH}/{row['id']}")).json() == {"eventLog": row}
 
@@ -115,11 +115,11 @@ async def test_oldest_rows_are_evicted(build: Any) -> None:
         assert (await client.patch("/api/system-configuration", json=body)).status_code == 200
         for number in range(3):
             await record(fresh, "Debug", f"row {number}")
-        await doors.run(fresh, retention.sweep)
+        await internals.run(fresh, retention.sweep)
         assert [row["message"] for row in await search(client)] == ["row 2", "row 1", "row 0"]
         for number in range(3, 5):
             await record(fresh, "Debug", f"row {number}")
-        await doors.run(fresh, retention.sweep)
+        await internals.run(fresh, retention.sweep)
         assert [row["message"] for row in await search(client)] == ["row 4", "row 3", "row 2"]
 
 
@@ -144,18 +144,18 @@ async def test_failing_webhook_is_logged(
             body = {"user": {"username": "ada", "password": "password"}}
             assert (await tenant_api.post("/api/user", json=body)).status_code == 200
 
-            async def told() -> bool:
+            async def is_reported() -> bool:
                 found = await api.get(f"{PATH}/search", params={"message": webhook["id"]})
                 heard = any(webhook["id"] in request.body.decode() for request in listener.requests)
                 return heard and bool(found.json()["eventLogs"])
 
-            await until(told)
+            await until(is_reported)
         finally:
             for one in (webhook, log_webhook):
                 await api.delete(f"/api/webhook/{one['id']}")
     (row,) = await search(api, message=webhook["id"])
     (event,) = [request.event for request in listener.requests if webhook["id"] in request.body.decode()]
-    judge(event)
+    check_event(event)
     assert event["type"] == "event-log.create"
     assert {name: event["eventLog"][name] for name in ("id", "message", "type")} == {
         name: row[name] for name in ("id", "message", "type")

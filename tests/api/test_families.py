@@ -9,8 +9,8 @@ import pytest
 
 from identity.ids import new_id
 from tests import mailbox
-from tests.api.test_user_consents import born, codes, make_user
-from tests.conftest import NOBODY
+from tests.api.test_user_consents import birth_date, codes, make_user
+from tests.conftest import UNKNOWN_ID
 
 Document = dict[str, Any]
 
@@ -41,7 +41,10 @@ async def put(api: httpx.AsyncClient, family: Document, user: Document, **member
 
 @pytest.mark.requirement("core-18-groups-24", "users-2.1-12")
 async def test_family_is_created_joined_read_and_left(families) -> None:
-    owner, child = await make_user(families, birthDate=born(40)), await make_user(families, birthDate=born(9))
+    owner, child = (
+        await make_user(families, birthDate=birth_date(40)),
+        await make_user(families, birthDate=birth_date(9)),
+    )
     family_id = new_id()
     member = {"familyMember": {"userId": owner["id"], "data": {"x": 1}}}
     made = (await families.post(f"/api/user/family/{family_id}", json=member)).json()["family"]
@@ -70,12 +73,15 @@ async def test_family_is_created_joined_read_and_left(families) -> None:
 
 @pytest.mark.requirement("users-2.1-12")
 async def test_roles_depend_on_age(families) -> None:
-    too_young, unknown = await make_user(families, birthDate=born(20)), await make_user(families)
+    too_young, unknown = await make_user(families, birthDate=birth_date(20)), await make_user(families)
     for user in (too_young, unknown):
         answer = await families.post("/api/user/family", json={"familyMember": {"userId": user["id"]}})
         assert codes(answer) == {"[tooYoung]familyMember.userId"}
-    family = await make_family(families, await make_user(families, birthDate=born(21)))
-    teen, child = await make_user(families, birthDate=born(13)), await make_user(families, birthDate=born(12))
+    family = await make_family(families, await make_user(families, birthDate=birth_date(21)))
+    teen, child = (
+        await make_user(families, birthDate=birth_date(13)),
+        await make_user(families, birthDate=birth_date(12)),
+    )
     assert codes(await put(families, family, teen, role="Child")) == {"[invalid]familyMember.role"}
     assert codes(await put(families, family, child, role="Teen")) == {"[invalid]familyMember.role"}
     assert codes(await put(families, family, child, role="Child", owner=True)) == {
@@ -87,31 +93,31 @@ async def test_roles_depend_on_age(families) -> None:
 
 
 async def test_user_owns_one_family_and_ids_are_unique(families) -> None:
-    owner = await make_user(families, birthDate=born(40))
+    owner = await make_user(families, birthDate=birth_date(40))
     family = await make_family(families, owner)
     body = {"familyMember": {"userId": owner["id"]}}
     assert codes(await families.post("/api/user/family", json=body)) == {"[duplicate]familyMember.userId"}
-    other = {"familyMember": {"userId": (await make_user(families, birthDate=born(40)))["id"]}}
+    other = {"familyMember": {"userId": (await make_user(families, birthDate=birth_date(40)))["id"]}}
     assert codes(await families.post(f"/api/user/family/{family['id']}", json=other)) == {"[duplicate]familyId"}
 
 
 async def test_invalid_requests(families) -> None:
-    family = await make_family(families, await make_user(families, birthDate=born(40)))
+    family = await make_family(families, await make_user(families, birthDate=birth_date(40)))
     path = f"/api/user/family/{family['id']}"
     for method, where in (("POST", "/api/user/family"), ("PUT", path)):
         for body, code in (
             ({"familyMember": {}}, "[missing]familyMember.userId"),
-            ({"familyMember": {"userId": NOBODY}}, "[invalid]familyMember.userId"),
+            ({"familyMember": {"userId": UNKNOWN_ID}}, "[invalid]familyMember.userId"),
             ({"familyMember": {"userId": "x"}}, "[couldNotConvert]familyMember.userId"),
-            ({"familyMember": {"userId": NOBODY, "role": "Dog"}}, "[invalid]familyMember.role"),
+            ({"familyMember": {"userId": UNKNOWN_ID, "role": "Dog"}}, "[invalid]familyMember.role"),
             ({}, "[missing]familyMember"),
         ):
             assert codes(await families.request(method, where, json=body)) == {code}
     user = await make_user(families)
-    unknown = await families.put(f"/api/user/family/{NOBODY}", json={"familyMember": {"userId": user["id"]}})
+    unknown = await families.put(f"/api/user/family/{UNKNOWN_ID}", json={"familyMember": {"userId": user["id"]}})
     assert unknown.status_code == 404
-    assert (await families.get(f"/api/user/family/{NOBODY}")).status_code == 404
-    assert (await families.get("/api/user/family", params={"userId": NOBODY})).status_code == 404
+    assert (await families.get(f"/api/user/family/{UNKNOWN_ID}")).status_code == 404
+    assert (await families.get("/api/user/family", params={"userId": UNKNOWN_ID})).status_code == 404
     assert codes(await families.get("/api/user/family")) == {"[missing]userId"}
     assert codes(await families.get("/api/user/family", params={"userId": "x"})) == {"[couldNotConvert]userId"}
     assert codes(await families.get("/api/user/family/pending")) == {"[blank]parentEmail"}
@@ -121,7 +127,10 @@ async def test_invalid_requests(families) -> None:
 @pytest.mark.requirement("audit-b5-json")
 async def test_families_need_no_enabled_configuration(tenant_api) -> None:
     """Published examples create families without setting `familyConfiguration.enabled`."""
-    owner, child = await make_user(tenant_api, birthDate=born(40)), await make_user(tenant_api, birthDate=born(5))
+    owner, child = (
+        await make_user(tenant_api, birthDate=birth_date(40)),
+        await make_user(tenant_api, birthDate=birth_date(5)),
+    )
     made = await tenant_api.post("/api/user/family", json={"familyMember": {"userId": owner["id"], "owner": True}})
     assert made.status_code == 200, made.text
     path = f"/api/user/family/{made.json()['family']['id']}"
@@ -131,7 +140,7 @@ async def test_families_need_no_enabled_configuration(tenant_api) -> None:
 
 @pytest.mark.requirement("users-2.1-12")
 async def test_another_tenant_can_neither_read_nor_change(api, families) -> None:
-    owner, theirs = await make_user(families, birthDate=born(40)), await make_user(api, birthDate=born(40))
+    owner, theirs = await make_user(families, birthDate=birth_date(40)), await make_user(api, birthDate=birth_date(40))
     family = await make_family(families, owner)
     path = f"/api/user/family/{family['id']}"
     assert (await api.get(path)).status_code == 404
@@ -146,7 +155,7 @@ async def test_another_tenant_can_neither_read_nor_change(api, families) -> None
 
 @pytest.mark.requirement("users-2.1-12")
 async def test_deleted_user_leaves_family_to_another_adult(families) -> None:
-    owner, partner = [await make_user(families, birthDate=born(40)) for _ in range(2)]
+    owner, partner = [await make_user(families, birthDate=birth_date(40)) for _ in range(2)]
     family = await make_family(families, owner)
     assert (await put(families, family, partner, role="Adult")).status_code == 200
     assert (await families.delete(f"/api/user/{owner['id']}", params={"hardDelete": "true"})).status_code == 200
@@ -164,7 +173,7 @@ async def test_pending_child_is_added_by_named_parent_who_is_mailed(families) ->
     told = made.json()["emailTemplate"]["id"]
     names = ("confirmChildEmailTemplateId", "familyRequestEmailTemplateId", "parentRegistrationEmailTemplateId")
     parent_email = f"{new_id()}@example.com"
-    child = await make_user(families, birthDate=born(9), parentEmail=parent_email.upper())
+    child = await make_user(families, birthDate=birth_date(9), parentEmail=parent_email.upper())
     query = {"parentEmail": parent_email}
     waiting = (await families.get("/api/user/family/pending", params=query)).json()["users"]
     assert [user["id"] for user in waiting] == [child["id"]]
@@ -179,7 +188,7 @@ async def test_pending_child_is_added_by_named_parent_who_is_mailed(families) ->
         change = {"tenant": {"emailConfiguration": box.configuration()}}
         assert (await families.patch(f"/api/tenant/{tenant_id}", json=change)).status_code == 200
         assert (await families.post("/api/user/family/request", json=ask)).status_code == 200
-        parent = await make_user(families, email=parent_email, birthDate=born(40))
+        parent = await make_user(families, email=parent_email, birthDate=birth_date(40))
         assert (await families.post("/api/user/family/request", json=ask)).status_code == 200
         family = await make_family(families, parent)
         assert (await put(families, family, child, role="Child")).status_code == 200

@@ -13,8 +13,8 @@ import pytest
 
 from identity.ids import new_id
 from identity.operations.configuration import reactor
-from tests import doors, relying_party
-from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, NOBODY, ROOT, SUPER_KEY, Build, checking_client
+from tests import internals, relying_party
+from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, ROOT, SUPER_KEY, UNKNOWN_ID, Build, checking_client
 from tests.dpop import ClientKey
 from tests.oauth2.devices import GRANTS, URL
 from tests.relying_party import PASSWORD, RelyingParty
@@ -24,7 +24,7 @@ Request = tuple[str, str, dict[str, Any]]
 
 
 @dataclasses.dataclass
-class World:
+class Instance:
     """A service with adjustable switches, and objects created while every feature was enabled."""
 
     switches: dict[str, bool]
@@ -38,7 +38,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-async def world(build: Build) -> AsyncIterator[World]:
+async def instance(build: Build) -> AsyncIterator[Instance]:
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
     async with (
         build(license__features="{entityManagement: true}") as service,
@@ -56,10 +56,10 @@ async def world(build: Build) -> AsyncIterator[World]:
         provider = {**EPIC_GAMES, "applicationConfiguration": {plain.client_id: {"enabled": True}}}
         made = await api.post("/api/identity-provider", json={"identityProvider": provider})
         assert made.status_code == 200, made.text
-        switches = doors.config(service).license.features
+        switches = internals.config(service).license.features
         assert isinstance(switches, dict)
-        manager = uuid.uuid5(uuid.UUID(doors.store(service, "instance_id")), "TENANT_MANAGER_ID")
-        yield World(
+        manager = uuid.uuid5(uuid.UUID(internals.store(service, "instance_id")), "TENANT_MANAGER_ID")
+        yield Instance(
             switches, http, plain, third_party, universal, scoped, made.json()["identityProvider"]["id"], str(manager)
         )
 
@@ -70,7 +70,7 @@ class Row:
 
     features: tuple[str, ...]
     name: str
-    request: Callable[[World], Request]
+    request: Callable[[Instance], Request]
 
 
 EPIC_GAMES = {"type": "EpicGames", "client_id": "id", "client_secret": "secret", "enabled": True}
@@ -80,9 +80,9 @@ def _inside(rp: RelyingParty) -> dict[str, str]:
     return {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
 
 
-def _api(method: str, path: str, body: Any = None, key: str = SUPER_KEY) -> Callable[[World], Request]:
+def _api(method: str, path: str, body: Any = None, key: str = SUPER_KEY) -> Callable[[Instance], Request]:
     headers = {"Authorization": key, "X-FusionAuth-TenantId": DEFAULT_TENANT}
-    return lambda world: (method, path.format(world=world), {"headers": headers, "json": body})
+    return lambda instance: (method, path.format(instance=instance), {"headers": headers, "json": body})
 
 
 def _nested(path: str, value: Any) -> Any:
@@ -94,11 +94,11 @@ def _setting(resource: str, path: str, value: Any, *features: str) -> Row:
     """The creation of an object with one setting."""
     paths = {"application": "/api/application", "tenant": "/api/tenant"}
 
-    def request(world: World) -> Request:
+    def request(instance: Instance) -> Request:
         # A tenant without a name is refused in any case: each new one would take the time of generating a signing key.
         name = {} if resource == "tenant" else {"name": new_id()}
         body = {resource: {**name, **_nested(path, value)}}
-        return _api("POST", paths[resource], body)(world)
+        return _api("POST", paths[resource], body)(instance)
 
     return Row(features, f"{resource}.{path}", request)
 
@@ -108,22 +108,22 @@ def _lambda(kind: str, *features: str) -> Row:
     return Row(features, f"lambda of type {kind}", _api("POST", "/api/lambda", body))
 
 
-def _authorize(name: str, rp_of: Callable[[World], RelyingParty], *features: str, **changes: str) -> list[Row]:
+def _authorize(name: str, rp_of: Callable[[Instance], RelyingParty], *features: str, **changes: str) -> list[Row]:
     """An authorization request, by GET and pushed."""
 
-    def by_get(world: World) -> Request:
-        rp = rp_of(world)
+    def by_get(instance: Instance) -> Request:
+        rp = rp_of(instance)
         return "GET", "/oauth2/authorize", {"params": rp.query(tenantId=rp.tenant["id"], **changes)}
 
-    def pushed(world: World) -> Request:
-        rp = rp_of(world)
+    def pushed(instance: Instance) -> Request:
+        rp = rp_of(instance)
         form = rp.query(tenantId=rp.tenant["id"], client_secret=rp.secret, **changes)
         return "POST", "/oauth2/par", {"data": form}
 
     return [Row(features, f"authorize: {name}", by_get), Row(features, f"pushed: {name}", pushed)]
 
 
-def _token(world: World, rp: RelyingParty, headers: dict[str, str] | None = None, **form: str) -> Request:
+def _token(instance: Instance, rp: RelyingParty, headers: dict[str, str] | None = None, **form: str) -> Request:
     data = {"client_id": rp.client_id, "client_secret": rp.secret, "tenantId": rp.tenant["id"], **form}
     return "POST", "/oauth2/token", {"data": data, "headers": headers or {}}
 
@@ -132,45 +132,49 @@ def _password(rp: RelyingParty, scope: str) -> dict[str, str]:
     return {"grant_type": "password", "username": rp.login_id, "password": PASSWORD, "scope": scope}
 
 
-def _with_proof(world: World) -> Request:
-    proof = ClientKey().header(world.http, "POST", "/oauth2/token")
-    return _token(world, world.plain, proof, **_password(world.plain, "openid"))
+def _with_proof(instance: Instance) -> Request:
+    proof = ClientKey().header(instance.http, "POST", "/oauth2/token")
+    return _token(instance, instance.plain, proof, **_password(instance.plain, "openid"))
 
 
-def _device(world: World) -> Request:
-    data = {"client_id": world.scoped.client_id, "client_secret": world.scoped.secret, "scope": "openid orders"}
+def _device(instance: Instance) -> Request:
+    data = {"client_id": instance.scoped.client_id, "client_secret": instance.scoped.secret, "scope": "openid orders"}
     return "POST", "/oauth2/device_authorize", {"data": data}
 
 
-def _client_credentials(world: World) -> Request:
-    data = {"client_id": NOBODY, "client_secret": "secret", "grant_type": "client_credentials", "scope": "any"}
+def _client_credentials(instance: Instance) -> Request:
+    data = {"client_id": UNKNOWN_ID, "client_secret": "secret", "grant_type": "client_credentials", "scope": "any"}
     return "POST", "/oauth2/token", {"data": data}
 
 
-def _two_factor(path: str, **body: Any) -> Callable[[World], Request]:
-    def request(world: World) -> Request:
-        user_id = world.plain.user["id"]
+def _two_factor(path: str, **body: Any) -> Callable[[Instance], Request]:
+    def request(instance: Instance) -> Request:
+        user_id = instance.plain.user["id"]
         sent = {"method": "email", "email": "somebody@example.com", **body}
         sent |= {} if "{" in path else {"userId": user_id}
-        return "POST", path.format(user_id=user_id), {"headers": _inside(world.plain), "json": sent}
+        return "POST", path.format(user_id=user_id), {"headers": _inside(instance.plain), "json": sent}
 
     return request
 
 
-def _user(path: str, wrap: Callable[[dict[str, Any]], Any]) -> Callable[[World], Request]:
-    def request(world: World) -> Request:
+def _user(path: str, wrap: Callable[[dict[str, Any]], Any]) -> Callable[[Instance], Request]:
+    def request(instance: Instance) -> Request:
         email = f"{new_id()}@example.com"
         two_factor = {"methods": [{"method": "email", "email": email}]}
         user = {"email": email, "password": PASSWORD, "twoFactor": two_factor}
-        return _api("POST", path, wrap(user))(world)
+        return _api("POST", path, wrap(user))(instance)
 
     return request
 
 
-def _of_provider(path: str) -> Callable[[World], Request]:
-    def request(world: World) -> Request:
-        body = {"identityProviderId": world.provider_id, "applicationId": world.plain.client_id, "data": {"token": "t"}}
-        return "POST", path, {"headers": _inside(world.plain), "json": body}
+def _of_provider(path: str) -> Callable[[Instance], Request]:
+    def request(instance: Instance) -> Request:
+        body = {
+            "identityProviderId": instance.provider_id,
+            "applicationId": instance.plain.client_id,
+            "data": {"token": "t"},
+        }
+        return "POST", path, {"headers": _inside(instance.plain), "json": body}
 
     return request
 
@@ -205,15 +209,15 @@ LIMITS = (
 
 TABLE = [
     # Settings that use a feature.
-    _setting("application", "formConfiguration.adminRegistrationFormId", NOBODY, REGISTRATION),
-    _setting("application", "formConfiguration.selfServiceFormId", NOBODY, REGISTRATION),
-    _setting("application", "registrationConfiguration.formId", NOBODY, REGISTRATION),
+    _setting("application", "formConfiguration.adminRegistrationFormId", UNKNOWN_ID, REGISTRATION),
+    _setting("application", "formConfiguration.selfServiceFormId", UNKNOWN_ID, REGISTRATION),
+    _setting("application", "registrationConfiguration.formId", UNKNOWN_ID, REGISTRATION),
     _setting("application", "registrationConfiguration.type", "advanced", REGISTRATION),
-    _setting("tenant", "formConfiguration.adminUserFormId", NOBODY, REGISTRATION),
+    _setting("tenant", "formConfiguration.adminUserFormId", UNKNOWN_ID, REGISTRATION),
     _setting("application", "multiFactorConfiguration.loginPolicy", "Required", APPLICATION_MFA),
     _setting("application", "multiFactorConfiguration.trustPolicy", "This", APPLICATION_MFA),
     *[
-        _setting("application", f"multiFactorConfiguration.{way}.templateId", NOBODY, APPLICATION_MFA)
+        _setting("application", f"multiFactorConfiguration.{way}.templateId", UNKNOWN_ID, APPLICATION_MFA)
         for way in ("email", "sms", "voice")
     ],
     *[_setting("tenant", f"multiFactorConfiguration.{way}.enabled", True, MFA) for way in ("email", "sms", "voice")],
@@ -226,21 +230,25 @@ TABLE = [
     _setting("application", "scopes", [{"name": "orders"}], CUSTOM, SCOPES),
     _setting("application", "universalConfiguration.universal", True, "universalApplication"),
     _setting("tenant", "passwordValidationRules.breachDetection.enabled", True, "breachedPasswordDetection"),
-    _setting("tenant", "connectorPolicies", [{"connectorId": NOBODY}], "connectors"),
+    _setting("tenant", "connectorPolicies", [{"connectorId": UNKNOWN_ID}], "connectors"),
     _setting("tenant", "scimServerConfiguration.enabled", True, SCIM),
-    *[_setting("tenant", path, NOBODY, SCIM) for path in CONVERTERS],
+    *[_setting("tenant", path, UNKNOWN_ID, SCIM) for path in CONVERTERS],
     _setting("tenant", "captchaConfiguration.enabled", True, ACL),
     _setting("tenant", "registrationConfiguration.blockedDomains", ["example.com"], ACL),
     *[_setting("tenant", f"rateLimitConfiguration.{name}.enabled", True, ACL) for name in LIMITS],
-    _setting("application", "lambdaConfiguration.selfServiceRegistrationValidationId", NOBODY, "advancedLambdas"),
-    _setting("tenant", "lambdaConfiguration.loginValidationId", NOBODY, "advancedLambdas"),
+    _setting("application", "lambdaConfiguration.selfServiceRegistrationValidationId", UNKNOWN_ID, "advancedLambdas"),
+    _setting("tenant", "lambdaConfiguration.loginValidationId", UNKNOWN_ID, "advancedLambdas"),
     *[
         row
         for resource in ("application", "tenant")
         for row in (
-            _setting(resource, "accessControlConfiguration.uiIPAccessControlListId", NOBODY, ACL),
+            _setting(resource, "accessControlConfiguration.uiIPAccessControlListId", UNKNOWN_ID, ACL),
             _setting(
-                resource, "lambdaConfiguration.multiFactorRequirementId", NOBODY, "intelligentMFA", "multiFactorLambdas"
+                resource,
+                "lambdaConfiguration.multiFactorRequirementId",
+                UNKNOWN_ID,
+                "intelligentMFA",
+                "multiFactorLambdas",
             ),
             _setting(resource, "webAuthnConfiguration", WEB_AUTHN, "webAuthn"),
             _setting(resource, "webAuthnConfiguration", PLATFORM, "webAuthnPlatformAuthenticators", "webAuthn"),
@@ -260,10 +268,10 @@ TABLE = [
         for method, path, body in (
             ("GET", "/api/ip-acl/search", None),
             ("POST", "/api/ip-acl", {"ipAccessControlList": {"name": "A list"}}),
-            ("DELETE", f"/api/ip-acl/{NOBODY}", None),
+            ("DELETE", f"/api/ip-acl/{UNKNOWN_ID}", None),
         )
     ],
-    Row((ACL,), "key", _api("POST", "/api/api-key", {"apiKey": {"ipAccessControlListId": NOBODY}}, MANAGER_KEY)),
+    Row((ACL,), "key", _api("POST", "/api/api-key", {"apiKey": {"ipAccessControlListId": UNKNOWN_ID}}, MANAGER_KEY)),
     *_events(ACL, event="user.login.suspicious"),
     *_events(ACL, event="user.login.new-device"),
     *_events("breachedPasswordDetection", event="user.password.breach"),
@@ -282,31 +290,31 @@ TABLE = [
         _api("POST", "/api/application/{world.tenant_manager_id}", {"application": {}}),
     ),
     Row((CUSTOM, SCOPES), "scope", _api("POST", "/api/application/{world.plain.client_id}/scope", {"scope": {}})),
-    *_authorize("third party", lambda world: world.third_party, THIRD, SCOPES),
-    *_authorize("custom scope", lambda world: world.scoped, CUSTOM, SCOPES, scope="openid orders"),
-    *_authorize("universal application", lambda world: world.universal, "universalApplication"),
-    *_authorize("bound code", lambda world: world.plain, "dPoP", dpop_jkt="x" * 43),
+    *_authorize("third party", lambda instance: instance.third_party, THIRD, SCOPES),
+    *_authorize("custom scope", lambda instance: instance.scoped, CUSTOM, SCOPES, scope="openid orders"),
+    *_authorize("universal application", lambda instance: instance.universal, "universalApplication"),
+    *_authorize("bound code", lambda instance: instance.plain, "dPoP", dpop_jkt="x" * 43),
     Row((CUSTOM, SCOPES), "device", _device),
     Row(
         (CUSTOM, SCOPES),
         "password grant",
-        lambda world: _token(world, world.scoped, **_password(world.scoped, "openid orders")),
+        lambda instance: _token(instance, instance.scoped, **_password(instance.scoped, "openid orders")),
     ),
     Row(("dPoP",), "proof", _with_proof),
     # Calls that use none.
     _setting("application", "name", "Plain"),
     _setting("tenant", "name", "Plain"),
     _lambda("JWTPopulate"),
-    Row((), "scope-less", lambda world: _token(world, world.plain, **_password(world.plain, "openid"))),
-    *_authorize("plain", lambda world: world.plain),
+    Row((), "scope-less", lambda instance: _token(instance, instance.plain, **_password(instance.plain, "openid"))),
+    *_authorize("plain", lambda instance: instance.plain),
     *_events(event="user.create"),
 ]
 
 
-async def _is_refused(world: World, row: Row) -> bool:
+async def _is_refused(instance: Instance, row: Row) -> bool:
     """Whether a call is refused because its feature is disabled."""
-    method, path, arguments = row.request(world)
-    answer = await world.http.request(method, path, **arguments)
+    method, path, arguments = row.request(instance)
+    answer = await instance.http.request(method, path, **arguments)
     location = httpx.URL(answer.headers.get("Location", ""))
     if location.params.get("error") == "not_licensed":
         return location.params["error_reason"] == "not_licensed"
@@ -332,35 +340,37 @@ def test_test_table_covers_every_feature() -> None:
 
 @pytest.mark.requirement("audit-d4")
 @pytest.mark.parametrize("feature", reactor.FEATURES)
-async def test_disabled_feature_refuses_only_its_own_calls(world: World, feature: str) -> None:
-    world.switches.clear()
-    world.switches[feature] = False
-    refused = [(index, row.name) for index, row in enumerate(TABLE) if await _is_refused(world, row)]
+async def test_disabled_feature_refuses_only_its_own_calls(instance: Instance, feature: str) -> None:
+    instance.switches.clear()
+    instance.switches[feature] = False
+    refused = [(index, row.name) for index, row in enumerate(TABLE) if await _is_refused(instance, row)]
     assert refused == [(index, row.name) for index, row in enumerate(TABLE) if feature in row.features]
 
 
 @pytest.mark.requirement("audit-d4")
-async def test_all_features_are_enabled_by_default(world: World) -> None:
-    world.switches.clear()
-    assert [row.name for row in TABLE if await _is_refused(world, row)] == []
+async def test_all_features_are_enabled_by_default(instance: Instance) -> None:
+    instance.switches.clear()
+    assert [row.name for row in TABLE if await _is_refused(instance, row)] == []
 
 
 @pytest.mark.requirement("audit-d4")
-async def test_existing_settings_are_kept_and_do_not_block_changes(world: World) -> None:
-    path = f"/api/application/{world.third_party.client_id}"
-    world.switches.clear()
-    world.switches["advancedOAuthScopes"] = False
-    renamed = await world.http.patch(path, headers=_inside(world.third_party), json={"application": {"name": new_id()}})
+async def test_existing_settings_are_kept_and_do_not_block_changes(instance: Instance) -> None:
+    path = f"/api/application/{instance.third_party.client_id}"
+    instance.switches.clear()
+    instance.switches["advancedOAuthScopes"] = False
+    renamed = await instance.http.patch(
+        path, headers=_inside(instance.third_party), json={"application": {"name": new_id()}}
+    )
     assert renamed.status_code == 200, renamed.text
     assert renamed.json()["application"]["oauthConfiguration"]["relationship"] == "ThirdParty"
 
 
 @pytest.mark.requirement("audit-d4")
-async def test_error_names_feature_and_settings_beside_other_errors(world: World) -> None:
-    world.switches.clear()
-    world.switches |= {"applicationThemes": False, "dPoP": False}
-    body = {"application": {"themeId": NOBODY, "oauthConfiguration": {"dpopBoundAccessTokens": True}}}
-    refused = await world.http.post("/api/application", headers=_inside(world.plain), json=body)
+async def test_error_names_feature_and_settings_beside_other_errors(instance: Instance) -> None:
+    instance.switches.clear()
+    instance.switches |= {"applicationThemes": False, "dPoP": False}
+    body = {"application": {"themeId": UNKNOWN_ID, "oauthConfiguration": {"dpopBoundAccessTokens": True}}}
+    refused = await instance.http.post("/api/application", headers=_inside(instance.plain), json=body)
     assert refused.status_code == 400
     assert refused.json()["generalErrors"] == [
         {
@@ -376,9 +386,9 @@ async def test_error_names_feature_and_settings_beside_other_errors(world: World
 
 
 @pytest.mark.requirement("audit-d4")
-async def test_metadata_omits_disabled_dpop(world: World) -> None:
-    world.switches.clear()
+async def test_metadata_omits_disabled_dpop(instance: Instance) -> None:
+    instance.switches.clear()
     member = "dpop_signing_alg_values_supported"
-    assert member in (await world.http.get("/.well-known/openid-configuration")).json()
-    world.switches["dPoP"] = False
-    assert member not in (await world.http.get("/.well-known/openid-configuration")).json()
+    assert member in (await instance.http.get("/.well-known/openid-configuration")).json()
+    instance.switches["dPoP"] = False
+    assert member not in (await instance.http.get("/.well-known/openid-configuration")).json()

@@ -14,7 +14,7 @@ from identity import app
 from identity.domain.groups import groups as rules
 from identity.ids import TenantId, new_id
 from identity.operations.groups import group_members
-from tests import doors
+from tests import internals
 from tests.conftest import SUPER_KEY, checking_client
 
 Document = dict[str, Any]
@@ -203,9 +203,9 @@ async def test_concurrent_group_deletion_leaves_no_membership(service: app.Servi
     """The concurrent addition removes its own membership."""
     group_id, user_id = await add_group(tenant_api), await add_user(tenant_api)
     added = (await add(tenant_api, **{group_id: [{"userId": user_id}]}))[group_id]
-    await doors.store(service, "groups").delete(TenantId(tenant["id"]), group_id)
+    await internals.store(service, "groups").delete(TenantId(tenant["id"]), group_id)
     assert await memberships_of(tenant_api, user_id) == added
-    await doors.run(service, group_members.remove_orphans, TenantId(tenant["id"]), added)
+    await internals.run(service, group_members.remove_orphans, TenantId(tenant["id"]), added)
     assert await memberships_of(tenant_api, user_id) == await members_of(tenant_api, group_id) == []
 
 
@@ -299,24 +299,27 @@ async def test_members_are_removed_by_every_parameter(tenant_api) -> None:
     all_in = [{"userId": user_id} for user_id in everybody]
     added = await add(tenant_api, **{one: all_in, two: all_in})
 
-    async def left(group_id: str) -> set[str]:
+    async def remaining_users(group_id: str) -> set[str]:
         return {member["userId"] for member in await members_of(tenant_api, group_id)}
 
     first = added[one][0]
     assert (await tenant_api.delete(f"{PATH}/{first['id']}")).content == b""
-    assert await left(one) == set(everybody[1:])
+    assert await remaining_users(one) == set(everybody[1:])
     assert [member["groupId"] for member in await memberships_of(tenant_api, everybody[0])] == [two]
     query = {"groupId": one.upper(), "userId": everybody[1]}
     assert (await tenant_api.delete(PATH, params=query)).status_code == 200
-    assert await left(one) == set(everybody[2:])
+    assert await remaining_users(one) == set(everybody[2:])
     by_ids = {"memberIds": [added[one][2]["id"], added[two][2]["id"]]}
     assert (await tenant_api.request("DELETE", PATH, json=by_ids)).status_code == 200
-    assert (await left(one), await left(two)) == (set(everybody[3:]), set(everybody) - {everybody[2]})
+    assert (await remaining_users(one), await remaining_users(two)) == (
+        set(everybody[3:]),
+        set(everybody) - {everybody[2]},
+    )
     by_users = {"members": {one: [everybody[3]], two: everybody[:2]}, "memberIds": [added[one][4]["id"]]}
     assert (await tenant_api.request("DELETE", PATH, json=by_users)).status_code == 200
-    assert (await left(one), await left(two)) == ({everybody[5]}, set(everybody[3:]))
+    assert (await remaining_users(one), await remaining_users(two)) == ({everybody[5]}, set(everybody[3:]))
     assert (await tenant_api.delete(PATH, params={"groupId": two})).status_code == 200
-    assert (await left(one), await left(two)) == ({everybody[5]}, set())
+    assert (await remaining_users(one), await remaining_users(two)) == ({everybody[5]}, set())
     assert (await tenant_api.delete(PATH, params={"groupId": two})).status_code == 200, "nobody is left to go"
     assert await memberships_of(tenant_api, everybody[0]) == await memberships_of(tenant_api, everybody[3]) == []
 
@@ -436,7 +439,7 @@ async def test_search(service, tenant_api, api, tenant, clock) -> None:
 # Roles
 
 
-class Stage:
+class Scenario:
     """An application with roles, and a user who is registered for it."""
 
     def __init__(self, api: httpx.AsyncClient, oauth: httpx.AsyncClient, application: Document, user_id: str) -> None:
@@ -483,7 +486,7 @@ def claims(token: str) -> Document:
 
 
 @pytest.fixture
-async def stage(tenant_api: httpx.AsyncClient, http: httpx.AsyncClient) -> Stage:
+async def scenario(tenant_api: httpx.AsyncClient, http: httpx.AsyncClient) -> Scenario:
     oauth = {
         "enabledGrants": ["password"],
         "scopeHandlingPolicy": "Compatibility",
@@ -496,87 +499,91 @@ async def stage(tenant_api: httpx.AsyncClient, http: httpx.AsyncClient) -> Stage
     registration = {"applicationId": application["id"], "roles": ["reader"]}
     made = await tenant_api.post("/api/user/registration", json={"user": user, "registration": registration})
     assert made.status_code == 200, made.text
-    return Stage(tenant_api, http, application, made.json()["user"]["id"])
+    return Scenario(tenant_api, http, application, made.json()["user"]["id"])
 
 
 @pytest.mark.requirement("core-18-groups-15")
-async def test_registered_members_have_roles_of_their_groups(stage: Stage) -> None:
-    group_id = await add_group(stage.api, stage.roles["admin"], stage.roles["reader"])
-    other_id = await add_group(stage.api, stage.roles["editor"])
-    assert claims(await stage.token())["roles"] == ["reader"]
-    await add(stage.api, **{group_id: [{"userId": stage.user_id}], other_id: [{"userId": stage.user_id}]})
-    token = await stage.token()
+async def test_registered_members_have_roles_of_their_groups(scenario: Scenario) -> None:
+    group_id = await add_group(scenario.api, scenario.roles["admin"], scenario.roles["reader"])
+    other_id = await add_group(scenario.api, scenario.roles["editor"])
+    assert claims(await scenario.token())["roles"] == ["reader"]
+    await add(scenario.api, **{group_id: [{"userId": scenario.user_id}], other_id: [{"userId": scenario.user_id}]})
+    token = await scenario.token()
     assert claims(token)["roles"] == ["admin", "editor", "reader"]
-    assert (await stage.introspected(token))["roles"] == ["admin", "editor", "reader"]
+    assert (await scenario.introspected(token))["roles"] == ["admin", "editor", "reader"]
     headers = {"Authorization": f"Bearer {token}"}
-    assert (await stage.oauth.get("/oauth2/userinfo", headers=headers)).json()["roles"] == ["admin", "editor", "reader"]
-    assert await stage.shown() == ["admin", "editor", "reader"]
-    await stage.api.delete(PATH, params={"groupId": group_id})
-    assert claims(await stage.token())["roles"] == ["editor", "reader"]
-    assert await stage.shown() == ["editor", "reader"]
+    assert (await scenario.oauth.get("/oauth2/userinfo", headers=headers)).json()["roles"] == [
+        "admin",
+        "editor",
+        "reader",
+    ]
+    assert await scenario.shown() == ["admin", "editor", "reader"]
+    await scenario.api.delete(PATH, params={"groupId": group_id})
+    assert claims(await scenario.token())["roles"] == ["editor", "reader"]
+    assert await scenario.shown() == ["editor", "reader"]
 
 
 @pytest.mark.requirement("core-18-groups-15")
-async def test_group_and_role_changes_apply_to_next_token(stage: Stage) -> None:
-    group_id = await add_group(stage.api, stage.roles["admin"])
-    await add(stage.api, **{group_id: [{"userId": stage.user_id}]})
-    assert claims(await stage.token())["roles"] == ["admin", "reader"]
-    role_path = f"/api/application/{stage.application['id']}/role"
-    await stage.api.patch(f"{role_path}/{stage.roles['admin']}", json={"role": {"name": "chief"}})
-    assert claims(await stage.token())["roles"] == ["chief", "reader"]
-    body = {"group": {"name": "Editors"}, "roleIds": [stage.roles["editor"]]}
-    await stage.api.put(f"/api/group/{group_id}", json=body)
-    assert claims(await stage.token())["roles"] == ["editor", "reader"]
-    await stage.api.delete(f"{role_path}/{stage.roles['editor']}")
-    assert claims(await stage.token())["roles"] == ["reader"]
-    await stage.api.put(f"/api/group/{group_id}", json={**body, "roleIds": [stage.roles["admin"]]})
-    assert claims(await stage.token())["roles"] == ["chief", "reader"]
-    await stage.api.delete(f"/api/group/{group_id}")
-    assert claims(await stage.token())["roles"] == await stage.shown() == ["reader"]
+async def test_group_and_role_changes_apply_to_next_token(scenario: Scenario) -> None:
+    group_id = await add_group(scenario.api, scenario.roles["admin"])
+    await add(scenario.api, **{group_id: [{"userId": scenario.user_id}]})
+    assert claims(await scenario.token())["roles"] == ["admin", "reader"]
+    role_path = f"/api/application/{scenario.application['id']}/role"
+    await scenario.api.patch(f"{role_path}/{scenario.roles['admin']}", json={"role": {"name": "chief"}})
+    assert claims(await scenario.token())["roles"] == ["chief", "reader"]
+    body = {"group": {"name": "Editors"}, "roleIds": [scenario.roles["editor"]]}
+    await scenario.api.put(f"/api/group/{group_id}", json=body)
+    assert claims(await scenario.token())["roles"] == ["editor", "reader"]
+    await scenario.api.delete(f"{role_path}/{scenario.roles['editor']}")
+    assert claims(await scenario.token())["roles"] == ["reader"]
+    await scenario.api.put(f"/api/group/{group_id}", json={**body, "roleIds": [scenario.roles["admin"]]})
+    assert claims(await scenario.token())["roles"] == ["chief", "reader"]
+    await scenario.api.delete(f"/api/group/{group_id}")
+    assert claims(await scenario.token())["roles"] == await scenario.shown() == ["reader"]
 
 
 @pytest.mark.requirement("core-18-groups-15")
-async def test_group_roles_are_not_stored_on_registration(stage: Stage) -> None:
+async def test_group_roles_are_not_stored_on_registration(scenario: Scenario) -> None:
     """An update of the registration changes what is its own; leaving the group takes only what the group gave."""
-    group_id = await add_group(stage.api, stage.roles["admin"])
-    await add(stage.api, **{group_id: [{"userId": stage.user_id}]})
-    path = f"/api/user/registration/{stage.user_id}/{stage.application['id']}"
-    replaced = await stage.api.put(path, json={"registration": {"roles": ["editor"]}})
+    group_id = await add_group(scenario.api, scenario.roles["admin"])
+    await add(scenario.api, **{group_id: [{"userId": scenario.user_id}]})
+    path = f"/api/user/registration/{scenario.user_id}/{scenario.application['id']}"
+    replaced = await scenario.api.put(path, json={"registration": {"roles": ["editor"]}})
     assert replaced.json()["registration"]["roles"] == ["admin", "editor"]
-    patched = await stage.api.patch(path, json={"registration": {"data": {"a": 1}}})
+    patched = await scenario.api.patch(path, json={"registration": {"data": {"a": 1}}})
     assert patched.json()["registration"]["roles"] == ["admin", "editor"]
-    await stage.api.delete(PATH, params={"groupId": group_id})
-    assert await stage.shown() == ["editor"]
+    await scenario.api.delete(PATH, params={"groupId": group_id})
+    assert await scenario.shown() == ["editor"]
 
 
 @pytest.mark.requirement("core-18-groups-15")
-async def test_group_grants_nothing_without_registration(stage: Stage) -> None:
-    group_id = await add_group(stage.api, stage.roles["admin"])
-    await add(stage.api, **{group_id: [{"userId": stage.user_id}]})
-    await stage.api.delete(f"/api/user/registration/{stage.user_id}/{stage.application['id']}")
-    user = (await stage.api.get(f"/api/user/{stage.user_id}")).json()["user"]
+async def test_group_grants_nothing_without_registration(scenario: Scenario) -> None:
+    group_id = await add_group(scenario.api, scenario.roles["admin"])
+    await add(scenario.api, **{group_id: [{"userId": scenario.user_id}]})
+    await scenario.api.delete(f"/api/user/registration/{scenario.user_id}/{scenario.application['id']}")
+    user = (await scenario.api.get(f"/api/user/{scenario.user_id}")).json()["user"]
     assert user["registrations"] == []
-    assert "roles" not in claims(await stage.token())
-    registered = await stage.api.post(
-        f"/api/user/registration/{stage.user_id}",
-        json={"registration": {"applicationId": stage.application["id"], "roles": ["editor"]}},
+    assert "roles" not in claims(await scenario.token())
+    registered = await scenario.api.post(
+        f"/api/user/registration/{scenario.user_id}",
+        json={"registration": {"applicationId": scenario.application["id"], "roles": ["editor"]}},
     )
     assert registered.json()["registration"]["roles"] == ["admin", "editor"]
     assert claims(registered.json()["token"])["roles"] == ["admin", "editor"]
 
 
-async def test_new_user_with_memberships_and_registration_has_roles_immediately(stage: Stage) -> None:
-    group_id = await add_group(stage.api, stage.roles["admin"])
+async def test_new_user_with_memberships_and_registration_has_roles_immediately(scenario: Scenario) -> None:
+    group_id = await add_group(scenario.api, scenario.roles["admin"])
     user = {"username": "bob", "password": PASSWORD, "memberships": [{"groupId": group_id}]}
-    registration = {"applicationId": stage.application["id"], "roles": ["reader"]}
-    made = (await stage.api.post("/api/user/registration", json={"user": user, "registration": registration})).json()
+    registration = {"applicationId": scenario.application["id"], "roles": ["reader"]}
+    made = (await scenario.api.post("/api/user/registration", json={"user": user, "registration": registration})).json()
     assert made["registration"]["roles"] == made["user"]["registrations"][0]["roles"] == ["admin", "reader"]
     assert claims(made["token"])["roles"] == ["admin", "reader"]
 
 
-async def test_lambdas_see_group_roles(stage: Stage) -> None:
-    group_id = await add_group(stage.api, stage.roles["admin"])
-    await add(stage.api, **{group_id: [{"userId": stage.user_id}]})
+async def test_lambdas_see_group_roles(scenario: Scenario) -> None:
+    group_id = await add_group(scenario.api, scenario.roles["admin"])
+    await add(scenario.api, **{group_id: [{"userId": scenario.user_id}]})
     seen = "[registration.roles, user.registrations[0].roles, user.memberships.map(one => one.groupId)]"
     configured = {}
     for member, kind, first in (
@@ -585,20 +592,20 @@ async def test_lambdas_see_group_roles(stage: Stage) -> None:
         ("userinfoPopulateId", "UserInfoPopulate", "userInfo"),
     ):
         body = f"function populate({first}, user, registration) {{ {first}.seen = {seen}; }}"
-        made = await stage.api.post("/api/lambda", json={"lambda": {"name": new_id(), "type": kind, "body": body}})
+        made = await scenario.api.post("/api/lambda", json={"lambda": {"name": new_id(), "type": kind, "body": body}})
         configured[member] = made.json()["lambda"]["id"]
     change = {"application": {"lambdaConfiguration": configured}}
-    assert (await stage.api.patch(f"/api/application/{stage.application['id']}", json=change)).status_code == 200
+    assert (await scenario.api.patch(f"/api/application/{scenario.application['id']}", json=change)).status_code == 200
     expected = [["admin", "reader"], ["admin", "reader"], [group_id]]
-    tokens = await stage.tokens()
+    tokens = await scenario.tokens()
     assert claims(tokens["access_token"])["seen"] == claims(tokens["id_token"])["seen"] == expected
     headers = {"Authorization": f"Bearer {tokens['access_token']}"}
-    assert (await stage.oauth.get("/oauth2/userinfo", headers=headers)).json()["seen"] == expected
+    assert (await scenario.oauth.get("/oauth2/userinfo", headers=headers)).json()["seen"] == expected
 
 
-async def test_roles_do_not_apply_to_other_applications(stage: Stage) -> None:
+async def test_roles_do_not_apply_to_other_applications(scenario: Scenario) -> None:
     body = {"application": {"name": "Other", "roles": [{"name": "admin"}]}}
-    other = (await stage.api.post("/api/application", json=body)).json()["application"]
-    group_id = await add_group(stage.api, other["roles"][0]["id"])
-    await add(stage.api, **{group_id: [{"userId": stage.user_id}]})
-    assert claims(await stage.token())["roles"] == await stage.shown() == ["reader"]
+    other = (await scenario.api.post("/api/application", json=body)).json()["application"]
+    group_id = await add_group(scenario.api, other["roles"][0]["id"])
+    await add(scenario.api, **{group_id: [{"userId": scenario.user_id}]})
+    assert claims(await scenario.token())["roles"] == await scenario.shown() == ["reader"]

@@ -11,7 +11,7 @@ from identity import app
 from identity.call import AnonymousCaller, Call, Origin
 from identity.ids import TenantId, new_id
 from identity.operations.groups import groups
-from tests import doors
+from tests import internals
 from tests.conftest import SUPER_KEY, checking_client
 
 Document = dict[str, Any]
@@ -177,7 +177,7 @@ async def test_deleted_application_leaves_no_roles_in_groups(service: app.Servic
     made = await make(tenant_api, one["roles"][0]["id"], two["roles"][0]["id"])
     await tenant_api.delete(f"/api/application/{one['id']}", params={"hardDelete": "true"})
     assert names((await tenant_api.get(f"/api/group/{made['id']}")).json()["group"]) == {two["id"]: ["reader"]}
-    stored = await doors.store(service, "groups").find(TenantId(made["tenantId"]), made["id"])
+    stored = await internals.store(service, "groups").find(TenantId(made["tenantId"]), made["id"])
     assert stored
     assert [grant["applicationId"] for grant in stored["private"]["grants"]] == [two["id"]]
 
@@ -229,8 +229,8 @@ async def test_deleting_tenant_deletes_groups(service: app.Service, tenant_api, 
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as anywhere:
         assert (await anywhere.delete(f"/api/tenant/{tenant['id']}")).status_code == 200
     tenant_id = TenantId(tenant["id"])
-    assert await doors.store(service, "groups").count(tenant_id) == 0
-    assert await doors.store(service, "group_members").count(tenant_id) == 0
+    assert await internals.store(service, "groups").count(tenant_id) == 0
+    assert await internals.store(service, "group_members").count(tenant_id) == 0
 
 
 @pytest.mark.requirement("core-18-groups-7")

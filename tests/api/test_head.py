@@ -11,7 +11,7 @@ import pytest
 from identity import app
 from identity.web import application
 from identity.web.base_handlers import Route
-from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client
+from tests.conftest import DEFAULT_TENANT, SUPER_KEY, UNKNOWN_ID, checking_client
 from tests.dpop import ClientKey
 
 ROUTES = application.routes(prometheus_client.CollectorRegistry())
@@ -32,7 +32,7 @@ def _headers(answer: httpx.Response) -> dict[str, str]:
 @pytest.mark.parametrize("key", [None, SUPER_KEY], ids=["without key", "with key"])
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.template)
 async def test_head_matches_get_on_every_route(service: app.Service, route: Route, key: str | None) -> None:
-    path = re.sub(r"\{\w+\}", NOBODY, route.template)
+    path = re.sub(r"\{\w+\}", UNKNOWN_ID, route.template)
     headers = {} if key is None else {"Authorization": key, "X-FusionAuth-TenantId": DEFAULT_TENANT}
     async with checking_client(service.base_url, headers=headers) as client:
         get, head = await client.get(path), await client.head(path)

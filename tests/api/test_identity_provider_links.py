@@ -12,11 +12,11 @@ import pytest
 from identity import app
 from identity.ids import new_id
 from identity.operations.providers import identity_providers
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.conftest import MANAGER_KEY, SUPER_KEY, checking_client
-from tests.hearing import judge
 from tests.receiver import receiving
-from tests.webhooks import listen
+from tests.subscriber import check_event
+from tests.webhooks import subscribe
 
 Document = dict[str, Any]
 PATH = "/api/identity-provider/link"
@@ -84,19 +84,19 @@ async def test_interrupted_provider_deletion_leaves_no_link(
     """A later provider with the same id must not accept accounts of its predecessor."""
     await linked(tenant_api, account(provider, user))
     path = f"/api/identity-provider/{provider['id']}"
-    call = doors.call(service)
+    call = internals.call(service)
 
-    async def dies(*_arguments: Any) -> None:
+    async def fails(*_arguments: Any) -> None:
         raise ConnectionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(doors.store(service, "identity_provider_links"), "delete_provider_across_tenants", dies)
+        patch.setattr(internals.store(service, "identity_provider_links"), "delete_provider_across_tenants", fails)
         with pytest.raises(ConnectionError):
-            await doors.run(service, identity_providers.delete, call, provider["id"])
+            await internals.run(service, identity_providers.delete, call, provider["id"])
     assert (await api.get(path)).status_code == 200
     assert (await api.delete(path)).status_code == 200
     assert (await api.get(path)).status_code == 404
-    assert await doors.store(service, "identity_provider_links").find_of_user(user["tenantId"], user["id"]) == []
+    assert await internals.store(service, "identity_provider_links").find_of_user(user["tenantId"], user["id"]) == []
 
 
 @pytest.mark.requirement("core-11-43")
@@ -116,10 +116,10 @@ async def test_token_is_sealed_at_rest(tenant_api, provider, user, service) -> N
     wanted = account(provider, user, token="the token of the provider")
     await linked(tenant_api, wanted)
     where = {"identityProviderUserId": wanted["identityProviderUserId"]}
-    raw = await doors.database(service).collection("identity_provider_links").find_one(where)
+    raw = await internals.database(service).collection("identity_provider_links").find_one(where)
     assert "the token" not in str(raw)
     await linked(tenant_api, {**wanted, "token": "the newer token"})
-    raw = await doors.database(service).collection("identity_provider_links").find_one(where)
+    raw = await internals.database(service).collection("identity_provider_links").find_one(where)
     assert "the newer" not in str(raw)
 
 
@@ -134,7 +134,7 @@ async def test_repeated_link_updates_name_and_token(tenant_api, provider, user) 
 
 async def test_relinking_during_removal_creates_new_link(tenant_api, provider, user, service, monkeypatch) -> None:
     link = await linked(tenant_api, account(provider, user))
-    links = doors.store(service, "identity_provider_links")
+    links = internals.store(service, "identity_provider_links")
     refresh = links.refresh
 
     async def too_late(tenant_id: Any, known: Document, *arguments: Any) -> bool:
@@ -287,7 +287,7 @@ async def test_links_are_deleted_with_user_and_provider(tenant_api, api, provide
     }
     assert (await tenant_api.delete(paths[what])).status_code == 200
     where = {"identityProviderUserId": link["identityProviderUserId"]}
-    assert await doors.store(service, "identity_provider_links").count_across_tenants(where) == 0
+    assert await internals.store(service, "identity_provider_links").count_across_tenants(where) == 0
 
 
 async def test_locked_user_keeps_links(tenant_api, provider, user) -> None:
@@ -300,7 +300,7 @@ async def test_locked_user_keeps_links(tenant_api, provider, user) -> None:
 async def test_linking_emits_events(tenant_api, provider, user, tenant) -> None:
     kinds = ("user.identity-provider.link", "user.identity-provider.unlink")
     async with receiving() as receiver:
-        await listen(tenant_api, tenant, receiver.url, kinds)
+        await subscribe(tenant_api, tenant, receiver.url, kinds)
         wanted = account(provider, user, displayName="Ada", token="secret")
         body = {"identityProviderLink": wanted, "eventInfo": {"deviceName": "Phone"}}
         link = (await tenant_api.post(PATH, json=body)).json()["identityProviderLink"]
@@ -312,7 +312,7 @@ async def test_linking_emits_events(tenant_api, provider, user, tenant) -> None:
     assert (made["type"], removed["type"]) == kinds
     assert made["info"]["deviceName"] == "Phone"
     for event in (made, removed):
-        judge(event)
+        check_event(event)
         assert event["identityProviderLink"] == {name: value for name, value in link.items() if name != "token"}
         assert event["user"]["id"] == event["linkedObjectId"] == user["id"]
         assert event["tenantId"] == tenant["id"]
@@ -339,7 +339,7 @@ async def pending_id(service: app.Service, tenant: Document, provider: Document)
     """The id of a pending link of a login."""
     link = {"identityProviderId": provider["id"], "identityProviderUserId": new_id()}
     link |= {"displayName": "Ada", "token": "secret"}
-    return str(await doors.store(service, "pending_links").issue(tenant["id"], link, 60))
+    return str(await internals.store(service, "pending_links").issue(tenant["id"], link, 60))
 
 
 @pytest.mark.requirement("core-11-47")
@@ -415,7 +415,7 @@ async def test_losing_concurrent_completion_is_refused_like_later_request(
     await tenant_api.patch(f"/api/identity-provider/{provider['id']}", json=body)
     other = await relying_party.make_user(tenant_api, tenant["id"], password="12345678")
     bodies = [{"pendingIdPLinkId": pending_id, "userId": one["id"]} for one in (user, user if is_same_user else other)]
-    find, winners = doors.store(service, "pending_links").find, []
+    find, winners = internals.store(service, "pending_links").find, []
 
     async def find_before_another_request_wins(*arguments):
         found = await find(*arguments)
@@ -424,7 +424,7 @@ async def test_losing_concurrent_completion_is_refused_like_later_request(
             winners[0] = await tenant_api.post(PATH, json=bodies[0])
         return found
 
-    monkeypatch.setattr(doors.store(service, "pending_links"), "find", find_before_another_request_wins)
+    monkeypatch.setattr(internals.store(service, "pending_links"), "find", find_before_another_request_wins)
     loser = await tenant_api.post(PATH, json=bodies[1])
     assert winners[0].status_code == 200
     assert await codes(loser) == {"[invalid]pendingIdPLinkId"}

@@ -11,8 +11,8 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
-from tests import doors
-from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client
+from tests import internals
+from tests.conftest import DEFAULT_TENANT, SUPER_KEY, UNKNOWN_ID, checking_client
 
 Document = dict[str, Any]
 PATH = "/api/identity-provider"
@@ -274,12 +274,12 @@ async def test_empty_provider_is_missing_type(api) -> None:
         ({"type": "ExternalJWT", "name": "x", "keys": {"a": "no PEM"}}, {"[invalid]identityProvider.keys.a"}),
         ({"type": "ExternalJWT", "name": "x", "keys": {"a": "-----BEGIN CERTIFICATE-----\nAAAA"}},
          {"[invalid]identityProvider.keys.a"}),
-        ({"type": "ExternalJWT", "name": "x", "defaultKeyId": NOBODY}, {"[invalid]identityProvider.defaultKeyId"}),
-        ({"type": "ExternalJWT", "name": "x", "verificationKeyIds": [NOBODY]},
+        ({"type": "ExternalJWT", "name": "x", "defaultKeyId": UNKNOWN_ID}, {"[invalid]identityProvider.defaultKeyId"}),
+        ({"type": "ExternalJWT", "name": "x", "verificationKeyIds": [UNKNOWN_ID]},
          {"[invalid]identityProvider.verificationKeyIds[0]"}),
-        ({"type": "ExternalJWT", "name": "x", "lambdaConfiguration": {"reconcileId": NOBODY}},
+        ({"type": "ExternalJWT", "name": "x", "lambdaConfiguration": {"reconcileId": UNKNOWN_ID}},
          {"[invalid]identityProvider.lambdaConfiguration.reconcileId"}),
-        ({"type": "ExternalJWT", "name": "x", "tenantId": NOBODY}, {"[invalid]identityProvider.tenantId"}),
+        ({"type": "ExternalJWT", "name": "x", "tenantId": UNKNOWN_ID}, {"[invalid]identityProvider.tenantId"}),
         ({"type": "ExternalJWT", "name": "x", "domains": ["no domain"]}, {"[invalid]identityProvider.domains[0]"}),
         ({"type": "ExternalJWT", "name": "x", "applicationConfiguration": {"no-id": {}}},
          {"[couldNotConvert]identityProvider.applicationConfiguration"}),
@@ -391,10 +391,10 @@ async def test_update_replaces_all_but_type_tenant_and_keys(api, service) -> Non
     changed = (await api.put(f"{PATH}/{first['id']}", json=body)).json()["identityProvider"]
     assert (changed["name"], changed["debug"], changed["domains"]) == (name, False, [])
     assert "tenantId" not in changed
-    stored = await doors.store(service, "identity_providers").find(None, first["id"])
+    stored = await internals.store(service, "identity_providers").find(None, first["id"])
     assert stored["keys"] == {"one": PEM}
     await api.put(f"{PATH}/{first['id']}", json={"identityProvider": {**body["identityProvider"], "keys": {}}})
-    stored = await doors.store(service, "identity_providers").find(None, first["id"])
+    stored = await internals.store(service, "identity_providers").find(None, first["id"])
     assert stored["keys"] == {}
     body = {"identityProvider": openid()}
     assert await refused(await api.put(f"{PATH}/{first['id']}", json=body)) == {"[invalid]identityProvider.type"}
@@ -428,7 +428,7 @@ async def test_patch_keeps_other_members(api, kind, patch) -> None:
 async def test_secrets_are_sealed_at_rest(api, service, application) -> None:
     own = {application["id"]: {"oauth2": {"client_secret": "the own secret"}}}
     provider = await made(api, openid(oauth2={"client_secret": "the secret"}, applicationConfiguration=own))
-    raw = await doors.database(service).collection("identity_providers").find_one({"_id": provider["id"]})
+    raw = await internals.database(service).collection("identity_providers").find_one({"_id": provider["id"]})
     assert "the secret" not in str(raw)
     assert "the own secret" not in str(raw)
     assert provider["oauth2"]["client_secret"] == "the secret"

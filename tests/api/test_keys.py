@@ -12,7 +12,7 @@ from joserfc.jwk import KeySet
 
 from identity import app
 from identity.ids import new_id
-from tests import doors
+from tests import internals
 from tests.conftest import DEFAULT_TENANT
 
 Document = dict[str, Any]
@@ -173,7 +173,7 @@ async def test_missing_members_of_generated_key_are_reported_together(api) -> No
 @pytest.mark.requirement("core-7-update")
 async def test_update_changes_only_name(service, api) -> None:
     made = await add(api, "generate", algorithm="ES256")
-    before = await doors.store(service, "keys").get(None, made["id"])
+    before = await internals.store(service, "keys").get(None, made["id"])
     change = {
         "name": f"Renamed {new_id()}",
         "algorithm": "HS256",
@@ -187,7 +187,7 @@ async def test_update_changes_only_name(service, api) -> None:
     }
     changed = (await api.put(f"/api/key/{made['id']}", json={"key": change})).json()["key"]
     assert changed == {**made, "name": change["name"], "lastUpdateInstant": changed["lastUpdateInstant"]}
-    after = await doors.store(service, "keys").get(None, made["id"])
+    after = await internals.store(service, "keys").get(None, made["id"])
     assert after["privateKey"] == before["privateKey"]
     assert "secret" not in after
     other = await add(api, "generate", algorithm="HS256")
@@ -202,8 +202,8 @@ async def test_update_changes_only_name(service, api) -> None:
 async def test_private_keys_are_sealed_at_rest(service, api) -> None:
     for wanted, member in (({"algorithm": "ES256"}, "privateKey"), ({"algorithm": "HS256"}, "secret")):
         made = await add(api, "generate", **wanted)
-        plain = (await doors.store(service, "keys").get(None, made["id"]))[member]
-        stored = await doors.database(service).collection("keys").find_one({"_id": made["id"]})
+        plain = (await internals.store(service, "keys").get(None, made["id"]))[member]
+        stored = await internals.database(service).collection("keys").find_one({"_id": made["id"]})
         assert plain not in str(stored)
 
 
@@ -259,7 +259,7 @@ async def test_client_secret_keys_always_exist_and_are_immutable(service, api, k
         )
         assert codes(taken) == {"[duplicate]keyId"}
     assert (await api.get(path)).json()["key"] == shown
-    stored = await doors.store(service, "keys").get(None, key_id)
+    stored = await internals.store(service, "keys").get(None, key_id)
     assert not {"secret", "privateKey", "kid"} & stored.keys()
 
 
@@ -281,8 +281,8 @@ async def test_secret_key_is_stored_and_signs_nothing(service, api) -> None:
     made = await add(api, "import", type="Secret", secret="short")
     assert made.keys() == MEMBERS
     assert (made["type"], made["algorithm"]) == ("Secret", "None")
-    assert (await doors.store(service, "keys").get(None, made["id"]))["secret"] == "short"
-    stored = await doors.database(service).collection("keys").find_one({"_id": made["id"]})
+    assert (await internals.store(service, "keys").get(None, made["id"]))["secret"] == "short"
+    stored = await internals.database(service).collection("keys").find_one({"_id": made["id"]})
     assert "short" not in str(stored)
     body = {"application": {"name": new_id(), "jwtConfiguration": {"accessTokenKeyId": made["id"]}}}
     answer = await api.post("/api/application", json=body)
@@ -299,7 +299,7 @@ async def test_no_response_contains_private_key(service, api) -> None:
     ]
     secrets = []
     for key in keys:
-        stored = await doors.store(service, "keys").get(None, key["id"])
+        stored = await internals.store(service, "keys").get(None, key["id"])
         secrets.append(stored.get("privateKey") or stored["secret"])
     paths = ["/api/key", "/api/key/search?numberOfResults=10000", *(f"/api/key/{key['id']}" for key in keys)]
     for path in paths:

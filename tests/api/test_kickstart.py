@@ -15,17 +15,17 @@ from identity import app
 from identity.errors import StartupError
 from identity.ids import new_id
 from identity.store.vault import ensure_master_keys
-from tests import doors
+from tests import internals
 from tests.conftest import Build, checking_client
-from tests.hearing import judge
 from tests.receiver import receiving
+from tests.subscriber import check_event
 
 KEY = "the-first-key-of-a-kickstart-0123456789"
 TENANT = "0b9d0a55-5a0e-4e0e-8a5c-0000000000aa"
 Document = dict[str, Any]
 
 
-def beside(folder: Path, **files: str) -> Path:
+def data_dir_with(folder: Path, **files: str) -> Path:
     """A data directory whose kickstart has these files beside it; `__` in a name stands for the dot."""
     config = folder / "config"
     config.mkdir(parents=True)
@@ -58,7 +58,7 @@ async def one_application(service: app.Service, name: str) -> Document:
 @pytest.mark.requirement("core-13-10", "core-13-11", "core-13-12", "core-13-13", "core-13-17", "core-13-9", "service-1")
 async def test_every_expression_is_substituted(build: Build, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("KICKSTART_TEST", "from the environment")
-    data_dir = beside(
+    data_dir = data_dir_with(
         tmp_path / "one",
         note__txt='Two "lines"\nof #{who}',
         whole__json=json.dumps(
@@ -111,7 +111,7 @@ announce: {{Secret: "#{{secret}}"}}
         second = await one_application(service, "Second")
         kept = (data_dir / app.SECRETS_FILE).read_text()
         assert (data_dir / app.SECRETS_FILE).stat().st_mode & 0o777 == 0o600
-        signing_keys = await doors.store(service, "keys").find_all(None, {"privateKey": {"$exists": True}})
+        signing_keys = await internals.store(service, "keys").find_all(None, {"privateKey": {"$exists": True}})
     assert data["greeting"] == "hello somebody, somebody"
     assert data["environment"] == "from the environment"
     assert data["same"][0] == data["same"][1] == second["id"]
@@ -184,7 +184,7 @@ requests:
     async with build(kickstart=kickstart) as service, client(service) as api:
         tenants = (await api.get("/api/tenant")).json()["tenants"]
     assert [tenant["issuer"] for tenant in tenants] == ["https://a.example.com"]
-    assert tenants[0]["id"] == doors.store(service, "default_tenant_id")
+    assert tenants[0]["id"] == internals.store(service, "default_tenant_id")
 
 
 @pytest.mark.requirement("core-13-4")
@@ -197,7 +197,7 @@ async def test_invalid_file_changes_nothing_and_can_be_corrected(build: Build, t
     right = f'apiKeys: [{{key: "{KEY}"}}]'
     async with build(**settings, kickstart=right) as service, client(service) as api:
         assert (await api.get("/api/tenant")).status_code == 200
-        await doors.database(service).drop()
+        await internals.database(service).drop()
 
 
 @pytest.mark.requirement("core-13-15", "service-3")
@@ -225,8 +225,8 @@ requests:
     with structlog.testing.capture_logs() as logs:
         async with build(**settings) as service, client(service) as api:
             names = {one["name"] for one in (await api.get("/api/application")).json()["applications"]}
-            emitted = await doors.database(service).collection("events").count_documents({})
-            await doors.database(service).drop()
+            emitted = await internals.database(service).collection("events").count_documents({})
+            await internals.database(service).drop()
     assert [entry["log_level"] for entry in logs if "earlier kickstart failed" in entry["event"]] == ["warning"]
     assert names == {"FusionAuth"}
     assert emitted == 0
@@ -257,11 +257,11 @@ requests:
 """
         async with build(kickstart=kickstart) as service:
             (request,) = await receiver.wait_for(1)
-            events = [event async for event in doors.database(service).collection("events").find({})]
+            events = [event async for event in internals.database(service).collection("events").find({})]
             async with client(service) as api:
                 webhooks = (await api.get("/api/webhook")).json()["webhooks"]
     assert len(webhooks) == len(events) == 1
-    judge(request.event)
+    check_event(request.event)
     assert request.event["type"] == "kickstart.success"
     assert request.event.keys() == {"createInstant", "id", "instanceId", "type"}
 
@@ -274,7 +274,7 @@ async def test_kickstart_runs_once_on_new_instance_only(build: Build, tmp_path: 
     for later in ("neither [ nor", f'apiKeys: [{{key: "{KEY}"}}, {{key: another}}]'):
         async with build(**settings, kickstart=later) as service, client(service) as api:
             assert (await api.get("/api/tenant")).status_code == 200
-            assert await doors.store(service, "api_keys").count(None) == 1
+            assert await internals.store(service, "api_keys").count(None) == 1
 
 
 async def test_concurrent_processes_run_kickstart_once(build: Build, configured: Any, tmp_path: Path) -> None:
@@ -294,6 +294,6 @@ announce: {{Key: shown}}
             async with client(service) as api:
                 assert len((await api.get("/api/tenant")).json()["tenants"]) == 1
     finally:
-        await doors.database(services[0]).drop()
+        await internals.database(services[0]).drop()
         for service in services:
             await service.stop()

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from identity.ids import new_id
-from tests.api.test_verify_email import Place
+from tests.api.test_verify_email import Verification
 from tests.conftest import ROOT
 from tests.mailbox import receiving
 
@@ -41,7 +41,7 @@ async def test_every_default_mail_renders(api: httpx.AsyncClient) -> None:
 @pytest.mark.requirement("core-18-templates-19", "users-8-12")
 async def test_verification_mails_contain_link_and_code(tenant_api: httpx.AsyncClient, tenant: Document) -> None:
     async with receiving() as mailbox:
-        place = Place(tenant_api, tenant["id"], mailbox)
+        place = Verification(tenant_api, tenant["id"], mailbox)
         email, done = await add(tenant_api, "Email verification"), await add(tenant_api, "Email verified")
         await place.configure(
             **mailbox.configuration(), verifyEmail=True, verificationEmailTemplateId=email,

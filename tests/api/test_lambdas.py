@@ -14,7 +14,7 @@ from identity.errors import Unavailable
 from identity.ids import new_id
 from identity.operations.configuration import bootstrap
 from identity.operations.lambdas import lambdas
-from tests import doors
+from tests import internals
 from tests.rules.test_access import add_key
 
 Document = dict[str, Any]
@@ -22,12 +22,12 @@ Document = dict[str, Any]
 POPULATE = "function populate(jwt, user, registration) { jwt.colour = 'blue'; }"
 
 
-def wanted(**members: Any) -> Document:
+def lambda_body(**members: Any) -> Document:
     return {"lambda": {"name": f"Lambda {new_id()}", "type": "JWTPopulate", "body": POPULATE, **members}}
 
 
 async def make(api: httpx.AsyncClient, **members: Any) -> Document:
-    answer = await api.post("/api/lambda", json=wanted(**members))
+    answer = await api.post("/api/lambda", json=lambda_body(**members))
     assert answer.status_code == 200, answer.text
     return dict(answer.json()["lambda"])
 
@@ -44,7 +44,7 @@ def message(answer: httpx.Response, path: str) -> str:
 @pytest.mark.requirement("core-18-lambdas-1")
 async def test_created_lambda_is_returned_as_sent(api: httpx.AsyncClient) -> None:
     lambda_id, body = new_id(), f"\n// A comment\n{POPULATE}\n\n"
-    sent = wanted(body=body, debug=True, engineType="GraalJS", name=" Colours ", unknown=1)
+    sent = lambda_body(body=body, debug=True, engineType="GraalJS", name=" Colours ", unknown=1)
     answer = await api.post(f"/api/lambda/{lambda_id}", json=sent)
     assert answer.status_code == 200, answer.text
     made = answer.json()["lambda"]
@@ -61,7 +61,9 @@ async def test_created_lambda_is_returned_as_sent(api: httpx.AsyncClient) -> Non
     }
     assert (await api.get(f"/api/lambda/{lambda_id}")).json() == {"lambda": made}
     assert made in (await api.get("/api/lambda")).json()["lambdas"]
-    assert errors(await api.post(f"/api/lambda/{lambda_id}", json=wanted())) == {"lambdaId": ["[duplicate]lambdaId"]}
+    assert errors(await api.post(f"/api/lambda/{lambda_id}", json=lambda_body())) == {
+        "lambdaId": ["[duplicate]lambdaId"]
+    }
     assert (await api.delete(f"/api/lambda/{lambda_id}")).status_code == 200
     assert (await api.get(f"/api/lambda/{lambda_id}")).status_code == 404
     assert (await api.delete(f"/api/lambda/{lambda_id}")).status_code == 404
@@ -99,7 +101,7 @@ async def test_all_missing_members_of_empty_body_are_reported(api: httpx.AsyncCl
     ],
 )
 async def test_invalid_value_is_reported_on_field(api: httpx.AsyncClient, member: str, value: Any, code: str) -> None:
-    found = errors(await api.post("/api/lambda", json=wanted(**{member: value})))
+    found = errors(await api.post("/api/lambda", json=lambda_body(**{member: value})))
     assert found == {f"lambda.{member}": [code]}
 
 
@@ -117,7 +119,7 @@ async def test_invalid_value_is_reported_on_field(api: httpx.AsyncClient, member
     ],
 )
 async def test_invalid_body_is_refused_with_line(api: httpx.AsyncClient, body: str, expected: str) -> None:
-    answer = await api.post("/api/lambda", json=wanted(body=body))
+    answer = await api.post("/api/lambda", json=lambda_body(body=body))
     assert errors(answer) == {"lambda.body": ["[invalid]lambda.body"]}
     assert message(answer, "lambda.body") == f"The [lambda.body] cannot be used: {expected}."
 
@@ -128,7 +130,7 @@ async def test_every_type_requires_its_function(api: httpx.AsyncClient, kind: st
     name = rules.FUNCTIONS[kind]
     made = await make(api, type=kind, body=f"function {name}(first, second) {{}}")
     assert made["type"] == kind
-    other = await api.post("/api/lambda", json=wanted(type=kind, body=f"function {name}2() {{}}"))
+    other = await api.post("/api/lambda", json=lambda_body(type=kind, body=f"function {name}2() {{}}"))
     assert errors(other) == {"lambda.body": ["[invalid]lambda.body"]}
     listed = (await api.get("/api/lambda", params={"type": kind})).json()["lambdas"]
     assert made in listed
@@ -146,14 +148,14 @@ async def test_list_of_unknown_type_is_refused(api: httpx.AsyncClient) -> None:
 async def test_put_replaces_everything_including_executed_body(api: httpx.AsyncClient) -> None:
     made = await make(api, debug=True)
     path = f"/api/lambda/{made['id']}"
-    answer = await api.put(path, json=wanted(name="Other", body="\nfunction populate() {}"))
+    answer = await api.put(path, json=lambda_body(name="Other", body="\nfunction populate() {}"))
     changed = answer.json()["lambda"]
     assert (changed["name"], changed["body"], changed["debug"]) == ("Other", "\nfunction populate() {}", False)
     assert changed["insertInstant"] == made["insertInstant"]
     assert changed["lastUpdateInstant"] > made["lastUpdateInstant"]
-    assert errors(await api.put(path, json=wanted(body="("))) == {"lambda.body": ["[invalid]lambda.body"]}
+    assert errors(await api.put(path, json=lambda_body(body="("))) == {"lambda.body": ["[invalid]lambda.body"]}
     assert (await api.get(path)).json()["lambda"] == changed
-    assert (await api.put(f"/api/lambda/{new_id()}", json=wanted())).status_code == 404
+    assert (await api.put(f"/api/lambda/{new_id()}", json=lambda_body())).status_code == 404
 
 
 @pytest.mark.requirement("core-18-lambdas-2")
@@ -245,15 +247,15 @@ async def test_tenant_key_reads_but_does_not_change_lambdas(
     headers = {"Authorization": key, "X-FusionAuth-TenantId": tenant["id"]}
     path = f"/api/lambda/{made['id']}"
     for method in ("POST", "PUT", "PATCH", "DELETE"):
-        assert (await api.request(method, path, json=wanted(), headers=headers)).status_code == 401
+        assert (await api.request(method, path, json=lambda_body(), headers=headers)).status_code == 401
     assert (await api.get(path, headers=headers)).status_code == 200
     assert (await api.get(path)).json() == {"lambda": made}
 
 
 @pytest.mark.requirement("core-13-13", "core-13-19", "core-18-lambdas-11")
 async def test_default_lambdas_exist_and_run(service: app.Service, api: httpx.AsyncClient) -> None:
-    variables = await doors.run(service, bootstrap.predefined_variables, "http://localhost")
-    call = doors.call(service)
+    variables = await internals.run(service, bootstrap.predefined_variables, "http://localhost")
+    call = internals.call(service)
     inputs = {
         "AppleReconcile": {"given_name": "Ada", "family_name": "Lovelace"},
         "FacebookReconcile": {"first_name": "Ada", "last_name": "Lovelace", "picture": {"data": {"url": "p"}}},
@@ -274,7 +276,7 @@ async def test_default_lambdas_exist_and_run(service: app.Service, api: httpx.As
         assert made["name"].startswith("Default ")
         again = await api.put(f"/api/lambda/{lambda_id}", json={"lambda": made})
         assert again.json()["lambda"]["body"] == made["body"]
-        user, registration, *_ = await doors.run(
+        user, registration, *_ = await internals.run(
             service, lambdas.invoke, call, lambda_id, kind, {"email": "a@b.c"}, {}, given, None, {}
         )
         assert registration == {}
@@ -289,7 +291,7 @@ async def test_default_lambdas_exist_and_run(service: app.Service, api: httpx.As
         "SAMLv2Reconcile": {"firstName": "Ada"},
         "TwitterReconcile": {"fullName": "Ada Lovelace"},
     }
-    await doors.run(service, lambdas.add_defaults, call, {"OpenIDReconcile": lambda_id})
+    await internals.run(service, lambdas.add_defaults, call, {"OpenIDReconcile": lambda_id})
     assert (await api.get(f"/api/lambda/{lambda_id}")).json()["lambda"]["type"] == kind, "nothing is made twice"
 
 
@@ -299,9 +301,9 @@ async def test_busy_sandbox_refuses_and_changes_nothing(
     async def full(*_given: Any) -> Any:
         raise Unavailable("Too many lambdas at once. Try again.")
 
-    monkeypatch.setattr(doors.store(service, "sandbox"), "check", full)
+    monkeypatch.setattr(internals.store(service, "sandbox"), "check", full)
     lambda_id = new_id()
-    answer = await api.post(f"/api/lambda/{lambda_id}", json=wanted())
+    answer = await api.post(f"/api/lambda/{lambda_id}", json=lambda_body())
     assert answer.status_code == 503
     assert answer.json()["generalErrors"][0]["message"] == "Too many lambdas at once. Try again."
     assert (await api.get(f"/api/lambda/{lambda_id}")).status_code == 404
@@ -312,7 +314,7 @@ async def test_long_running_lambda_does_not_block_other_requests(api: httpx.Asyn
     ended: list[str] = []
 
     async def endless() -> None:
-        await api.post("/api/lambda", json=wanted(body="for (;;);"))
+        await api.post("/api/lambda", json=lambda_body(body="for (;;);"))
         ended.append("lambda")
 
     async def others() -> None:

@@ -10,11 +10,11 @@ import pytest
 from identity.ids import new_id
 from identity.instants import later
 from tests import relying_party
-from tests.conftest import EMAIL_TEMPLATE, NOBODY
-from tests.hearing import judge
+from tests.conftest import EMAIL_TEMPLATE, UNKNOWN_ID
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
-from tests.webhooks import listen
+from tests.subscriber import check_event
+from tests.webhooks import subscribe
 
 Document = dict[str, Any]
 
@@ -114,7 +114,7 @@ async def test_unknown_user_wrong_password_and_other_tenant_answer_the_same(key,
 @pytest.mark.requirement("users-5-2")
 async def test_missing_members_are_reported_together(key, rp) -> None:
     assert codes(await key.post("/api/login", json={})) == {"loginId": ["blank"], "password": ["blank"]}
-    for wrong, kind in (("no id", "couldNotConvert"), (NOBODY, "invalid")):
+    for wrong, kind in (("no id", "couldNotConvert"), (UNKNOWN_ID, "invalid")):
         assert codes(await log_in(key, rp, applicationId=wrong)) == {"applicationId": [kind]}
 
 
@@ -210,13 +210,13 @@ async def test_locked_account_after_failures_is_503(key, rp) -> None:
 @pytest.mark.requirement("users-5-4")
 async def test_login_events_of_success_new_device_and_failure(key, rp) -> None:
     async with receiving() as receiver:
-        await listen(rp.api, rp.tenant, receiver.url, EVENTS)
+        await subscribe(rp.api, rp.tenant, receiver.url, EVENTS)
         await log_in(key, rp, newDevice=True, ipAddress="203.0.113.7")
         await log_in(key, rp, password="wrong")
         events = {request.event["type"]: request.event for request in await receiver.wait_for(3)}
     assert events.keys() == {"user.login.success", "user.login.new-device", "user.login.failed"}
     for event in events.values():
-        judge(event)
+        check_event(event)
     for name in ("user.login.success", "user.login.new-device"):
         assert events[name]["authenticationType"] == "PASSWORD"
         assert events[name]["applicationId"] == rp.client_id
@@ -228,7 +228,7 @@ async def test_login_events_of_success_new_device_and_failure(key, rp) -> None:
 async def test_vetoed_login_issues_and_records_nothing(key, rp) -> None:
     before = (await key.get(f"/api/user/{rp.user['id']}")).json()
     async with receiving(answers(500)) as receiver:
-        await listen(rp.api, rp.tenant, receiver.url, EVENTS, "AbsoluteMajority")
+        await subscribe(rp.api, rp.tenant, receiver.url, EVENTS, "AbsoluteMajority")
         answer = await log_in(key, rp)
     assert answer.status_code == 504
     assert not answer.cookies
@@ -266,7 +266,7 @@ async def test_ping_accepts_body_and_optional_application(key, rp) -> None:
 @pytest.mark.requirement("users-5-17")
 async def test_ping_of_unknown_unregistered_and_locked_user(key, rp, api, clock) -> None:
     other = await relying_party.make(api)
-    for unknown in (NOBODY, other.user["id"]):
+    for unknown in (UNKNOWN_ID, other.user["id"]):
         assert (await key.put(f"/api/login/{unknown}/{rp.client_id}")).status_code == 404
     user = await relying_party.make_user(rp.api, rp.tenant["id"])
     assert (await key.put(f"/api/login/{user['id']}/{rp.client_id}")).status_code == 202
@@ -332,11 +332,11 @@ async def test_rotated_refresh_token_cannot_log_out(key, http, rp) -> None:
 async def test_vetoed_logout_revokes_nothing(key, http, rp) -> None:
     mine = (await log_in(key, rp)).json()
     async with receiving(answers(500)) as receiver:
-        await listen(rp.api, rp.tenant, receiver.url, EVENTS, "AbsoluteMajority")
+        await subscribe(rp.api, rp.tenant, receiver.url, EVENTS, "AbsoluteMajority")
         headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
         answer = await http.post("/api/logout", params={"refreshToken": mine["refreshToken"]}, headers=headers)
     assert answer.status_code == 504
     (event,) = [request.event for request in receiver.requests]
-    judge(event)
+    check_event(event)
     assert (event["type"], event["refreshToken"]["id"]) == ("jwt.refresh-token.revoke", mine["refreshTokenId"])
     assert len((await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})).json()["refreshTokens"]) == 1

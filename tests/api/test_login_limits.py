@@ -7,7 +7,7 @@ import pytest
 
 from identity.operations.limits import failed_login_limits
 from tests import relying_party, two_factor
-from tests.conftest import NOBODY
+from tests.conftest import UNKNOWN_ID
 from tests.relying_party import RelyingParty
 
 BACKEND = "203.0.113.10"
@@ -39,7 +39,7 @@ def backend(key: httpx.AsyncClient) -> httpx.AsyncClient:
 
 
 @pytest.fixture
-def stranger(http: httpx.AsyncClient, rp: RelyingParty) -> httpx.AsyncClient:
+def anonymous(http: httpx.AsyncClient, rp: RelyingParty) -> httpx.AsyncClient:
     """A caller without a key, at another address."""
     http.headers.update({"X-Forwarded-For": "192.0.2.30", "X-FusionAuth-TenantId": rp.tenant["id"]})
     return http
@@ -58,13 +58,13 @@ async def test_failed_logins_by_backend_do_not_block_its_users(backend, rp) -> N
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_address_stated_by_backend_is_limited(backend, stranger, rp) -> None:
+async def test_address_stated_by_backend_is_limited(backend, anonymous, rp) -> None:
     await fail(backend, rp, 3, ipAddress=USER)
     assert (await rp.log_in_by_api(backend, ipAddress=USER)).status_code == 503
     assert (await rp.log_in_by_api(backend, eventInfo={"ipAddress": USER})).status_code == 503
     assert (await rp.log_in_by_api(backend, ipAddress="198.51.100.21")).status_code == 200
     assert (await rp.log_in_by_api(backend)).status_code == 200
-    assert (await rp.log_in_by_api(stranger)).status_code == 200
+    assert (await rp.log_in_by_api(anonymous)).status_code == 200
 
 
 @pytest.mark.requirement("audit-a4")
@@ -75,19 +75,19 @@ async def test_ipv6_addresses_stated_by_backend_count_by_network(backend, rp) ->
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_anonymous_caller_counts_by_connection_address(stranger, rp) -> None:
+async def test_anonymous_caller_counts_by_connection_address(anonymous, rp) -> None:
     for number in range(3):
-        await fail(stranger, rp, 1, ipAddress=f"198.51.100.{number}", eventInfo={"ipAddress": f"198.51.100.{number}"})
-    assert (await rp.log_in_by_api(stranger, ipAddress=USER)).status_code == 503
+        await fail(anonymous, rp, 1, ipAddress=f"198.51.100.{number}", eventInfo={"ipAddress": f"198.51.100.{number}"})
+    assert (await rp.log_in_by_api(anonymous, ipAddress=USER)).status_code == 503
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_invalid_key_at_public_route_is_ignored(stranger, rp) -> None:
-    stranger.headers["Authorization"] = "not a key"
+async def test_invalid_key_at_public_route_is_ignored(anonymous, rp) -> None:
+    anonymous.headers["Authorization"] = "not a key"
     for number in range(3):
         body = {"code": f"guess-{number}", "ipAddress": f"198.51.100.{number}"}
-        assert (await stranger.post("/api/passwordless/login", json=body)).status_code == 404
-    assert (await stranger.post("/api/passwordless/login", json={"code": "guess"})).status_code == 503
+        assert (await anonymous.post("/api/passwordless/login", json=body)).status_code == 404
+    assert (await anonymous.post("/api/passwordless/login", json={"code": "guess"})).status_code == 503
 
 
 @pytest.mark.requirement("audit-a4")
@@ -108,13 +108,13 @@ async def test_wrong_second_factors_by_backend_do_not_block_its_users(backend, r
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_wrong_codes_by_backend_do_not_block_its_users(backend, stranger, rp) -> None:
+async def test_wrong_codes_by_backend_do_not_block_its_users(backend, anonymous, rp) -> None:
     async def guess(client: httpx.AsyncClient, **members: str) -> int:
         return (await client.post("/api/passwordless/login", json={"code": "guess", **members})).status_code
 
     assert [await guess(backend) for _ in range(4)] == [404] * 4
     assert [await guess(backend, ipAddress=USER) for _ in range(4)] == [404] * 3 + [503]
-    assert [await guess(stranger) for _ in range(4)] == [404] * 3 + [503]
+    assert [await guess(anonymous) for _ in range(4)] == [404] * 3 + [503]
 
 
 @pytest.mark.requirement("audit-a4")
@@ -122,13 +122,13 @@ async def test_wrong_change_ids_by_backend_do_not_block_its_users(backend, rp) -
     body = {"loginId": rp.login_id, "sendForgotPasswordEmail": False}
     change_id = (await backend.post("/api/user/forgot-password", json=body)).json()["changePasswordId"]
 
-    async def look(value: str, **query: str) -> int:
+    async def read_change_id(value: str, **query: str) -> int:
         return (await backend.get(f"/api/user/change-password/{value}", params=query)).status_code
 
-    assert [await look("guess") for _ in range(4)] == [404] * 4
-    assert [await look("guess", ipAddress=USER) for _ in range(4)] == [404] * 3 + [503]
-    assert await look(change_id, ipAddress=USER) == 503
-    assert await look(change_id) == 200
+    assert [await read_change_id("guess") for _ in range(4)] == [404] * 4
+    assert [await read_change_id("guess", ipAddress=USER) for _ in range(4)] == [404] * 3 + [503]
+    assert await read_change_id(change_id, ipAddress=USER) == 503
+    assert await read_change_id(change_id) == 200
     change = {"password": "another long password", "eventInfo": {"ipAddress": USER}}
     assert (await backend.post(f"/api/user/change-password/{change_id}", json=change)).status_code == 503
     del change["eventInfo"]
@@ -136,7 +136,7 @@ async def test_wrong_change_ids_by_backend_do_not_block_its_users(backend, rp) -
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_refused_federated_logins_by_backend_do_not_block_its_users(backend, stranger, rp) -> None:
+async def test_refused_federated_logins_by_backend_do_not_block_its_users(backend, anonymous, rp) -> None:
     wanted = {
         "type": "ExternalJWT",
         "name": f"Provider {rp.client_id}",
@@ -161,7 +161,7 @@ async def test_refused_federated_logins_by_backend_do_not_block_its_users(backen
     assert refused in {400, 401}
     assert [await log_in(backend) for _ in range(3)] == [refused] * 3
     assert [await log_in(backend, ipAddress=USER) for _ in range(4)] == [refused] * 3 + [503]
-    assert [await log_in(stranger) for _ in range(4)] == [refused] * 3 + [503]
+    assert [await log_in(anonymous) for _ in range(4)] == [refused] * 3 + [503]
 
 
 @pytest.mark.requirement("audit-a4")
@@ -184,26 +184,26 @@ async def test_failed_password_grants_by_client_do_not_block_its_users(http, api
 
 @pytest.mark.requirement("audit-a4")
 @pytest.mark.parametrize("is_keyed", [True, False])
-async def test_fifty_wrong_passwords_do_not_block_owner(backend, stranger, rp, monkeypatch, is_keyed) -> None:
+async def test_fifty_wrong_passwords_do_not_block_owner(backend, anonymous, rp, monkeypatch, is_keyed) -> None:
     monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 500)
-    client = backend if is_keyed else stranger
+    client = backend if is_keyed else anonymous
     await fail(client, rp, 50, loginId=rp.login_id)
     assert (await rp.log_in_by_api(client)).status_code == 200
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_many_failures_limit_guessing_networks_but_not_owner(backend, stranger, rp, monkeypatch) -> None:
+async def test_many_failures_limit_guessing_networks_but_not_owner(backend, anonymous, rp, monkeypatch) -> None:
     monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 500)
     monkeypatch.setattr(failed_login_limits, "ACCOUNT_FAILURES", 2)
     monkeypatch.setattr(failed_login_limits, "NETWORK_FAILURES", 3)
     for account in (rp.login_id, "nobody@example.com"):
-        await fail(stranger, rp, 5, loginId=account)
-        assert (await rp.log_in_by_api(stranger, loginId=account, password="wrong")).status_code == 503
-    assert (await rp.log_in_by_api(stranger)).status_code == 503
+        await fail(anonymous, rp, 5, loginId=account)
+        assert (await rp.log_in_by_api(anonymous, loginId=account, password="wrong")).status_code == 503
+    assert (await rp.log_in_by_api(anonymous)).status_code == 503
     assert (await rp.log_in_by_api(backend, ipAddress=USER)).status_code == 200
     assert (await rp.log_in_by_api(backend)).status_code == 200
-    stranger.headers["X-Forwarded-For"] = USER
-    assert (await rp.log_in_by_api(stranger)).status_code == 200
+    anonymous.headers["X-Forwarded-For"] = USER
+    assert (await rp.log_in_by_api(anonymous)).status_code == 200
 
 
 @pytest.mark.requirement("audit-a4")
@@ -228,9 +228,9 @@ async def test_wrong_current_passwords_count_by_stated_address(backend, rp) -> N
 
 
 @pytest.mark.requirement("audit-a4")
-async def test_key_of_another_tenant_is_ignored_at_public_route(api, manager, rp, stranger) -> None:
+async def test_key_of_another_tenant_is_ignored_at_public_route(api, manager, rp, anonymous) -> None:
     other = (await api.post("/api/tenant", json={"tenant": {"name": f"Other {rp.client_id}"}})).json()["tenant"]
     made = await manager.post("/api/api-key", json={"apiKey": {"tenantId": other["id"]}})
     assert made.status_code == 200, made.text
-    stranger.headers["Authorization"] = made.json()["apiKey"]["key"]
-    assert (await stranger.post("/api/passwordless/login", json={"code": NOBODY})).status_code == 404
+    anonymous.headers["Authorization"] = made.json()["apiKey"]["key"]
+    assert (await anonymous.post("/api/passwordless/login", json={"code": UNKNOWN_ID})).status_code == 404

@@ -16,8 +16,8 @@ from identity.ids import new_id
 from identity.instants import later
 from identity.operations import retention
 from identity.operations.configuration import applications, tenants
-from tests import doors, relying_party
-from tests.conftest import NOBODY, SUPER_KEY, checking_client
+from tests import internals, relying_party
+from tests.conftest import SUPER_KEY, UNKNOWN_ID, checking_client
 from tests.operations.test_deletions import call_of
 from tests.relying_party import PASSWORD, RelyingParty
 
@@ -159,7 +159,7 @@ async def test_records_are_paged_newest_first(key, rp, clock) -> None:
         await log_in(key, rp)
     assert len(await recent(key, **mine)) == 10
     assert len(await recent(key)) == 10
-    assert await recent(key, userId=NOBODY) == []
+    assert await recent(key, userId=UNKNOWN_ID) == []
 
 
 @pytest.mark.requirement("users-10-14")
@@ -280,7 +280,7 @@ async def test_old_records_are_deleted_if_configured(key, rp, api, service, cloc
     async def configure(**delete: Any) -> None:
         body = {"systemConfiguration": {"loginRecordConfiguration": {"delete": delete}}}
         assert (await api.patch("/api/system-configuration", json=body)).status_code == 200
-        await doors.run(service, retention.sweep)
+        await internals.run(service, retention.sweep)
 
     try:
         await configure(enabled=False, numberOfDaysToRetain=9)
@@ -302,11 +302,11 @@ async def test_records_are_deleted_with_user_application_and_tenant(key, rp, ser
     assert await recent(key, userId=gone["id"]) == []
     await log_in(key, rp, applicationId=None)
     inside = call_of(service).within(rp.tenant["id"])
-    await doors.run(service, applications.delete, inside, rp.client_id)
+    await internals.run(service, applications.delete, inside, rp.client_id)
     assert [one.get("applicationId") for one in await recent(key, userId=rp.user["id"])] == [None]
-    await doors.run(service, tenants.delete, call_of(service), rp.tenant["id"])
-    await doors.run(service, tenants.finish_deletions)
-    rows = doors.database(service).motor["login_records"]
+    await internals.run(service, tenants.delete, call_of(service), rp.tenant["id"])
+    await internals.run(service, tenants.finish_deletions)
+    rows = internals.database(service).motor["login_records"]
     assert await rows.count_documents({"tenantId": rp.tenant["id"]}) == 0
 
 
@@ -320,7 +320,7 @@ async def test_failing_record_does_not_prevent_refresh(key, rp, service, monkeyp
         raise AutoReconnect("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(doors.store(service, "login_records"), "add", away)
+        patch.setattr(internals.store(service, "login_records"), "add", away)
         answer = await key.post("/api/jwt/refresh", json={"refreshToken": value})
     assert answer.status_code == 200
     key.cookies.clear()

@@ -11,7 +11,7 @@ import structlog
 
 from identity.ids import new_id
 from identity.web import streaming_lists
-from tests import doors
+from tests import internals
 from tests.conftest import SUPER_KEY
 
 COUNT = 2 * streaming_lists.PIECE + 7
@@ -26,7 +26,7 @@ async def many(service, tenant, tenant_api):
         {**made, "id": new_id(), "name": f"{n}", "active": n % 2 == 0, "insertInstant": 10_000 - n}
         for n in range(2 * COUNT)
     ]
-    await asyncio.gather(*(doors.store(service, "applications").insert(tenant["id"], row) for row in rows))
+    await asyncio.gather(*(internals.store(service, "applications").insert(tenant["id"], row) for row in rows))
     return rows
 
 
@@ -46,7 +46,7 @@ async def test_long_list_is_complete_and_in_order(tenant_api, many, query, first
 
 async def test_list_of_exactly_one_chunk_is_complete(service, tenant_api, many, tenant) -> None:
     surplus = [row["id"] for row in many if row["active"]][streaming_lists.PIECE :]
-    await doors.store(service, "applications").delete_all(tenant["id"], {"_id": {"$in": surplus}})
+    await internals.store(service, "applications").delete_all(tenant["id"], {"_id": {"$in": surplus}})
     assert len((await tenant_api.get("/api/application")).json()["applications"]) == streaming_lists.PIECE
 
 
@@ -58,7 +58,7 @@ async def test_short_list_is_not_streamed(tenant_api) -> None:
 
 @pytest.mark.requirement("core-12-11")
 async def test_interrupted_list_is_recognizably_incomplete(service, tenant, many, monkeypatch) -> None:
-    shown, count = doors.schemas(service)["api/application.json"], 0
+    shown, count = internals.schemas(service)["api/application.json"], 0
     show = type(shown).show
 
     def fails(self, document):

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from tests import doors
-from tests.conftest import NOBODY, SUPER_KEY, checking_client
+from tests import internals
+from tests.conftest import SUPER_KEY, UNKNOWN_ID, checking_client
 
 Document = dict[str, Any]
 
@@ -69,8 +69,8 @@ async def test_full_cycle_of_a_messenger(api) -> None:
         ({"headers": {"Host": "elsewhere"}}, "[invalid]messenger.headers"),
         ({"headers": {"A": "b\r\nc: d"}}, "[invalid]messenger.headers"),
         ({"sslCertificate": "no certificate"}, "[invalid]messenger.sslCertificate"),
-        ({"sslCertificateId": NOBODY}, "[invalid]messenger.sslCertificateId"),
-        ({"sslCertificate": NOBODY}, "[invalid]messenger.sslCertificateId"),
+        ({"sslCertificateId": UNKNOWN_ID}, "[invalid]messenger.sslCertificateId"),
+        ({"sslCertificate": UNKNOWN_ID}, "[invalid]messenger.sslCertificateId"),
         ({"messageTypes": ["Voice"]}, "[invalid]messenger.messageTypes[0]"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -87,14 +87,14 @@ async def test_plaintext_headers_are_sealed_at_start(build, tmp_path) -> None:
     headers = {"Authorization": SUPER_KEY}
 
     async def raw(service: Any) -> Document:
-        return dict(await doors.database(service).collection("messengers").find_one({}))
+        return dict(await internals.database(service).collection("messengers").find_one({}))
 
     async with build(data_dir=tmp_path, database=database) as service:
         async with checking_client(service.base_url, headers=headers) as api:
             messenger = await made(api, "/api/messenger", "messenger", **GENERIC, headers=plain)
         sealed = await raw(service)
         assert all(value.startswith("sealed:1:") for value in sealed["headers"].values())
-        collection = doors.database(service).collection("messengers")
+        collection = internals.database(service).collection("messengers")
         await collection.replace_one({"_id": messenger["id"]}, {**sealed, "headers": plain})
     async with build(data_dir=tmp_path, database=database) as service:
         try:
@@ -102,7 +102,7 @@ async def test_plaintext_headers_are_sealed_at_start(build, tmp_path) -> None:
             async with checking_client(service.base_url, headers=headers) as api:
                 answer = await api.get(f"/api/messenger/{messenger['id']}")
         finally:
-            await doors.database(service).drop()
+            await internals.database(service).drop()
     assert all(value.startswith("sealed:1:") for value in migrated["headers"].values())
     assert migrated["lastUpdateInstant"] == sealed["lastUpdateInstant"]
     assert answer.json() == {"messenger": messenger}

@@ -12,8 +12,8 @@ import pytest
 
 from identity.ids import fingerprint, new_id
 from identity.operations.limits import code_attempt_limits, failed_login_limits, message_limits
-from tests import doors, relying_party
-from tests.conftest import EMAIL_TEMPLATE, NOBODY, checking_client
+from tests import internals, relying_party
+from tests.conftest import EMAIL_TEMPLATE, UNKNOWN_ID, checking_client
 from tests.mailbox import Mailbox, Received, receiving
 from tests.relying_party import RelyingParty
 
@@ -130,7 +130,7 @@ async def test_application_template_precedes_tenant_template(key, http, rp, api,
 
 @pytest.mark.requirement("users-10-7")
 async def test_code_format_and_expiry_follow_tenant(key, http, rp, service) -> None:
-    redis = doors.redis(service)
+    redis = internals.redis(service)
     generator = {"length": 8, "type": "randomDigits"}
     await rp.configure_tenant(externalIdentifierConfiguration={"passwordlessLoginGenerator": generator})
     code = (await start(key, rp))["code"]
@@ -200,7 +200,7 @@ async def test_missing_and_invalid_members_are_reported(key, http, rp) -> None:
     assert codes(await http.post("/api/passwordless/login", json={})) == ["[blank]code"]
     assert codes(await http.post("/api/passwordless/send", json={})) == ["[missing]code"]
     assert codes(await http.post("/api/passwordless/send", json={"code": "unknown"})) == ["[invalid]code"]
-    stranger = {"applicationId": NOBODY, "loginId": rp.login_id}
+    stranger = {"applicationId": UNKNOWN_ID, "loginId": rp.login_id}
     assert codes(await key.post("/api/passwordless/start", json=stranger)) == ["[invalid]applicationId"]
     assert codes(await http.post("/api/passwordless/send", json=stranger)) == ["[invalid]applicationId"]
     nobody = {"applicationId": rp.client_id, "loginId": f"{new_id()}@example.com"}
@@ -214,7 +214,7 @@ async def test_missing_and_invalid_members_are_reported(key, http, rp) -> None:
 @pytest.mark.requirement("users-10-7")
 async def test_code_is_bound_to_application_and_tenant(key, http, rp, api, service) -> None:
     code = (await start(key, rp))["code"]
-    assert codes(await log_in(http, code=code, applicationId=NOBODY)) == ["[invalid]applicationId"]
+    assert codes(await log_in(http, code=code, applicationId=UNKNOWN_ID)) == ["[invalid]applicationId"]
     other = await relying_party.make(api)
     async with checking_client(service.base_url, headers={"X-FusionAuth-TenantId": other.tenant["id"]}) as elsewhere:
         assert (await log_in(elsewhere, code=code)).status_code == 404

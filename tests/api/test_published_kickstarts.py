@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
-from tests.api.test_kickstart import KEY, beside, client, one_application
+from tests.api.test_kickstart import KEY, client, data_dir_with, one_application
 from tests.conftest import Build, checking_client
 
 TENANT = "d7d09513-a3f5-401c-9685-34ab6c552453"
@@ -219,7 +219,7 @@ KICKSTART: dict[str, Any] = {
 
 def folder(tmp_path: Path) -> Path:
     """The files beside the kickstart."""
-    data_dir = beside(tmp_path / "one", lambda__json=json.dumps(
+    data_dir = data_dir_with(tmp_path / "one", lambda__json=json.dumps(
         {"lambda": {"name": "Populate", "type": "JWTPopulate", "body": "@{populate.js}", "debug": "true"}}
     ), populate__js=POPULATE)  # fmt: skip
     emails = data_dir / "config" / "emails"

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from identity.ids import new_id
-from tests.conftest import DEFAULT_TENANT, NOBODY, ROOT, SUPER_KEY, checking_client
+from tests.conftest import DEFAULT_TENANT, ROOT, SUPER_KEY, UNKNOWN_ID, checking_client
 from tests.relying_party import PASSWORD
 
 WRONG = "a-wrong-value-that-no-log-may-hold"
@@ -38,7 +38,7 @@ async def refusal(client, method: str, path: str, **arguments: Any) -> dict[str,
         ("/api/tenant", {"Authorization": WRONG}, "no API key has this value"),
         ("/api/jwt/validate", {}, "An access token is required."),
         ("/api/jwt/validate", {"Authorization": f"Bearer {WRONG}"}, "The access token is malformed."),
-        ("/api/api-key/" + NOBODY, {"Authorization": SUPER_KEY}, "is not a key manager"),
+        ("/api/api-key/" + UNKNOWN_ID, {"Authorization": SUPER_KEY}, "is not a key manager"),
     ],
 )
 async def test_reason_of_401_without_body_is_logged(http, path, headers, reason):

@@ -11,7 +11,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id, unbase64url
-from tests import doors
+from tests import internals
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, SUPER_KEY, checking_client
 
 PASSWORD = "correct horse battery staple"
@@ -304,7 +304,7 @@ async def test_authentication_token_is_created_on_request_sealed_and_kept(
     made = (await tenant_api.post(f"/api/user/registration/{user_id}", json=body)).json()["registration"]
     token = made["authenticationToken"]
     assert len(token) == 43
-    raw = await doors.store(service, "users")._collection.find_one({"_id": user_id})
+    raw = await internals.store(service, "users")._collection.find_one({"_id": user_id})
     assert token not in str(raw)
     path = f"/api/user/registration/{user_id}/{application_id}"
     changed = await tenant_api.put(path, json={"registration": {}})

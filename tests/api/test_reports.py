@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests import doors, relying_party
-from tests.conftest import NOBODY
+from tests import internals, relying_party
+from tests.conftest import UNKNOWN_ID
 from tests.relying_party import PASSWORD, RelyingParty
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -25,10 +25,10 @@ async def in_utc(api: httpx.AsyncClient) -> AsyncIterator[None]:
     await api.put("/api/system-configuration", json=before)
 
 
-async def place(service: Any, rp: RelyingParty, instant: int, **members: Any) -> None:
+async def add_login_record(service: Any, rp: RelyingParty, instant: int, **members: Any) -> None:
     """A login of the past."""
     row = {"instant": instant, "userId": rp.user["id"], "applicationId": rp.client_id, **members}
-    await doors.store(service, "login_records").add(rp.tenant["id"], row)
+    await internals.store(service, "login_records").add(rp.tenant["id"], row)
 
 
 async def report(key: httpx.AsyncClient, name: str, start: int, end: int, **query: Any) -> dict[str, Any]:
@@ -47,11 +47,11 @@ async def test_logins_are_counted_hourly_and_filtered(service, key, rp, in_utc) 
     day = 10_000 * DAY
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     for instant in (day, day + HOUR - 1, day + HOUR):
-        await place(service, rp, instant)
-    await place(service, rp, day + HOUR, userId=other["id"])
-    await place(service, rp, day + HOUR, applicationId=new_id())
-    await place(service, rp, day - 1)
-    await place(service, rp, day + DAY)
+        await add_login_record(service, rp, instant)
+    await add_login_record(service, rp, day + HOUR, userId=other["id"])
+    await add_login_record(service, rp, day + HOUR, applicationId=new_id())
+    await add_login_record(service, rp, day - 1)
+    await add_login_record(service, rp, day + DAY)
     found = await report(key, "login", day + 5 * HOUR, day + 6 * HOUR)
     hour = day // HOUR
     counts = [{"interval": hour, "count": 2}, {"interval": hour + 1, "count": 3}]
@@ -62,7 +62,7 @@ async def test_logins_are_counted_hourly_and_filtered(service, key, rp, in_utc) 
         ({"loginId": rp.login_id, "applicationId": rp.client_id}, 3),
         ({"loginId": rp.login_id, "loginIdTypes": "username"}, 0),
         ({"loginId": "nobody@example.com"}, 0),
-        ({"userId": NOBODY}, 0),
+        ({"userId": UNKNOWN_ID}, 0),
     ):
         assert (await report(key, "login", day, day, **query))["total"] == total, query
 
@@ -72,8 +72,8 @@ async def test_active_users_are_counted_once_per_day_and_month(service, key, rp,
     first = 10_043 * DAY  # 1 July 1997
     other = new_id()
     for day in (0, 0, 1, 31):
-        await place(service, rp, first + day * DAY)
-    await place(service, rp, first, userId=other)
+        await add_login_record(service, rp, first + day * DAY)
+    await add_login_record(service, rp, first, userId=other)
     found = await report(key, "daily-active-user", first, first + 31 * DAY)
     daily = [(one["interval"] - 10_043, one["count"]) for one in found["dailyActiveUsers"]]
     assert (daily, found["total"]) == ([(0, 2), (1, 1), (31, 1)], 4)
@@ -84,7 +84,7 @@ async def test_active_users_are_counted_once_per_day_and_month(service, key, rp,
 @pytest.mark.requirement("core-15-29")
 async def test_days_follow_report_time_zone(service, key, rp, api, in_utc) -> None:
     midnight = 10_043 * DAY
-    await place(service, rp, midnight)
+    await add_login_record(service, rp, midnight)
     await api.patch("/api/system-configuration", json={"systemConfiguration": {"reportTimezone": "America/Denver"}})
     found = await report(key, "daily-active-user", midnight, midnight)
     assert found["dailyActiveUsers"] == [{"interval": 10_042, "count": 1}]
@@ -100,7 +100,7 @@ async def test_registrations_and_totals_are_counted(key, rp, clock) -> None:
     found = await report(key, "registration", now - DAY, now)
     assert found["total"] == sum(one["count"] for one in found["hourlyCounts"]) == 2
     assert {one["interval"] for one in found["hourlyCounts"]} <= {now // HOUR - 1, now // HOUR}
-    assert (await report(key, "registration", now, now, applicationId=NOBODY))["total"] == 0
+    assert (await report(key, "registration", now, now, applicationId=UNKNOWN_ID))["total"] == 0
     body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id}
     assert (await key.post("/api/login", json=body)).status_code == 200
     totals = (await key.get("/api/report/totals")).json()

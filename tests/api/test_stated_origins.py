@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from tests import relying_party
-from tests.conftest import NOBODY
-from tests.hearing import Hearing
+from tests.conftest import UNKNOWN_ID
 from tests.receiver import receiving
 from tests.relying_party import RelyingParty
+from tests.subscriber import Subscriber
 
 STATED = "198.51.100.66"
 OWN = "192.0.2.31"
@@ -35,7 +35,7 @@ async def rp(api: httpx.AsyncClient) -> RelyingParty:
 
 
 @pytest.fixture
-def stranger(http: httpx.AsyncClient) -> httpx.AsyncClient:
+def anonymous(http: httpx.AsyncClient) -> httpx.AsyncClient:
     """A caller without a key."""
     http.headers["X-Forwarded-For"] = OWN
     return http
@@ -47,16 +47,16 @@ async def records(key: httpx.AsyncClient, rp: RelyingParty) -> list[dict[str, An
 
 
 @pytest.mark.requirement("audit-a6")
-async def test_login_without_key_cannot_state_address_or_location(key, stranger, rp) -> None:
+async def test_login_without_key_cannot_state_address_or_location(key, anonymous, rp) -> None:
     async with receiving() as receiver:
-        hearing = Hearing(rp.api, receiver, rp.tenant["id"])
-        await hearing.listen(("user.login.success", "user.login.suspicious"))
+        subscriber = Subscriber(rp.api, receiver, rp.tenant["id"])
+        await subscriber.subscribe(("user.login.success", "user.login.suspicious"))
         berlin = {"city": "Berlin", "latitude": 52.52, "longitude": 13.405}
         await rp.log_in_by_api(key, eventInfo={"location": berlin})
-        await hearing.heard("user.login.success")
-        answer = await rp.log_in_by_api(stranger, ipAddress=STATED, eventInfo=INFO)
+        await subscriber.received("user.login.success")
+        answer = await rp.log_in_by_api(anonymous, ipAddress=STATED, eventInfo=INFO)
         assert answer.status_code == 200 and "threatsDetected" not in answer.json()
-        (event,) = await hearing.heard("user.login.success")
+        (event,) = await subscriber.received("user.login.success")
     assert event["ipAddress"] == event["info"]["ipAddress"] == OWN
     assert "location" not in event["info"]
     assert event["info"]["deviceName"] == "phone"
@@ -73,20 +73,20 @@ async def test_login_with_key_states_address_and_location(key, rp) -> None:
 
 
 @pytest.mark.requirement("audit-a6")
-async def test_other_logins_without_key_cannot_state_origin(key, stranger, rp) -> None:
+async def test_other_logins_without_key_cannot_state_origin(key, anonymous, rp) -> None:
     """Every public endpoint that accepts an address: refresh, passwordless login, ping by access token."""
     started = await key.post("/api/passwordless/start", json={"applicationId": rp.client_id, "loginId": rp.login_id})
     said = {"ipAddress": STATED, "eventInfo": INFO}
-    done = await stranger.post("/api/passwordless/login", json={"code": started.json()["code"], **said})
+    done = await anonymous.post("/api/passwordless/login", json={"code": started.json()["code"], **said})
     assert done.status_code == 200
     assert (await records(key, rp))[0]["ipAddress"] == OWN
-    refreshed = await stranger.post(
+    refreshed = await anonymous.post(
         "/api/jwt/refresh", json={"refreshToken": done.json()["refreshToken"], "eventInfo": INFO}
     )
     assert refreshed.status_code == 200
     assert (await records(key, rp))[0]["ipAddress"] == OWN
     bearer = {"Authorization": f"Bearer {done.json()['token']}"}
-    assert (await stranger.put("/api/login", json=said, headers=bearer)).status_code == 200
+    assert (await anonymous.put("/api/login", json=said, headers=bearer)).status_code == 200
     rows = await records(key, rp)
     assert {row["ipAddress"] for row in rows if row["ipAddress"] != "127.0.0.1"} == {OWN}
     assert all("location" not in row for row in rows)
@@ -102,7 +102,7 @@ async def test_key_is_recognized_at_public_routes(key, rp) -> None:
 
 @pytest.mark.requirement("audit-a6")
 @pytest.mark.parametrize("address", ["not an address", "198.51.100.256", "1.2.3.4, 5.6.7.8", "::1::", "x" * 64, "<b>"])
-async def test_invalid_address_is_refused_and_changes_nothing(key, stranger, rp, address) -> None:
+async def test_invalid_address_is_refused_and_changes_nothing(key, anonymous, rp, address) -> None:
     before = await records(key, rp)
     for body, path in (
         ({"ipAddress": address}, "ipAddress"),
@@ -119,7 +119,7 @@ async def test_invalid_address_is_refused_and_changes_nothing(key, stranger, rp,
     assert change.status_code == 400
     assert (await key.get(f"/api/user/{rp.user['id']}")).json()["user"].get("firstName") != "Changed"
     assert await records(key, rp) == before
-    assert (await rp.log_in_by_api(stranger, ipAddress=address)).status_code == 200
+    assert (await rp.log_in_by_api(anonymous, ipAddress=address)).status_code == 200
 
 
 @pytest.mark.requirement("audit-a6")
@@ -129,7 +129,7 @@ async def test_invalid_address_is_refused_at_every_kind_of_login(key, rp, path) 
         "applicationId": rp.client_id,
         "code": "x",
         "twoFactorId": "x",
-        "identityProviderId": NOBODY,
+        "identityProviderId": UNKNOWN_ID,
         "eventInfo": {"ipAddress": "no address"},
     }
     answer = await key.post(path, json=body)

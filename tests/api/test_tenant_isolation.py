@@ -14,7 +14,7 @@ from identity.operations.configuration import bootstrap
 from identity.operations.messaging.webhook_keys import WebhookKeys
 from identity.tokens.signing_keys import KeyRing
 from identity.wiring import own_call
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.members import codes
 
@@ -116,9 +116,9 @@ async def test_own_key_is_deleted_with_tenant(api) -> None:
 @pytest.mark.requirement("audit-a2-issuer")
 async def test_refused_tenant_creates_no_key(service, api) -> None:
     made = await make(api)
-    before = await doors.store(service, "keys").count(None)
+    before = await internals.store(service, "keys").count(None)
     assert codes(await api.post("/api/tenant", json={"tenant": {"name": made["name"]}})) == {"[duplicate]tenant.name"}
-    assert await doors.store(service, "keys").count(None) == before
+    assert await internals.store(service, "keys").count(None) == before
 
 
 # Issuers
@@ -158,13 +158,13 @@ async def test_released_issuer_can_be_used_again(api) -> None:
 
 @pytest.mark.requirement("audit-a2-issuer")
 async def test_previously_shared_issuer_is_kept_and_closed_to_others(service, api) -> None:
-    stored = doors.store(service, "tenants")
+    stored = internals.store(service, "tenants")
     made = [await relying_party.make_tenant(api) for _ in range(3)]
     issuer = f"https://{new_id()}.example.com"
     for each in made[:2]:
         change = {"$set": {"issuer": issuer}, "$unset": {"private": ""}}
         await stored.update(None, {"_id": each["id"]}, change)
-    await doors.run(service, bootstrap.ensure, doors.call(service))
+    await internals.run(service, bootstrap.ensure, internals.call(service))
     for each in made[:2]:
         answer = await api.patch(f"/api/tenant/{each['id']}", json={"tenant": {"data": {"a": 1}}})
         assert (answer.status_code, answer.json()["tenant"]["issuer"]) == (200, issuer)
@@ -412,18 +412,18 @@ async def test_every_signature_refuses_foreign_key(service, api, http, foreign, 
     """Even where the configuration names it, as after a restored backup."""
     rp = await relying_party.make(api)
     settings = dict.fromkeys((f"jwtConfiguration.{name}" for name in SIGNING), foreign[whose])
-    await doors.store(service, "tenants").update(None, {"_id": rp.tenant["id"]}, {"$set": settings})
+    await internals.store(service, "tenants").update(None, {"_id": rp.tenant["id"]}, {"$set": settings})
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert codes(await api.post("/api/jwt/vend", json={}, headers=headers)) == {"[invalid]keyId"}
-    tenant = await doors.store(service, "tenants").get(None, rp.tenant["id"])
+    tenant = await internals.store(service, "tenants").get(None, rp.tenant["id"])
     with pytest.raises(LookupError):
-        await doors.store(service, "issuer").sign(foreign[whose], {}, tenant)
+        await internals.store(service, "issuer").sign(foreign[whose], {}, tenant)
 
 
 @pytest.mark.requirement("audit-a2-signatures")
 @pytest.mark.parametrize("whose", ["another tenant's own", "another tenant's"])
 async def test_delivery_refuses_token_signing_key(service, foreign, whose) -> None:
-    stored = doors.store(service, "keys")
+    stored = internals.store(service, "keys")
     keys = WebhookKeys(KeyRing(lambda key_id: stored.find_cached(None, key_id)), stored)
     with pytest.raises(LookupError):
         await keys.sign_jwt(foreign[whose], {})

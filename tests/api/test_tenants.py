@@ -12,7 +12,7 @@ from identity import app
 from identity.errors import Conflict
 from identity.ids import new_id
 from identity.operations.configuration import tenants
-from tests import doors
+from tests import internals
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, SUPER_KEY, checking_client
 from tests.members import NOTHING, at, codes, contains, with_member
 
@@ -663,7 +663,7 @@ async def test_copy_includes_all_but_id_name_issuer_and_keys(service, api) -> No
     assert {**copy, **fixed} == {**source, **fixed}
     assert copy["jwtConfiguration"]["timeToLiveInSeconds"] == 77
     assert copy["name"] == name
-    stored = await doors.store(service, "tenants").get(None, copy["id"])
+    stored = await internals.store(service, "tenants").get(None, copy["id"])
     assert stored["emailConfiguration"]["password"] == "smtp secret"
     unnamed = await api.post("/api/tenant", json={"sourceTenantId": source["id"]})
     assert codes(unnamed) == {"[blank]tenant.name"}
@@ -700,12 +700,12 @@ async def test_webhook_ids_replace_the_whole_set(api) -> None:
 
 async def test_new_webhook_can_be_attached_immediately(service, api, monkeypatch) -> None:
     """Another process may have created it, so that the cache does not contain it yet."""
-    await doors.store(service, "webhooks").list_cached(None, "all", {})
-    monkeypatch.setattr(doors.store(service, "webhooks"), "invalidate", lambda _id: None)
-    monkeypatch.setattr(doors.store(service, "webhooks"), "invalidate_all", lambda: None)
+    await internals.store(service, "webhooks").list_cached(None, "all", {})
+    monkeypatch.setattr(internals.store(service, "webhooks"), "invalidate", lambda _id: None)
+    monkeypatch.setattr(internals.store(service, "webhooks"), "invalidate_all", lambda: None)
     one = await hook(api)
     made = await make(api, {"webhookIds": [one]})
-    found = await doors.store(service, "webhooks").find(None, one)
+    found = await internals.store(service, "webhooks").find(None, one)
     assert found["tenantIds"] == [made["id"]]
 
 
@@ -766,7 +766,7 @@ async def test_deletion_may_be_asynchronous(service, api, manager, how) -> None:
     }
     async with checking_client(service.base_url, headers={"Authorization": key["key"]}) as client:
         assert (await client.get("/api/application")).status_code == 401
-    await doors.run(service, tenants.finish_deletions)
+    await internals.run(service, tenants.finish_deletions)
     assert (await api.get(f"/api/tenant/{made['id']}")).status_code == 404
 
 

@@ -10,11 +10,11 @@ import pytest
 from identity.ids import new_id
 from identity.instants import numeric_date
 from tests import relying_party, two_factor
-from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
-from tests.hearing import judge
+from tests.conftest import EMAIL_TEMPLATE, SUPER_KEY, UNKNOWN_ID, checking_client
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
-from tests.webhooks import listen
+from tests.subscriber import check_event
+from tests.webhooks import subscribe
 
 Document = dict[str, Any]
 
@@ -173,7 +173,7 @@ async def test_unregistered_user_gets_202_without_refresh_token(key, http, rp) -
 async def test_unknown_application_or_application_of_another_tenant(key, http, rp, api) -> None:
     headers = bearer((await login(key, rp))["token"])
     other = await relying_party.make(api)
-    for wrong in (NOBODY, other.client_id):
+    for wrong in (UNKNOWN_ID, other.client_id):
         answer = await http.get("/api/jwt/issue", params={"applicationId": wrong}, headers=headers)
         assert codes(answer) == ["[invalid]applicationId"]
     assert codes(await http.get("/api/jwt/issue", headers=headers)) == ["[missing]applicationId"]
@@ -254,7 +254,7 @@ async def test_vend_defaults_to_tenant_settings_and_accepts_key_id(key, api) -> 
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        ({"keyId": NOBODY}, "[invalid]keyId"),
+        ({"keyId": UNKNOWN_ID}, "[invalid]keyId"),
         ({"keyId": "x"}, "[couldNotConvert]keyId"),
         ({"timeToLiveInSeconds": 0}, "[invalid]timeToLiveInSeconds"),
     ],
@@ -341,7 +341,7 @@ async def test_refresh_tokens_are_retrieved_by_id_and_by_user(key, rp) -> None:
     answer = await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})
     assert answer.json() == {"refreshTokens": [record]}
     assert codes(await key.get("/api/jwt/refresh")) == ["[missing]userId"]
-    assert (await key.get("/api/jwt/refresh", params={"userId": NOBODY})).json() == {"refreshTokens": []}
+    assert (await key.get("/api/jwt/refresh", params={"userId": UNKNOWN_ID})).json() == {"refreshTokens": []}
 
 
 @pytest.mark.requirement("users-6-2")
@@ -394,7 +394,7 @@ async def test_refresh_tokens_are_revoked_by_user_application_or_both(key, http,
     assert await ids_of(key, colleague["id"]) == set()
     for body in (here, there, theirs):
         assert (await http.get("/api/jwt/validate", headers=bearer(body["token"]))).status_code == 401
-    for query in ({"userId": NOBODY}, {"applicationId": NOBODY}, {"applicationId": rp.client_id}):
+    for query in ({"userId": UNKNOWN_ID}, {"applicationId": UNKNOWN_ID}, {"applicationId": rp.client_id}):
         assert (await key.delete("/api/jwt/refresh", params=query)).status_code == 200
     assert codes(await key.delete("/api/jwt/refresh")) == ["[missing]token"]
 
@@ -459,7 +459,7 @@ async def test_invalid_refresh_requests(key, http, rp, api, clock) -> None:
 async def test_refresh_emits_event_that_may_be_vetoed(key, http, rp) -> None:
     body = await login(key, rp)
     async with receiving(answers(500)) as receiver:
-        await listen(rp.api, rp.tenant, receiver.url, ["jwt.refresh"], "AbsoluteMajority")
+        await subscribe(rp.api, rp.tenant, receiver.url, ["jwt.refresh"], "AbsoluteMajority")
         answer = await refresh(http, rp, refreshToken=body["refreshToken"], token="the-old-one")
         (event,) = [request.event for request in await receiver.wait_for(1)]
         assert answer.status_code == 504
@@ -468,7 +468,7 @@ async def test_refresh_emits_event_that_may_be_vetoed(key, http, rp) -> None:
         answer = await refresh(http, rp, refreshToken=body["refreshToken"])
         told = [request.event for request in await receiver.wait_for(2)][-1]
     for one in (event, told):
-        judge(one)
+        check_event(one)
         assert (one["applicationId"], one["userId"], one["linkedObjectId"]) == (
             rp.client_id, rp.user["id"], rp.user["id"],
         )  # fmt: skip
@@ -482,21 +482,21 @@ async def test_each_form_of_revocation_emits_one_event_that_may_be_vetoed(key, r
     kind = "jwt.refresh-token.revoke"
     bodies = [await login(key, rp) for _ in range(3)]
     async with receiving() as receiver:
-        await listen(rp.api, rp.tenant, receiver.url, [kind])
+        await subscribe(rp.api, rp.tenant, receiver.url, [kind])
         await key.delete(f"/api/jwt/refresh/{bodies[0]['refreshTokenId']}")
         (single,) = [request.event for request in await receiver.wait_for(1)]
         await key.delete("/api/jwt/refresh", params={"applicationId": rp.client_id})
         await key.delete("/api/jwt/refresh", params={"applicationId": rp.client_id})
         whole = [request.event for request in await receiver.wait_for(2)][-1]
     for event in (single, whole):
-        judge(event)
+        check_event(event)
     assert single["refreshToken"]["id"] == bodies[0]["refreshTokenId"] and "token" not in single["refreshToken"]
     assert (single["userId"], single["user"]["id"]) == (rp.user["id"], rp.user["id"])
     assert whole["applicationTimeToLiveInSeconds"] == single["applicationTimeToLiveInSeconds"] == {rp.client_id: 3600}
     assert whole["applicationId"] == rp.client_id and {"user", "userId", "refreshToken"}.isdisjoint(whole)
     last = await login(key, rp)
     async with receiving(answers(500)) as receiver:
-        await listen(rp.api, rp.tenant, receiver.url, [kind], "AbsoluteMajority")
+        await subscribe(rp.api, rp.tenant, receiver.url, [kind], "AbsoluteMajority")
         for query in ({"token": last["refreshToken"]}, {"userId": rp.user["id"]}, {"applicationId": rp.client_id}):
             assert (await key.delete("/api/jwt/refresh", params=query)).status_code == 504
     assert await ids_of(key, rp.user["id"]) == {last["refreshTokenId"]}
@@ -538,15 +538,15 @@ async def test_user_application_and_value_determine_tenant(service, key, http, r
     user_id, of_application = rp.user["id"], {"applicationId": rp.client_id}
     async with checking_client(service.base_url, headers=headers) as client:
         assert (await client.put(f"/api/login/{user_id}")).status_code == 200
-        assert (await client.put(f"/api/login/{NOBODY}")).status_code == 404
+        assert (await client.put(f"/api/login/{UNKNOWN_ID}")).status_code == 404
         assert await ids_of(client, user_id) == await ids_of(key, user_id)
-        assert await ids_of(client, NOBODY) == set()
+        assert await ids_of(client, UNKNOWN_ID) == set()
         for names, gone in (({"token": first["refreshToken"]}, first), ({"userId": user_id, **of_application}, second)):
             assert (await client.delete("/api/jwt/refresh", params=names)).status_code == 200
             assert gone["refreshTokenId"] not in await ids_of(key, user_id)
         assert await ids_of(key, user_id) == set()
         third = await login(key, rp)
-        for other in (NOBODY, rp.tenant["id"]):
+        for other in (UNKNOWN_ID, rp.tenant["id"]):
             assert (await client.delete("/api/jwt/refresh", params={"applicationId": other})).status_code == 200
             assert (await client.delete("/api/jwt/refresh", params={"userId": other})).status_code == 200
         assert await ids_of(key, user_id) == {third["refreshTokenId"]}

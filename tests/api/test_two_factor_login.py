@@ -12,12 +12,12 @@ import pytest
 
 from identity.ids import fingerprint, new_id
 from identity.operations.two_factor import two_factor_trust
-from tests import doors, relying_party, two_factor, veto
-from tests.conftest import EMAIL_TEMPLATE, NOBODY, checking_client
-from tests.hearing import Hearing
+from tests import internals, relying_party, two_factor, veto
+from tests.conftest import EMAIL_TEMPLATE, UNKNOWN_ID, checking_client
 from tests.mailbox import receiving as receiving_mail
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
+from tests.subscriber import Subscriber
 
 Document = dict[str, Any]
 
@@ -156,13 +156,13 @@ async def test_reused_code_emits_failure_event_and_no_login_event(http, rp, cloc
     code = two_factor.code(clock.now())
     assert (await complete(http, first["twoFactorId"], code)).status_code == 200
     async with receiving() as receiver:
-        hearing = Hearing(rp.api, receiver, rp.tenant["id"])
-        await hearing.listen(TOLD, "AbsoluteMajority")
+        subscriber = Subscriber(rp.api, receiver, rp.tenant["id"])
+        await subscriber.subscribe(TOLD, "AbsoluteMajority")
         assert (await complete(http, second["twoFactorId"], code)).status_code == 421
-        (failed,) = await hearing.heard("user.two-factor.failed-attempt")
+        (failed,) = await subscriber.received("user.two-factor.failed-attempt")
         assert failed["method"] == "authenticator"
         assert (await complete(http, second["twoFactorId"], two_factor.code(clock.now(), steps=1))).status_code == 200
-        await hearing.heard("user.login.success", "user.two-factor.success")
+        await subscriber.received("user.login.success", "user.two-factor.success")
 
 
 @pytest.mark.requirement("users-9-10")
@@ -303,7 +303,7 @@ async def test_challenge_is_unknown_to_another_tenant(service, http, rp, api, cl
 async def test_challenge_expires(http, rp, clock, service) -> None:
     await rp.configure_tenant(externalIdentifierConfiguration={"twoFactorIdTimeToLiveInSeconds": 77})
     two_factor_id = (await challenged(http, rp))["twoFactorId"]
-    redis = doors.redis(service)
+    redis = internals.redis(service)
     ttl = await redis.client.ttl(redis.key("ticket", "two-factor", f"{{{fingerprint(two_factor_id)}}}"))
     assert 60 < ttl <= 77
 
@@ -439,7 +439,7 @@ async def test_removing_method_revokes_trust(key, http, rp, clock, way) -> None:
 
 @pytest.mark.requirement("users-9-13")
 async def test_trust_is_deleted_with_user_and_application(http, rp, clock, service, key) -> None:
-    trusts = doors.store(service, "two_factor_trusts")
+    trusts = internals.store(service, "two_factor_trusts")
     await trusted(http, rp, clock)
     (stored,) = await trusts.find_unordered(rp.tenant["id"], {"userId": rp.user["id"]})
     assert [trust["applicationId"] for trust in stored["trusts"]] == [rp.client_id]
@@ -471,7 +471,7 @@ async def test_started_challenge_uses_given_or_generated_code_and_returns_state(
 async def test_start_requires_existing_user(key, rp, api) -> None:
     other = await relying_party.make(api)
     assert codes(await key.post("/api/two-factor/start", json={})) == {"[blank]loginId"}
-    for body in ({"userId": NOBODY}, {"loginId": "nobody@example.com"}, {"userId": other.user["id"]}):
+    for body in ({"userId": UNKNOWN_ID}, {"loginId": "nobody@example.com"}, {"userId": other.user["id"]}):
         assert (await key.post("/api/two-factor/start", json=body)).status_code == 404
     wrong = {"userId": rp.user["id"], "applicationId": other.client_id}
     assert codes(await key.post("/api/two-factor/start", json=wrong)) == {"[invalid]applicationId"}
@@ -501,10 +501,10 @@ async def challenged_at(http: httpx.AsyncClient, rp: RelyingParty, application_i
 async def test_trust_token_is_bound_to_challenge_and_single_use(key, http, rp, service) -> None:
     begun = await started(key, rp, trustChallenge="a challenge")
     token = (await complete(http, begun["twoFactorId"], begun["code"])).json()["trustToken"]
-    services, user = service.services, await doors.store(service, "users").get(rp.tenant["id"], rp.user["id"])
+    services, user = service.services, await internals.store(service, "users").get(rp.tenant["id"], rp.user["id"])
     assert not await two_factor_trust.is_valid_trust_token(services, user, token)
     assert not await two_factor_trust.is_valid_trust_token(services, user, token, "another challenge")
-    assert not await two_factor_trust.is_valid_trust_token(services, {**user, "id": NOBODY}, token, "a challenge")
+    assert not await two_factor_trust.is_valid_trust_token(services, {**user, "id": UNKNOWN_ID}, token, "a challenge")
     assert await two_factor_trust.is_valid_trust_token(services, user, token, "a challenge")
     uses = [two_factor_trust.trust_token_use(services, user, token).consume() for _ in range(64)]
     assert sum(await asyncio.gather(*uses)) == 1
@@ -558,7 +558,7 @@ async def test_user_locked_or_expired_during_challenge_is_refused(key, http, rp,
 async def test_gates_apply_after_second_factor(http, rp, clock, service) -> None:
     gated = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "unverified": {"behavior": "Gated"}}
     await rp.configure_tenant(emailConfiguration=gated)
-    users = doors.store(service, "users")
+    users = internals.store(service, "users")
     user = await users.find(rp.tenant["id"], rp.user["id"])
     await users.replace(rp.tenant["id"], {**user, "verified": False}, user["lastUpdateInstant"])
     waiting = await challenged(http, rp)
@@ -570,7 +570,7 @@ async def test_gates_apply_after_second_factor(http, rp, clock, service) -> None
 async def test_unverified_registration_is_reported_after_second_factor(http, rp, clock, service) -> None:
     gated = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
     await change(rp, **gated, unverified={"behavior": "Gated"})
-    users = doors.store(service, "users")
+    users = internals.store(service, "users")
     user = await users.find(rp.tenant["id"], rp.user["id"])
     registrations = [{**entry, "verified": False} for entry in user["registrations"]]
     await users.replace(rp.tenant["id"], {**user, "registrations": registrations}, user["lastUpdateInstant"])
@@ -603,7 +603,7 @@ async def test_steps_are_logged_if_configured(http, rp, clock, service, is_on) -
     code = two_factor.code(clock.now())
     await complete(http, waiting["twoFactorId"], two_factor.wrong_code(clock.now()))
     await complete(http, waiting["twoFactorId"], code)
-    logs = doors.database(service).collection("event_logs").find({"message": {"$regex": rp.user["id"]}}).sort("_id")
+    logs = internals.database(service).collection("event_logs").find({"message": {"$regex": rp.user["id"]}}).sort("_id")
     told = [row["message"].partition("]: ")[2] async for row in logs if row["type"] == "Debug"]
     assert (
         told
@@ -628,17 +628,17 @@ TOLD = ("user.two-factor.challenge", "user.two-factor.failed-attempt", "user.two
 )
 async def test_challenge_and_codes_emit_events(http, key, rp, clock) -> None:
     async with receiving() as receiver:
-        hearing = Hearing(rp.api, receiver, rp.tenant["id"])
-        await hearing.listen(TOLD)
+        subscriber = Subscriber(rp.api, receiver, rp.tenant["id"])
+        await subscriber.subscribe(TOLD)
         waiting = await challenged(http, rp)
-        (begun,) = await hearing.heard(TOLD[0])
+        (begun,) = await subscriber.received(TOLD[0])
         assert (begun["user"]["id"], begun["applicationId"], "method" in begun) == (rp.user["id"], rp.client_id, False)
         await complete(http, waiting["twoFactorId"], two_factor.wrong_code(clock.now()))
-        (failed,) = await hearing.heard(TOLD[1])
+        (failed,) = await subscriber.received(TOLD[1])
         assert (failed["method"], failed["applicationId"]) == ("authenticator", rp.client_id)
         code = two_factor.code(clock.now())
         await complete(key, waiting["twoFactorId"], code, ipAddress="192.0.2.7")
-        success, login = await hearing.heard(TOLD[2], TOLD[3])
+        success, login = await subscriber.received(TOLD[2], TOLD[3])
         assert (success["method"], success["info"]["ipAddress"]) == ("authenticator", "192.0.2.7")
         assert (login["authenticationType"], login["ipAddress"]) == ("PASSWORD", "192.0.2.7")
         assert all(secret not in str([begun, failed, success]) for secret in (waiting["twoFactorId"], code))
@@ -649,8 +649,8 @@ async def test_vetoed_login_consumes_neither_challenge_nor_code(key, http, rp, c
     given = (await key.post(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]
     waiting = await challenged(http, rp)
     async with receiving(answers(500)) as receiver:
-        hearing = Hearing(rp.api, receiver, rp.tenant["id"])
-        await hearing.listen(TOLD, "AbsoluteMajority")
+        subscriber = Subscriber(rp.api, receiver, rp.tenant["id"])
+        await subscriber.subscribe(TOLD, "AbsoluteMajority")
         for code in (two_factor.code(clock.now()), given[0]):
             async with veto.unchanged(service, rp.tenant["id"]):
                 answer = await complete(http, waiting["twoFactorId"], code, trustComputer=True)
@@ -681,7 +681,7 @@ async def test_status_reports_whether_second_factor_is_required(key, http, rp, c
     for action in ("login", "changePassword", "stepUp"):
         assert (await key.post("/api/two-factor/status", json={**about, "action": action})).status_code == 200
     assert codes(await key.get("/api/two-factor/status")) == {"[missing]userId"}
-    assert (await key.get("/api/two-factor/status", params={"userId": NOBODY})).status_code == 404
+    assert (await key.get("/api/two-factor/status", params={"userId": UNKNOWN_ID})).status_code == 404
 
 
 @pytest.mark.requirement("attack-46")

@@ -13,13 +13,13 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests import doors, relying_party, two_factor, veto
-from tests.conftest import NOBODY
-from tests.hearing import Hearing
+from tests import internals, relying_party, two_factor, veto
+from tests.conftest import UNKNOWN_ID
 from tests.mailbox import Mailbox
 from tests.mailbox import receiving as receiving_mail
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
+from tests.subscriber import Subscriber
 
 Document = dict[str, Any]
 OTHER_SECRET = base64.b64encode(b"another secret of an app").decode()
@@ -151,7 +151,7 @@ async def test_user_manages_methods_with_access_token(key, http, rp, clock) -> N
     http.cookies.clear()
     body = {"method": "authenticator", "secret": two_factor.SECRET, "code": two_factor.code(clock.now())}
     assert (await http.post("/api/user/two-factor", json=body)).status_code == 401
-    assert (await http.post(f"/api/user/two-factor/{NOBODY}", json=body, headers=bearer)).status_code == 404
+    assert (await http.post(f"/api/user/two-factor/{UNKNOWN_ID}", json=body, headers=bearer)).status_code == 404
     assert (await http.post("/api/user/two-factor", json=body, headers=bearer)).status_code == 200
     (method,) = await methods_of(key, rp)
     query = {"methodId": method["id"], "code": two_factor.code(clock.now(), steps=1)}
@@ -198,7 +198,7 @@ WRONG: dict[str, tuple[Document, str]] = {
     "bad number": ({"method": "sms", "mobilePhone": "call me"}, "[invalid]mobilePhone"),
     "email is off": ({"method": "email", "email": "a@example.com"}, "[disabled]method"),
     "challenge of nobody": ({"twoFactorId": "none"}, "[invalid]twoFactorId"),
-    "unknown application": ({"applicationId": NOBODY}, "[invalid]applicationId"),
+    "unknown application": ({"applicationId": UNKNOWN_ID}, "[invalid]applicationId"),
 }
 
 
@@ -224,7 +224,7 @@ async def test_duplicate_method_is_refused(key, rp, clock) -> None:
 @pytest.mark.requirement("users-9-28")
 async def test_users_of_other_tenants_are_not_found(api, key, rp, clock, service) -> None:
     other = await relying_party.make(api)
-    for client_path in (path(other), f"/api/user/two-factor/{NOBODY}"):
+    for client_path in (path(other), f"/api/user/two-factor/{UNKNOWN_ID}"):
         body = {"method": "authenticator", "secret": two_factor.SECRET, "code": two_factor.code(clock.now())}
         assert (await key.post(client_path, json=body)).status_code == 404
         assert (await key.delete(client_path, params={"code": "123456"})).status_code == 404
@@ -395,7 +395,7 @@ async def test_new_recovery_codes_replace_previous_ones(key, rp, clock) -> None:
 @pytest.mark.requirement("users-9-16")
 async def test_recovery_codes_and_secrets_are_sealed_at_rest(key, rp, clock, service) -> None:
     given = (await enabled(key, rp, clock))["recoveryCodes"]
-    stored = await doors.database(service).motor["users"].find_one({"_id": rp.user["id"]})
+    stored = await internals.database(service).motor["users"].find_one({"_id": rp.user["id"]})
     assert given[0] not in str(stored) and two_factor.SECRET not in str(stored)
 
 
@@ -420,8 +420,8 @@ async def test_vetoed_revocation_changes_nothing(key, http, rp, clock, service) 
     await rp.configure_tenant(jwtConfiguration=policy)
     await token_of(http, rp)
     async with receiving(answers(500)) as receiver:
-        hearing = Hearing(rp.api, receiver, rp.tenant["id"])
-        await hearing.listen(["jwt.refresh-token.revoke", "user.two-factor.method.add"], "AbsoluteMajority")
+        subscriber = Subscriber(rp.api, receiver, rp.tenant["id"])
+        await subscriber.subscribe(["jwt.refresh-token.revoke", "user.two-factor.method.add"], "AbsoluteMajority")
         async with veto.unchanged(service, rp.tenant["id"]):
             assert (await enable(key, rp, clock)).status_code == 504
         receiver.behaviour = answers(200)
@@ -431,17 +431,17 @@ async def test_vetoed_revocation_changes_nothing(key, http, rp, clock, service) 
 @pytest.mark.requirement("event-user.two-factor.method.add", "event-user.two-factor.method.remove", "users-9-27")
 async def test_adding_and_removing_methods_emits_events(key, rp, clock) -> None:
     async with receiving() as receiver:
-        hearing = Hearing(rp.api, receiver, rp.tenant["id"])
-        await hearing.listen(["user.two-factor.method.add", "user.two-factor.method.remove", "user.update"])
+        subscriber = Subscriber(rp.api, receiver, rp.tenant["id"])
+        await subscriber.subscribe(["user.two-factor.method.add", "user.two-factor.method.remove", "user.update"])
         given = (await enabled(key, rp, clock, name="Phone", eventInfo={"deviceName": "phone"}))["recoveryCodes"]
-        (added,) = await hearing.heard("user.two-factor.method.add")
+        (added,) = await subscriber.received("user.two-factor.method.add")
         (method,) = await methods_of(key, rp)
         assert (added["method"], method["name"]) == (method, "Phone")
         assert added["info"]["deviceName"] == "phone"
         assert (added["linkedObjectId"], added["user"]["twoFactor"]["recoveryCodes"]) == (rp.user["id"], [])
         assert two_factor.SECRET not in json.dumps(added)
         await remove(key, rp, code=given[0])
-        (removed,) = await hearing.heard("user.two-factor.method.remove")
+        (removed,) = await subscriber.received("user.two-factor.method.remove")
         assert (removed["method"], removed["user"]["twoFactor"]["methods"]) == (added["method"], [])
 
 

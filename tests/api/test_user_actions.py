@@ -22,12 +22,12 @@ def codes(answer: httpx.Response) -> set[str]:
     return fields | {e["code"] for e in body.get("generalErrors", [])}
 
 
-def wanted(**members: Any) -> Document:
+def action_body(**members: Any) -> Document:
     return {"userAction": {"name": f"Action {new_id()}", **members}}
 
 
 async def make(api: httpx.AsyncClient, **members: Any) -> Document:
-    answer = await api.post("/api/user-action", json=wanted(**members))
+    answer = await api.post("/api/user-action", json=action_body(**members))
     assert answer.status_code == 200, answer.text
     return dict(answer.json()["userAction"])
 
@@ -69,7 +69,7 @@ async def test_full_cycle(api) -> None:
         "transactionType": "SuperMajority",
         "userNotificationsEnabled": True,
     }
-    body = wanted(**members)
+    body = action_body(**members)
     made = (await api.post(f"/api/user-action/{action_id}", json=body)).json()["userAction"]
     assert made == {
         **members,
@@ -107,7 +107,9 @@ async def test_deactivated_action_is_listed_separately(api) -> None:
         assert found["name"] == made["name"]
     assert made["id"] not in {one["id"] for one in await listed(api)}
     assert made["id"] in {one["id"] for one in await listed(api, inactive="TRUE")}
-    assert codes(await api.post("/api/user-action", json=wanted(name=made["name"]))) == {"[duplicate]userAction.name"}
+    assert codes(await api.post("/api/user-action", json=action_body(name=made["name"]))) == {
+        "[duplicate]userAction.name"
+    }
     changed = await api.put(path, json={"userAction": {"name": made["name"], "active": True}})
     assert changed.json()["userAction"]["active"] is False
     again = (await api.put(path, params={"reactivate": "true"})).json()["userAction"]
@@ -123,7 +125,7 @@ async def test_deactivated_action_is_listed_separately(api) -> None:
                           ("DELETE", "?hardDelete=true")]
 )  # fmt: skip
 async def test_unknown_action_is_404(api, method, query) -> None:
-    assert (await api.request(method, f"/api/user-action/{new_id()}{query}", json=wanted())).status_code == 404
+    assert (await api.request(method, f"/api/user-action/{new_id()}{query}", json=action_body())).status_code == 404
 
 
 @pytest.mark.requirement("core-18-groups-25")
@@ -146,7 +148,7 @@ async def test_unknown_action_is_404(api, method, query) -> None:
     ],
 )  # fmt: skip
 async def test_invalid_members(api, members, expected) -> None:
-    assert codes(await api.post("/api/user-action", json=wanted(**members))) == expected
+    assert codes(await api.post("/api/user-action", json=action_body(**members))) == expected
 
 
 @pytest.mark.requirement("core-18-groups-26")
@@ -156,7 +158,7 @@ async def test_messages_require_existing_templates_and_protect_them(api) -> None
         "id"
     ]
     mailing = {"temporal": True, "userEmailingEnabled": True}
-    unknown = wanted(**mailing, **dict.fromkeys(TEMPLATES, new_id()))
+    unknown = action_body(**mailing, **dict.fromkeys(TEMPLATES, new_id()))
     assert codes(await api.post("/api/user-action", json=unknown)) == {f"[invalid]userAction.{n}" for n in TEMPLATES}
     made = await make(api, **mailing, **dict.fromkeys(TEMPLATES, template_id))
     assert {made[name] for name in TEMPLATES} == {template_id}
@@ -168,9 +170,9 @@ async def test_messages_require_existing_templates_and_protect_them(api) -> None
 
 async def test_id_in_path_is_required_and_unique(api) -> None:
     made = await make(api)
-    assert codes(await api.post(f"/api/user-action/{made['id']}", json=wanted())) == {"[duplicate]userActionId"}
+    assert codes(await api.post(f"/api/user-action/{made['id']}", json=action_body())) == {"[duplicate]userActionId"}
     for method in ("PUT", "PATCH", "DELETE"):
-        assert codes(await api.request(method, "/api/user-action", json=wanted())) == {"[missing]userActionId"}
+        assert codes(await api.request(method, "/api/user-action", json=action_body())) == {"[missing]userActionId"}
     assert codes(await api.get("/api/user-action/x")) == {"[couldNotConvert]userActionId"}
     assert codes(await api.post("/api/user-action", json={})) == {"[missing]userAction"}
 

@@ -10,9 +10,9 @@ import pytest
 from identity import app
 from identity.ids import new_id
 from tests import webhooks
-from tests.conftest import NOBODY, SUPER_KEY, checking_client
-from tests.hearing import judge
+from tests.conftest import SUPER_KEY, UNKNOWN_ID, checking_client
 from tests.receiver import Received, Receiver, answers, receiving
+from tests.subscriber import check_event
 
 Document = dict[str, Any]
 CHEAP = {"encryptionScheme": "salted-hmac-sha256", "factor": 1, "password": "a password of the tests"}
@@ -44,7 +44,7 @@ def codes(answer: httpx.Response) -> set[str]:
 @pytest.mark.requirement("users-2.1-10")
 async def test_users_are_deactivated_or_deleted_and_unknown_ones_skipped(tenant_api) -> None:
     one, other, bystander = await make_users(tenant_api, 3)
-    answer = await remove(tenant_api, userIds=[one, NOBODY, other, one])
+    answer = await remove(tenant_api, userIds=[one, UNKNOWN_ID, other, one])
     assert answer.json() == {"dryRun": False, "hardDelete": False, "total": 2, "userIds": [one, other]}
     assert [await is_active(tenant_api, user) for user in (one, other, bystander)] == [False, False, True]
     answer = await remove(tenant_api, userIds=[one], hardDelete=True)
@@ -110,7 +110,7 @@ async def test_query_string_selects_users_and_ids_take_precedence(tenant_api) ->
         ({"queryString": "shoeSize:9"}, "[invalid]queryString"),
         ({"queryString": "*", "limit": 0}, "[invalid]limit"),
         ({"queryString": "*", "limit": 10_001}, "[invalid]limit"),
-        ({"userIds": [NOBODY], "dryRun": "perhaps"}, "[invalidJSON]"),
+        ({"userIds": [UNKNOWN_ID], "dryRun": "perhaps"}, "[invalidJSON]"),
     ],
 )
 async def test_invalid_requests_change_nothing(tenant_api, body, code) -> None:
@@ -135,17 +135,17 @@ async def test_users_of_another_tenant_are_not_found(service: app.Service, api, 
         assert answer.json()["userIds"] == [theirs, own], "a key of all tenants names none"
 
 
-async def listen(api: httpx.AsyncClient, receiver: Receiver, transaction_type: str) -> None:
+async def subscribe(api: httpx.AsyncClient, receiver: Receiver, transaction_type: str) -> None:
     tenant = {"id": api.headers["X-FusionAuth-TenantId"]}
     types = ("user.deactivate", "user.delete", "user.delete.complete")
-    await webhooks.listen(api, tenant, receiver.url, types, transaction_type)
+    await webhooks.subscribe(api, tenant, receiver.url, types, transaction_type)
 
 
 @pytest.mark.requirement("event-user.deactivate")
 async def test_every_user_emits_own_events(tenant_api) -> None:
     one, other = await make_users(tenant_api, 2)
     async with receiving() as receiver:
-        await listen(tenant_api, receiver, "None")
+        await subscribe(tenant_api, receiver, "None")
         assert (await remove(tenant_api, userIds=[one, other])).status_code == 200
         told = [request.event for request in await receiver.wait_for(2)]
         assert sorted((event["type"], event["user"]["id"]) for event in told) == sorted(
@@ -154,7 +154,7 @@ async def test_every_user_emits_own_events(tenant_api) -> None:
         assert (await remove(tenant_api, userIds=[one, other], hardDelete=True)).status_code == 200
         told = [request.event for request in (await receiver.wait_for(6))[2:]]
         for request in receiver.requests:
-            judge(request.event)
+            check_event(request.event)
         assert sorted((event["type"], event["user"]["id"]) for event in told) == sorted(
             (kind, user) for kind in ("user.delete", "user.delete.complete") for user in (one, other)
         )
@@ -169,7 +169,7 @@ async def test_vetoed_user_does_not_prevent_others(tenant_api) -> None:
         await answers(status)(request, writer)
 
     async with receiving(behave) as receiver:
-        await listen(tenant_api, receiver, "AbsoluteMajority")
+        await subscribe(tenant_api, receiver, "AbsoluteMajority")
         answer = await remove(tenant_api, userIds=ids, hardDelete=True)
         assert answer.status_code == 504
         (error,) = answer.json()["generalErrors"]

@@ -20,7 +20,7 @@ from identity import app
 from identity.domain.passwords import password_hashing
 from identity.ids import new_id
 from identity.operations.users import user_import
-from tests import doors
+from tests import internals
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 
 PASSWORD = "pässwörd 🔑"
@@ -273,28 +273,28 @@ async def test_duplicates_abort_import_and_are_named_on_request(service: app.Ser
 @pytest.mark.requirement("users-2.1-4")
 async def test_concurrent_duplicate_rolls_import_back(service, tenant_api, monkeypatch) -> None:
     users = [a_user() for _ in range(4)]
-    insert = doors.store(service, "users").insert_encoded
+    insert = internals.store(service, "users").insert_encoded
     monkeypatch.setattr(user_import, "_BATCH", 2)
     written = []
 
-    async def late(packed: Any) -> None:
+    async def insert_after_conflict(packed: Any) -> None:
         if written:
             await tenant_api.post("/api/user", json={"user": {**users[3], "password": PASSWORD, **CHEAP}})
         written.append(len(packed))
         await insert(packed)
 
-    monkeypatch.setattr(doors.store(service, "users"), "insert_encoded", late)
+    monkeypatch.setattr(internals.store(service, "users"), "insert_encoded", insert_after_conflict)
     answer = await import_users(tenant_api, *users, validateDbConstraints=True)
     assert codes(answer) == {"users[3].email": "[duplicate]users.email"}
     assert written == [2, 2]
     assert await count(tenant_api) == 1
-    journal = doors.database(service).collection("user_imports")
+    journal = internals.database(service).collection("user_imports")
     assert await journal.count_documents({}) == 0
 
 
 @pytest.mark.requirement("users-2.1-4")
 async def test_import_of_killed_process_is_rolled_back_by_another(service, tenant_api, clock, monkeypatch) -> None:
-    imports, users = doors.store(service, "user_imports"), [a_user(), a_user()]
+    imports, users = internals.store(service, "user_imports"), [a_user(), a_user()]
 
     async def killed(*_arguments: Any) -> bool:
         raise asyncio.CancelledError
@@ -306,10 +306,10 @@ async def test_import_of_killed_process_is_rolled_back_by_another(service, tenan
         async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False, timeout=30) as plain:
             await plain.post("/api/user/import", json={"users": users})
     assert await count(tenant_api) == 2, "they are there, and nobody goes on with them"
-    await doors.run(service, user_import.undo_abandoned)
+    await internals.run(service, user_import.undo_abandoned)
     assert await count(tenant_api) == 2, "they may still be going on"
     clock.advance(seconds=121)
-    await doors.run(service, user_import.undo_abandoned)
+    await internals.run(service, user_import.undo_abandoned)
     assert await count(tenant_api) == 0
     assert (await import_users(tenant_api, *users)).status_code == 200
 

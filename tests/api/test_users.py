@@ -12,8 +12,8 @@ import pytest
 
 from identity import app
 from identity.ids import new_id, unbase64url
-from tests import doors
-from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client
+from tests import internals
+from tests.conftest import DEFAULT_TENANT, SUPER_KEY, UNKNOWN_ID, checking_client
 
 PASSWORD = "correct horse battery staple"
 SECRET = base64.b64encode(b"12345678901234567890").decode()
@@ -148,7 +148,7 @@ async def test_user_is_found_by_every_identifier(tenant_api: httpx.AsyncClient) 
             {"[tooMany]user.preferredLanguages"},
         ),
         (
-            {"username": "x", "password": PASSWORD, "memberships": [{"groupId": NOBODY}]},
+            {"username": "x", "password": PASSWORD, "memberships": [{"groupId": UNKNOWN_ID}]},
             {"[invalid]user.memberships[0].groupId"},
         ),
         (
@@ -386,7 +386,7 @@ async def test_new_password_is_validated_and_current_one_may_be_required(
     answer = changed.json()["user"]
     assert answer["passwordLastUpdateInstant"] > user["passwordLastUpdateInstant"]
     assert answer["passwordChangeRequired"] is False
-    stored = await doors.store(service, "users").get(tenant_api.headers["X-FusionAuth-TenantId"], user["id"])
+    stored = await internals.store(service, "users").get(tenant_api.headers["X-FusionAuth-TenantId"], user["id"])
     assert stored["private"]["password"]["scheme"] == "argon2id"
 
 
@@ -460,7 +460,7 @@ async def test_two_factor_secrets_are_hidden_and_survive_update(
     for answer in (kept, patched, await tenant_api.get(path), await tenant_api.get("/api/user/search?queryString=ann")):
         assert answer.status_code == 200
         assert SECRET not in answer.text and "one-code" not in answer.text
-    stored = await doors.store(service, "users").get(user["tenantId"], user["id"])
+    stored = await internals.store(service, "users").get(user["tenantId"], user["id"])
     assert [method.get("secret") for method in stored["twoFactor"]["methods"]] == [SECRET, None]
     assert stored["twoFactor"]["recoveryCodes"] == ["one-code"]
     removed = await tenant_api.put(path, json={"user": {"email": user["email"]}})

@@ -11,8 +11,8 @@ import pytest
 
 from identity.ids import new_id
 from tests.api.test_notices import make_template
-from tests.api.test_verify_email import GATED, Place, codes, own_address
-from tests.conftest import NOBODY
+from tests.api.test_verify_email import GATED, Verification, codes, own_address
+from tests.conftest import UNKNOWN_ID
 from tests.mailbox import receiving
 
 Document = dict[str, Any]
@@ -21,7 +21,7 @@ PATH = "/api/user/verify-registration"
 PASSWORD = "password"
 
 
-class Registrar(Place):
+class RegistrationVerification(Verification):
     """A tenant with an application that verifies registrations by a form, and its mailbox."""
 
     application_id = ""
@@ -49,32 +49,32 @@ class Registrar(Place):
 
 
 @pytest.fixture
-async def place(tenant: Document, tenant_api: httpx.AsyncClient) -> AsyncIterator[Registrar]:
+async def scenario(tenant: Document, tenant_api: httpx.AsyncClient) -> AsyncIterator[RegistrationVerification]:
     async with receiving() as mailbox:
-        place = Registrar(tenant_api, tenant["id"], mailbox)
-        place.template_id = await make_template(tenant_api, "${verificationId} ${verificationOneTimeCode}")
-        await place.configure(**mailbox.configuration())
+        scenario = RegistrationVerification(tenant_api, tenant["id"], mailbox)
+        scenario.template_id = await make_template(tenant_api, "${verificationId} ${verificationOneTimeCode}")
+        await scenario.configure(**mailbox.configuration())
         application = {
             "name": f"App {new_id()}",
             "verifyRegistration": True,
-            "verificationEmailTemplateId": place.template_id,
+            "verificationEmailTemplateId": scenario.template_id,
             **GATED,
         }
         answer = await tenant_api.post("/api/application", json={"application": application})
         assert answer.status_code == 200, answer.text
-        place.application_id = answer.json()["application"]["id"]
-        yield place
+        scenario.application_id = answer.json()["application"]["id"]
+        yield scenario
 
 
 @pytest.fixture
-async def links(place: Registrar) -> Registrar:
+async def links(scenario: RegistrationVerification) -> RegistrationVerification:
     """The tenant with link verification and open gates."""
-    await place.change_application(verificationStrategy="ClickableLink", unverified={"behavior": "Allow"})
-    return place
+    await scenario.change_application(verificationStrategy="ClickableLink", unverified={"behavior": "Allow"})
+    return scenario
 
 
 @pytest.mark.requirement("users-8-3")
-async def test_new_registration_receives_verification_link(links: Registrar, http, clock) -> None:
+async def test_new_registration_receives_verification_link(links: RegistrationVerification, http, clock) -> None:
     made = await links.registered()
     assert not made["registration"]["verified"] and "registrationVerificationOneTimeCode" not in made
     verification_id, code = await links.mailed()
@@ -93,102 +93,111 @@ async def test_new_registration_receives_verification_link(links: Registrar, htt
 
 
 @pytest.mark.requirement("users-8-15", "users-8-3")
-async def test_existing_user_is_registered_and_verified_by_id_and_code(place: Registrar, http) -> None:
-    user = (await place.made())["user"]
-    body = {"registration": {"applicationId": place.application_id}}
-    made = (await place.api.post(f"/api/user/registration/{user['id']}", json=body)).json()
-    verification_id, code = await place.mailed()
+async def test_existing_user_is_registered_and_verified_by_id_and_code(
+    scenario: RegistrationVerification, http
+) -> None:
+    user = (await scenario.made())["user"]
+    body = {"registration": {"applicationId": scenario.application_id}}
+    made = (await scenario.api.post(f"/api/user/registration/{user['id']}", json=body)).json()
+    verification_id, code = await scenario.mailed()
     told = (made["registrationVerificationId"], made["registrationVerificationOneTimeCode"])
     assert told == (verification_id, code) and len(code) == 6
     assert codes(await http.post(PATH, json={"verificationId": verification_id})) == {"oneTimeCode": ["missing"]}
     wrong = {"verificationId": verification_id, "oneTimeCode": "WRONG"}
     assert codes(await http.post(PATH, json=wrong)) == {"oneTimeCode": ["invalid"]}
     assert (await http.post(PATH, json={**wrong, "oneTimeCode": code})).status_code == 200
-    assert (await place.registration(user["id"]))["verified"]
+    assert (await scenario.registration(user["id"]))["verified"]
 
 
-async def test_registration_without_verification_is_verified_immediately(place: Registrar) -> None:
-    skipped = await place.registered(skipRegistrationVerification=True)
-    await place.change_application(verifyRegistration=False)
-    unasked = await place.registered()
+async def test_registration_without_verification_is_verified_immediately(scenario: RegistrationVerification) -> None:
+    skipped = await scenario.registered(skipRegistrationVerification=True)
+    await scenario.change_application(verifyRegistration=False)
+    unasked = await scenario.registered()
     for made in (skipped, unasked):
         assert made["registration"]["verified"] and "registrationVerificationId" not in made and "token" in made
-    assert place.mailbox.mails == []
+    assert scenario.mailbox.mails == []
 
 
-async def test_user_and_registration_are_verified_separately(place: Registrar, http) -> None:
-    await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id)
-    made = await place.registered()
+async def test_user_and_registration_are_verified_separately(scenario: RegistrationVerification, http) -> None:
+    await scenario.configure(verifyEmail=True, verificationEmailTemplateId=scenario.template_id)
+    made = await scenario.registered()
     assert "token" not in made
     email = made["verificationIds"][0]
-    assert {(await place.mailed())[0], (await place.mailed())[0]} == {email["id"], made["registrationVerificationId"]}
+    assert {(await scenario.mailed())[0], (await scenario.mailed())[0]} == {
+        email["id"],
+        made["registrationVerificationId"],
+    }
     assert (await http.post(f"/api/user/verify-email/{email['id']}")).status_code == 200
-    assert not (await place.registration(made["user"]["id"]))["verified"]
+    assert not (await scenario.registration(made["user"]["id"]))["verified"]
 
 
 @pytest.mark.requirement("users-8-16")
-async def test_api_key_replaces_id_without_sending_mail(place: Registrar, http) -> None:
-    made = await place.registered()
-    await place.mailed()
-    query = {"email": made["user"]["email"], "applicationId": place.application_id}
+async def test_api_key_replaces_id_without_sending_mail(scenario: RegistrationVerification, http) -> None:
+    made = await scenario.registered()
+    await scenario.mailed()
+    query = {"email": made["user"]["email"], "applicationId": scenario.application_id}
     quiet = [
-        (await place.api.put(PATH, params={**query, name: "false"})).json()
+        (await scenario.api.put(PATH, params={**query, name: "false"})).json()
         for name in ("sendVerifyRegistrationEmail", "sendVerifyPasswordEmail")
     ]
-    sent = (await place.api.put(PATH, params=query)).json()
-    assert await place.mailed() == (sent["verificationId"], sent["oneTimeCode"])
+    sent = (await scenario.api.put(PATH, params=query)).json()
+    assert await scenario.mailed() == (sent["verificationId"], sent["oneTimeCode"])
     for old in (made["registrationVerificationId"], *(one["verificationId"] for one in quiet)):
         assert (await http.post(PATH, json={"verificationId": old, "oneTimeCode": "ANY"})).status_code == 404
     assert (await http.post(PATH, json=sent)).status_code == 200
 
 
 @pytest.mark.requirement("users-8-16")
-async def test_anonymous_resend_reveals_nothing(place: Registrar, http) -> None:
-    verified, unregistered = await place.registered(skipRegistrationVerification=True), await place.made()
-    made = await place.registered()
-    first = await place.mailed()
+async def test_anonymous_resend_reveals_nothing(scenario: RegistrationVerification, http) -> None:
+    verified, unregistered = await scenario.registered(skipRegistrationVerification=True), await scenario.made()
+    made = await scenario.registered()
+    first = await scenario.mailed()
     for email in (f"{new_id()}@example.com", *(one["user"]["email"] for one in (verified, unregistered, made))):
         # The application says which tenant is meant.
-        answer = await http.put(PATH, params={"email": email, "applicationId": place.application_id})
+        answer = await http.put(PATH, params={"email": email, "applicationId": scenario.application_id})
         assert (answer.status_code, answer.content) == (200, b"")
-    verification_id, code = await place.mailed()
+    verification_id, code = await scenario.mailed()
     # Who only knows the address makes no mail worthless.
     assert (verification_id, code) == first
-    assert place.mailbox.mails[-1].recipients == [made["user"]["email"]]
+    assert scenario.mailbox.mails[-1].recipients == [made["user"]["email"]]
     assert (await http.post(PATH, json={"verificationId": verification_id, "oneTimeCode": code})).status_code == 200
-    await place.nothing_more()
+    await scenario.nothing_more()
 
 
-async def test_invalid_requests_are_refused(place: Registrar, http) -> None:
-    query = {"email": "nobody@example.com", "applicationId": place.application_id}
-    assert codes(await place.api.put(PATH, params={"applicationId": place.application_id})) == {"email": ["blank"]}
-    assert codes(await place.api.put(PATH, params={"email": "a@example.com"})) == {"applicationId": ["missing"]}
-    assert codes(await place.api.put(PATH, params={**query, "applicationId": NOBODY})) == {"applicationId": ["invalid"]}
-    assert (await place.api.put(PATH, params=query)).status_code == 404
-    unregistered = (await place.made())["user"]["email"]
-    assert (await place.api.put(PATH, params={**query, "email": unregistered})).status_code == 404
+async def test_invalid_requests_are_refused(scenario: RegistrationVerification, http) -> None:
+    query = {"email": "nobody@example.com", "applicationId": scenario.application_id}
+    assert codes(await scenario.api.put(PATH, params={"applicationId": scenario.application_id})) == {
+        "email": ["blank"]
+    }
+    assert codes(await scenario.api.put(PATH, params={"email": "a@example.com"})) == {"applicationId": ["missing"]}
+    assert codes(await scenario.api.put(PATH, params={**query, "applicationId": UNKNOWN_ID})) == {
+        "applicationId": ["invalid"]
+    }
+    assert (await scenario.api.put(PATH, params=query)).status_code == 404
+    unregistered = (await scenario.made())["user"]["email"]
+    assert (await scenario.api.put(PATH, params={**query, "email": unregistered})).status_code == 404
     assert codes(await http.post(PATH, json={})) == {"verificationId": ["missing"]}
     assert (await http.post(PATH, json={"verificationId": new_id()})).status_code == 404
-    await place.change_application(verifyRegistration=False)
-    for client in (place.api, http):
+    await scenario.change_application(verifyRegistration=False)
+    for client in (scenario.api, http):
         assert (await client.put(PATH, params=query)).status_code == 403
 
 
 @pytest.mark.requirement("users-8-13")
-async def test_mails_per_user_are_limited_by_tenant(place: Registrar, http) -> None:
+async def test_mails_per_user_are_limited_by_tenant(scenario: RegistrationVerification, http) -> None:
     limit = {"sendRegistrationVerification": {"enabled": True, "limit": 1, "timePeriodInSeconds": 3600}}
-    await place.change({"tenant": {"rateLimitConfiguration": limit}})
-    query = {"email": (await place.registered())["user"]["email"], "applicationId": place.application_id}
-    assert (await place.api.put(PATH, params=query)).status_code == 503
+    await scenario.change({"tenant": {"rateLimitConfiguration": limit}})
+    query = {"email": (await scenario.registered())["user"]["email"], "applicationId": scenario.application_id}
+    assert (await scenario.api.put(PATH, params=query)).status_code == 503
     quiet = await http.put(PATH, params=query)
     assert (quiet.status_code, quiet.content) == (200, b"")
-    assert (await place.api.put(PATH, params={**query, "sendVerifyRegistrationEmail": False})).status_code == 200
-    await place.mailed()
-    await place.nothing_more()
+    assert (await scenario.api.put(PATH, params={**query, "sendVerifyRegistrationEmail": False})).status_code == 200
+    await scenario.mailed()
+    await scenario.nothing_more()
 
 
 @pytest.mark.requirement("users-8-15")
-async def test_id_of_deleted_registration_is_invalid(links: Registrar, http, api) -> None:
+async def test_id_of_deleted_registration_is_invalid(links: RegistrationVerification, http, api) -> None:
     made = await links.registered()
     path = f"/api/user/registration/{made['user']['id']}/{links.application_id}"
     assert (await api.post(f"{PATH}/{made['registrationVerificationId']}")).status_code == 404
@@ -196,8 +205,8 @@ async def test_id_of_deleted_registration_is_invalid(links: Registrar, http, api
     assert (await http.post(f"{PATH}/{made['registrationVerificationId']}")).status_code == 404
 
 
-async def test_attack_46_five_wrong_codes_invalidate_id(place: Registrar, http) -> None:
-    made = await place.registered()
+async def test_attack_46_five_wrong_codes_invalidate_id(scenario: RegistrationVerification, http) -> None:
+    made = await scenario.registered()
     body = {"verificationId": made["registrationVerificationId"], "oneTimeCode": "WRONG"}
     statuses = [(await http.post(PATH, json=body)).status_code for _ in range(6)]
     assert statuses == [400, 400, 400, 400, 400, 404]
@@ -205,7 +214,7 @@ async def test_attack_46_five_wrong_codes_invalidate_id(place: Registrar, http) 
     assert (await http.post(PATH, json=right)).status_code == 404
 
 
-async def test_attack_46_of_64_concurrent_callers_one_succeeds(links: Registrar, http) -> None:
+async def test_attack_46_of_64_concurrent_callers_one_succeeds(links: RegistrationVerification, http) -> None:
     made = await links.registered()
     path = f"{PATH}/{made['registrationVerificationId']}"
     headers = own_address()
@@ -218,67 +227,67 @@ async def test_attack_46_of_64_concurrent_callers_one_succeeds(links: Registrar,
 
 
 @pytest.mark.requirement("users-5-10", "users-8-17")
-async def test_gated_user_gets_id_matching_mailed_code(place: Registrar, http) -> None:
-    await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id, **GATED)
-    made = await place.registered(skipRegistrationVerification=True)
-    first, code = await place.mailed()
-    answer = await place.log_in(place.api, made)
+async def test_gated_user_gets_id_matching_mailed_code(scenario: RegistrationVerification, http) -> None:
+    await scenario.configure(verifyEmail=True, verificationEmailTemplateId=scenario.template_id, **GATED)
+    made = await scenario.registered(skipRegistrationVerification=True)
+    first, code = await scenario.mailed()
+    answer = await scenario.log_in(scenario.api, made)
     assert answer.status_code == 212
     body = answer.json()
     assert body.keys() == {"user", "emailVerificationId", "identityVerificationId"}
     assert body["emailVerificationId"] == body["identityVerificationId"] == first
     assert not answer.cookies
     # Nobody but who knows the password is told.
-    assert (await place.log_in(place.api, made, password="wrong")).status_code == 404
+    assert (await scenario.log_in(scenario.api, made, password="wrong")).status_code == 404
     right = {"verificationId": first, "oneTimeCode": code}
     assert (await http.post("/api/user/verify-email", json=right)).status_code == 200
-    assert (await place.log_in(place.api, made)).status_code == 200
+    assert (await scenario.log_in(scenario.api, made)).status_code == 200
 
 
 @pytest.mark.requirement("users-8-17")
-async def test_gated_login_starts_verification_if_none_is_pending(place: Registrar, http) -> None:
-    await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id, **GATED)
-    made = await place.registered(skipRegistrationVerification=True)
-    first, _ = await place.mailed()
+async def test_gated_login_starts_verification_if_none_is_pending(scenario: RegistrationVerification, http) -> None:
+    await scenario.configure(verifyEmail=True, verificationEmailTemplateId=scenario.template_id, **GATED)
+    made = await scenario.registered(skipRegistrationVerification=True)
+    first, _ = await scenario.mailed()
     wrong = {"verificationId": first, "oneTimeCode": "WRONG"}
     assert [(await http.post("/api/user/verify-email", json=wrong)).status_code for _ in range(6)][-1] == 404
-    for application_id in (place.application_id, None):
-        second = (await place.log_in(place.api, made, applicationId=application_id)).json()["emailVerificationId"]
-    assert (await place.mailed())[0] == second != first
-    await place.nothing_more()
+    for application_id in (scenario.application_id, None):
+        second = (await scenario.log_in(scenario.api, made, applicationId=application_id)).json()["emailVerificationId"]
+    assert (await scenario.mailed())[0] == second != first
+    await scenario.nothing_more()
 
 
 @pytest.mark.requirement("users-5-10")
-async def test_gated_registration_gets_its_id(place: Registrar, http) -> None:
-    made = await place.registered()
-    first, code = await place.mailed()
-    answer = await place.log_in(place.api, made)
+async def test_gated_registration_gets_its_id(scenario: RegistrationVerification, http) -> None:
+    made = await scenario.registered()
+    first, code = await scenario.mailed()
+    answer = await scenario.log_in(scenario.api, made)
     assert (answer.status_code, answer.json().keys()) == (213, {"user", "registrationVerificationId"})
     assert answer.json()["registrationVerificationId"] == first
     assert (await http.post(PATH, json={"verificationId": first, "oneTimeCode": code})).status_code == 200
-    assert (await place.log_in(place.api, made)).status_code == 200
+    assert (await scenario.log_in(scenario.api, made)).status_code == 200
 
 
 @pytest.mark.requirement("users-8-17")
 async def test_link_strategy_reveals_no_id_and_open_gates_stop_no_login(
-    place: Registrar,
+    scenario: RegistrationVerification,
 ) -> None:
-    await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id)
-    await place.configure(unverified={"behavior": "Gated"})
-    await place.change_application(verificationStrategy="ClickableLink")
-    made = await place.registered()
-    stopped = await place.log_in(place.api, made)
+    await scenario.configure(verifyEmail=True, verificationEmailTemplateId=scenario.template_id)
+    await scenario.configure(unverified={"behavior": "Gated"})
+    await scenario.change_application(verificationStrategy="ClickableLink")
+    made = await scenario.registered()
+    stopped = await scenario.log_in(scenario.api, made)
     assert (stopped.status_code, stopped.json().keys()) == (212, {"user"})
-    await place.configure(unverified={"behavior": "Allow"})
-    stopped = await place.log_in(place.api, made)
+    await scenario.configure(unverified={"behavior": "Allow"})
+    stopped = await scenario.log_in(scenario.api, made)
     assert (stopped.status_code, stopped.json().keys()) == (213, {"user"})
-    await place.change_application(unverified={"behavior": "Allow"})
-    assert (await place.log_in(place.api, made)).status_code == 200
+    await scenario.change_application(unverified={"behavior": "Allow"})
+    assert (await scenario.log_in(scenario.api, made)).status_code == 200
 
 
-async def test_user_without_address_is_not_gated(place: Registrar) -> None:
-    await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id, **GATED)
+async def test_user_without_address_is_not_gated(scenario: RegistrationVerification) -> None:
+    await scenario.configure(verifyEmail=True, verificationEmailTemplateId=scenario.template_id, **GATED)
     name = f"name-{new_id()}"
-    await place.registered(user={"email": None, "username": name}, skipRegistrationVerification=True)
-    login = {"loginId": name, "password": PASSWORD, "applicationId": place.application_id}
-    assert (await place.api.post("/api/login", json=login)).status_code == 200
+    await scenario.registered(user={"email": None, "username": name}, skipRegistrationVerification=True)
+    login = {"loginId": name, "password": PASSWORD, "applicationId": scenario.application_id}
+    assert (await scenario.api.post("/api/login", json=login)).status_code == 200

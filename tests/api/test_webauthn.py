@@ -10,11 +10,11 @@ import httpx
 import pytest
 
 from identity.ids import base64url, fingerprint, new_id
-from tests import doors, relying_party, two_factor
+from tests import internals, relying_party, two_factor
 from tests.authenticator import BE, BS, EDDSA, ORIGIN, RELYING_PARTY, RS256, UP, UV, Passkey
-from tests.conftest import NOBODY, SUPER_KEY, checking_client
+from tests.conftest import SUPER_KEY, UNKNOWN_ID, checking_client
 from tests.relying_party import RelyingParty
-from tests.webhooks import listen
+from tests.webhooks import subscribe
 
 Document = dict[str, Any]
 
@@ -166,7 +166,7 @@ async def test_challenges_serve_their_own_ceremony_and_tenant(key, http, rp, pas
 async def test_challenges_expire_when_the_tenant_says(key, rp, passkey, service) -> None:
     names = ("webAuthnRegistrationChallengeTimeToLiveInSeconds", "webAuthnAuthenticationChallengeTimeToLiveInSeconds")
     await rp.configure_tenant(externalIdentifierConfiguration=dict.fromkeys(names, 77))
-    redis = doors.redis(service)
+    redis = internals.redis(service)
     for kind, options in (
         ("webauthn-registration", await register_start(key, rp)),
         ("webauthn-authentication", await start(key, rp)),
@@ -182,7 +182,7 @@ async def test_the_start_of_a_registration_requires_user_names_and_workflow(key,
         "[missing]userId",
         "[missing]workflow",
     ]
-    body = {"userId": NOBODY, "displayName": "Phone", "workflow": "general"}
+    body = {"userId": UNKNOWN_ID, "displayName": "Phone", "workflow": "general"}
     assert await refused(key, "register/start", body) == ["[invalid]userId"]
     assert await refused(key, "register/start", {**body, "workflow": "other"}) == ["[invalid]workflow"]
     await rp.configure_tenant(webAuthnConfiguration={"enabled": False})
@@ -242,7 +242,7 @@ async def test_a_passkey_logs_its_user_in(key, http, rp, passkey) -> None:
 
 async def test_a_login_is_for_the_application_that_it_was_started_for(key, http, rp, passkey) -> None:
     used = passkey.get(await start(key, rp))
-    assert await refused(http, "login", {**used, "applicationId": NOBODY}) == ["[invalid]applicationId"]
+    assert await refused(http, "login", {**used, "applicationId": UNKNOWN_ID}) == ["[invalid]applicationId"]
     await post(http, "login", {**passkey.get(await start(key, rp)), "applicationId": rp.client_id.upper()})
 
 
@@ -264,11 +264,11 @@ async def test_a_login_id_finds_the_user_and_is_recorded(key, http, rp, passkey)
 async def test_a_start_names_a_user_an_application_and_a_passkey(key, rp, passkey) -> None:
     body = {"applicationId": rp.client_id, "userId": rp.user["id"], "workflow": "bootstrap"}
     assert await refused(key, "start", {}) == ["[missing]applicationId", "[missing]workflow"]
-    assert await refused(key, "start", {**body, "applicationId": NOBODY}) == ["[invalid]applicationId"]
+    assert await refused(key, "start", {**body, "applicationId": UNKNOWN_ID}) == ["[invalid]applicationId"]
     assert await refused(key, "start", {**body, "userId": None}) == ["[blank]loginId"]
-    assert await refused(key, "start", {**body, "userId": NOBODY}) == ["[invalid]userId"]
+    assert await refused(key, "start", {**body, "userId": UNKNOWN_ID}) == ["[invalid]userId"]
     assert await refused(key, "start", {**body, "userId": None, "loginId": "x"}) == ["[invalid]loginId"]
-    assert await refused(key, "start", {**body, "credentialId": NOBODY}) == ["[invalid]credentialId"]
+    assert await refused(key, "start", {**body, "credentialId": UNKNOWN_ID}) == ["[invalid]credentialId"]
     assert await refused(key, "start", {**body, "workflow": "general"}) == ["[invalid]workflow"]
 
 
@@ -346,7 +346,7 @@ async def test_a_deactivated_user_is_refused(key, http, rp, passkey) -> None:
 @pytest.mark.requirement("passkeys-5")
 async def test_a_counter_that_does_not_increase_is_refused_and_reported(key, http, rp, passkey, api, receiver) -> None:
     await post(http, "login", passkey.get(await start(key, rp)))
-    await listen(api, rp.tenant, receiver.url, ["user.login.failed", "user.login.success"])
+    await subscribe(api, rp.tenant, receiver.url, ["user.login.failed", "user.login.success"])
     passkey.step = 0
     refusal = await refused(http, "login", passkey.get(await start(key, rp)))
     assert refusal == ["[invalid]credential.response.authenticatorData"]
@@ -412,7 +412,7 @@ async def test_passkeys_are_deleted_one_by_one_and_by_user(key, http, rp) -> Non
         assert codes((await key.request(method, "/api/webauthn")).json()) == ["[missing]userId"]
         bad = await key.request(method, "/api/webauthn", params={"userId": "x"})
         assert codes(bad.json()) == ["[couldNotConvert]userId"]
-        assert (await key.request(method, "/api/webauthn", params={"userId": NOBODY})).status_code == 404
+        assert (await key.request(method, "/api/webauthn", params={"userId": UNKNOWN_ID})).status_code == 404
 
 
 async def test_a_key_of_all_tenants_needs_no_tenant(key, http, rp, service, tenant) -> None:
@@ -421,7 +421,7 @@ async def test_a_key_of_all_tenants_needs_no_tenant(key, http, rp, service, tena
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as everywhere:
         assert (await everywhere.get(path)).json() == {"credential": made}
         assert (await everywhere.get("/api/webauthn", params=params)).json() == {"credentials": [made]}
-        assert (await everywhere.get(f"/api/webauthn/{NOBODY}")).status_code == 404
+        assert (await everywhere.get(f"/api/webauthn/{UNKNOWN_ID}")).status_code == 404
         assert (await everywhere.delete(path)).status_code == 200
         assert (await everywhere.get(path)).status_code == 404
         await register(everywhere, http, rp, Passkey())
@@ -431,7 +431,7 @@ async def test_a_key_of_all_tenants_needs_no_tenant(key, http, rp, service, tena
 async def test_passkeys_go_with_their_user(key, http, rp, service) -> None:
     made = await register(key, http, rp, Passkey())
     await key.delete(f"/api/user/{rp.user['id']}", params={"hardDelete": "true"})
-    assert await doors.store(service, "webauthn_credentials").find(rp.tenant["id"], made["id"]) is None
+    assert await internals.store(service, "webauthn_credentials").find(rp.tenant["id"], made["id"]) is None
 
 
 @pytest.mark.requirement("passkeys-8")
@@ -489,7 +489,7 @@ async def test_an_import_names_every_problem_and_stores_nothing(key, http, rp, p
     rows = [
         imported(rp, good),
         imported(rp, other, algorithm=-7),
-        imported(rp, Passkey(), algorithm=-35, relyingPartyId="https://x", userId=NOBODY),
+        imported(rp, Passkey(), algorithm=-35, relyingPartyId="https://x", userId=UNKNOWN_ID),
         imported(rp, Passkey(), publicKey="no key"),
     ]
     assert await refused(key, "import", {"credentials": rows}) == [
@@ -514,7 +514,7 @@ async def test_without_the_feature_there_are_no_passkeys(build, rp) -> None:
         build(license__features="{webAuthn: false}") as service,
         checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as client,
     ):
-        body = {"userId": NOBODY, "displayName": "Phone", "workflow": "general"}
+        body = {"userId": UNKNOWN_ID, "displayName": "Phone", "workflow": "general"}
         assert await refused(client, "register/start", body) == ["[NotLicensed]"]
         assert await refused(client, "login", {}) == ["[NotLicensed]"]
 

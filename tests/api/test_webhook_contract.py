@@ -12,7 +12,7 @@ import pytest
 from identity.ids import new_id
 from tests.api.test_webhooks import JSON_PATCH, errors, make, make_key
 from tests.receiver import answers, receiving
-from tests.webhooks import make_user, make_webhook, tried, until
+from tests.webhooks import has_attempts, make_user, make_webhook, until
 
 HOOK = "00000000-0000-0000-0000-000000000042"
 TENANTS = ["32306536-3036-6431-3865-646430303332", "30663132-6464-6665-3032-326466613934"]
@@ -145,7 +145,7 @@ async def test_documented_members_of_logs(api, tenant, tenant_api):
     assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=enabled)).status_code == 200
     async with receiving() as receiver:
         await make_webhook(api, tenant, receiver.url)
-        (log,) = await until(api, await make_user(tenant_api), tried(1))
+        (log,) = await until(api, await make_user(tenant_api), has_attempts(1))
     assert set(log) == {
         "attempts", "data", "event", "eventResult", "eventType", "failedAttempts", "id", "insertInstant",
         "lastAttemptInstant", "lastUpdateInstant", "linkedObjectId", "sequence", "successfulAttempts",
@@ -390,7 +390,7 @@ async def test_events_are_paged_in_both_directions(api, tenant, tenant_api):
         await make_webhook(api, tenant, receiver.url)
         users = [await make_user(tenant_api) for _ in range(5)]
         for user_id in users:
-            await until(api, user_id, tried(1))
+            await until(api, user_id, has_attempts(1))
 
     async def pages(order: str) -> list[str]:
         seen: list[str] = []

@@ -14,17 +14,17 @@ from identity.call import AnonymousCaller, Call, Origin
 from identity.events.changes import Event
 from identity.ids import TenantId, new_id
 from identity.store import webhook_event_log
-from tests import doors
-from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client
+from tests import internals
+from tests.conftest import DEFAULT_TENANT, SUPER_KEY, UNKNOWN_ID, checking_client
 from tests.operator.processes import free_port
 from tests.receiver import answers, receiving
-from tests.webhooks import find, logs_of, make_user, make_webhook, put_status, tell_of, tried, until
+from tests.webhooks import enable_events, find, has_attempts, logs_of, make_user, make_webhook, put_status, until
 
 
 @pytest.fixture
 async def events(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
     """Enable the event of new users in the tenant."""
-    await tell_of(tenant_api, tenant["id"], ["user.create", "user.create.complete"])
+    await enable_events(tenant_api, tenant["id"], ["user.create", "user.create.complete"])
 
 
 # Logs
@@ -35,7 +35,7 @@ async def test_log_contains_event_and_attempts(api, tenant_api, tenant, events, 
     receiver.behaviour = answers(201, b"taken", ["X-Receiver: one", "Set-Cookie: secret=1"])
     webhook = await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
-    (log,) = await until(api, user_id, tried(1))
+    (log,) = await until(api, user_id, has_attempts(1))
     (attempt,) = log["attempts"]
     sent = receiver.requests[0].event
     assert log["event"] == {"event": sent}
@@ -59,7 +59,7 @@ async def test_failed_attempt_shows_error_and_next_attempt(api, tenant_api, tena
     receiver.behaviour = answers(500)
     await make_webhook(api, tenant, receiver.url)
     await make_webhook(api, tenant, f"http://127.0.0.1:{free_port()}/")
-    (log,) = await until(api, await make_user(tenant_api), tried(2))
+    (log,) = await until(api, await make_user(tenant_api), has_attempts(2))
     refused, failed = sorted(log["attempts"], key=lambda attempt: attempt["webhookCallResponse"]["statusCode"])
     assert (refused["attemptResult"], refused["webhookCallResponse"]["statusCode"]) == ("Failure", -1)
     assert refused["webhookCallResponse"]["exception"].startswith("refused: ")
@@ -72,7 +72,7 @@ async def test_failed_attempt_shows_error_and_next_attempt(api, tenant_api, tena
 @pytest.mark.requirement("webhooks-10-10")
 async def test_vetoed_change_is_logged_as_failed(api, tenant_api, tenant, receiver):
     receiver.behaviour = answers(403)
-    await tell_of(tenant_api, tenant["id"], ["user.create"], "AbsoluteMajority")
+    await enable_events(tenant_api, tenant["id"], ["user.create"], "AbsoluteMajority")
     webhook = await make_webhook(api, tenant, receiver.url, eventsEnabled={"user.create": True})
     user_id = new_id()
     refused = await tenant_api.post(
@@ -97,7 +97,7 @@ async def test_unknown_log_is_404(api, path):
 async def test_log_is_searched_by_every_criterion(api, tenant_api, tenant, events, receiver):
     await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
-    (log,) = await until(api, user_id, tried(1))
+    (log,) = await until(api, user_id, has_attempts(1))
     at = log["insertInstant"]
     for criteria, expected in [
         ({"eventType": "user.create.complete"}, 1),
@@ -121,7 +121,7 @@ async def test_log_is_sorted_and_paged(api, tenant_api, tenant, events, receiver
     for _ in range(3):
         await make_user(tenant_api)
     await receiver.wait_for(3)
-    await until(api, tenant["id"], lambda found: all(tried(1)([each]) for each in found))
+    await until(api, tenant["id"], lambda found: all(has_attempts(1)([each]) for each in found))
     criteria = {"event": tenant["id"], "orderBy": "sequence ASC"}
     answer = await api.post("/api/system/webhook-event-log/search", json={"search": criteria})
     sequences = [log["sequence"] for log in answer.json()["webhookEventLogs"]]
@@ -192,7 +192,7 @@ async def test_test_delivery_accepts_custom_event(api, tenant, receiver):
     ("method", "path", "body"),
     [
         ("POST", "test", {}),
-        ("POST", "resend", {"eventId": NOBODY}),
+        ("POST", "resend", {"eventId": UNKNOWN_ID}),
         ("POST", "recover", {"startInstant": 1}),
         ("PUT", "status", {"status": "Active"}),
         ("GET", "dead-letter", None),
@@ -211,21 +211,21 @@ async def test_unknown_webhook_is_404(api, method, path, body):
 async def test_resent_event_has_same_id(api, tenant_api, tenant, events, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
-    (log,) = await until(api, user_id, tried(1))
+    (log,) = await until(api, user_id, has_attempts(1))
     answer = await api.post(f"/api/webhook/{webhook['id']}/resend", json={"eventId": log["id"]})
     assert (answer.status_code, answer.json()) == (202, {"deliveries": 1})
-    (log,) = await until(api, user_id, tried(2))
+    (log,) = await until(api, user_id, has_attempts(2))
     assert [attempt["data"].get("isManual", False) for attempt in log["attempts"]] == [False, True]
     assert len({request.event["id"] for request in receiver.requests}) == 1
     everybody = await api.post("/api/webhook/resend", json={"eventId": log["id"]})
     assert everybody.json() == {"deliveries": 1}
-    await until(api, user_id, tried(3))
+    await until(api, user_id, has_attempts(3))
 
 
 async def test_event_is_resent_to_unsubscribed_webhook(api, tenant_api, tenant, events, receiver):
     await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
-    (log,) = await until(api, user_id, tried(1))
+    (log,) = await until(api, user_id, has_attempts(1))
     async with receiving() as late:
         other = await make_webhook(api, tenant, late.url, eventsEnabled={})
         answers_ = await asyncio.gather(
@@ -249,7 +249,7 @@ async def test_dead_letters_are_listed_and_recovered(api, tenant_api, tenant, ev
     receiver.behaviour = answers(410)
     webhook = await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
-    (log,) = await until(api, user_id, tried(1))
+    (log,) = await until(api, user_id, has_attempts(1))
     letters = (await api.get(f"/api/webhook/{webhook['id']}/dead-letter")).json()
     assert (letters["total"], letters["deadLetters"][0]["eventId"]) == (1, log["id"])
     assert letters["deadLetters"][0]["attempts"] == log["attempts"]
@@ -271,7 +271,7 @@ async def test_dead_letters_are_listed_and_recovered(api, tenant_api, tenant, ev
     assert (await api.post(f"/api/webhook/{webhook['id']}/recover", json=before)).json() == {"deliveries": 0}
     answer = await api.post(f"/api/webhook/{webhook['id']}/recover", json={"startInstant": log["insertInstant"]})
     assert (answer.status_code, answer.json()) == (202, {"deliveries": 1})
-    (log,) = await until(api, user_id, tried(2))
+    (log,) = await until(api, user_id, has_attempts(2))
     assert (log["successfulAttempts"], log["failedAttempts"]) == (1, 1)
 
 
@@ -305,7 +305,7 @@ async def test_paused_webhook_receives_events_after_resuming(api, tenant_api, te
     changed = await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"description": "x"}})
     assert changed.json()["webhook"]["status"] == "Paused"
     assert "status" not in await put_status(api, webhook, "Active")
-    await until(api, user_id, tried(1))
+    await until(api, user_id, has_attempts(1))
     assert [request.event["user"]["id"] for request in receiver.requests] == [user_id]
 
 
@@ -344,7 +344,7 @@ async def test_secret_is_shown_once_and_signs_during_overlap(service, api, tenan
     third = (await api.post(f"{path}/secret", json={"overlapInSeconds": 0})).json()["secret"]
     # What has a secret keeps it through a change, shows it never, and stores it sealed.
     changed = await api.patch(path, json={"webhook": {"description": "x"}})
-    stored = await doors.database(service).collection("webhooks").find_one({"_id": webhook["id"]})
+    stored = await internals.database(service).collection("webhooks").find_one({"_id": webhook["id"]})
     for secret in (first, second, third):
         assert secret not in changed.text
         assert secret not in repr(stored)
@@ -370,8 +370,8 @@ async def test_deliveries_respect_rate_limit(api, tenant_api, tenant, events, re
     webhook = await make_webhook(api, tenant, receiver.url, rateLimit={"limit": 1, "periodInSeconds": 3600})
     for _ in range(3):
         await make_user(tenant_api)
-    deliveries = doors.database(service).collection("deliveries")
-    later = doors.now(service) + 1_800_000
+    deliveries = internals.database(service).collection("deliveries")
+    later = internals.now(service) + 1_800_000
     while await deliveries.count_documents({"webhookId": webhook["id"], "nextAttempt": {"$gt": later}}) < 2:
         await asyncio.sleep(0.05)
     assert len(receiver.requests) == 1
@@ -396,32 +396,47 @@ async def test_refresh_tokens_are_masked_in_log(service, api, tenant):
     assert changed.status_code == 200
     webhook = await make_webhook(api, tenant, "https://example.com/", eventsEnabled={"jwt.refresh": True})
     await put_status(api, webhook, "Paused")
-    call = doors.call(service, tenant["id"])
-    payload = {"applicationId": NOBODY, "original": "old-token", "refreshToken": "the-refresh-token", "token": "new"}
-    await doors.announce(service, call, Event("jwt.refresh", {**payload, "userId": NOBODY}))
+    call = internals.call(service, tenant["id"])
+    payload = {
+        "applicationId": UNKNOWN_ID,
+        "original": "old-token",
+        "refreshToken": "the-refresh-token",
+        "token": "new",
+    }
+    await internals.announce(service, call, Event("jwt.refresh", {**payload, "userId": UNKNOWN_ID}))
     found = (await api.get("/api/system/webhook-event-log/search?eventType=jwt.refresh&numberOfResults=1")).json()
     (log,) = found["webhookEventLogs"]
     shown = await api.get(f"/api/system/webhook-event-log/{log['id']}")
     event = shown.json()["webhookEventLog"]["event"]["event"]
     assert event["tenantId"] == tenant["id"]
-    assert (event["original"], event["refreshToken"], event["token"], event["userId"]) == ("***", "***", "***", NOBODY)
+    assert (event["original"], event["refreshToken"], event["token"], event["userId"]) == (
+        "***",
+        "***",
+        "***",
+        UNKNOWN_ID,
+    )
     by_text = await api.get("/api/system/webhook-event-log/search?event=the-refresh-token")
     assert by_text.json()["total"] == 0
 
 
 @pytest.mark.requirement("webhooks-15.2-15")
 async def test_event_that_cannot_be_unsealed_does_not_hide_others(service, api, tenant_api, tenant, receiver):
-    await tell_of(tenant_api, tenant["id"], ["jwt.refresh", "user.create.complete"])
+    await enable_events(tenant_api, tenant["id"], ["jwt.refresh", "user.create.complete"])
     hears_of = {"jwt.refresh": True, "user.create.complete": True}
     await make_webhook(api, tenant, receiver.url, eventsEnabled=hears_of)
-    call = doors.call(service, tenant["id"])
-    payload = {"applicationId": NOBODY, "original": "old-token", "refreshToken": "the-refresh-token", "token": "new"}
-    await doors.announce(service, call, Event("jwt.refresh", {**payload, "userId": NOBODY}))
+    call = internals.call(service, tenant["id"])
+    payload = {
+        "applicationId": UNKNOWN_ID,
+        "original": "old-token",
+        "refreshToken": "the-refresh-token",
+        "token": "new",
+    }
+    await internals.announce(service, call, Event("jwt.refresh", {**payload, "userId": UNKNOWN_ID}))
     await make_user(tenant_api)
     await receiver.wait_for(2)
     where = {"tenantId": tenant["id"], "isSealed": True}
     gone = {"$set": {"body": "sealed:1:gone:AAAA"}}
-    assert (await doors.database(service).collection("events").update_one(where, gone)).modified_count == 1
+    assert (await internals.database(service).collection("events").update_one(where, gone)).modified_count == 1
     found = (await api.get("/api/system/webhook-event-log/search?numberOfResults=2")).json()["webhookEventLogs"]
     whole, unreadable = found
     assert (whole["eventType"], whole["data"]) == ("user.create.complete", {})
@@ -443,7 +458,7 @@ async def test_page_of_log_is_limited_in_size(api, tenant_api, tenant, events, r
     await make_webhook(api, tenant, receiver.url)
     users = [await make_user(tenant_api) for _ in range(2)]
     for user_id in users:
-        await until(api, user_id, tried(1))
+        await until(api, user_id, has_attempts(1))
     monkeypatch.setattr(webhook_event_log, "MAX_PAGE_BYTES", 10)
     found = (await api.get("/api/system/webhook-event-log/search?numberOfResults=2")).json()["webhookEventLogs"]
     assert [log["linkedObjectId"] for log in found] == users[::-1]
@@ -482,13 +497,13 @@ async def test_search_defaults_to_last_hour(service, api, tenant, clock):
     await put_status(api, webhook, "Paused")
     enabled = {"tenant": {"eventConfiguration": {"events": {"user.update": {"enabled": True}}}}}
     assert (await api.patch(f"/api/tenant/{tenant['id']}", json=enabled)).status_code == 200
-    now = doors.now(service)
+    now = internals.now(service)
     clock.advance(seconds=(61_000 - now % 60_000 + 60_000) % 60_000 / 1000)  # a second after a full minute
-    minute = doors.now(service) // 60_000 * 60_000
+    minute = internals.now(service) // 60_000 * 60_000
     instants = [minute + 60_000, minute + 59_999, minute, minute - 3_600_000, minute - 3_600_001]
     for instant in instants:
         call = Call(TenantId(tenant["id"]), AnonymousCaller(), instant, Origin("127.0.0.1", "", "", ""))
-        await doors.announce(service, call, Event("user.update", {"user": {"id": NOBODY}}))
+        await internals.announce(service, call, Event("user.update", {"user": {"id": UNKNOWN_ID}}))
     found = await api.get("/api/system/webhook-event-log/search", params={"event": tenant["id"]})
     assert [log["insertInstant"] for log in found.json()["webhookEventLogs"]] == instants[1:4]
     wider = {"event": tenant["id"], "start": instants[4], "end": instants[0] + 1, "orderBy": "insertInstant ASC"}

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests import doors
+from tests import internals
 from tests.conftest import SUPER_KEY, checking_client
 from tests.receiver import receiving, until
 from tests.webhooks import make_user
@@ -43,9 +43,9 @@ async def make_hooks(api: httpx.AsyncClient, url: str, own: str, other: str, eve
     return made
 
 
-async def told(service: Any, **event: Any) -> int:
+async def count_deliveries(service: Any, **event: Any) -> int:
     """How many deliveries there are of events like this, made or not: what is not written is never sent."""
-    database = doors.database(service)
+    database = internals.database(service)
     ids = [row["_id"] async for row in database.collection("events").find(event, {"_id": 1})]
     return int(await database.collection("deliveries").count_documents({"eventId": {"$in": ids}}))
 
@@ -67,7 +67,7 @@ async def test_tenant_event_reaches_webhooks_whose_conditions_all_hold(service, 
         }
         assert len(expected) == (4 if is_on else 0)
         await until(lambda: {request.path for request in receiver.requests} >= expected)
-    assert await told(service, linkedObjectId=user_id) == len(expected)
+    assert await count_deliveries(service, linkedObjectId=user_id) == len(expected)
     assert sorted(request.path for request in receiver.requests) == sorted(expected)
     assert {request.event["user"]["id"] for request in receiver.requests} <= {user_id}
 
@@ -89,5 +89,5 @@ async def test_instance_event_reaches_all_subscribed_active_webhooks(build):
         }
         assert len(expected) == 5
         await until(lambda: {request.path for request in receiver.requests} >= expected)
-        assert await told(service, type="audit-log.create") == 5
+        assert await count_deliveries(service, type="audit-log.create") == 5
     assert sorted(request.path for request in receiver.requests) == sorted(expected)

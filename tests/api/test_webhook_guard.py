@@ -7,13 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import doors
-from tests.api.test_webhooks import wanted
+from tests import internals
+from tests.api.test_webhooks import webhook_body
 from tests.conftest import SUPER_KEY, checking_client
 from tests.outbound.test_http_attacks import listening
 from tests.receiver import receiving
 from tests.receiver import until as is_so
-from tests.webhooks import event_log_messages, make_user, make_webhook, tried, until
+from tests.webhooks import event_log_messages, has_attempts, make_user, make_webhook, until
 
 ONLY = "127.0.0.2/32"
 
@@ -28,19 +28,19 @@ async def test_allowed_networks_open_only_named_addresses(build):
     ):
         inside = ("127.0.0.1", "127.0.0.3", "localhost", "[::1]", "[::ffff:127.0.0.1]", "10.0.0.1", "169.254.169.254")
         for host in inside:
-            answer = await api.post("/api/webhook", json=wanted(url=f"http://{host}:{beside.port}/hook"))
+            answer = await api.post("/api/webhook", json=webhook_body(url=f"http://{host}:{beside.port}/hook"))
             (error,) = answer.json()["fieldErrors"]["webhook.url"]
             assert (answer.status_code, error["code"]) == (400, "[invalid]webhook.url"), host
             assert "is not public" in error["message"], host
             assert "webhooks.allowed_networks" in error["message"], host
         # The same address in another notation is refused although it may be called: see addresses.py.
         for host in ("2130706434", "0x7f000002", "0177.0.0.2", "127.2", "127.0.0.2."):
-            answer = await api.post("/api/webhook", json=wanted(url=f"http://{host}:{beside.port}/hook"))
+            answer = await api.post("/api/webhook", json=webhook_body(url=f"http://{host}:{beside.port}/hook"))
             assert answer.json()["fieldErrors"].keys() == {"webhook.url"}, host
         for host in ("127.0.0.2", "[::ffff:127.0.0.2]"):
-            made = await api.post("/api/webhook", json=wanted(url=f"http://{host}:{beside.port}/hook"))
+            made = await api.post("/api/webhook", json=webhook_body(url=f"http://{host}:{beside.port}/hook"))
             assert made.status_code == 200, made.text
-        made = await api.post("/api/webhook", json=wanted(url=f"http://127.0.0.2:{beside.port}/hook"))
+        made = await api.post("/api/webhook", json=webhook_body(url=f"http://127.0.0.2:{beside.port}/hook"))
         tried_out = await api.post(f"/api/webhook/{made.json()['webhook']['id']}/test", json={})
         assert tried_out.json()["webhookAttemptLog"]["attemptResult"] == "Success"
         assert (len(heard.requests), beside.connections) == (1, 0)
@@ -48,8 +48,8 @@ async def test_allowed_networks_open_only_named_addresses(build):
 
 async def move(service: Any, webhook: dict[str, Any], url: str) -> None:
     """Let a webhook have a URL that could be saved before the operator narrowed the networks."""
-    stored = await doors.store(service, "webhooks").get(None, webhook["id"])
-    await doors.store(service, "webhooks").replace(None, {**stored, "url": url}, stored["lastUpdateInstant"])
+    stored = await internals.store(service, "webhooks").get(None, webhook["id"])
+    await internals.store(service, "webhooks").replace(None, {**stored, "url": url}, stored["lastUpdateInstant"])
 
 
 async def enable(api: httpx.AsyncClient, tenant_id: str) -> None:
@@ -67,7 +67,7 @@ async def test_blocked_webhook_is_logged_without_flooding(service, api, tenant, 
         await make_webhook(api, tenant, receiver.url)
         await move(service, webhook, url)
         for user_id in [await make_user(tenant_api) for _ in range(5)]:
-            (log,) = await until(api, user_id, tried(2))
+            (log,) = await until(api, user_id, has_attempts(2))
             by_id = {attempt["webhookId"]: attempt for attempt in log["attempts"]}
             said = by_id.pop(webhook["id"])["webhookCallResponse"]
             assert (said["statusCode"], said["url"]) == (-1, url)
@@ -100,10 +100,10 @@ OPENID = {"type": "OpenIDConnect", "name": "guarded", "oauth2": {"client_id": "a
 @pytest.mark.parametrize(
     ("path", "body", "field", "setting"),
     [
-        ("/api/webhook", wanted(url="https://10.0.0.1/"), "webhook.url", "webhooks"),
+        ("/api/webhook", webhook_body(url="https://10.0.0.1/"), "webhook.url", "webhooks"),
         (
             "/api/messenger",
-            {"messenger": {**wanted(url="https://10.0.0.1/")["webhook"], "type": "Generic", "name": "guarded"}},
+            {"messenger": {**webhook_body(url="https://10.0.0.1/")["webhook"], "type": "Generic", "name": "guarded"}},
             "messenger.url",
             "webhooks",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from identity.ids import new_id
-from tests import doors
+from tests import internals
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.receiver import answers, receiving, until
 
@@ -112,4 +112,4 @@ async def test_change_is_seen_by_other_processes(build, tmp_path):
         await until(is_free)
         assert (await here.put(f"{path}/status", json={"status": "Active"})).status_code == 200
         await until(is_refused)
-        await doors.database(one).drop()
+        await internals.database(one).drop()

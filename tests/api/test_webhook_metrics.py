@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests import doors
+from tests import internals
 from tests.receiver import answers, in_turn, receiving
-from tests.webhooks import make_webhook, tell_of
+from tests.webhooks import enable_events, make_webhook
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "webhooks" / "metrics.md"
 
@@ -59,10 +59,10 @@ async def metrics(api: httpx.AsyncClient) -> Metrics:
 
 @pytest.fixture
 async def events(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
-    await tell_of(tenant_api, tenant["id"], ["user.create.complete", "user.create"], "Any")
+    await enable_events(tenant_api, tenant["id"], ["user.create.complete", "user.create"], "Any")
 
 
-async def listen(api: httpx.AsyncClient, tenant: dict[str, Any], url: str, **members: Any) -> str:
+async def subscribe(api: httpx.AsyncClient, tenant: dict[str, Any], url: str, **members: Any) -> str:
     made = await make_webhook(api, tenant, url, connectTimeout=5000, readTimeout=5000, **members)
     return str(made["id"])
 
@@ -80,7 +80,7 @@ async def test_documentation_lists_every_metric(metrics):
 
 async def test_delivery_is_measured(api, tenant_api, tenant, events, metrics):
     async with receiving() as receiver:
-        await listen(api, tenant, receiver.url)
+        await subscribe(api, tenant, receiver.url)
         await make_user(tenant_api)
         await metrics.wait_for(
             'identity_webhook_events_total{outcome="recorded"}',
@@ -94,7 +94,7 @@ async def test_delivery_is_measured(api, tenant_api, tenant, events, metrics):
 @pytest.mark.requirement("webhooks-15.2-23")
 async def test_failures_retries_and_resends_are_measured(api, tenant_api, tenant, events, metrics):
     async with receiving(in_turn(answers(503), answers(410))) as receiver:
-        webhook_id = await listen(api, tenant, receiver.url)
+        webhook_id = await subscribe(api, tenant, receiver.url)
         await make_user(tenant_api)
         await metrics.wait_for(
             'identity_webhook_attempts_total{outcome="failure"}',
@@ -121,7 +121,7 @@ async def test_failures_retries_and_resends_are_measured(api, tenant_api, tenant
 @pytest.mark.requirement("webhooks-15.2-23")
 async def test_transactional_calls_are_measured(api, tenant_api, tenant, events, metrics):
     async with receiving(in_turn(answers(500), answers(200))) as receiver:
-        await listen(api, tenant, receiver.url, eventsEnabled={"user.create": True})
+        await subscribe(api, tenant, receiver.url, eventsEnabled={"user.create": True})
         await make_user(tenant_api, 504)
         assert await metrics.moved('identity_webhook_synchronous_attempts_total{outcome="failure"}') == 1
         assert await metrics.moved('identity_webhook_events_total{outcome="vetoed"}') == 1
@@ -134,7 +134,7 @@ async def test_transactional_calls_are_measured(api, tenant_api, tenant, events,
 async def test_paused_and_rate_limited_webhooks_are_measured(api, tenant_api, tenant, events, metrics):
     async with receiving() as receiver:
         limit = {"limit": 1, "periodInSeconds": 3600}
-        webhook_id = await listen(api, tenant, receiver.url, rateLimit=limit)
+        webhook_id = await subscribe(api, tenant, receiver.url, rateLimit=limit)
         await make_user(tenant_api)
         await make_user(tenant_api)
         await metrics.wait_for('identity_webhook_put_off_total{reason="rate limit"}')
@@ -145,7 +145,7 @@ async def test_paused_and_rate_limited_webhooks_are_measured(api, tenant_api, te
 
 async def test_unreachable_receiver_is_measured_with_reason(api, tenant, metrics):
     async with receiving() as receiver:
-        webhook_id = await listen(api, tenant, receiver.url)
+        webhook_id = await subscribe(api, tenant, receiver.url)
     answer = await api.post(f"/api/webhook/{webhook_id}/test", json={})
     assert answer.json()["webhookAttemptLog"]["attemptResult"] == "Failure"
     assert await metrics.moved('identity_webhook_failed_attempts_total{reason="refused"}') == 1
@@ -153,6 +153,6 @@ async def test_unreachable_receiver_is_measured_with_reason(api, tenant, metrics
 
 async def test_refused_loop_is_measured(service, metrics):
     async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as plain:
-        answer = await plain.post("/api/user", json={}, headers={"webhook-via": doors.service_id(service)})
+        answer = await plain.post("/api/user", json={}, headers={"webhook-via": internals.service_id(service)})
     assert answer.status_code == 508
     assert await metrics.moved("identity_webhook_loops_total") == 1

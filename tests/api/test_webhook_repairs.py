@@ -16,17 +16,26 @@ from identity.events.catalogue import EVENTS
 from identity.ids import new_id
 from identity.operations.webhooks import webhook_deliveries
 from identity.store import webhook_event_log
-from tests import doors
+from tests import internals
 from tests.conftest import SUPER_KEY, checking_client
-from tests.hearing import judge
 from tests.receiver import Received, answers, receiving
-from tests.webhooks import event_log_messages, logs_of, make_user, make_webhook, put_status, tell_of, tried, until
+from tests.subscriber import check_event
+from tests.webhooks import (
+    enable_events,
+    event_log_messages,
+    has_attempts,
+    logs_of,
+    make_user,
+    make_webhook,
+    put_status,
+    until,
+)
 
 
 @pytest.fixture
 async def events(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
     """Enable the event of new users in the tenant."""
-    await tell_of(tenant_api, tenant["id"], ["user.create.complete"])
+    await enable_events(tenant_api, tenant["id"], ["user.create.complete"])
 
 
 async def at_once(api: httpx.AsyncClient, method: str, path: str, body: Any, callers: int = 8) -> list[httpx.Response]:
@@ -39,10 +48,10 @@ async def at_once(api: httpx.AsyncClient, method: str, path: str, body: Any, cal
 async def given_up(service: Any, api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, webhook: dict[str, Any]) -> str:
     """The id of an event that the webhook's receiver refused for good."""
     user_id = await make_user(tenant_api)
-    (log,) = await until(api, user_id, tried(1))
+    (log,) = await until(api, user_id, has_attempts(1))
     where = {"eventId": log["id"], "webhookId": webhook["id"]}
     change = {"$set": {"state": "given up"}, "$unset": {"nextAttempt": "", "lease": ""}}
-    await doors.database(service).collection("deliveries").update_one(where, change)
+    await internals.database(service).collection("deliveries").update_one(where, change)
     return str(log["id"])
 
 
@@ -53,15 +62,15 @@ async def given_up(service: Any, api: httpx.AsyncClient, tenant_api: httpx.Async
 async def test_repeated_resend_creates_no_second_delivery(api, tenant_api, tenant, events, receiver):
     """A caller who did not hear the answer asks again; while the receiver is out of reach, that is one delivery."""
     webhook = await make_webhook(api, tenant, receiver.url)
-    (log,) = await until(api, await make_user(tenant_api), tried(1))
+    (log,) = await until(api, await make_user(tenant_api), has_attempts(1))
     await put_status(api, webhook, "Paused")
     for path in (f"/api/webhook/{webhook['id']}/resend", "/api/webhook/resend"):
         for answer in await at_once(api, "POST", path, {"eventId": log["id"]}):
             assert answer.json() == {"deliveries": 1}
     await put_status(api, webhook, "Active")
-    (log,) = await until(api, log["linkedObjectId"], tried(2))
+    (log,) = await until(api, log["linkedObjectId"], has_attempts(2))
     # What is sent after all that waited is behind it: had there been a third attempt, it would be there.
-    await until(api, await make_user(tenant_api), tried(1))
+    await until(api, await make_user(tenant_api), has_attempts(1))
     (log,) = await logs_of(api, log["linkedObjectId"])
     assert [attempt["data"].get("isManual", False) for attempt in log["attempts"]] == [False, True]
     assert [request.event["id"] for request in receiver.requests].count(log["id"]) == 2
@@ -74,10 +83,10 @@ async def test_attempt_keeps_number_after_older_ones_are_dropped(
     monkeypatch.setattr(webhook_event_log, "MAX_STORED_ATTEMPTS", 1)
     webhook = await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
-    (log,) = await until(api, user_id, tried(1))
+    (log,) = await until(api, user_id, has_attempts(1))
     for numbers in ([1, 2], [2, 3]):
         assert (await api.post(f"/api/webhook/{webhook['id']}/resend", json={"eventId": log["id"]})).status_code == 202
-        (log,) = await until(api, user_id, tried(2))
+        (log,) = await until(api, user_id, has_attempts(2))
         assert [attempt["data"]["attemptNumber"] for attempt in log["attempts"]] == numbers
 
 
@@ -85,7 +94,7 @@ async def test_attempt_keeps_number_after_older_ones_are_dropped(
 async def test_event_is_not_resent_to_webhook_of_another_tenant(api, tenant_api, tenant, events, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
-    (log,) = await until(api, user_id, tried(1))
+    (log,) = await until(api, user_id, has_attempts(1))
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
     async with receiving() as theirs:
         stranger = await make_webhook(api, other, theirs.url)
@@ -113,7 +122,7 @@ async def test_concurrent_recoveries_claim_each_delivery_once(service, api, tena
     webhook = await make_webhook(api, tenant, receiver.url)
     lost = {await given_up(service, api, tenant_api, webhook) for _ in range(3)}
     path = f"/api/webhook/{webhook['id']}/recover"
-    start = doors.now(service) - 60_000
+    start = internals.now(service) - 60_000
     await put_status(api, webhook, "Paused")
     counts = [answer.json()["deliveries"] for answer in await at_once(api, "POST", path, {"startInstant": start})]
     assert sum(counts) == 3
@@ -133,7 +142,7 @@ async def test_concurrent_recoveries_claim_each_delivery_once(service, api, tena
 )
 async def test_invalid_period_is_reported_on_both_ends(service, api, tenant, receiver, start, end, fields):
     webhook = await make_webhook(api, tenant, receiver.url)
-    now = doors.now(service)
+    now = internals.now(service)
     body = {"startInstant": now + start, "endInstant": now + end}
     refused = await api.post(f"/api/webhook/{webhook['id']}/recover", json=body)
     assert (refused.status_code, refused.json()["fieldErrors"].keys()) == (400, fields)
@@ -149,7 +158,7 @@ async def test_delivery_is_not_recovered_to_webhook_moved_to_another_tenant(
     await put_status(api, webhook, "Paused")
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
     path, merge = f"/api/webhook/{webhook['id']}", {"Content-Type": "application/merge-patch+json"}
-    since = {"startInstant": doors.now(service) - 60_000}
+    since = {"startInstant": internals.now(service) - 60_000}
     for scope, expected in (({"tenantIds": [other["id"]]}, 0), ({"global": True}, 1)):
         changed = await api.patch(path, content=orjson.dumps({"webhook": scope}), headers=merge)
         assert changed.status_code == 200
@@ -202,7 +211,7 @@ async def test_setting_same_status_is_idempotent(api, tenant, receiver, clock, s
 async def test_disabling_again_keeps_instant_and_reason(service, api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     call = _call(service)
-    await doors.run(service, webhook_deliveries.disable, call, webhook["id"], "It has been failing.")
+    await internals.run(service, webhook_deliveries.disable, call, webhook["id"], "It has been failing.")
     shown = await put_status(api, webhook, "Disabled")
     assert (shown["disabledInstant"], shown["disabledReason"]) == (call.now, "It has been failing.")
 
@@ -211,14 +220,14 @@ async def test_disabling_again_keeps_instant_and_reason(service, api, tenant, re
 async def test_of_64_concurrent_disablings_one_emits_event(service, api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     disable = (
-        doors.run(service, webhook_deliveries.disable, _call(service), webhook["id"], "Gone.") for _ in range(64)
+        internals.run(service, webhook_deliveries.disable, _call(service), webhook["id"], "Gone.") for _ in range(64)
     )
     await asyncio.gather(*disable)
     assert await event_log_messages(service, webhook) == [f"The webhook [{webhook['id']}] was disabled. Gone."]
 
 
 def _call(service: Any) -> Call:
-    return doors.call(service)
+    return internals.call(service)
 
 
 @pytest.mark.requirement("webhooks-own-4")
@@ -240,13 +249,13 @@ async def test_pause_finishes_current_deliveries_and_holds_new_ones(api, tenant_
         second = await make_user(tenant_api)
         await control.wait_for(2)
         may_answer.set()
-        (log,) = await until(api, first, tried(2))
+        (log,) = await until(api, first, has_attempts(2))
         assert log["successfulAttempts"] == 2
         assert [request.event["user"]["id"] for request in paused.requests] == [first]
         (log,) = await logs_of(api, second)
         assert (log["eventResult"], len(log["attempts"])) == ("Running", 1)
         await put_status(api, webhook, "Active")
-        await until(api, second, tried(2))
+        await until(api, second, has_attempts(2))
         assert [request.event["user"]["id"] for request in paused.requests] == [first, second]
 
 
@@ -302,7 +311,7 @@ async def test_repeated_test_sends_twice_and_stores_nothing(service, api, tenant
     for answer in await at_once(api, "POST", f"/api/webhook/{webhook['id']}/test", {"event": event}, 2):
         assert answer.json()["webhookAttemptLog"]["attemptResult"] == "Success"
     assert [request.headers["webhook-id"] for request in receiver.requests] == [event["id"]] * 2
-    deliveries = doors.database(service).collection("deliveries")
+    deliveries = internals.database(service).collection("deliveries")
     assert await deliveries.count_documents({"webhookId": webhook["id"]}) == 0
 
 
@@ -313,7 +322,7 @@ async def test_example_event_is_sent_like_real_event(api, tenant, receiver):
     for number, name in enumerate(("user.create", "user.action", "event-log.create")):
         assert (await api.post(path, json={"eventType": name})).status_code == 200
         sent = receiver.requests[number]
-        judge(sent.event)
+        check_event(sent.event)
         assert (sent.event["type"], sent.event["id"]) == (name, sent.headers["webhook-id"])
         assert sent.event.get("linkedObjectId") == EVENTS[name].linked_object_id(sent.event)
 
@@ -356,7 +365,7 @@ async def test_every_repair_is_audited(build):
             wanted = {"url": receiver.url, "connectTimeout": 1000, "readTimeout": 1000}
             webhook = (await api.post("/api/webhook", json={"webhook": wanted})).json()["webhook"]
             path = f"/api/webhook/{webhook['id']}"
-            now = doors.now(audited)
+            now = internals.now(audited)
             calls: list[tuple[str, str, Any]] = [
                 ("PUT", "/status", {"status": "Paused"}),
                 ("PUT", "/status", {"status": "Active"}),

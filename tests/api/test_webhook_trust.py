@@ -12,7 +12,7 @@ from cryptography import x509
 
 from identity.ids import new_id
 from identity.operations.webhooks import webhook_deliveries
-from tests import certificates, doors
+from tests import certificates, internals
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.receiver import Receiver, answers, receiving
 from tests.webhooks import make_webhook, put_status, until
@@ -34,7 +34,7 @@ async def trusting(build: Any, tmp_path_factory: pytest.TempPathFactory) -> Asyn
             yield api
 
 
-async def tried(api: httpx.AsyncClient, receiver: Receiver, **members: Any) -> str:
+async def has_attempts(api: httpx.AsyncClient, receiver: Receiver, **members: Any) -> str:
     """The result of a test delivery of a webhook with these members."""
     answer = await api.post("/api/webhook", json={"webhook": {"url": receiver.url, **HOOK, **members}})
     assert answer.status_code == 200, answer.text
@@ -53,12 +53,12 @@ async def test_key_certificate_authenticates_webhook_client(trusting):
     other = (await trusting.post("/api/key/generate", json={"key": generated})).json()["key"]
     context = certificates.server_context(certificates.make("server", authority), client_authority=authority)
     async with receiving(tls=context) as receiver:
-        assert await tried(trusting, receiver, sslCertificateKeyId=imported["id"]) == "Success"
+        assert await has_attempts(trusting, receiver, sslCertificateKeyId=imported["id"]) == "Success"
         (request,) = receiver.requests
         assert request.peer_certificate is not None
         assert ("commonName", "client of the authority") in [part for (part,) in request.peer_certificate["subject"]]
         for members in ({}, {"sslCertificateKeyId": other["id"]}):
-            assert await tried(trusting, receiver, **members) != "Success"
+            assert await has_attempts(trusting, receiver, **members) != "Success"
         assert len(receiver.requests) == 1
 
 
@@ -69,7 +69,7 @@ async def test_generated_key_has_exportable_certificate(trusting):
     context.verify_mode = certificates.ssl.CERT_REQUIRED
     context.load_verify_locations(cadata=key["key"]["certificate"])
     async with receiving(tls=context) as receiver:
-        assert await tried(trusting, receiver, sslCertificateKeyId=key["key"]["id"]) == "Success"
+        assert await has_attempts(trusting, receiver, sslCertificateKeyId=key["key"]["id"]) == "Success"
         peer = receiver.requests[0].peer_certificate
     assert peer is not None
     certificate = x509.load_pem_x509_certificate(key["key"]["certificate"].encode())
@@ -81,10 +81,10 @@ async def test_deprecated_certificate_replaces_system_trust_store(trusting):
     alone = certificates.make("alone")
     known = certificates.server_context(certificates.make("server", certificates.authority()))
     async with receiving(tls=certificates.server_context(alone)) as own, receiving(tls=known) as usual:
-        assert await tried(trusting, own, sslCertificate=alone.pem) == "Success"
-        assert (await tried(trusting, own)).startswith("tls: ")
-        assert await tried(trusting, usual) == "Success"
-        assert (await tried(trusting, usual, sslCertificate=alone.pem)).startswith("tls: ")
+        assert await has_attempts(trusting, own, sslCertificate=alone.pem) == "Success"
+        assert (await has_attempts(trusting, own)).startswith("tls: ")
+        assert await has_attempts(trusting, usual) == "Success"
+        assert (await has_attempts(trusting, usual, sslCertificate=alone.pem)).startswith("tls: ")
         assert (len(own.requests), len(usual.requests)) == (1, 1)
 
 
@@ -93,7 +93,7 @@ async def test_deprecated_certificate_replaces_system_trust_store(trusting):
 async def test_receiver_certificate_outside_validity_period_is_rejected(trusting, days):
     context = certificates.server_context(certificates.make("server", certificates.authority(), days=days))
     async with receiving(tls=context) as receiver:
-        assert (await tried(trusting, receiver)).startswith("tls: ")
+        assert (await has_attempts(trusting, receiver)).startswith("tls: ")
         assert receiver.requests == []
 
 
@@ -117,8 +117,8 @@ async def test_attack_57_blocked_address_is_refused_on_save_and_on_call_and_logg
 
         made = await api.post("/api/webhook", json={"webhook": {**hook, "url": "https://example.com/"}})
         webhook_id = made.json()["webhook"]["id"]
-        stored = await doors.store(service, "webhooks").get(None, webhook_id)
-        await doors.store(service, "webhooks").replace(
+        stored = await internals.store(service, "webhooks").get(None, webhook_id)
+        await internals.store(service, "webhooks").replace(
             None, {**stored, "url": receiver.url}, stored["lastUpdateInstant"]
         )
         enabled = {"tenant": {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True}}}}}
@@ -179,8 +179,8 @@ async def test_veto_does_not_count_towards_disabling(service, api, tenant_api, t
         assert await decided(tenant_api, tenant) == 504
         shown = (await api.get(f"/api/webhook/{webhook['id']}")).json()["webhook"]
         assert "status" not in shown
-        rows = doors.database(service).collection("webhook_health")
+        rows = internals.database(service).collection("webhook_health")
         assert await rows.find_one({"_id": webhook["id"]}) is None
         recover = webhook_deliveries.RECOVERY_DAYS * 86_400_000
-        start = {"startInstant": doors.now(service) - recover + 60_000}
+        start = {"startInstant": internals.now(service) - recover + 60_000}
         assert (await api.post(f"/api/webhook/{webhook['id']}/recover", json=start)).json() == {"deliveries": 0}

@@ -15,7 +15,7 @@ from joserfc import jws
 from joserfc.jwk import KeySet
 
 from identity.ids import new_id
-from tests import certificates, doors
+from tests import certificates, internals
 from tests.conftest import SUPER_KEY, checking_client
 from tests.outbound.test_addresses import REFUSED_URLS
 from tests.receiver import receiving, until
@@ -24,12 +24,12 @@ JSON_PATCH = {"Content-Type": "application/json-patch+json"}
 MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 
 
-def wanted(**members: Any) -> dict[str, Any]:
+def webhook_body(**members: Any) -> dict[str, Any]:
     return {"webhook": {"url": "https://example.com/hook", "connectTimeout": 1000, "readTimeout": 2000, **members}}
 
 
 async def make(api: httpx.AsyncClient, **members: Any) -> dict[str, Any]:
-    answer = await api.post("/api/webhook", json=wanted(**members))
+    answer = await api.post("/api/webhook", json=webhook_body(**members))
     assert answer.status_code == 200, answer.text
     return dict(answer.json()["webhook"])
 
@@ -129,7 +129,7 @@ async def test_all_errors_are_reported_at_once(api: httpx.AsyncClient) -> None:
     }
     answer = await api.post(
         "/api/webhook",
-        json=wanted(
+        json=webhook_body(
             url="ftp://example.com",
             headers={"Host": "evil"},
             tenantIds=[new_id()],
@@ -189,7 +189,7 @@ async def test_all_errors_are_reported_at_once(api: httpx.AsyncClient) -> None:
 async def test_invalid_value_is_reported_on_field(
     api: httpx.AsyncClient, member: str, value: Any, path: str, code: str
 ) -> None:
-    assert errors(await api.post("/api/webhook", json=wanted(**{member: value}))) == {path: [code]}
+    assert errors(await api.post("/api/webhook", json=webhook_body(**{member: value}))) == {path: [code]}
 
 
 @pytest.mark.requirement("audit-c1-ignored")
@@ -202,7 +202,7 @@ async def test_invalid_value_is_reported_on_field(
     ],
 )
 async def test_unknown_event_is_named(api: httpx.AsyncClient, name: str, said: str) -> None:
-    answer = await api.post("/api/webhook", json=wanted(eventsEnabled={"user.delete": True, name: True}))
+    answer = await api.post("/api/webhook", json=webhook_body(eventsEnabled={"user.delete": True, name: True}))
     (error,) = answer.json()["fieldErrors"]["webhook.eventsEnabled"]
     assert error["code"] == "[invalidJSON]"
     assert error["message"].endswith(said)
@@ -219,14 +219,16 @@ _LOOPBACK = re.compile(
     "url", [url for url in REFUSED_URLS if url and url == url.strip() and not _LOOPBACK.fullmatch(url)]
 )
 async def test_attack_57_internal_url_is_refused_on_save(api: httpx.AsyncClient, url: str) -> None:
-    assert errors(await api.post("/api/webhook", json=wanted(url=url))) == {"webhook.url": ["[invalid]webhook.url"]}
+    assert errors(await api.post("/api/webhook", json=webhook_body(url=url))) == {
+        "webhook.url": ["[invalid]webhook.url"]
+    }
 
 
 @pytest.mark.requirement("contract-webhook-sslCertificate", "webhooks-6-10")
 async def test_certificate_and_certificate_key_exclude_each_other(api: httpx.AsyncClient) -> None:
     pem = certificates.authority().pem
     assert (await make(api, sslCertificate=f"\n{pem}\n"))["sslCertificate"] == pem.strip()
-    both = wanted(sslCertificate=pem, sslCertificateKeyId=await make_key(api))
+    both = webhook_body(sslCertificate=pem, sslCertificateKeyId=await make_key(api))
     assert errors(await api.post("/api/webhook", json=both)) == {
         "webhook.sslCertificate": ["[notAllowed]webhook.sslCertificate"]
     }
@@ -236,7 +238,7 @@ async def test_certificate_and_certificate_key_exclude_each_other(api: httpx.Asy
 async def test_certificate_containing_private_key_is_refused(api: httpx.AsyncClient) -> None:
     """The private key would be readable by every reader of webhooks."""
     one = certificates.authority()
-    answer = await api.post("/api/webhook", json=wanted(sslCertificate=one.pem + one.key_pem))
+    answer = await api.post("/api/webhook", json=webhook_body(sslCertificate=one.pem + one.key_pem))
     assert errors(answer) == {"webhook.sslCertificate": ["[invalid]webhook.sslCertificate"]}
 
 
@@ -244,7 +246,7 @@ async def test_certificate_containing_private_key_is_refused(api: httpx.AsyncCli
 async def test_keys_must_suit_their_purpose(api: httpx.AsyncClient) -> None:
     hmac = await make_key(api, "HS256")
     assert await make(api, signatureConfiguration={"enabled": True, "signingKeyId": hmac})
-    assert errors(await api.post("/api/webhook", json=wanted(sslCertificateKeyId=hmac))) == {
+    assert errors(await api.post("/api/webhook", json=webhook_body(sslCertificateKeyId=hmac))) == {
         "webhook.sslCertificateKeyId": ["[invalid]webhook.sslCertificateKeyId"]
     }
     certificate = {"certificate": certificates.authority().pem, "name": f"Key {new_id()}", "type": "EC"}
@@ -254,9 +256,9 @@ async def test_keys_must_suit_their_purpose(api: httpx.AsyncClient) -> None:
         for name in ("signingKeyId", "previousSigningKeyId"):
             signing = {"enabled": False, name: useless}
             path = f"webhook.signatureConfiguration.{name}"
-            answer = await api.post("/api/webhook", json=wanted(signatureConfiguration=signing))
+            answer = await api.post("/api/webhook", json=webhook_body(signatureConfiguration=signing))
             assert errors(answer) == {path: [f"[invalid]{path}"]}
-        answer = await api.post("/api/webhook", json=wanted(sslCertificateKeyId=useless))
+        answer = await api.post("/api/webhook", json=webhook_body(sslCertificateKeyId=useless))
         assert errors(answer) == {"webhook.sslCertificateKeyId": ["[invalid]webhook.sslCertificateKeyId"]}
 
 
@@ -272,7 +274,7 @@ async def test_integer_written_as_float_is_accepted(api: httpx.AsyncClient) -> N
 @pytest.mark.requirement("contract-webhooks-4", "service-18")
 async def test_put_replaces_everything(api: httpx.AsyncClient) -> None:
     webhook = await make(api, description="old", headers={"X-A": "1"}, **{"global": True})
-    answer = await api.put(f"/api/webhook/{webhook['id']}", json=wanted(url="https://example.com/new"))
+    answer = await api.put(f"/api/webhook/{webhook['id']}", json=webhook_body(url="https://example.com/new"))
     replaced = answer.json()["webhook"]
     assert "description" not in replaced
     assert (replaced["headers"], replaced["global"], replaced["url"]) == ({}, False, "https://example.com/new")
@@ -354,14 +356,14 @@ async def test_deleted_webhook_is_not_found(api: httpx.AsyncClient) -> None:
     assert (answer.status_code, answer.content) == (200, b"")
     for method in ("GET", "DELETE"):
         assert (await api.request(method, path)).status_code == 404
-    assert (await api.put(path, json=wanted())).status_code == 404
-    assert (await api.patch(path, json=wanted())).status_code == 404
+    assert (await api.put(path, json=webhook_body())).status_code == 404
+    assert (await api.patch(path, json=webhook_body())).status_code == 404
 
 
 @pytest.mark.requirement("core-1-9", "webhooks-2-18", "webhooks-6-12")
 async def test_duplicate_and_invalid_id(api: httpx.AsyncClient) -> None:
     webhook = await make(api)
-    answer = await api.post(f"/api/webhook/{webhook['id']}", json=wanted())
+    answer = await api.post(f"/api/webhook/{webhook['id']}", json=webhook_body())
     assert errors(answer) == {"webhookId": ["[duplicate]webhookId"]}
     assert errors(await api.get("/api/webhook/none")) == {"webhookId": ["[couldNotConvert]webhookId"]}
 
@@ -431,7 +433,7 @@ async def test_tenant_key_cannot_access_webhooks(
     assert made.status_code == 200, made.text
     async with checking_client(service.base_url, headers={"Authorization": made.json()["apiKey"]["key"]}) as client:
         assert (await client.get("/api/webhook")).status_code == 401
-        assert (await client.post("/api/webhook", json=wanted())).status_code == 401
+        assert (await client.post("/api/webhook", json=webhook_body())).status_code == 401
         assert (await client.get("/api/webhook/search")).status_code == 401
 
 
@@ -439,7 +441,7 @@ async def test_tenant_key_cannot_access_webhooks(
 async def test_password_is_sealed_at_rest(service: Any, api: httpx.AsyncClient) -> None:
     webhook = await make(api, httpAuthenticationUsername="u", httpAuthenticationPassword="open sesame")
     assert webhook["httpAuthenticationPassword"] == "open sesame"
-    stored = await doors.database(service).collection("webhooks").find_one({"_id": webhook["id"]})
+    stored = await internals.database(service).collection("webhooks").find_one({"_id": webhook["id"]})
     assert "open sesame" not in repr(stored)
 
 

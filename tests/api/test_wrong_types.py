@@ -17,7 +17,7 @@ import pytest
 from identity import app
 from identity.ids import new_id
 from identity.schemas import load
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
 from tests.dispatch import in_process
 
@@ -122,7 +122,7 @@ CASES = [
 ]
 
 
-def right(case: Case) -> Document:
+def valid_document(case: Case) -> Document:
     """A document that is accepted, under a name of its own."""
     return {case.wrapper: {k: new_id() if v == "#" else v for k, v in copy.deepcopy(case.members).items()}}
 
@@ -138,7 +138,7 @@ async def client(service: app.Service, api: httpx.AsyncClient) -> AsyncIterator[
 
 def is_refused(service: app.Service, case: Case, body: Document) -> bool:
     """Whether the schema alone refuses a body; each of its errors has a code and a message."""
-    errors = doors.schemas(service)[case.schema].examine(copy.deepcopy(body))[1]
+    errors = internals.schemas(service)[case.schema].examine(copy.deepcopy(body))[1]
     assert all(error.code.startswith("[") and error.message for error in errors)
     return bool(errors)
 
@@ -153,7 +153,7 @@ async def test_wrong_values_are_400_or_accepted_and_never_500(service, client, c
     made = await client.post("/api/application", json={"application": {"name": new_id()}})
     path, update = (text.replace("@", made.json()["application"]["id"]) for text in (case.path, case.update))
     wrong: list[str] = []
-    answer = await client.post(path, json=right(case))
+    answer = await client.post(path, json=valid_document(case))
     default = (await client.get("/api/key/search", params={"name": "Default signing key"})).json()["keys"][0]["id"]
     keys = {"jwtConfiguration": {"accessTokenKeyId": default, "idTokenKeyId": default}}
     own_path = f"{update}/{answer.json()[case.wrapper]['id']}"
@@ -168,13 +168,13 @@ async def test_wrong_values_are_400_or_accepted_and_never_500(service, client, c
     for number, steps in enumerate(paths(case.schema)):
         label, pointer = ".".join(steps), "/" + "/".join(steps)
         # Each member meets a third of the values, each value every third member.
-        bodies = [(with_value(right(case), steps, value), value) for value in VALUES[number % 3 :: 3]]
+        bodies = [(with_value(valid_document(case), steps, value), value) for value in VALUES[number % 3 :: 3]]
         refused = [one for one in bodies if is_refused(service, case, one[0])]
         sent = [one for one in bodies if one not in refused]
         for body, value in sent + (refused[:1] if number % REFUSED_TO_SEND == 0 else []):
             await attempt("PUT", own_path, body, f"{label} = {value!r:.40}")
         value = VALUES[number % len(VALUES)]
-        body = with_value(right(case), steps, value)
+        body = with_value(valid_document(case), steps, value)
         is_taken = not is_refused(service, case, body)
         if is_taken:
             if case.wrapper == "tenant" and steps[1:2] != ("jwtConfiguration",):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from identity.cli.main import main
-from tests import doors
+from tests import internals
 from tests.conftest import MANAGER_KEY
 from tests.operator.processes import run
 
@@ -60,7 +60,7 @@ def identity(service, monkeypatch, capsys) -> Identity:
 @pytest.fixture
 def locally(service) -> Identity:
     """Runs a command with --local in a process of its own, on the stores of the shared service, without an API key."""
-    settings = doors.config(service)
+    settings = internals.config(service)
     stores = {
         "mongodb__uri": settings.mongodb.uri,
         "mongodb__database": settings.mongodb.database,

@@ -15,7 +15,7 @@ from identity.cli.admin import log_tails
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.ids import new_id
 from tests import relying_party
-from tests.conftest import NOBODY, SUPER_KEY
+from tests.conftest import SUPER_KEY, UNKNOWN_ID
 from tests.relying_party import PASSWORD
 
 
@@ -83,7 +83,7 @@ async def test_api_key_has_the_stated_tenant_permissions_and_end(identity, http,
     assert key["tenantId"] == tenant["id"]
     assert 1.9 < (key["expirationInstant"] / 1000 - time.time()) / 86_400 < 2.1
     headers = {"Authorization": key["key"]}
-    assert (await http.get(f"/api/user/{NOBODY}", headers=headers)).status_code == 404
+    assert (await http.get(f"/api/user/{UNKNOWN_ID}", headers=headers)).status_code == 404
     assert (await http.get("/api/group", headers=headers)).status_code == 401
 
 
@@ -92,8 +92,8 @@ async def test_administrator_without_password_and_without_api_key_recovers_both(
     address = email()
     await api.post("/api/user", json={"user": {"email": address, "password": PASSWORD}})
     changed = (await locally("admin", "reset-password", address, "--json")).json
-    assert (await log_in(api, address, changed["password"], NOBODY)).status_code != 404
-    assert (await log_in(api, address, PASSWORD, NOBODY)).status_code != 200
+    assert (await log_in(api, address, changed["password"], UNKNOWN_ID)).status_code != 404
+    assert (await log_in(api, address, PASSWORD, UNKNOWN_ID)).status_code != 200
     key = (await locally("admin", "create-api-key", "after the loss", "--json")).json
     headers = {"Authorization": key["key"]}
     assert (await http.get("/api/tenant", headers=headers)).status_code == 200
@@ -217,7 +217,7 @@ async def test_failed_deliveries_are_replayed(identity, http):
     made = answer.json()["webhook"]
     done = await identity("admin", "webhook", "replay", "--webhook", made["id"], "--since", "1h", "--json")
     assert done.json == {"deliveries": 0}
-    unknown = await identity("admin", "webhook", "replay", "--event", NOBODY)
+    unknown = await identity("admin", "webhook", "replay", "--event", UNKNOWN_ID)
     assert unknown.code == exit_codes.NOT_FOUND
     for wrong in (("--since", "1h"), ("--since", "yesterday", "--webhook", made["id"]), ()):
         assert (await identity("admin", "webhook", "replay", *wrong)).code == exit_codes.USAGE

@@ -14,7 +14,15 @@ from identity.cli.declarative import documents, files
 from identity.cli.declarative.kinds import KINDS
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.ids import new_id
-from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, KICKSTART, MANAGER_KEY, NOBODY, SUPER_KEY, checking_client
+from tests.conftest import (
+    DEFAULT_TENANT,
+    EMAIL_TEMPLATE,
+    KICKSTART,
+    MANAGER_KEY,
+    SUPER_KEY,
+    UNKNOWN_ID,
+    checking_client,
+)
 
 SHOP = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0101"
 BUYER = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0102"
@@ -217,7 +225,9 @@ async def test_secret_without_a_value_is_kept_and_required_for_a_new_object(
     assert (shop["name"], shop["oauthConfiguration"]["clientSecret"]) == ("Kiosk", SECRET)
     edit(exported / "applications" / "shop.yaml", "name: Kiosk", "name: Shop")
     edit(
-        exported / "webhooks" / next(one.name for one in (exported / "webhooks").iterdir()), "id: ", f"id: {NOBODY}\n# "
+        exported / "webhooks" / next(one.name for one in (exported / "webhooks").iterdir()),
+        "id: ",
+        f"id: {UNKNOWN_ID}\n# ",
     )
     edit(exported / "applications" / "shop.yaml", "name: Shop", "name: Shop")
     refused = await at(configured_instance, "apply", "--dir", str(exported), "--yes")
@@ -286,10 +296,14 @@ async def test_hand_written_file_needs_only_what_it_changes(at, configured_insta
 @pytest.mark.requirement("ship-8")
 def test_null_removes_a_member_and_an_absent_one_is_left_alone(tmp_path):
     (kind,) = (kind for kind in KINDS if kind.row.name == "application")
-    current = documents.of_response(kind, {"id": NOBODY, "name": "A", "themeId": NOBODY, "tenantId": NOBODY})
-    left_alone, _ = documents.of_file(kind, {"id": NOBODY, "name": "A", "tenantId": NOBODY}, tmp_path, {})
-    removed, _ = documents.of_file(kind, {"id": NOBODY, "name": "A", "tenantId": NOBODY, "themeId": None}, tmp_path, {})
-    assert documents.comparable(documents.merged(left_alone, current))["themeId"] == NOBODY
+    current = documents.of_response(
+        kind, {"id": UNKNOWN_ID, "name": "A", "themeId": UNKNOWN_ID, "tenantId": UNKNOWN_ID}
+    )
+    left_alone, _ = documents.of_file(kind, {"id": UNKNOWN_ID, "name": "A", "tenantId": UNKNOWN_ID}, tmp_path, {})
+    removed, _ = documents.of_file(
+        kind, {"id": UNKNOWN_ID, "name": "A", "tenantId": UNKNOWN_ID, "themeId": None}, tmp_path, {}
+    )
+    assert documents.comparable(documents.merged(left_alone, current))["themeId"] == UNKNOWN_ID
     assert "themeId" not in documents.comparable(documents.merged(removed, current))
 
 

@@ -17,7 +17,7 @@ Document = dict[str, Any]
 PASSWORD = "correct horse battery staple"
 
 
-def done(answer: Any) -> Any:
+def successful(answer: Any) -> Any:
     assert answer.status == 200, (answer.status, answer.error_response, answer.exception)
     return answer.success_response
 
@@ -52,26 +52,26 @@ async def in_thread(work: Callable[[], None]) -> None:
 async def test_tenants(client) -> None:
     def work() -> None:
         name, tenant_id = f"Tenant {new_id()}", new_id()
-        made = done(client.create_tenant({"tenant": {"name": name}}, tenant_id))["tenant"]
+        made = successful(client.create_tenant({"tenant": {"name": name}}, tenant_id))["tenant"]
         assert made["id"] == tenant_id
         assert made["issuer"].endswith(f"/{tenant_id}")
-        assert done(client.retrieve_tenant(tenant_id))["tenant"] == made
-        assert made in done(client.retrieve_tenants())["tenants"]
-        patched = done(client.patch_tenant(tenant_id, {"tenant": {"issuer": f"https://{tenant_id}.example.com"}}))[
-            "tenant"
-        ]
+        assert successful(client.retrieve_tenant(tenant_id))["tenant"] == made
+        assert made in successful(client.retrieve_tenants())["tenants"]
+        patched = successful(
+            client.patch_tenant(tenant_id, {"tenant": {"issuer": f"https://{tenant_id}.example.com"}})
+        )["tenant"]
         assert (patched["name"], patched["issuer"]) == (name, f"https://{tenant_id}.example.com")
-        updated = done(client.update_tenant(tenant_id, {"tenant": {"name": name, "data": {"a": 1}}}))["tenant"]
+        updated = successful(client.update_tenant(tenant_id, {"tenant": {"name": name, "data": {"a": 1}}}))["tenant"]
         assert (updated["issuer"], updated["data"]) == (patched["issuer"], {"a": 1})
-        found = done(client.search_tenants({"search": {"name": name, "startRow": 0, "numberOfResults": 1}}))
+        found = successful(client.search_tenants({"search": {"name": name, "startRow": 0, "numberOfResults": 1}}))
         assert (found["total"], found["tenants"]) == (1, [updated])
-        rules = done(client.retrieve_password_validation_rules_with_tenant_id(tenant_id))
+        rules = successful(client.retrieve_password_validation_rules_with_tenant_id(tenant_id))
         assert rules["passwordValidationRules"] == updated["passwordValidationRules"]
         assert refused(client.create_tenant({"tenant": {}})) == {"[blank]tenant.name"}
         assert refused(client.create_tenant({"tenant": {"name": name}})) == {"[duplicate]tenant.name"}
-        done(client.delete_tenant(tenant_id))
+        successful(client.delete_tenant(tenant_id))
         assert client.retrieve_tenant(tenant_id).status == 404
-        other = done(client.create_tenant({"tenant": {"name": name}}))["tenant"]
+        other = successful(client.create_tenant({"tenant": {"name": name}}))["tenant"]
         assert client.delete_tenant_async(other["id"]).status == 202
 
     await in_thread(work)
@@ -87,40 +87,46 @@ async def test_applications_with_roles_and_scopes(inside) -> None:
                 "oauthConfiguration": {"authorizedRedirectURLs": ["https://a.example.com/cb"]},
             }
         }
-        made = done(inside.create_application(request, application_id))["application"]
+        made = successful(inside.create_application(request, application_id))["application"]
         assert (made["id"], made["tenantId"]) == (application_id, DEFAULT_TENANT)
         assert made["oauthConfiguration"]["authorizedRedirectURLs"] == ["https://a.example.com/cb"]
-        assert done(inside.retrieve_application(application_id))["application"] == made
-        assert made in done(inside.retrieve_applications())["applications"]
-        role = done(inside.create_application_role(application_id, {"role": {"name": "admin"}}))["role"]
+        assert successful(inside.retrieve_application(application_id))["application"] == made
+        assert made in successful(inside.retrieve_applications())["applications"]
+        role = successful(inside.create_application_role(application_id, {"role": {"name": "admin"}}))["role"]
         changed = {"role": {"name": "chief", "isSuperRole": True}}
-        assert done(inside.update_application_role(application_id, role["id"], changed))["role"]["name"] == "chief"
+        assert (
+            successful(inside.update_application_role(application_id, role["id"], changed))["role"]["name"] == "chief"
+        )
         patch = {"role": {"description": "knows all"}}
-        assert done(inside.patch_application_role(application_id, role["id"], patch))["role"]["isSuperRole"] is True
-        done(inside.delete_application_role(application_id, role["id"]))
-        scope = done(inside.create_o_auth_scope(application_id, {"scope": {"name": "read:mail"}}))["scope"]
-        assert done(inside.retrieve_o_auth_scope(application_id, scope["id"]))["scope"] == scope
+        assert (
+            successful(inside.patch_application_role(application_id, role["id"], patch))["role"]["isSuperRole"] is True
+        )
+        successful(inside.delete_application_role(application_id, role["id"]))
+        scope = successful(inside.create_o_auth_scope(application_id, {"scope": {"name": "read:mail"}}))["scope"]
+        assert successful(inside.retrieve_o_auth_scope(application_id, scope["id"]))["scope"] == scope
         wanted = {"scope": {"name": "read:mail", "required": True}}
-        assert done(inside.update_o_auth_scope(application_id, scope["id"], wanted))["scope"]["required"] is True
+        assert successful(inside.update_o_auth_scope(application_id, scope["id"], wanted))["scope"]["required"] is True
         patched = inside.patch_o_auth_scope(application_id, scope["id"], {"scope": {"description": "d"}})
-        assert done(patched)["scope"]["description"] == "d"
-        done(inside.delete_o_auth_scope(application_id, scope["id"]))
-        patched = done(inside.patch_application(application_id, {"application": {"data": {"a": 1}}}))["application"]
+        assert successful(patched)["scope"]["description"] == "d"
+        successful(inside.delete_o_auth_scope(application_id, scope["id"]))
+        patched = successful(inside.patch_application(application_id, {"application": {"data": {"a": 1}}}))[
+            "application"
+        ]
         assert patched["data"] == {"a": 1}
         assert [one["name"] for one in patched["roles"]] == ["user"]
-        updated = done(inside.update_application(application_id, {"application": {"name": name}}))["application"]
+        updated = successful(inside.update_application(application_id, {"application": {"name": name}}))["application"]
         assert updated["data"] == {}
         assert updated["oauthConfiguration"]["clientSecret"] == made["oauthConfiguration"]["clientSecret"]
-        found = done(inside.search_applications({"search": {"name": name, "startRow": 0, "numberOfResults": 1}}))
+        found = successful(inside.search_applications({"search": {"name": name, "startRow": 0, "numberOfResults": 1}}))
         assert (found["total"], found["applications"]) == (1, [updated])
-        oauth = done(inside.retrieve_oauth_configuration(application_id))
+        oauth = successful(inside.retrieve_oauth_configuration(application_id))
         assert oauth["oauthConfiguration"]["clientId"] == application_id
-        done(inside.deactivate_application(application_id))
-        inactive = done(inside.retrieve_inactive_applications())["applications"]
+        successful(inside.deactivate_application(application_id))
+        inactive = successful(inside.retrieve_inactive_applications())["applications"]
         assert application_id in {one["id"] for one in inactive}
-        assert done(inside.reactivate_application(application_id))["application"]["active"] is True
+        assert successful(inside.reactivate_application(application_id))["application"]["active"] is True
         assert refused(inside.create_application({"application": {}})) == {"[blank]application.name"}
-        done(inside.delete_application(application_id))
+        successful(inside.delete_application(application_id))
         assert inside.retrieve_application(application_id).status == 404
 
     await in_thread(work)
@@ -129,25 +135,25 @@ async def test_applications_with_roles_and_scopes(inside) -> None:
 async def test_keys(inside) -> None:
     def work() -> None:
         name = f"Key {new_id()}"
-        made = done(inside.generate_key({"key": {"name": name, "algorithm": "RS256", "length": 2048}}))["key"]
+        made = successful(inside.generate_key({"key": {"name": name, "algorithm": "RS256", "length": 2048}}))["key"]
         assert made["hasPrivateKey"] is True
         assert "privateKey" not in made
-        assert done(inside.retrieve_key(made["id"]))["key"] == made
-        assert made in done(inside.retrieve_keys())["keys"]
-        renamed = done(inside.update_key(made["id"], {"key": {"name": f"{name} b"}}))["key"]
+        assert successful(inside.retrieve_key(made["id"]))["key"] == made
+        assert made in successful(inside.retrieve_keys())["keys"]
+        renamed = successful(inside.update_key(made["id"], {"key": {"name": f"{name} b"}}))["key"]
         assert renamed["name"] == f"{name} b"
-        assert done(inside.search_keys({"search": {"name": name}}))["keys"] == [renamed]
+        assert successful(inside.search_keys({"search": {"name": name}}))["keys"] == [renamed]
         by_parameters = inside.search_keys_by_parameters(name=name, number_of_results=1, start_row=0, _type="RSA")
-        assert done(by_parameters)["total"] == 1
-        published = {key["kid"] for key in done(inside.retrieve_json_web_key_set())["keys"]}
+        assert successful(by_parameters)["total"] == 1
+        published = {key["kid"] for key in successful(inside.retrieve_json_web_key_set())["keys"]}
         assert made["kid"] not in published, "nothing uses the key"
         assert published
         secret = {"name": f"{name} c", "type": "HMAC", "algorithm": "HS256", "secret": "x" * 40}
-        imported = done(inside.import_key({"key": secret}, new_id()))["key"]
+        imported = successful(inside.import_key({"key": secret}, new_id()))["key"]
         assert "secret" not in imported
         assert refused(inside.generate_key({"key": {"name": name}})) == {"[missing]key.algorithm"}
         for key in (made, imported):
-            done(inside.delete_key(key["id"]))
+            successful(inside.delete_key(key["id"]))
             assert inside.retrieve_key(key["id"]).status == 404
 
     await in_thread(work)
@@ -155,25 +161,25 @@ async def test_keys(inside) -> None:
 
 async def test_user_and_registration(inside) -> None:
     def work() -> None:
-        application = done(
+        application = successful(
             inside.create_application({"application": {"name": f"A {new_id()}", "roles": [{"name": "r"}]}})
         )
         application_id, email = application["application"]["id"], f"{new_id()}@example.com"
-        made = done(inside.create_user({"user": {"email": email, "password": PASSWORD}}))["user"]
+        made = successful(inside.create_user({"user": {"email": email, "password": PASSWORD}}))["user"]
         request = {"registration": {"applicationId": application_id, "roles": ["r"]}}
-        registration = done(inside.register(request, made["id"]))["registration"]
+        registration = successful(inside.register(request, made["id"]))["registration"]
         assert registration["roles"] == ["r"]
-        found = done(inside.retrieve_user_by_email(email))["user"]
+        found = successful(inside.retrieve_user_by_email(email))["user"]
         assert [one["applicationId"] for one in found["registrations"]] == [application_id]
         patch = {"registration": {"applicationId": application_id, "data": {"a": 1}}}
-        assert done(inside.patch_registration(made["id"], patch))["registration"]["data"] == {"a": 1}
-        done(inside.delete_registration(made["id"], application_id))
+        assert successful(inside.patch_registration(made["id"], patch))["registration"]["data"] == {"a": 1}
+        successful(inside.delete_registration(made["id"], application_id))
         assert inside.retrieve_registration(made["id"], application_id).status == 404
-        patched = done(inside.patch_user(made["id"], {"user": {"firstName": "Ann"}}))["user"]
+        patched = successful(inside.patch_user(made["id"], {"user": {"firstName": "Ann"}}))["user"]
         assert (patched["firstName"], patched["email"]) == ("Ann", email)
-        done(inside.delete_user(made["id"]))
+        successful(inside.delete_user(made["id"]))
         assert inside.retrieve_user(made["id"]).status == 404
-        done(inside.delete_application(application_id))
+        successful(inside.delete_application(application_id))
 
     await in_thread(work)
 
@@ -183,18 +189,18 @@ async def test_api_keys(service) -> None:
 
     def work() -> None:
         wanted = {"apiKey": {"metaData": {"attributes": {"description": "crawler"}}, "permissions": {"endpoints": {}}}}
-        made = done(manager.create_api_key(wanted))["apiKey"]
-        assert done(manager.retrieve_api_key(made["id"]))["apiKey"] == made
+        made = successful(manager.create_api_key(wanted))["apiKey"]
+        assert successful(manager.retrieve_api_key(made["id"]))["apiKey"] == made
         assert FusionAuthClient(made["key"], service.base_url).retrieve_tenants().status == 200
         limited = {"apiKey": {"permissions": {"endpoints": {"/api/user": ["GET"]}}}}
-        assert done(manager.update_api_key(made["id"], limited))["apiKey"]["metaData"]["attributes"] == {}
+        assert successful(manager.update_api_key(made["id"], limited))["apiKey"]["metaData"]["attributes"] == {}
         assert FusionAuthClient(made["key"], service.base_url).retrieve_tenants().status == 401
-        patched = done(manager.patch_api_key(made["id"], {"apiKey": {"name": f"Key {new_id()}"}}))["apiKey"]
+        patched = successful(manager.patch_api_key(made["id"], {"apiKey": {"name": f"Key {new_id()}"}}))["apiKey"]
         assert patched["permissions"]["endpoints"] == {"/api/user": ["GET"]}
-        copy = done(manager.create_api_key({"sourceKeyId": made["id"]}))["apiKey"]
+        copy = successful(manager.create_api_key({"sourceKeyId": made["id"]}))["apiKey"]
         assert copy["permissions"] == patched["permissions"]
         for key in (made, copy):
-            done(manager.delete_api_key(key["id"]))
+            successful(manager.delete_api_key(key["id"]))
             assert manager.retrieve_api_key(key["id"]).status == 404
         assert FusionAuthClient(SUPER_KEY, service.base_url).create_api_key(wanted).status == 401
         assert FusionAuthClient("", service.base_url).retrieve_tenants().status == 401
@@ -205,28 +211,30 @@ async def test_api_keys(service) -> None:
 async def test_webhooks(inside) -> None:
     def work() -> None:
         hook = {"url": "https://a.example.com/", "connectTimeout": 1000, "readTimeout": 2000, "description": new_id()}
-        made = done(inside.create_webhook({"webhook": {**hook, "eventsEnabled": {"user.create": True}}}))["webhook"]
+        made = successful(inside.create_webhook({"webhook": {**hook, "eventsEnabled": {"user.create": True}}}))[
+            "webhook"
+        ]
         assert made["eventsEnabled"] == {"user.create": True}
-        assert done(inside.retrieve_webhook(made["id"]))["webhook"] == made
-        assert made in done(inside.retrieve_webhooks())["webhooks"]
-        patched = done(inside.patch_webhook(made["id"], {"webhook": {"eventsEnabled": {"user.delete": True}}}))[
+        assert successful(inside.retrieve_webhook(made["id"]))["webhook"] == made
+        assert made in successful(inside.retrieve_webhooks())["webhooks"]
+        patched = successful(inside.patch_webhook(made["id"], {"webhook": {"eventsEnabled": {"user.delete": True}}}))[
             "webhook"
         ]
         assert patched["eventsEnabled"] == {"user.create": True, "user.delete": True}
-        updated = done(inside.update_webhook(made["id"], {"webhook": {**hook, "global": True}}))["webhook"]
+        updated = successful(inside.update_webhook(made["id"], {"webhook": {**hook, "global": True}}))["webhook"]
         assert (updated["global"], updated["eventsEnabled"]) == (True, {})
         criteria = {"search": {"description": hook["description"], "startRow": 0, "numberOfResults": 1}}
-        assert done(inside.search_webhooks(criteria)) == {"total": 1, "webhooks": [updated]}
+        assert successful(inside.search_webhooks(criteria)) == {"total": 1, "webhooks": [updated]}
         by_parameters = inside.search_webhooks_by_parameters(
             description=hook["description"], number_of_results=1, start_row=0, order_by="url ASC", url="a.example"
         )
-        assert done(by_parameters) == {"total": 1, "webhooks": [updated]}
+        assert successful(by_parameters) == {"total": 1, "webhooks": [updated]}
         assert refused(inside.create_webhook({"webhook": {"url": "nonsense"}})) == {
             "[invalid]webhook.url",
             "[missing]webhook.connectTimeout",
             "[missing]webhook.readTimeout",
         }
-        done(inside.delete_webhook(made["id"]))
+        successful(inside.delete_webhook(made["id"]))
         assert inside.retrieve_webhook(made["id"]).status == 404
 
     await in_thread(work)
@@ -236,16 +244,16 @@ async def test_address_lists_status_and_version(inside) -> None:
     def work() -> None:
         entries = [{"startIPAddress": "*", "action": "Block"}]
         request = {"ipAccessControlList": {"name": f"List {new_id()}", "entries": entries}}
-        made = done(inside.create_ip_access_control_list(request))["ipAccessControlList"]
-        assert done(inside.retrieve_ip_access_control_list(made["id"]))["ipAccessControlList"] == made
+        made = successful(inside.create_ip_access_control_list(request))["ipAccessControlList"]
+        assert successful(inside.retrieve_ip_access_control_list(made["id"]))["ipAccessControlList"] == made
         renamed = {"ipAccessControlList": {**made, "name": f"List {new_id()}"}}
-        updated = done(inside.update_ip_access_control_list(made["id"], renamed))["ipAccessControlList"]
+        updated = successful(inside.update_ip_access_control_list(made["id"], renamed))["ipAccessControlList"]
         assert updated["name"] == renamed["ipAccessControlList"]["name"]
         criteria = {"search": {"name": updated["name"]}}
-        assert done(inside.search_ip_access_control_lists(criteria))["ipAccessControlLists"] == [updated]
-        done(inside.delete_ip_access_control_list(made["id"]))
-        assert done(inside.retrieve_version())["version"] == "1.50.0"
-        assert done(inside.retrieve_system_status_using_api_key())["version"] == "1.50.0"
+        assert successful(inside.search_ip_access_control_lists(criteria))["ipAccessControlLists"] == [updated]
+        successful(inside.delete_ip_access_control_list(made["id"]))
+        assert successful(inside.retrieve_version())["version"] == "1.50.0"
+        assert successful(inside.retrieve_system_status_using_api_key())["version"] == "1.50.0"
         assert inside.retrieve_system_health().status == 200
 
     await in_thread(work)

@@ -16,7 +16,7 @@ from tests.oauth2.devices import DEVICE_GRANT, device_client
 from tests.relying_party import PASSWORD, RelyingParty
 
 
-def done(answer: Any) -> Any:
+def successful(answer: Any) -> Any:
     assert answer.status == 200, (answer.status, answer.error_response, answer.exception)
     return answer.success_response
 
@@ -41,13 +41,15 @@ async def test_device_is_begun_looked_at_and_approved(service, rp, client, http)
     named = {"client_id": rp.client_id, "client_secret": rp.secret, "tenantId": rp.tenant["id"]}
 
     def work() -> list[str]:
-        first = done(client.device_authorize(rp.client_id, rp.secret, "openid email"))
-        second = done(client.device_authorize_with_request(SimpleNamespace(**named, scope="openid")))
+        first = successful(client.device_authorize(rp.client_id, rp.secret, "openid email"))
+        second = successful(client.device_authorize_with_request(SimpleNamespace(**named, scope="openid")))
         refused(client.device_authorize("nobody"), 400, "invalid_client_id")
-        token = done(
+        token = successful(
             client.exchange_user_credentials_for_access_token(rp.login_id, PASSWORD, rp.client_id, rp.secret, "openid")
         )["access_token"]
-        about = done(client.retrieve_user_code_with_request(SimpleNamespace(**named, user_code=first["user_code"])))
+        about = successful(
+            client.retrieve_user_code_with_request(SimpleNamespace(**named, user_code=first["user_code"]))
+        )
         assert (about["client_id"], about["scope"], about["tenantId"]) == (rp.client_id, "email", rp.tenant["id"])
         # The client sends no API key along, whatever the name of the method says.
         asked = SimpleNamespace(tenantId=rp.tenant["id"], user_code=first["user_code"])
@@ -57,10 +59,10 @@ async def test_device_is_begun_looked_at_and_approved(service, rp, client, http)
         wanted = SimpleNamespace(client_id=rp.client_id, tenantId=None, user_code=second["user_code"])
         assert client.validate_device_with_request(wanted).status == 200
         refused(client.validate_device("XXXXXX", rp.client_id), 400, "invalid_user_code")
-        approved = done(client.approve_device(token, first["user_code"], rp.client_id, rp.secret))
+        approved = successful(client.approve_device(token, first["user_code"], rp.client_id, rp.secret))
         assert (approved["deviceGrantStatus"], approved["userId"]) == ("Approved", rp.user["id"])
         by_request = SimpleNamespace(**named, token=token, user_code=second["user_code"])
-        assert done(client.approve_device_with_request(by_request))["deviceGrantStatus"] == "Approved"
+        assert successful(client.approve_device_with_request(by_request))["deviceGrantStatus"] == "Approved"
         assert client.approve_device(token, first["user_code"], rp.client_id, "wrong").status == 401
         return [first["device_code"], second["device_code"]]
 

@@ -7,7 +7,7 @@ from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
 from identity.ids import new_id
-from tests.clients.test_fusionauth_client_objects import done, with_client
+from tests.clients.test_fusionauth_client_objects import successful, with_client
 from tests.conftest import DEFAULT_TENANT
 
 
@@ -15,20 +15,22 @@ from tests.conftest import DEFAULT_TENANT
 async def test_the_client_makes_reads_changes_and_removes_groups(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name, group_id = new_id(), new_id()
-        application = done(client.create_application({"application": {"name": name, "roles": [{"name": "admin"}]}}))
+        application = successful(
+            client.create_application({"application": {"name": name, "roles": [{"name": "admin"}]}})
+        )
         role = application["application"]["roles"][0]
         wanted = {"group": {"name": name, "data": {"a": 1}}, "roleIds": [role["id"]]}
-        made = done(client.create_group(wanted, group_id))["group"]
+        made = successful(client.create_group(wanted, group_id))["group"]
         assert (made["id"], made["roles"]) == (group_id, {application["application"]["id"]: [role]})
-        assert done(client.retrieve_group(group_id)) == {"group": made}
-        assert made in done(client.retrieve_groups())["groups"]
-        found = done(client.search_groups({"search": {"name": name, "startRow": 0, "numberOfResults": 1}}))
+        assert successful(client.retrieve_group(group_id)) == {"group": made}
+        assert made in successful(client.retrieve_groups())["groups"]
+        found = successful(client.search_groups({"search": {"name": name, "startRow": 0, "numberOfResults": 1}}))
         assert found == {"groups": [made], "total": 1}
-        patched = done(client.patch_group(group_id, {"group": {"data": {"b": 2}}}))["group"]
+        patched = successful(client.patch_group(group_id, {"group": {"data": {"b": 2}}}))["group"]
         assert (patched["data"], patched["roles"]) == ({"a": 1, "b": 2}, made["roles"])
-        updated = done(client.update_group(group_id, {"group": {"name": f"{name}!"}}))["group"]
+        updated = successful(client.update_group(group_id, {"group": {"name": f"{name}!"}}))["group"]
         assert (updated["name"], updated["data"], updated["roles"]) == (f"{name}!", {}, {})
-        done(client.delete_group(group_id))
+        successful(client.delete_group(group_id))
         assert client.retrieve_group(group_id).status == 404
 
     await with_client(service, work, tenant=DEFAULT_TENANT)
@@ -37,25 +39,25 @@ async def test_the_client_makes_reads_changes_and_removes_groups(service: app.Se
 @pytest.mark.requirement("core-18-groups-30")
 async def test_the_client_adds_replaces_finds_and_removes_members(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
-        group_id = done(client.create_group({"group": {"name": new_id()}}))["group"]["id"]
+        group_id = successful(client.create_group({"group": {"name": new_id()}}))["group"]["id"]
         one, two = (
-            done(client.create_user({"user": {"username": new_id(), "password": "password"}}))["user"]["id"]
+            successful(client.create_user({"user": {"username": new_id(), "password": "password"}}))["user"]["id"]
             for _ in range(2)
         )
-        added = done(client.create_group_members({"members": {group_id: [{"userId": one, "data": {"a": 1}}]}}))
+        added = successful(client.create_group_members({"members": {group_id: [{"userId": one, "data": {"a": 1}}]}}))
         (member,) = added["members"][group_id]
         assert (member["userId"], member["data"], member["groupId"]) == (one, {"a": 1}, group_id)
-        assert done(client.retrieve_user(one))["user"]["memberships"] == [member]
+        assert successful(client.retrieve_user(one))["user"]["memberships"] == [member]
         by_group = {"search": {"groupId": group_id, "startRow": 0, "numberOfResults": 25}}
-        assert done(client.search_group_members(by_group)) == {"members": [member], "total": 1}
-        replaced = done(client.update_group_members({"members": {group_id: [{"userId": one}, {"userId": two}]}}))
+        assert successful(client.search_group_members(by_group)) == {"members": [member], "total": 1}
+        replaced = successful(client.update_group_members({"members": {group_id: [{"userId": one}, {"userId": two}]}}))
         first, second = replaced["members"][group_id]
         assert (first, second["userId"]) == ({**member, "data": {}}, two)
-        done(client.delete_group_members({"members": {group_id: [one]}}))
-        assert done(client.search_group_members(by_group))["members"] == [second]
-        done(client.delete_group_members({"memberIds": [second["id"]]}))
-        assert done(client.search_group_members(by_group))["total"] == 0
-        assert done(client.retrieve_user(two))["user"]["memberships"] == []
+        successful(client.delete_group_members({"members": {group_id: [one]}}))
+        assert successful(client.search_group_members(by_group))["members"] == [second]
+        successful(client.delete_group_members({"memberIds": [second["id"]]}))
+        assert successful(client.search_group_members(by_group))["total"] == 0
+        assert successful(client.retrieve_user(two))["user"]["memberships"] == []
 
     await with_client(service, work, tenant=DEFAULT_TENANT)
 
@@ -65,22 +67,22 @@ async def test_the_client_makes_reads_changes_and_removes_consents(service: app.
     def work(client: FusionAuthClient) -> None:
         name, consent_id = new_id(), new_id()
         wanted = {"consent": {"name": name, "defaultMinimumAgeForSelfConsent": 13, "values": ["a", "b"]}}
-        made = done(client.create_consent(wanted, consent_id))["consent"]
+        made = successful(client.create_consent(wanted, consent_id))["consent"]
         assert (made["id"], made["values"]) == (consent_id, ["a", "b"])
-        assert done(client.retrieve_consent(consent_id)) == {"consent": made}
-        assert made in done(client.retrieve_consents())["consents"]
-        assert done(client.search_consents({"search": {"name": name, "startRow": 0}}))["consents"] == [made]
+        assert successful(client.retrieve_consent(consent_id)) == {"consent": made}
+        assert made in successful(client.retrieve_consents())["consents"]
+        assert successful(client.search_consents({"search": {"name": name, "startRow": 0}}))["consents"] == [made]
         by_parameters = client.search_consents_by_parameters(
             name=name, number_of_results=1, order_by="name ASC", start_row=0
         )
-        assert done(by_parameters) == {"consents": [made], "total": 1}
-        patched = done(client.patch_consent(consent_id, {"consent": {"multipleValuesAllowed": True}}))["consent"]
+        assert successful(by_parameters) == {"consents": [made], "total": 1}
+        patched = successful(client.patch_consent(consent_id, {"consent": {"multipleValuesAllowed": True}}))["consent"]
         assert (patched["multipleValuesAllowed"], patched["name"]) == (True, name)
-        updated = done(
+        updated = successful(
             client.update_consent(consent_id, {"consent": {"name": name, "defaultMinimumAgeForSelfConsent": 16}})
         )["consent"]
         assert (updated["defaultMinimumAgeForSelfConsent"], updated["multipleValuesAllowed"]) == (16, False)
-        done(client.delete_consent(consent_id))
+        successful(client.delete_consent(consent_id))
         assert client.retrieve_consent(consent_id).status == 404
 
     await with_client(service, work)
@@ -90,20 +92,20 @@ async def test_the_client_makes_reads_changes_and_removes_consents(service: app.
 async def test_the_client_makes_reads_changes_and_removes_user_actions(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name, action_id = new_id(), new_id()
-        made = done(client.create_user_action({"userAction": {"name": name, "temporal": True}}, action_id))
+        made = successful(client.create_user_action({"userAction": {"name": name, "temporal": True}}, action_id))
         assert (made["userAction"]["id"], made["userAction"]["temporal"]) == (action_id, True)
-        assert done(client.retrieve_user_action(action_id)) == made
-        assert made["userAction"] in done(client.retrieve_user_actions())["userActions"]
-        assert made["userAction"] in done(client.retrieve_user_action())["userActions"]
-        patched = done(client.patch_user_action(action_id, {"userAction": {"preventLogin": True}}))["userAction"]
+        assert successful(client.retrieve_user_action(action_id)) == made
+        assert made["userAction"] in successful(client.retrieve_user_actions())["userActions"]
+        assert made["userAction"] in successful(client.retrieve_user_action())["userActions"]
+        patched = successful(client.patch_user_action(action_id, {"userAction": {"preventLogin": True}}))["userAction"]
         assert (patched["preventLogin"], patched["temporal"]) == (True, True)
-        updated = done(client.update_user_action(action_id, {"userAction": {"name": f"{name}!"}}))["userAction"]
+        updated = successful(client.update_user_action(action_id, {"userAction": {"name": f"{name}!"}}))["userAction"]
         assert (updated["name"], updated["temporal"]) == (f"{name}!", False)
-        done(client.deactivate_user_action(action_id))
-        inactive = done(client.retrieve_inactive_user_actions())["userActions"]
+        successful(client.deactivate_user_action(action_id))
+        inactive = successful(client.retrieve_inactive_user_actions())["userActions"]
         assert [one["active"] for one in inactive if one["id"] == action_id] == [False]
-        assert done(client.reactivate_user_action(action_id))["userAction"]["active"] is True
-        done(client.delete_user_action(action_id))
+        assert successful(client.reactivate_user_action(action_id))["userAction"]["active"] is True
+        successful(client.delete_user_action(action_id))
         assert client.retrieve_user_action(action_id).status == 404
 
     await with_client(service, work)
@@ -114,17 +116,19 @@ async def test_the_client_makes_reads_changes_and_removes_user_action_reasons(se
     def work(client: FusionAuthClient) -> None:
         code, reason_id = new_id(), new_id()
         wanted = {"userActionReason": {"code": code, "text": f"Text {code}"}}
-        made = done(client.create_user_action_reason(wanted, reason_id))
+        made = successful(client.create_user_action_reason(wanted, reason_id))
         assert (made["userActionReason"]["id"], made["userActionReason"]["code"]) == (reason_id, code)
-        assert done(client.retrieve_user_action_reason(reason_id)) == made
-        assert made["userActionReason"] in done(client.retrieve_user_action_reasons())["userActionReasons"]
-        assert made["userActionReason"] in done(client.retrieve_user_action_reason())["userActionReasons"]
+        assert successful(client.retrieve_user_action_reason(reason_id)) == made
+        assert made["userActionReason"] in successful(client.retrieve_user_action_reasons())["userActionReasons"]
+        assert made["userActionReason"] in successful(client.retrieve_user_action_reason())["userActionReasons"]
         texts = {"localizedTexts": {"de": "Grund"}}
-        patched = done(client.patch_user_action_reason(reason_id, {"userActionReason": texts}))["userActionReason"]
+        patched = successful(client.patch_user_action_reason(reason_id, {"userActionReason": texts}))[
+            "userActionReason"
+        ]
         assert (patched["localizedTexts"], patched["code"]) == ({"de": "Grund"}, code)
-        updated = done(client.update_user_action_reason(reason_id, wanted))["userActionReason"]
+        updated = successful(client.update_user_action_reason(reason_id, wanted))["userActionReason"]
         assert updated["localizedTexts"] == {}
-        done(client.delete_user_action_reason(reason_id))
+        successful(client.delete_user_action_reason(reason_id))
         assert client.retrieve_user_action_reason(reason_id).status == 404
 
     await with_client(service, work)

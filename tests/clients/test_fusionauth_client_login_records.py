@@ -6,7 +6,7 @@ from typing import Any
 
 from fusionauth.fusionauth_client import FusionAuthClient
 
-from tests.clients.test_fusionauth_client_logins import credentials, done, rp, with_client
+from tests.clients.test_fusionauth_client_logins import credentials, rp, successful, with_client
 
 __all__ = ["rp"]
 
@@ -18,10 +18,10 @@ async def test_the_client_logs_in_without_a_password(service, rp) -> None:
 
     def work(client: FusionAuthClient) -> None:
         wanted = {"applicationId": rp.client_id, "loginId": rp.login_id, "state": {"at": "the door"}}
-        code = done(client.start_passwordless_login(wanted))["code"]
+        code = successful(client.start_passwordless_login(wanted))["code"]
         refused = client.send_passwordless_code({"code": code})
         assert (refused.status, refused.error_response["generalErrors"][0]["code"]) == (400, "[PasswordlessDisabled]")
-        found = done(client.passwordless_login({"code": code}))
+        found = successful(client.passwordless_login({"code": code}))
         assert (found["user"]["id"], found["state"]) == (rp.user["id"], {"at": "the door"})
 
     await with_client(service, rp, work)
@@ -31,15 +31,15 @@ async def test_the_client_reads_login_records_and_reports(service, rp, clock) ->
     now = clock.now()
 
     def work(client: FusionAuthClient) -> None:
-        done(client.login(credentials(rp)))
+        successful(client.login(credentials(rp)))
         user_id, app_id = rp.user["id"], rp.client_id
-        assert len(done(client.retrieve_recent_logins(0, 10))["logins"]) == 2
-        assert len(done(client.retrieve_user_recent_logins(user_id, 1, 10))["logins"]) == 1
+        assert len(successful(client.retrieve_recent_logins(0, 10))["logins"]) == 2
+        assert len(successful(client.retrieve_user_recent_logins(user_id, 1, 10))["logins"]) == 1
         search = {"search": {"userId": user_id, "applicationId": app_id}, "retrieveTotal": True}
-        assert done(client.search_login_records(search))["total"] == 2
+        assert successful(client.search_login_records(search))["total"] == 2
 
         def total(answer: Any) -> int:
-            return int(done(answer)["total"])
+            return int(successful(answer)["total"])
 
         assert total(client.retrieve_login_report(now, now, app_id)) == 2
         assert total(client.retrieve_user_login_report(user_id, now, now)) == 2
@@ -49,7 +49,7 @@ async def test_the_client_reads_login_records_and_reports(service, rp, clock) ->
         assert total(client.retrieve_daily_active_report(now, now, app_id)) == 1
         assert total(client.retrieve_monthly_active_report(now, now)) == 1
         assert total(client.retrieve_registration_report(now, now, app_id)) == 1
-        assert done(client.retrieve_total_report())["applicationTotals"][app_id]["logins"] == 2
-        assert "applicationTotals" not in done(client.retrieve_total_report_with_excludes("applicationTotals"))
+        assert successful(client.retrieve_total_report())["applicationTotals"][app_id]["logins"] == 2
+        assert "applicationTotals" not in successful(client.retrieve_total_report_with_excludes("applicationTotals"))
 
     await with_client(service, rp, work)

@@ -16,7 +16,7 @@ from tests.conftest import SUPER_KEY
 from tests.relying_party import PASSWORD, RelyingParty
 
 
-def done(answer: Any) -> Any:
+def successful(answer: Any) -> Any:
     assert answer.status == 200, (answer.status, answer.error_response, answer.exception)
     return answer.success_response
 
@@ -41,16 +41,16 @@ def credentials(rp: RelyingParty) -> dict[str, Any]:
 
 async def test_the_client_logs_users_in_and_out_and_says_that_they_are_there(service, rp) -> None:
     def work(client: FusionAuthClient) -> None:
-        first, second = [done(client.login(credentials(rp))) for _ in range(2)]
+        first, second = [successful(client.login(credentials(rp))) for _ in range(2)]
         assert first["user"]["id"] == rp.user["id"]
-        assert done(client.login_ping(rp.user["id"], rp.client_id))["user"]["id"] == rp.user["id"]
+        assert successful(client.login_ping(rp.user["id"], rp.client_id))["user"]["id"] == rp.user["id"]
         ping = {"userId": rp.user["id"], "applicationId": rp.client_id}
-        assert done(client.login_ping_with_request(ping))["token"]
-        done(client.logout(False, first["refreshToken"]))
-        left = done(client.retrieve_refresh_tokens(rp.user["id"]))["refreshTokens"]
+        assert successful(client.login_ping_with_request(ping))["token"]
+        successful(client.logout(False, first["refreshToken"]))
+        left = successful(client.retrieve_refresh_tokens(rp.user["id"]))["refreshTokens"]
         assert [record["id"] for record in left] == [second["refreshTokenId"]]
-        done(client.logout_with_request({"global": True, "refreshToken": second["refreshToken"]}))
-        assert done(client.retrieve_refresh_tokens(rp.user["id"]))["refreshTokens"] == []
+        successful(client.logout_with_request({"global": True, "refreshToken": second["refreshToken"]}))
+        assert successful(client.retrieve_refresh_tokens(rp.user["id"]))["refreshTokens"] == []
         assert client.login({**credentials(rp), "password": "wrong"}).status == 404
 
     await with_client(service, rp, work)
@@ -59,18 +59,18 @@ async def test_the_client_logs_users_in_and_out_and_says_that_they_are_there(ser
 @pytest.mark.requirement("users-6-9")
 async def test_the_client_validates_issues_and_vends_tokens(service, rp) -> None:
     def work(client: FusionAuthClient) -> None:
-        body = done(client.login(credentials(rp)))
-        assert done(client.validate_jwt(body["token"]))["jwt"]["sub"] == rp.user["id"]
-        made = done(client.create_application({"application": {"name": f"Application {new_id()}"}}))
+        body = successful(client.login(credentials(rp)))
+        assert successful(client.validate_jwt(body["token"]))["jwt"]["sub"] == rp.user["id"]
+        made = successful(client.create_application({"application": {"name": f"Application {new_id()}"}}))
         other = made["application"]["id"]
-        done(client.register({"registration": {"applicationId": other}}, rp.user["id"]))
-        issued = done(client.issue_jwt(other, body["token"], body["refreshToken"]))
+        successful(client.register({"registration": {"applicationId": other}}, rp.user["id"]))
+        issued = successful(client.issue_jwt(other, body["token"], body["refreshToken"]))
         assert relying_party.claims(issued["token"])["aud"] == other
-        vended = done(client.vend_jwt({"claims": {"a": 1}, "timeToLiveInSeconds": 60}))["token"]
+        vended = successful(client.vend_jwt({"claims": {"a": 1}, "timeToLiveInSeconds": 60}))["token"]
         assert relying_party.claims(vended)["a"] == 1
         assert client.validate_jwt(vended).status == 401
-        fresh = done(client.exchange_refresh_token_for_jwt({"refreshToken": body["refreshToken"]}))
-        assert done(client.validate_jwt(fresh["token"]))["jwt"]["sid"] == body["refreshTokenId"]
+        fresh = successful(client.exchange_refresh_token_for_jwt({"refreshToken": body["refreshToken"]}))
+        assert successful(client.validate_jwt(fresh["token"]))["jwt"]["sid"] == body["refreshTokenId"]
 
     await with_client(service, rp, work)
 
@@ -78,10 +78,10 @@ async def test_the_client_validates_issues_and_vends_tokens(service, rp) -> None
 async def test_the_client_reads_and_revokes_refresh_tokens_in_every_form(service, rp) -> None:
     def work(client: FusionAuthClient) -> None:
         def fresh() -> dict[str, Any]:
-            return done(client.login(credentials(rp)))
+            return successful(client.login(credentials(rp)))
 
         body = fresh()
-        found = done(client.retrieve_refresh_token_by_id(body["refreshTokenId"]))["refreshToken"]
+        found = successful(client.retrieve_refresh_token_by_id(body["refreshTokenId"]))["refreshToken"]
         assert found["token"] == body["refreshToken"]
         forms: list[Callable[[dict[str, Any]], Any]] = [
             lambda one: client.revoke_refresh_token(token=one["refreshToken"]),
@@ -94,7 +94,7 @@ async def test_the_client_reads_and_revokes_refresh_tokens_in_every_form(service
         ]
         for form in forms:
             body = fresh()
-            done(form(body))
+            successful(form(body))
             assert client.retrieve_refresh_token_by_id(body["refreshTokenId"]).status == 404
 
     await with_client(service, rp, work)

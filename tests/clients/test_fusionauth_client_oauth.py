@@ -18,7 +18,7 @@ from tests.relying_party import PASSWORD, PKCE, REDIRECT_URI, VERIFIER, RelyingP
 GRANTS = ["authorization_code", "refresh_token", "password"]
 
 
-def done(answer: Any) -> Any:
+def successful(answer: Any) -> Any:
     assert answer.status == 200, (answer.status, answer.error_response, answer.exception)
     return answer.success_response
 
@@ -56,7 +56,7 @@ async def test_codes_are_exchanged_in_four_ways(service, rp, client) -> None:
             ),
         ]
         for answer in answers:
-            assert done(answer)["userId"] == rp.user["id"]
+            assert successful(answer)["userId"] == rp.user["id"]
         again = client.exchange_o_auth_code_for_access_token(plain[0], REDIRECT_URI, rp.client_id, rp.secret)
         assert (again.status, again.error_response["error"]) == (400, "invalid_grant")
 
@@ -66,26 +66,26 @@ async def test_codes_are_exchanged_in_four_ways(service, rp, client) -> None:
 async def test_passwords_and_refresh_tokens_give_tokens_that_are_known(rp, client) -> None:
     def work() -> None:
         scope = "openid offline_access"
-        first = done(
+        first = successful(
             client.exchange_user_credentials_for_access_token(rp.login_id, PASSWORD, rp.client_id, rp.secret, scope)
         )
         asked = {"client_id": rp.client_id, "client_secret": rp.secret, "tenantId": None, "user_code": None}
         named = {"grant_type": "password", "username": rp.login_id, "password": PASSWORD, "scope": scope}
         by_request = SimpleNamespace(**asked, **named)
-        done(client.exchange_user_credentials_for_access_token_with_request(by_request))
+        successful(client.exchange_user_credentials_for_access_token_with_request(by_request))
         value = first["refresh_token"]
-        second = done(client.exchange_refresh_token_for_access_token(value, rp.client_id, rp.secret))
+        second = successful(client.exchange_refresh_token_for_access_token(value, rp.client_id, rp.secret))
         renewed = SimpleNamespace(**asked, grant_type="refresh_token", refresh_token=value, scope="openid")
-        third = done(client.exchange_refresh_token_for_access_token_with_request(renewed))
+        third = successful(client.exchange_refresh_token_for_access_token_with_request(renewed))
         for tokens in (first, second, third):
-            known = done(client.introspect_access_token(rp.client_id, tokens["access_token"]))
+            known = successful(client.introspect_access_token(rp.client_id, tokens["access_token"]))
             assert (known["active"], known["sub"]) == (True, rp.user["id"])
-            told = done(client.retrieve_user_info_from_access_token(tokens["access_token"]))
+            told = successful(client.retrieve_user_info_from_access_token(tokens["access_token"]))
             assert told["sub"] == rp.user["id"]
         hinted = SimpleNamespace(
             client_id=rp.client_id, tenantId=None, token=first["id_token"], token_type_hint="id_token"
         )
-        assert done(client.introspect_access_token_with_request(hinted))["active"] is True
-        assert done(client.introspect_access_token(rp.client_id, "x.y.z")) == {"active": False}
+        assert successful(client.introspect_access_token_with_request(hinted))["active"] is True
+        assert successful(client.introspect_access_token(rp.client_id, "x.y.z")) == {"active": False}
 
     await asyncio.to_thread(work)

@@ -14,7 +14,7 @@ from identity.ids import new_id
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY
 
 
-def done(answer: Any) -> Any:
+def successful(answer: Any) -> Any:
     assert answer.status == 200, (answer.status, answer.error_response, answer.exception)
     return answer.success_response
 
@@ -31,20 +31,24 @@ async def with_client(
 async def test_the_client_makes_reads_changes_and_removes_tenants(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name = new_id()
-        tenant_id = done(client.create_tenant({"tenant": {"name": name, "issuer": "https://id.example.com"}}))[
+        tenant_id = successful(client.create_tenant({"tenant": {"name": name, "issuer": "https://id.example.com"}}))[
             "tenant"
         ]["id"]
-        assert done(client.retrieve_tenant(tenant_id))["tenant"]["issuer"] == "https://id.example.com"
-        assert tenant_id in {tenant["id"] for tenant in done(client.retrieve_tenants())["tenants"]}
-        found = done(client.search_tenants({"search": {"name": name, "startRow": 0, "numberOfResults": 1}}))
+        assert successful(client.retrieve_tenant(tenant_id))["tenant"]["issuer"] == "https://id.example.com"
+        assert tenant_id in {tenant["id"] for tenant in successful(client.retrieve_tenants())["tenants"]}
+        found = successful(client.search_tenants({"search": {"name": name, "startRow": 0, "numberOfResults": 1}}))
         assert (found["total"], found["tenants"][0]["id"]) == (1, tenant_id)
-        patched = done(client.patch_tenant(tenant_id, {"tenant": {"httpSessionMaxInactiveInterval": 60}}))["tenant"]
+        patched = successful(client.patch_tenant(tenant_id, {"tenant": {"httpSessionMaxInactiveInterval": 60}}))[
+            "tenant"
+        ]
         assert (patched["httpSessionMaxInactiveInterval"], patched["name"]) == (60, name)
-        updated = done(client.update_tenant(tenant_id, {"tenant": {"name": name, "issuer": "https://new.example.com"}}))
+        updated = successful(
+            client.update_tenant(tenant_id, {"tenant": {"name": name, "issuer": "https://new.example.com"}})
+        )
         assert updated["tenant"]["httpSessionMaxInactiveInterval"] == 3600
-        rules = done(client.retrieve_password_validation_rules_with_tenant_id(tenant_id))
+        rules = successful(client.retrieve_password_validation_rules_with_tenant_id(tenant_id))
         assert rules["passwordValidationRules"]["minLength"] == 8
-        done(client.delete_tenant(tenant_id))
+        successful(client.delete_tenant(tenant_id))
         assert client.retrieve_tenant(tenant_id).status == 404
 
     await with_client(service, work)
@@ -55,25 +59,29 @@ async def test_the_client_makes_reads_changes_and_removes_applications(service: 
     def work(client: FusionAuthClient) -> None:
         name, application_id = new_id(), new_id()
         wanted = {"application": {"name": name, "roles": [{"name": "user"}]}}
-        made = done(client.create_application(wanted, application_id))["application"]
+        made = successful(client.create_application(wanted, application_id))["application"]
         assert (made["id"], made["oauthConfiguration"]["clientId"]) == (application_id, application_id)
-        assert done(client.retrieve_application(application_id))["application"]["name"] == name
-        assert application_id in {one["id"] for one in done(client.retrieve_applications())["applications"]}
-        assert done(client.search_applications({"search": {"name": name}}))["total"] == 1
+        assert successful(client.retrieve_application(application_id))["application"]["name"] == name
+        assert application_id in {one["id"] for one in successful(client.retrieve_applications())["applications"]}
+        assert successful(client.search_applications({"search": {"name": name}}))["total"] == 1
         grants = {"oauthConfiguration": {"authorizedRedirectURLs": ["https://app.example.com/callback"]}}
-        patched = done(client.patch_application(application_id, {"application": grants}))["application"]
+        patched = successful(client.patch_application(application_id, {"application": grants}))["application"]
         assert patched["oauthConfiguration"]["authorizedRedirectURLs"] == ["https://app.example.com/callback"]
-        updated = done(client.update_application(application_id, {"application": {"name": f"{name}!"}}))["application"]
+        updated = successful(client.update_application(application_id, {"application": {"name": f"{name}!"}}))[
+            "application"
+        ]
         assert updated["oauthConfiguration"]["clientSecret"] == made["oauthConfiguration"]["clientSecret"]
         role = {"role": {"name": "admin"}}
-        role_id = done(client.create_application_role(application_id, role))["role"]["id"]
-        changed = done(client.patch_application_role(application_id, role_id, {"role": {"description": "may"}}))
+        role_id = successful(client.create_application_role(application_id, role))["role"]["id"]
+        changed = successful(client.patch_application_role(application_id, role_id, {"role": {"description": "may"}}))
         assert changed["role"]["description"] == "may"
-        done(client.delete_application_role(application_id, role_id))
-        done(client.deactivate_application(application_id))
-        assert application_id in {one["id"] for one in done(client.retrieve_inactive_applications())["applications"]}
-        assert done(client.reactivate_application(application_id))["application"]["active"] is True
-        done(client.delete_application(application_id))
+        successful(client.delete_application_role(application_id, role_id))
+        successful(client.deactivate_application(application_id))
+        assert application_id in {
+            one["id"] for one in successful(client.retrieve_inactive_applications())["applications"]
+        }
+        assert successful(client.reactivate_application(application_id))["application"]["active"] is True
+        successful(client.delete_application(application_id))
         assert client.retrieve_application(application_id).status == 404
 
     await with_client(service, work, tenant=DEFAULT_TENANT)
@@ -87,17 +95,17 @@ async def test_the_client_makes_reads_changes_and_removes_keys(service: app.Serv
             wanted = {"key": {"algorithm": algorithm, "name": f"{algorithm} {name}", "length": 2048}}
             if algorithm != "RS256":
                 del wanted["key"]["length"]
-            key_id = done(client.generate_key(wanted))["key"]["id"]
-            assert done(client.retrieve_key(key_id))["key"]["algorithm"] == algorithm
-            changed = done(client.update_key(key_id, {"key": {"name": f"{algorithm} {name}!"}}))["key"]
+            key_id = successful(client.generate_key(wanted))["key"]["id"]
+            assert successful(client.retrieve_key(key_id))["key"]["algorithm"] == algorithm
+            changed = successful(client.update_key(key_id, {"key": {"name": f"{algorithm} {name}!"}}))["key"]
             assert changed["name"] == f"{algorithm} {name}!"
-            assert done(client.search_keys({"search": {"name": f"{algorithm} {name}"}}))["total"] == 1
-            done(client.delete_key(key_id))
+            assert successful(client.search_keys({"search": {"name": f"{algorithm} {name}"}}))["total"] == 1
+            successful(client.delete_key(key_id))
             assert client.retrieve_key(key_id).status == 404
         secret = {"key": {"type": "HMAC", "algorithm": "HS256", "name": name, "secret": new_id() + new_id()}}
-        imported = done(client.import_key(secret))["key"]["id"]
-        assert imported in {key["id"] for key in done(client.retrieve_keys())["keys"]}
-        done(client.delete_key(imported))
+        imported = successful(client.import_key(secret))["key"]["id"]
+        assert imported in {key["id"] for key in successful(client.retrieve_keys())["keys"]}
+        successful(client.delete_key(imported))
 
     await with_client(service, work)
 
@@ -106,19 +114,21 @@ async def test_the_client_makes_reads_changes_and_removes_keys(service: app.Serv
 async def test_the_client_makes_reads_changes_and_removes_api_keys(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         wanted = {"apiKey": {"metaData": {"attributes": {"description": "made by the client"}}}}
-        made = done(client.create_api_key(wanted))["apiKey"]
-        assert done(FusionAuthClient(made["key"], service.base_url).retrieve_tenants())["tenants"]
-        assert done(client.retrieve_api_key(made["id"]))["apiKey"]["key"] == made["key"]
+        made = successful(client.create_api_key(wanted))["apiKey"]
+        assert successful(FusionAuthClient(made["key"], service.base_url).retrieve_tenants())["tenants"]
+        assert successful(client.retrieve_api_key(made["id"]))["apiKey"]["key"] == made["key"]
         limited = {"apiKey": {"permissions": {"endpoints": {"/api/user": ["GET"]}}}}
-        patched = done(client.patch_api_key(made["id"], limited))["apiKey"]
+        patched = successful(client.patch_api_key(made["id"], limited))["apiKey"]
         assert patched["permissions"]["endpoints"] == {"/api/user": ["GET"]}
         assert patched["metaData"]["attributes"]["description"] == "made by the client"
         assert FusionAuthClient(made["key"], service.base_url).retrieve_tenants().status == 401
-        copied = done(client.create_api_key({"sourceKeyId": made["id"]}))["apiKey"]
+        copied = successful(client.create_api_key({"sourceKeyId": made["id"]}))["apiKey"]
         assert copied["permissions"] == patched["permissions"]
-        assert done(client.update_api_key(made["id"], {"apiKey": {}}))["apiKey"]["permissions"] == {"endpoints": {}}
+        assert successful(client.update_api_key(made["id"], {"apiKey": {}}))["apiKey"]["permissions"] == {
+            "endpoints": {}
+        }
         for key_id in (made["id"], copied["id"]):
-            done(client.delete_api_key(key_id))
+            successful(client.delete_api_key(key_id))
             assert client.retrieve_api_key(key_id).status == 404
 
     await with_client(service, work, MANAGER_KEY)
@@ -129,18 +139,19 @@ async def test_the_client_makes_reads_changes_and_removes_webhooks(service: app.
     def work(client: FusionAuthClient) -> None:
         mark = new_id()
         wanted = {"url": f"https://example.com/{mark}", "connectTimeout": 1000, "readTimeout": 2000, "global": True}
-        webhook_id = done(client.create_webhook({"webhook": wanted}))["webhook"]["id"]
-        assert done(client.retrieve_webhook(webhook_id))["webhook"]["url"].endswith(mark)
-        assert webhook_id in {one["id"] for one in done(client.retrieve_webhooks())["webhooks"]}
+        webhook_id = successful(client.create_webhook({"webhook": wanted}))["webhook"]["id"]
+        assert successful(client.retrieve_webhook(webhook_id))["webhook"]["url"].endswith(mark)
+        assert webhook_id in {one["id"] for one in successful(client.retrieve_webhooks())["webhooks"]}
         enabled = {"eventsEnabled": {"user.create": True}}
-        patched = done(client.patch_webhook(webhook_id, {"webhook": enabled}))["webhook"]
+        patched = successful(client.patch_webhook(webhook_id, {"webhook": enabled}))["webhook"]
         assert (patched["eventsEnabled"], patched["global"]) == ({"user.create": True}, True)
         assert (
-            done(client.search_webhooks({"search": {"url": mark, "startRow": 0, "numberOfResults": 1}}))["total"] == 1
+            successful(client.search_webhooks({"search": {"url": mark, "startRow": 0, "numberOfResults": 1}}))["total"]
+            == 1
         )
-        updated = done(client.update_webhook(webhook_id, {"webhook": {**wanted, "global": False}}))["webhook"]
+        updated = successful(client.update_webhook(webhook_id, {"webhook": {**wanted, "global": False}}))["webhook"]
         assert (updated["eventsEnabled"], updated["global"]) == ({}, False)
-        done(client.delete_webhook(webhook_id))
+        successful(client.delete_webhook(webhook_id))
         assert client.retrieve_webhook(webhook_id).status == 404
 
     await with_client(service, work)
@@ -149,38 +160,38 @@ async def test_the_client_makes_reads_changes_and_removes_webhooks(service: app.
 async def test_the_client_reads_public_keys_discovery_and_status(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         wanted = {"key": {"algorithm": "ES256", "name": new_id()}}
-        key = done(client.generate_key(wanted))["key"]
+        key = successful(client.generate_key(wanted))["key"]
         application = {"name": new_id(), "jwtConfiguration": {"enabled": True, "accessTokenKeyId": key["id"]}}
-        application_id = done(client.create_application({"application": application}))["application"]["id"]
-        assert done(client.retrieve_jwt_public_keys())["publicKeys"][key["kid"]] == key["publicKey"]
-        assert done(client.retrieve_jwt_public_key(key["kid"])) == {"publicKey": key["publicKey"]}
-        by_application = done(client.retrieve_jwt_public_key_by_application_id(application_id))
+        application_id = successful(client.create_application({"application": application}))["application"]["id"]
+        assert successful(client.retrieve_jwt_public_keys())["publicKeys"][key["kid"]] == key["publicKey"]
+        assert successful(client.retrieve_jwt_public_key(key["kid"])) == {"publicKey": key["publicKey"]}
+        by_application = successful(client.retrieve_jwt_public_key_by_application_id(application_id))
         assert by_application == {"publicKey": key["publicKey"]}
         assert client.retrieve_jwt_public_key(new_id()).status == 404
-        assert key["kid"] in {one["kid"] for one in done(client.retrieve_json_web_key_set())["keys"]}
-        described = done(client.retrieve_open_id_configuration())
+        assert key["kid"] in {one["kid"] for one in successful(client.retrieve_json_web_key_set())["keys"]}
+        described = successful(client.retrieve_open_id_configuration())
         assert described["jwks_uri"] == f"{service.base_url}/.well-known/jwks.json"
-        assert done(client.retrieve_system_status()) == {}
-        rules = done(client.retrieve_password_validation_rules())["passwordValidationRules"]
-        assert rules == done(client.retrieve_tenant(DEFAULT_TENANT))["tenant"]["passwordValidationRules"]
+        assert successful(client.retrieve_system_status()) == {}
+        rules = successful(client.retrieve_password_validation_rules())["passwordValidationRules"]
+        assert rules == successful(client.retrieve_tenant(DEFAULT_TENANT))["tenant"]["passwordValidationRules"]
 
     await with_client(service, work, tenant=DEFAULT_TENANT)
 
 
 async def test_the_client_removes_tenants_by_request_and_works_on_access_lists(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
-        tenant_id = done(client.create_tenant({"tenant": {"name": new_id()}}))["tenant"]["id"]
+        tenant_id = successful(client.create_tenant({"tenant": {"name": new_id()}}))["tenant"]["id"]
         assert client.delete_tenant_with_request(tenant_id, {"async": True}).status == 202
         gone = client.retrieve_tenant(tenant_id)
         assert gone.status == 404 or gone.success_response["tenant"]["state"] == "PendingDelete"
         entries = [{"startIPAddress": "*", "action": "Block"}]
         wanted = {"ipAccessControlList": {"name": new_id(), "entries": entries}}
-        made = done(client.create_ip_access_control_list(wanted))["ipAccessControlList"]
+        made = successful(client.create_ip_access_control_list(wanted))["ipAccessControlList"]
         change = {"ipAccessControlList": {"entries": [{"startIPAddress": "10.0.0.1", "endIPAddress": "10.0.0.9"}]}}
-        patched = done(client.patch_ip_access_control_list(made["id"], change))["ipAccessControlList"]
+        patched = successful(client.patch_ip_access_control_list(made["id"], change))["ipAccessControlList"]
         assert [entry["startIPAddress"] for entry in patched["entries"]] == ["*", "10.0.0.1"]
-        found = done(client.search_ip_access_control_lists_by_parameters(made["name"], 1, "name", 0))
+        found = successful(client.search_ip_access_control_lists_by_parameters(made["name"], 1, "name", 0))
         assert (found["total"], found["ipAccessControlLists"]) == (1, [patched])
-        done(client.delete_ip_access_control_list(made["id"]))
+        successful(client.delete_ip_access_control_list(made["id"]))
 
     await with_client(service, work)

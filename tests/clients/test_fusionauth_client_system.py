@@ -7,7 +7,7 @@ from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
 from identity.ids import new_id
-from tests.clients.test_fusionauth_client_objects import done, with_client
+from tests.clients.test_fusionauth_client_objects import successful, with_client
 from tests.conftest import DEFAULT_TENANT
 
 
@@ -16,11 +16,11 @@ async def test_the_client_writes_reads_and_searches_the_audit_log(service: app.S
     def work(client: FusionAuthClient) -> None:
         mark = new_id()
         row = {"insertUser": "ada@example.com", "message": f"{mark} first", "newValue": {"a": 1}}
-        made = done(client.create_audit_log({"auditLog": row}))["auditLog"]
+        made = successful(client.create_audit_log({"auditLog": row}))["auditLog"]
         assert made.items() >= row.items()
-        assert done(client.retrieve_audit_log(made["id"]))["auditLog"] == made
-        done(client.create_audit_log({"auditLog": {**row, "message": f"{mark} second"}}))
-        found = done(client.search_audit_logs({"search": {"message": mark, "numberOfResults": 1}}))
+        assert successful(client.retrieve_audit_log(made["id"]))["auditLog"] == made
+        successful(client.create_audit_log({"auditLog": {**row, "message": f"{mark} second"}}))
+        found = successful(client.search_audit_logs({"search": {"message": mark, "numberOfResults": 1}}))
         assert (found["total"], found["auditLogs"][0]["message"]) == (2, f"{mark} second")
         assert client.retrieve_audit_log(999_999_999_999).status == 404
         refused = client.create_audit_log({"auditLog": {}})
@@ -34,17 +34,19 @@ async def test_the_client_writes_reads_and_searches_the_audit_log(service: app.S
 async def test_the_client_reads_and_searches_the_event_log(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         wanted = {"name": new_id(), "oauthConfiguration": {"debug": True, "enabledGrants": ["authorization_code"]}}
-        made = done(client.create_application({"application": wanted}))["application"]
+        made = successful(client.create_application({"application": wanted}))["application"]
         secret = made["oauthConfiguration"]["clientSecret"]
         refused = client.exchange_o_auth_code_for_access_token(
             "no-code", "https://example.com", client_id=made["id"], client_secret=secret
         )
         assert refused.status == 400
-        found = done(client.search_event_logs({"search": {"message": made["id"], "type": "Debug", "startRow": 0}}))
+        found = successful(
+            client.search_event_logs({"search": {"message": made["id"], "type": "Debug", "startRow": 0}})
+        )
         assert found["total"] == 1
         (row,) = found["eventLogs"]
         assert "invalid_grant" in row["message"]
-        assert done(client.retrieve_event_log(row["id"]))["eventLog"] == row
+        assert successful(client.retrieve_event_log(row["id"]))["eventLog"] == row
         assert client.retrieve_event_log(999_999_999_999).status == 404
 
     await with_client(service, work, tenant=DEFAULT_TENANT)
@@ -53,19 +55,19 @@ async def test_the_client_reads_and_searches_the_event_log(service: app.Service)
 @pytest.mark.requirement("core-17-20")
 async def test_the_client_reads_and_changes_the_system_configuration(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
-        before = done(client.retrieve_system_configuration())
+        before = successful(client.retrieve_system_configuration())
         assert before["systemConfiguration"]["reportTimezone"] == "America/Denver"
         try:
             change = {"systemConfiguration": {"data": {"patched": True}}}
-            patched = done(client.patch_system_configuration(change))["systemConfiguration"]
+            patched = successful(client.patch_system_configuration(change))["systemConfiguration"]
             assert (patched["data"], patched["reportTimezone"]) == ({"patched": True}, "America/Denver")
             wanted = {"systemConfiguration": {"reportTimezone": "Europe/Paris"}}
-            updated = done(client.update_system_configuration(wanted))["systemConfiguration"]
+            updated = successful(client.update_system_configuration(wanted))["systemConfiguration"]
             assert (updated["data"], updated["reportTimezone"]) == ({}, "Europe/Paris")
-            assert done(client.retrieve_system_configuration())["systemConfiguration"] == updated
+            assert successful(client.retrieve_system_configuration())["systemConfiguration"] == updated
             assert client.update_system_configuration({"systemConfiguration": {}}).status == 400
         finally:
-            done(client.update_system_configuration(before))
+            successful(client.update_system_configuration(before))
 
     await with_client(service, work)
 
@@ -73,12 +75,12 @@ async def test_the_client_reads_and_changes_the_system_configuration(service: ap
 @pytest.mark.requirement("core-17-20")
 async def test_the_client_asks_for_features(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
-        status = done(client.retrieve_reactor_status())["status"]
+        status = successful(client.retrieve_reactor_status())["status"]
         assert (status["licensed"], status["entityManagement"]) == (True, "ACTIVE")
-        assert done(client.retrieve_reactor_metrics()) == {"metrics": {"breachedPasswordMetrics": {}}}
-        done(client.activate_reactor({"licenseId": "any"}))
-        done(client.regenerate_reactor_keys())
-        done(client.deactivate_reactor())
+        assert successful(client.retrieve_reactor_metrics()) == {"metrics": {"breachedPasswordMetrics": {}}}
+        successful(client.activate_reactor({"licenseId": "any"}))
+        successful(client.regenerate_reactor_keys())
+        successful(client.deactivate_reactor())
 
     await with_client(service, work)
 
@@ -96,9 +98,9 @@ async def test_the_client_reindexes(service: app.Service) -> None:
 @pytest.mark.requirement("core-17-20")
 async def test_the_client_asks_how_the_service_is(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
-        done(client.retrieve_system_health())
-        assert done(client.retrieve_system_status()) in ({}, None)
-        assert done(client.retrieve_system_status_using_api_key())["version"] == "1.50.0"
-        assert done(client.retrieve_version()) == {"version": "1.50.0"}
+        successful(client.retrieve_system_health())
+        assert successful(client.retrieve_system_status()) in ({}, None)
+        assert successful(client.retrieve_system_status_using_api_key())["version"] == "1.50.0"
+        assert successful(client.retrieve_version()) == {"version": "1.50.0"}
 
     await with_client(service, work)

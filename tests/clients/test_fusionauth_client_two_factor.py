@@ -15,7 +15,7 @@ from tests.mailbox import receiving
 from tests.relying_party import PASSWORD, RelyingParty
 
 
-def done(answer: Any, status: int = 200) -> Any:
+def successful(answer: Any, status: int = 200) -> Any:
     assert answer.status == status, (answer.status, answer.error_response, answer.exception)
     return answer.success_response
 
@@ -32,7 +32,7 @@ def credentials(rp: RelyingParty) -> dict[str, Any]:
 
 
 def method(rp: RelyingParty, client: FusionAuthClient) -> dict[str, Any]:
-    (found,) = done(client.retrieve_user(rp.user["id"]))["user"]["twoFactor"]["methods"]
+    (found,) = successful(client.retrieve_user(rp.user["id"]))["user"]["twoFactor"]["methods"]
     return dict(found)
 
 
@@ -41,29 +41,29 @@ async def test_the_client_adds_names_and_removes_an_authenticator(client, rp, cl
 
     def enable(secret: dict[str, Any]) -> Any:
         code = two_factor.code(clock.now(), secret=secret["secret"])
-        return done(client.enable_two_factor(user_id, {"method": "authenticator", "code": code, **secret}))
+        return successful(client.enable_two_factor(user_id, {"method": "authenticator", "code": code, **secret}))
 
     def work() -> None:
-        token = done(client.login(credentials(rp)))["token"]
+        token = successful(client.login(credentials(rp)))["token"]
         first, second = (
-            done(client.generate_two_factor_secret()),
-            done(client.generate_two_factor_secret_using_jwt(token)),
+            successful(client.generate_two_factor_secret()),
+            successful(client.generate_two_factor_secret_using_jwt(token)),
         )
         assert base64.b32decode(first["secretBase32Encoded"]) == base64.b64decode(first["secret"])
         given = enable(first)["recoveryCodes"]
-        assert done(client.retrieve_two_factor_recovery_codes(user_id))["recoveryCodes"] == given
-        done(client.update_two_factor(user_id, {"methodId": method(rp, client)["id"], "name": "Phone"}))
+        assert successful(client.retrieve_two_factor_recovery_codes(user_id))["recoveryCodes"] == given
+        successful(client.update_two_factor(user_id, {"methodId": method(rp, client)["id"], "name": "Phone"}))
         found = method(rp, client)
         assert found["name"] == "Phone"
-        fresh = done(client.generate_two_factor_recovery_codes(user_id))["recoveryCodes"]
+        fresh = successful(client.generate_two_factor_recovery_codes(user_id))["recoveryCodes"]
         assert len(fresh) == 10 and not set(fresh) & set(given)
         wrong = two_factor.wrong_code(clock.now())
         assert client.disable_two_factor(user_id, found["id"], wrong).status == 421
         right = two_factor.code(clock.now(), secret=first["secret"], steps=1)
-        done(client.disable_two_factor_with_request(user_id, {"methodId": found["id"], "code": right}))
+        successful(client.disable_two_factor_with_request(user_id, {"methodId": found["id"], "code": right}))
         codes = enable(second)["recoveryCodes"]
-        done(client.disable_two_factor(user_id, method(rp, client)["id"], codes[0]))
-        assert done(client.retrieve_user(user_id))["user"]["twoFactor"]["methods"] == []
+        successful(client.disable_two_factor(user_id, method(rp, client)["id"], codes[0]))
+        assert successful(client.retrieve_user(user_id))["user"]["twoFactor"]["methods"] == []
 
     await asyncio.to_thread(work)
 
@@ -74,42 +74,48 @@ async def test_the_client_logs_in_with_codes_by_email_and_trusts_a_device(client
     async def code(count: int) -> str:
         return await two_factor.mailed_code(box, count)
 
-    async def ask(call: Any, *arguments: Any) -> Any:
+    async def call_in_thread(call: Any, *arguments: Any) -> Any:
         return await asyncio.to_thread(call, *arguments)
 
     async with receiving() as box:
         await two_factor.enable_email(rp, box)
         address = {"userId": user_id, "method": "email", "email": "second@example.com"}
-        done(await ask(client.send_two_factor_code_for_enable_disable, address))
+        successful(await call_in_thread(client.send_two_factor_code_for_enable_disable, address))
         wanted = {"method": "email", "email": "second@example.com", "code": await code(1)}
-        done(await ask(client.enable_two_factor, user_id, wanted))
-        waiting = done(await ask(client.login, credentials(rp)), 242)
+        successful(await call_in_thread(client.enable_two_factor, user_id, wanted))
+        waiting = successful(await call_in_thread(client.login, credentials(rp)), 242)
         (shown,) = waiting["methods"]
         two_factor_id = waiting["twoFactorId"]
-        done(await ask(client.send_two_factor_code_for_login_using_method, two_factor_id, {"methodId": shown["id"]}))
-        answer = await ask(
+        successful(
+            await call_in_thread(
+                client.send_two_factor_code_for_login_using_method, two_factor_id, {"methodId": shown["id"]}
+            )
+        )
+        answer = await call_in_thread(
             client.two_factor_login, {"twoFactorId": two_factor_id, "code": await code(2), "trustComputer": True}
         )
-        trust_id = done(answer)["twoFactorTrustId"]
-        trusted = done(await ask(client.login, {**credentials(rp), "twoFactorTrustId": trust_id}))
+        trust_id = successful(answer)["twoFactorTrustId"]
+        trusted = successful(await call_in_thread(client.login, {**credentials(rp), "twoFactorTrustId": trust_id}))
         assert trusted["user"]["id"] == user_id
-        status = done(await ask(client.retrieve_two_factor_status, user_id, rp.client_id, trust_id))
+        status = successful(await call_in_thread(client.retrieve_two_factor_status, user_id, rp.client_id, trust_id))
         assert status["trusts"][0]["applicationId"] == rp.client_id
         step_up = {"userId": user_id, "action": "stepUp", "twoFactorTrustId": trust_id}
-        done(await ask(client.retrieve_two_factor_status_with_request, step_up), 242)
-        again = done(await ask(client.login, credentials(rp)), 242)["twoFactorId"]
+        successful(await call_in_thread(client.retrieve_two_factor_status_with_request, step_up), 242)
+        again = successful(await call_in_thread(client.login, credentials(rp)), 242)["twoFactorId"]
         with pytest.deprecated_call():
-            done(await ask(client.send_two_factor_code_for_login, again))
-        assert (await ask(client.two_factor_login, {"twoFactorId": again, "code": await code(3)})).status == 200
+            successful(await call_in_thread(client.send_two_factor_code_for_login, again))
+        assert (
+            await call_in_thread(client.two_factor_login, {"twoFactorId": again, "code": await code(3)})
+        ).status == 200
         with pytest.deprecated_call():
-            done(await ask(client.send_two_factor_code, {"userId": user_id, "methodId": shown["id"]}))
-        done(await ask(client.disable_two_factor, user_id, shown["id"], await code(4)))
+            successful(await call_in_thread(client.send_two_factor_code, {"userId": user_id, "methodId": shown["id"]}))
+        successful(await call_in_thread(client.disable_two_factor, user_id, shown["id"], await code(4)))
 
 
 async def test_the_client_starts_a_login_by_itself(client, rp) -> None:
     def work() -> None:
-        started = done(client.start_two_factor_login({"userId": rp.user["id"], "applicationId": rp.client_id}))
+        started = successful(client.start_two_factor_login({"userId": rp.user["id"], "applicationId": rp.client_id}))
         body = {"twoFactorId": started["twoFactorId"], "code": started["code"]}
-        assert done(client.two_factor_login(body))["trustToken"]
+        assert successful(client.two_factor_login(body))["trustToken"]
 
     await asyncio.to_thread(work)

@@ -16,7 +16,7 @@ from tests.conftest import EMAIL_TEMPLATE, SUPER_KEY
 from tests.relying_party import PASSWORD
 
 
-def done(answer: Any) -> Any:
+def successful(answer: Any) -> Any:
     assert answer.status == 200, (answer.status, answer.error_response, answer.exception)
     return answer.success_response
 
@@ -28,13 +28,13 @@ async def with_client(service: app.Service, tenant: dict[str, Any], work: Callab
         "verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "verificationStrategy": "FormField",
         "unverified": {"behavior": "Gated"},
     }  # fmt: skip
-    done(await asyncio.to_thread(client.patch_tenant, tenant["id"], {"tenant": {"emailConfiguration": email}}))
+    successful(await asyncio.to_thread(client.patch_tenant, tenant["id"], {"tenant": {"emailConfiguration": email}}))
     await asyncio.to_thread(work, client)
 
 
 def make(client: FusionAuthClient) -> dict[str, Any]:
     user = {"email": f"{new_id()}@example.com", "password": PASSWORD}
-    return dict(done(client.create_user({"user": user})))
+    return dict(successful(client.create_user({"user": user})))
 
 
 @pytest.mark.requirement("users-8-27")
@@ -42,16 +42,16 @@ async def test_the_client_verifies_addresses_in_every_form(service, tenant) -> N
     def work(client: FusionAuthClient) -> None:
         made = make(client)
         email, user_id = made["user"]["email"], made["user"]["id"]
-        assert done(client.retrieve_user_by_verification_id(made["emailVerificationId"]))["user"]["id"] == user_id
-        done(client.generate_email_verification_id(email))
-        done(client.resend_email_verification_with_application_template(None, email))
-        sent = done(client.resend_email_verification(email))
+        assert successful(client.retrieve_user_by_verification_id(made["emailVerificationId"]))["user"]["id"] == user_id
+        successful(client.generate_email_verification_id(email))
+        successful(client.resend_email_verification_with_application_template(None, email))
+        sent = successful(client.resend_email_verification(email))
         assert client.verify_email_address({**sent, "oneTimeCode": "WRONG"}).status == 400
-        done(client.verify_email_address(sent))
-        assert done(client.retrieve_user(user_id))["user"]["verified"]
+        successful(client.verify_email_address(sent))
+        assert successful(client.retrieve_user(user_id))["user"]["verified"]
         other = make(client)
-        done(client.verify_email_address_by_user_id({"userId": other["user"]["id"]}))
-        assert done(client.retrieve_user(other["user"]["id"]))["user"]["verified"]
+        successful(client.verify_email_address_by_user_id({"userId": other["user"]["id"]}))
+        assert successful(client.retrieve_user(other["user"]["id"]))["user"]["verified"]
         third = make(client)
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             # The older form has no place for the code that this tenant asks for.
@@ -64,16 +64,18 @@ async def test_the_client_verifies_addresses_in_every_form(service, tenant) -> N
 async def test_the_client_verifies_registrations_in_every_form(service, tenant) -> None:
     def work(client: FusionAuthClient) -> None:
         settings = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
-        application = done(client.create_application({"application": {"name": new_id(), **settings}}))["application"]
+        application = successful(client.create_application({"application": {"name": new_id(), **settings}}))[
+            "application"
+        ]
         user = make(client)["user"]
-        made = done(client.register({"registration": {"applicationId": application["id"]}}, user["id"]))
+        made = successful(client.register({"registration": {"applicationId": application["id"]}}, user["id"]))
         assert not made["registration"]["verified"]
-        done(client.resend_registration_verification(user["email"], application["id"]))
-        started = done(client.generate_registration_verification_id(user["email"], application["id"]))
+        successful(client.resend_registration_verification(user["email"], application["id"]))
+        started = successful(client.generate_registration_verification_id(user["email"], application["id"]))
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             assert client.verify_registration(made["registrationVerificationId"]).status == 404
-        done(client.verify_user_registration(started))
-        assert done(client.retrieve_registration(user["id"], application["id"]))["registration"]["verified"]
+        successful(client.verify_user_registration(started))
+        assert successful(client.retrieve_registration(user["id"], application["id"]))["registration"]["verified"]
 
     await with_client(service, tenant, work)
 
@@ -82,11 +84,11 @@ async def test_the_client_verifies_registrations_in_every_form(service, tenant) 
 async def test_the_client_verifies_identities_step_by_step(service, tenant) -> None:
     def work(client: FusionAuthClient) -> None:
         first, second = make(client)["user"], make(client)["user"]
-        done(client.verify_identity({"loginId": first["email"], "loginIdType": "email"}))
-        begun = done(client.start_verify_identity({"loginId": second["email"], "loginIdType": "email"}))
-        done(client.send_verify_identity({"verificationId": begun["verificationId"]}))
-        assert done(client.complete_verify_identity(begun)) == {"state": {}}
+        successful(client.verify_identity({"loginId": first["email"], "loginIdType": "email"}))
+        begun = successful(client.start_verify_identity({"loginId": second["email"], "loginIdType": "email"}))
+        successful(client.send_verify_identity({"verificationId": begun["verificationId"]}))
+        assert successful(client.complete_verify_identity(begun)) == {"state": {}}
         for user in (first, second):
-            assert done(client.retrieve_user(user["id"]))["user"]["verified"]
+            assert successful(client.retrieve_user(user["id"]))["user"]["verified"]
 
     await with_client(service, tenant, work)

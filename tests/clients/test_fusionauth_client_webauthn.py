@@ -13,7 +13,7 @@ from tests.conftest import SUPER_KEY
 from tests.relying_party import RelyingParty
 
 
-def done(answer: Any, status: int = 200) -> Any:
+def successful(answer: Any, status: int = 200) -> Any:
     assert answer.status == status, (answer.status, answer.error_response, answer.exception)
     return answer.success_response
 
@@ -32,9 +32,9 @@ async def client(service, rp) -> FusionAuthClient:
 def register(client: FusionAuthClient, rp: RelyingParty, passkey: Passkey) -> Any:
     user_id = rp.user["id"]
     wanted = {"userId": user_id, "displayName": "Phone", "workflow": "bootstrap"}
-    options = done(client.start_web_authn_registration(wanted))["options"]
+    options = successful(client.start_web_authn_registration(wanted))["options"]
     created = {**passkey.create(options), "userId": user_id}
-    return done(client.complete_web_authn_registration(created))["credential"]
+    return successful(client.complete_web_authn_registration(created))["credential"]
 
 
 async def test_the_client_registers_uses_and_deletes_passkeys(client, rp) -> None:
@@ -42,20 +42,20 @@ async def test_the_client_registers_uses_and_deletes_passkeys(client, rp) -> Non
 
     def start() -> Any:
         wanted = {"userId": user_id, "applicationId": rp.client_id, "workflow": "bootstrap"}
-        return done(client.start_web_authn_login(wanted))["options"]
+        return successful(client.start_web_authn_login(wanted))["options"]
 
     def work() -> None:
         passkey = Passkey()
         credential = register(client, rp, passkey)
-        assert done(client.retrieve_web_authn_credential(credential["id"]))["credential"] == credential
-        assert done(client.complete_web_authn_login(passkey.get(start())))["user"]["id"] == user_id
-        asserted = done(client.complete_web_authn_assertion(passkey.get(start())))["credential"]
+        assert successful(client.retrieve_web_authn_credential(credential["id"]))["credential"] == credential
+        assert successful(client.complete_web_authn_login(passkey.get(start())))["user"]["id"] == user_id
+        asserted = successful(client.complete_web_authn_assertion(passkey.get(start())))["credential"]
         assert asserted["signCount"] == 2
-        done(client.delete_web_authn_credential(credential["id"]))
+        successful(client.delete_web_authn_credential(credential["id"]))
         register(client, rp, Passkey())
-        assert len(done(client.retrieve_web_authn_credentials_for_user(user_id))["credentials"]) == 1
-        done(client.delete_web_authn_credentials_for_user(user_id))
-        assert done(client.retrieve_web_authn_credentials_for_user(user_id))["credentials"] == []
+        assert len(successful(client.retrieve_web_authn_credentials_for_user(user_id))["credentials"]) == 1
+        successful(client.delete_web_authn_credentials_for_user(user_id))
+        assert successful(client.retrieve_web_authn_credentials_for_user(user_id))["credentials"] == []
 
     await asyncio.to_thread(work)
 
@@ -73,8 +73,8 @@ async def test_the_client_imports_passkeys(client, rp) -> None:
     }
 
     def work() -> None:
-        done(client.import_web_authn_credential({"credentials": [credential]}))
-        (found,) = done(client.retrieve_web_authn_credentials_for_user(rp.user["id"]))["credentials"]
+        successful(client.import_web_authn_credential({"credentials": [credential]}))
+        (found,) = successful(client.retrieve_web_authn_credentials_for_user(rp.user["id"]))["credentials"]
         assert found["credentialId"] == passkey.id
 
     await asyncio.to_thread(work)

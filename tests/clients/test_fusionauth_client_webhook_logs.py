@@ -10,7 +10,7 @@ from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
 from identity.ids import new_id
-from tests.clients.test_fusionauth_client_objects import done, with_client
+from tests.clients.test_fusionauth_client_objects import successful, with_client
 from tests.receiver import DEADLINE_SECONDS, Receiver, answers, receiving
 
 
@@ -18,9 +18,9 @@ def make(client: FusionAuthClient, receiver: Receiver) -> tuple[str, dict[str, A
     """A tenant that tells of new users, and its webhook."""
     enabled = {"events": {"user.create.complete": {"enabled": True, "transactionType": "None"}}}
     wanted = {"name": new_id(), "issuer": "https://id.example.com", "eventConfiguration": enabled}
-    tenant_id = done(client.create_tenant({"tenant": wanted}))["tenant"]["id"]
+    tenant_id = successful(client.create_tenant({"tenant": wanted}))["tenant"]["id"]
     hook = {"url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [tenant_id]}
-    made = done(client.create_webhook({"webhook": {**hook, "eventsEnabled": {"user.create.complete": True}}}))
+    made = successful(client.create_webhook({"webhook": {**hook, "eventsEnabled": {"user.create.complete": True}}}))
     client.set_tenant_id(tenant_id)
     return tenant_id, made["webhook"]
 
@@ -30,7 +30,7 @@ def logs_of(client: FusionAuthClient, user_id: str) -> list[dict[str, Any]]:
     criteria = {"search": {"event": user_id, "numberOfResults": 5, "orderBy": "insertInstant DESC", "startRow": 0}}
     deadline = time.monotonic() + DEADLINE_SECONDS
     while True:
-        found = done(client.search_webhook_event_logs(criteria))
+        found = successful(client.search_webhook_event_logs(criteria))
         logs = found["webhookEventLogs"]
         if logs and logs[0]["attempts"] and logs[0]["eventResult"] != "Running":
             assert found["total"] == len(logs)
@@ -45,19 +45,19 @@ async def test_the_client_finds_an_event_and_its_attempts(service: app.Service) 
 
         def work(client: FusionAuthClient) -> None:
             _, webhook = make(client, receiver)
-            user = done(client.create_user({"user": {"username": new_id(), "password": "password"}}))["user"]
+            user = successful(client.create_user({"user": {"username": new_id(), "password": "password"}}))["user"]
             (log,) = logs_of(client, user["id"])
             assert log["event"]["event"]["user"]["id"] == log["linkedObjectId"] == user["id"]
             assert (log["eventType"], log["successfulAttempts"], log["failedAttempts"]) == (
                 "user.create.complete", 0, 1,
             )  # fmt: skip
-            assert done(client.retrieve_webhook_event_log(log["id"]))["webhookEventLog"] == log
+            assert successful(client.retrieve_webhook_event_log(log["id"]))["webhookEventLog"] == log
             (attempt,) = log["attempts"]
-            alone = done(client.retrieve_webhook_attempt_log(attempt["id"]))["webhookAttemptLog"]
+            alone = successful(client.retrieve_webhook_attempt_log(attempt["id"]))["webhookAttemptLog"]
             assert alone == {**attempt, "webhookEventLogId": log["id"]}
             assert (attempt["attemptResult"], attempt["webhookId"]) == ("Failure", webhook["id"])
             assert attempt["webhookCallResponse"] == {"statusCode": 418, "url": receiver.url}
-            done(client.delete_webhook(webhook["id"]))
+            successful(client.delete_webhook(webhook["id"]))
 
         await with_client(service, work)
 

@@ -13,7 +13,7 @@ from identity.app import ADMINISTRATOR_APPLICATION_ID
 from identity.ids import new_id
 from identity.web.console import layouts
 from identity.web.console.actions import filled
-from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, NOBODY
+from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, UNKNOWN_ID
 from tests.console import administrator
 from tests.console.administrator import Browser, Page
 from tests.openapi import served
@@ -239,7 +239,7 @@ async def test_application_page_has_examples_that_name_the_client(
     ("method", "path", "expected"),
     [
         ("GET", "/api/user", "Yes"),
-        ("GET", f"/api/user/{NOBODY}", "Yes"),
+        ("GET", f"/api/user/{UNKNOWN_ID}", "Yes"),
         ("DELETE", "/api/user", "is not selected"),
         ("GET", "/api/user/search?queryString=x", "is not selected"),
         ("GET", "/api/webhook", "one"),

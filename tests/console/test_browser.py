@@ -40,11 +40,11 @@ async def signed_in(chromium: Chromium, shipped: app.Service) -> Chromium:
     return chromium
 
 
-async def says(chromium: Chromium, text: str) -> None:
-    async def is_said() -> bool:
+async def wait_for_text(chromium: Chromium, text: str) -> None:
+    async def is_shown() -> bool:
         return text in await chromium.text()
 
-    await until(is_said)
+    await until(is_shown)
 
 
 async def submit(chromium: Chromium, selector: str = "main button[type=submit]") -> None:
@@ -66,9 +66,9 @@ async def check(chromium: Chromium, selector: str) -> None:
 @pytest.mark.requirement("oauth-12-23")
 @pytest.mark.requirement("console-1")
 async def test_printed_administrator_signs_in_and_out(signed_in: Chromium, shipped: app.Service) -> None:
-    await says(signed_in, "First Administrator (admin@example.com)")
+    await wait_for_text(signed_in, "First Administrator (admin@example.com)")
     await signed_in.click(".person button")
-    await says(signed_in, "signed out")
+    await wait_for_text(signed_in, "signed out")
     await signed_in.go(f"{shipped.base_url}/admin")
     await signed_in.find("#password")
 
@@ -82,10 +82,10 @@ async def test_application_is_created_and_tried(signed_in: Chromium, shipped: ap
         "[name='application.oauthConfiguration.authorizedRedirectURLs']", "https://shop.example.com/callback"
     )
     await submit(signed_in)
-    await says(signed_in, "Created.")
+    await wait_for_text(signed_in, "Created.")
     await submit(signed_in, ".tabs a[href$='/try']")
     await submit(signed_in, "main form button")
-    await says(signed_in, "4. Token response")
+    await wait_for_text(signed_in, "4. Token response")
     assert '"preferred_username"' in await signed_in.text() or '"email"' in await signed_in.text()
 
 
@@ -100,12 +100,12 @@ async def test_webhook_is_created_and_its_delivery_seen(signed_in: Chromium, shi
         await check(signed_in, "[name='webhook.global']")
         await check(signed_in, "[value='user.create']")
         await submit(signed_in)
-        await says(signed_in, "Created.")
+        await wait_for_text(signed_in, "Created.")
         await signed_in.go(f"{shipped.base_url}/admin/users/new")
         await signed_in.type("[name='user.email']", f"{new_id()}@example.com")
         await signed_in.type("[name='user.password']", "a long password")
         await submit(signed_in)
-        await says(signed_in, "Created.")
+        await wait_for_text(signed_in, "Created.")
 
         async def is_delivered() -> bool:
             await signed_in.go(f"{shipped.base_url}/admin/webhook-log?eventType=user.create")
@@ -113,7 +113,7 @@ async def test_webhook_is_created_and_its_delivery_seen(signed_in: Chromium, shi
 
         await until(is_delivered)
         await submit(signed_in, "tbody th a")
-        await says(signed_in, "user.create")
+        await wait_for_text(signed_in, "user.create")
 
 
 async def test_script_asks_before_changes_are_lost_and_confirms_deletions(
@@ -128,7 +128,7 @@ async def test_script_asks_before_changes_are_lost_and_confirms_deletions(
     await signed_in.type("#name", group["name"])
     assert await signed_in.run("return document.querySelector('main button').disabled") is False
     await submit(signed_in)
-    await says(signed_in, "Deleted.")
+    await wait_for_text(signed_in, "Deleted.")
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="the pages are examined where npm is installed")

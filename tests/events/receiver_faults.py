@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from tests import certificates
-from tests.conftest import NOBODY
+from tests.conftest import UNKNOWN_ID
 from tests.receiver import Behaviour, answers, drips, hangs, receiving, resets, sends
 
 SOON_MS = 150
@@ -30,7 +30,7 @@ OVERLOADED_SECONDS = 60
 DAY_SECONDS = 86_400
 KEPT_BYTES = 16_384
 
-Place = Callable[[], AbstractAsyncContextManager[str]]
+Server = Callable[[], AbstractAsyncContextManager[str]]
 """Runs a receiver for a test and yields its URL."""
 
 
@@ -43,7 +43,7 @@ class Fault:
     """
 
     name: str
-    place: Place
+    running: Server
     status: int | None
     kinds: tuple[str, ...] = ()
     answer: str | None = None
@@ -70,22 +70,22 @@ class Fault:
 # Places
 
 
-def at(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> Place:
+def at(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> Server:
     """A receiver that reads the request first."""
 
     @contextlib.asynccontextmanager
-    async def place() -> AsyncIterator[str]:
+    async def running() -> AsyncIterator[str]:
         async with receiving(behaviour, tls) as receiver:
             yield receiver.url
 
-    return place
+    return running
 
 
-def rude(converse: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any], scheme: str = "http") -> Place:
+def raw_server(converse: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any], scheme: str = "http") -> Server:
     """A server with full control of its connections."""
 
     @contextlib.asynccontextmanager
-    async def place() -> AsyncIterator[str]:
+    async def running() -> AsyncIterator[str]:
         under_way: set[asyncio.Task[None]] = set()
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -106,7 +106,7 @@ def rude(converse: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any], 
         await asyncio.gather(*under_way, return_exceptions=True)
         await server.wait_closed()
 
-    return place
+    return running
 
 
 @contextlib.asynccontextmanager
@@ -191,16 +191,16 @@ def _old_tls() -> ssl.SSLContext:
 # The table
 
 
-def _raw(text: bytes, *, then_close: bool = True) -> Place:
+def _raw(text: bytes, *, then_close: bool = True) -> Server:
     return at(sends(text, then_close=then_close))
 
 
-def _takes(name: str, place: Place, answer: str | None = None, status: int = 200, **webhook: Any) -> Fault:
-    return Fault(name, place, status, (), answer, None, webhook)
+def _takes(name: str, running: Server, answer: str | None = None, status: int = 200, **webhook: Any) -> Fault:
+    return Fault(name, running, status, (), answer, None, webhook)
 
 
-def _fails(name: str, place: Place, *kinds: str, **webhook: Any) -> Fault:
-    return Fault(name, place, None, kinds, webhook=webhook)
+def _fails(name: str, running: Server, *kinds: str, **webhook: Any) -> Fault:
+    return Fault(name, running, None, kinds, webhook=webhook)
 
 
 def _statuses() -> list[Fault]:
@@ -220,28 +220,30 @@ def _statuses() -> list[Fault]:
 def _pauses() -> list[Fault]:
     """Receivers that send Retry-After."""
 
-    def told(status: int, value: str | None, wait_seconds: float, name: str = "Retry-After") -> Fault:
+    def retry_after(status: int, value: str | None, wait_seconds: float, name: str = "Retry-After") -> Fault:
         headers = [] if value is None else [f"{name}: {value}"]
-        place = at(answers(status, headers=headers))
-        return Fault(f"{status} {name} {value}"[:40], place, status, (), None, wait_seconds, names_a_date=value == date)
+        running = at(answers(status, headers=headers))
+        return Fault(
+            f"{status} {name} {value}"[:40], running, status, (), None, wait_seconds, names_a_date=value == date
+        )
 
     date = email.utils.formatdate(time.time() + 600, usegmt=True)
     return [
-        told(429, None, OVERLOADED_SECONDS),
-        told(429, "90", 90),
-        told(429, "2", SCHEDULED_SECONDS),
-        told(429, "1.5", OVERLOADED_SECONDS),
-        told(429, "-90", OVERLOADED_SECONDS),
-        told(429, "soon", OVERLOADED_SECONDS),
-        told(429, "90, 91", OVERLOADED_SECONDS),
-        told(429, "9" * 400, DAY_SECONDS),
-        told(429, date, 600),
-        told(503, None, SCHEDULED_SECONDS),
-        told(503, "90", 90),
-        told(503, "90", 90, "rEtRy-AfTeR"),
-        told(503, date, 600),
-        told(503, "Sun Nov  6 08:49:37 1994", SCHEDULED_SECONDS),
-        told(500, "90", SCHEDULED_SECONDS),
+        retry_after(429, None, OVERLOADED_SECONDS),
+        retry_after(429, "90", 90),
+        retry_after(429, "2", SCHEDULED_SECONDS),
+        retry_after(429, "1.5", OVERLOADED_SECONDS),
+        retry_after(429, "-90", OVERLOADED_SECONDS),
+        retry_after(429, "soon", OVERLOADED_SECONDS),
+        retry_after(429, "90, 91", OVERLOADED_SECONDS),
+        retry_after(429, "9" * 400, DAY_SECONDS),
+        retry_after(429, date, 600),
+        retry_after(503, None, SCHEDULED_SECONDS),
+        retry_after(503, "90", 90),
+        retry_after(503, "90", 90, "rEtRy-AfTeR"),
+        retry_after(503, date, 600),
+        retry_after(503, "Sun Nov  6 08:49:37 1994", SCHEDULED_SECONDS),
+        retry_after(500, "90", SCHEDULED_SECONDS),
     ]
 
 
@@ -264,15 +266,15 @@ def _early() -> list[Fault]:
 
 
 def _slow() -> list[Fault]:
-    def runs_out(name: str, place: Place) -> Fault:
+    def runs_out(name: str, running: Server) -> Fault:
         timeouts = {"connectTimeout": SOON_MS, "readTimeout": SOON_MS}
-        return Fault(name, place, None, ("timeout",), None, OVERLOADED_SECONDS, timeouts)
+        return Fault(name, running, None, ("timeout",), None, OVERLOADED_SECONDS, timeouts)
 
     return [
         runs_out("is switched off", unplugged),
-        runs_out("accepts and reads nothing", rude(_read_nothing)),
+        runs_out("accepts and reads nothing", raw_server(_read_nothing)),
         runs_out("hangs", at(hangs)),
-        runs_out("hangs before TLS", rude(_read_nothing, "https")),
+        runs_out("hangs before TLS", raw_server(_read_nothing, "https")),
         runs_out("drips a status line", at(drips(b"HTTP/1.1 200 ", b"O"))),
         runs_out("drips headers", at(drips(b"HTTP/1.1 200 OK\r\n", b"X: 1\r\n"))),
         runs_out("drips a header", at(drips(b"HTTP/1.1 200 OK\r\nX: ", b"y"))),
@@ -287,7 +289,7 @@ def _gone() -> list[Fault]:
     begun = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"
     return [
         _fails("refuses", nowhere, "refused"),
-        _fails("resets at once", rude(_reset_at_once), "reset"),
+        _fails("resets at once", raw_server(_reset_at_once), "reset"),
         _fails("resets after the request", at(resets), "reset"),
         _fails("closes after the request", _raw(b""), "reset"),
         _fails("resets among the headers", at(cut_off(b"HTTP/1.1 200 OK\r\nX: ")), "reset"),
@@ -348,12 +350,12 @@ def _protocols() -> list[Fault]:
         _takes("a colon in the status line", _raw(b"HTTP/1.1 200 OK: fine\r\nContent-Length: 2\r\n\r\nok"), "ok"),
         _takes("bare line feeds", _raw(b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok"), "ok"),
         *(_fails(name, _raw(raw), "protocol") for name, raw in other.items()),
-        _fails("speaks first", rude(_speak_first), "protocol"),
+        _fails("speaks first", raw_server(_speak_first), "protocol"),
     ]
 
 
 def _headers() -> list[Fault]:
-    def having(*lines: bytes) -> Place:
+    def having(*lines: bytes) -> Server:
         return _raw(b"\r\n".join([b"HTTP/1.1 200 OK", b"Content-Length: 2", *lines, b"", b"ok"]))
 
     endless = drips(b"HTTP/1.1 200 OK\r\n", b"X: " + b"y" * 4000 + b"\r\n", 0)
@@ -395,14 +397,14 @@ def _encrypted() -> list[Fault]:
     return [
         _takes("good TLS", good),
         *(_fails(name, at(answers(200), context), "tls") for name, context in bad.items()),
-        _fails("plain text behind https", rude(_answer_in_clear, "https"), "tls"),
-        _fails("resets TLS", rude(_reset_at_once, "https"), "tls", "reset"),
+        _fails("plain text behind https", raw_server(_answer_in_clear, "https"), "tls"),
+        _fails("resets TLS", raw_server(_reset_at_once, "https"), "tls", "reset"),
         _takes("trusted by its PEM", by_itself, sslCertificate=alone.pem),
         _fails("another than its PEM", good, "tls", sslCertificate=alone.pem),
         _fails("wants a certificate", strict, "tls", "reset"),
         _fails("wants one, and gets a PEM to trust", alone_strict, "tls", "reset", sslCertificate=alone.pem),
         _takes("gets the certificate that it wants", strict, sslCertificateKeyId=CLIENT_KEY),
-        _fails("a key that is gone", good, "configuration", sslCertificateKeyId=NOBODY),
+        _fails("a key that is gone", good, "configuration", sslCertificateKeyId=UNKNOWN_ID),
     ]
 
 

@@ -167,7 +167,7 @@ async def record(engine: Any, subject: str, webhook: str = "ordered", *, ordered
     return event.event_id
 
 
-async def take(engine: Any, count: int = 100) -> list[DeliveryLease]:
+async def lease_due(engine: Any, count: int = 100) -> list[DeliveryLease]:
     return await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: count, count)
 
 
@@ -180,17 +180,17 @@ def ended(engine: Any, lease: DeliveryLease, status: int, next_attempt: Instant 
 async def test_an_ordered_delivery_waits_for_the_one_before_it_about_the_same_object(engine: Any) -> None:
     first, second = await record(engine, "one"), await record(engine, "one")
     other = await record(engine, "two")
-    leases = {lease.event_id: lease for lease in await take(engine)}
+    leases = {lease.event_id: lease for lease in await lease_due(engine)}
     assert leases.keys() == {first, other}
     retry = later(engine.clock.now(), seconds=300)
     await engine.outbox.record_outcomes([ended(engine, leases[first], 500, retry), ended(engine, leases[other], 200)])
     engine.clock.advance(seconds=40)
-    assert await take(engine) == []
+    assert await lease_due(engine) == []
     engine.clock.advance(seconds=300)
-    (again,) = await take(engine)
+    (again,) = await lease_due(engine)
     assert again.event_id == first
     await engine.outbox.record_outcomes([ended(engine, again, 200)])
-    (last,) = await take(engine)
+    (last,) = await lease_due(engine)
     assert last.event_id == second
 
 
@@ -198,48 +198,48 @@ async def test_ordered_deliveries_follow_each_other_without_waiting_for_leases(e
     expected = [await record(engine, "one") for _ in range(5)]
     found = []
     for _ in expected:
-        (lease,) = await take(engine)
-        assert await take(engine) == []
+        (lease,) = await lease_due(engine)
+        assert await lease_due(engine) == []
         found.append(lease.event_id)
         await engine.outbox.record_outcomes([ended(engine, lease, 200)])
     assert found == expected
-    assert await take(engine) == []
+    assert await lease_due(engine) == []
 
 
 async def test_long_ordered_queues_do_not_hide_other_objects(engine: Any) -> None:
     """More deliveries are waiting than one query examines, and the first by sequence is not the first due."""
     blocked = [await record(engine, "one") for _ in range(30)]
-    (lease,) = await take(engine, 1)
+    (lease,) = await lease_due(engine, 1)
     assert lease.event_id == blocked[0]
     await engine.outbox.record_outcomes([ended(engine, lease, 500, later(engine.clock.now(), seconds=1))])
     blocked += [await record(engine, "one") for _ in range(10)]
     other = [await record(engine, "two") for _ in range(30)]
     engine.clock.advance(seconds=2)
-    assert {each.event_id for each in await take(engine, 4)} == {blocked[0]}
-    assert {each.event_id for each in await take(engine, 4)} == {other[0]}
-    assert await take(engine, 4) == []
+    assert {each.event_id for each in await lease_due(engine, 4)} == {blocked[0]}
+    assert {each.event_id for each in await lease_due(engine, 4)} == {other[0]}
+    assert await lease_due(engine, 4) == []
 
 
 async def test_given_up_delivery_unblocks_the_next(engine: Any) -> None:
     first, second = await record(engine, "one"), await record(engine, "one")
-    (lease,) = await take(engine)
+    (lease,) = await lease_due(engine)
     assert lease.event_id == first
     await engine.outbox.record_outcomes([ended(engine, lease, 500)])
-    (lease,) = await take(engine)
+    (lease,) = await lease_due(engine)
     assert lease.event_id == second
 
 
 @pytest.mark.requirement("webhooks-15.2-9")
 async def test_blocked_object_does_not_starve_the_others(engine: Any) -> None:
     await record(engine, "one")
-    (blocker,) = await take(engine, 1)
+    (blocker,) = await lease_due(engine, 1)
     await engine.outbox.record_outcomes([ended(engine, blocker, 500, later(engine.clock.now(), seconds=3600))])
     for _ in range(5):
         await record(engine, "one")
     other = await record(engine, "two")
     found: list[EventId] = []
     for _ in range(5):
-        found += [lease.event_id for lease in await take(engine, 2)]
+        found += [lease.event_id for lease in await lease_due(engine, 2)]
     assert found == [other]
 
 
@@ -268,7 +268,7 @@ async def test_waiting_ordered_deliveries_are_measured(engine: Any, monkeypatch:
 async def test_unordered_deliveries_do_not_wait(engine: Any) -> None:
     await record(engine, "one", ordered=False)
     await record(engine, "one", ordered=False)
-    assert len(await take(engine)) == 2
+    assert len(await lease_due(engine)) == 2
 
 
 async def test_ordered_webhook_gets_ordered_deliveries(engine: Any) -> None:
@@ -283,7 +283,7 @@ async def test_ordered_webhook_gets_ordered_deliveries(engine: Any) -> None:
 async def test_outcome_of_an_expired_lease_is_recorded_once(engine: Any) -> None:
     """Updates of the event are idempotent."""
     event_id = await record(engine, "one", ordered=False)
-    (lease,) = await take(engine)
+    (lease,) = await lease_due(engine)
     for _ in range(2):
         await engine.outbox.record_outcomes([ended(engine, dataclasses.replace(lease), 200)])
     (event,) = await engine.log.find_all(None, {"_id": event_id})

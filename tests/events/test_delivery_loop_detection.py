@@ -15,11 +15,11 @@ from identity.call import ApiKeyCaller
 from identity.domain.webhooks import delivery_loop_detection
 from identity.events.changes import Event
 from identity.ids import new_id
-from tests import doors
+from tests import internals
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.events.samples import PAYLOADS
 from tests.receiver import Receiver, answers, receiving, until
-from tests.webhooks import make_user, tell_of
+from tests.webhooks import enable_events, make_user
 
 LOOPS = "identity_webhook_loops_total"
 
@@ -41,7 +41,7 @@ async def second(build: Any) -> AsyncIterator[Any]:
 
 async def enable(service: Any) -> None:
     async with client_of(service) as api:
-        await tell_of(api, DEFAULT_TENANT, ["user.create.complete"])
+        await enable_events(api, DEFAULT_TENANT, ["user.create.complete"])
 
 
 def client_of(service: Any) -> httpx.AsyncClient:
@@ -52,7 +52,7 @@ def local(service: Any, path: str) -> str:
     return f"http://127.0.0.1:{service.port}{path}"
 
 
-async def listen(api: httpx.AsyncClient, url: str, *types: str, webhook_id: str | None = None) -> str:
+async def subscribe(api: httpx.AsyncClient, url: str, *types: str, webhook_id: str | None = None) -> str:
     """A webhook with the API key of the service at its URL, which is the same for all services of the tests."""
     wanted = {
         "url": url, "global": True, "connectTimeout": 20_000, "readTimeout": 20_000,
@@ -74,7 +74,7 @@ async def logs_of(api: httpx.AsyncClient, text: str) -> list[dict[str, Any]]:
         await asyncio.sleep(0.05)
 
 
-async def told(api: httpx.AsyncClient, text: str) -> list[str]:
+async def event_log_messages(api: httpx.AsyncClient, text: str) -> list[str]:
     """The rows of the event log with a text."""
     answer = await api.get("/api/system/event-log/search", params={"message": f"*{text}*", "numberOfResults": 100})
     assert answer.status_code == 200, answer.text
@@ -94,15 +94,15 @@ async def test_attack_63_webhook_to_the_service_itself_is_rejected_and_logged_on
     async with client_of(first) as api:
         webhook_id = new_id()
         url = local(first, f"/api/webhook/{webhook_id}/test")
-        await listen(api, url, "user.create.complete", "event-log.create", webhook_id=webhook_id)
+        await subscribe(api, url, "user.create.complete", "event-log.create", webhook_id=webhook_id)
         before = await loops_of(api)
         user_id = await make_user(api)
         (log,) = await logs_of(api, user_id)
         # The rows about it are told of at the same address, and refused as well; of that nothing is written any more.
-        while len(rows := await told(api, webhook_id)) < 2:
+        while len(rows := await event_log_messages(api, webhook_id)) < 2:
             await asyncio.sleep(0.05)
         of_rows = await logs_of(api, webhook_id)
-        rows = await told(api, webhook_id)
+        rows = await event_log_messages(api, webhook_id)
         await api.delete(f"/api/webhook/{webhook_id}")
         # Two attempts at each event, as the schedule of this service has it, and nothing after them.
         assert await loops_of(api) - before == 2 * (1 + len(rows))
@@ -115,7 +115,7 @@ async def test_attack_63_webhook_to_the_service_itself_is_rejected_and_logged_on
 
 
 async def test_loop_rejection_has_the_error_format_of_each_endpoint(first):
-    headers = {"webhook-via": f"0123456789abcdef, {doors.service_id(first)}"}
+    headers = {"webhook-via": f"0123456789abcdef, {internals.service_id(first)}"}
     username = new_id()
     async with httpx.AsyncClient(base_url=first.base_url, trust_env=False) as plain:
         body = {"user": {"username": username, "password": "password"}}
@@ -135,10 +135,10 @@ async def test_loop_rejection_has_the_error_format_of_each_endpoint(first):
 async def test_attack_63_delivery_loop_of_two_services_ends(first, second):
     async with client_of(first) as here, client_of(second) as there:
         mine, theirs = new_id(), new_id()
-        webhook = await listen(
+        webhook = await subscribe(
             here, local(second, f"/api/webhook/{theirs}/test"), "user.create.complete", webhook_id=mine
         )
-        await listen(there, local(first, f"/api/webhook/{mine}/test"), "user.create.complete", webhook_id=theirs)
+        await subscribe(there, local(first, f"/api/webhook/{mine}/test"), "user.create.complete", webhook_id=theirs)
         before = await loops_of(here), await loops_of(there)
         user_id = await make_user(here)
         (log,) = await logs_of(here, user_id)
@@ -157,12 +157,12 @@ async def test_events_carry_the_via_marks_of_their_request(first):
         delivery_loop_detection.service_id_of(str(number)) for number in range(delivery_loop_detection.MAX_SERVICES - 1)
     )
     async with client_of(first) as api, receiving() as receiver:
-        webhook = await listen(api, receiver.url, "user.create.complete")
+        webhook = await subscribe(api, receiver.url, "user.create.complete")
         await make_user(api, **{"webhook-via": f"{others}, what is this"})
         await make_user(api)
         sent = [request.headers["webhook-via"] for request in await receiver.wait_for(2)]
         await api.delete(f"/api/webhook/{webhook}")
-    assert sorted(sent) == sorted([f"{others}, {doors.service_id(first)}", doors.service_id(first)])
+    assert sorted(sent) == sorted([f"{others}, {internals.service_id(first)}", internals.service_id(first)])
 
 
 @pytest.mark.requirement("webhooks-15.2-25")
@@ -181,14 +181,14 @@ async def test_chain_over_very_many_services_is_cut_off(first):
 async def test_failed_delivery_of_log_events_is_not_logged(first, log_type):
     """The failed delivery of a user event is logged; failed deliveries of that log event are not."""
     async with client_of(first) as api, receiving(answers(500)) as receiver:
-        webhook = await listen(api, receiver.url, "user.create.complete", log_type)
+        webhook = await subscribe(api, receiver.url, "user.create.complete", log_type)
         if log_type == "audit-log.create":
             entry = {"auditLog": {"insertUser": "somebody", "message": f"about {webhook}"}}
             assert (await api.post("/api/system/audit-log", json=entry)).status_code == 200
         await make_user(api)
         await until(lambda: has_given_up(api, receiver, log_type))
         await api.delete(f"/api/webhook/{webhook}")
-        rows = await told(api, webhook)
+        rows = await event_log_messages(api, webhook)
         assert 1 <= len(rows) <= 2  # that it will be tried again, and that it was given up
         assert all("[user.create.complete]" in row for row in rows)
     heard = [request.event["type"] for request in receiver.requests]

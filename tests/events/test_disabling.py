@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from identity import app
-from tests import doors
+from tests import internals
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, ShiftedClock, checking_client
 from tests.receiver import Receiver, answers, in_turn, receiving, until
 from tests.webhooks import event_log_messages, find, logs_of, make_user, make_webhook, put_status
@@ -27,14 +27,14 @@ class Instance:
     async def hook(self, receiver: Receiver, event_type: str = CREATED) -> dict[str, Any]:
         return await make_webhook(self.api, {"id": DEFAULT_TENANT}, receiver.url, eventsEnabled={event_type: True})
 
-    async def later(self, share: float) -> str:
+    async def raise_event_after(self, share: float) -> str:
         """Raise an event after this fraction of the period; returns its user."""
         self.clock.advance(seconds=PERIOD * share)
         return await make_user(self.api)
 
     async def failures(self, webhook: dict[str, Any]) -> int:
         """The number of failures since the last success."""
-        row = await doors.database(self.service).collection("webhook_health").find_one({"_id": webhook["id"]})
+        row = await internals.database(self.service).collection("webhook_health").find_one({"_id": webhook["id"]})
         return 0 if row is None else int(row["failures"])
 
     async def has_failed(self, webhook: dict[str, Any], times: int) -> bool:
@@ -81,21 +81,21 @@ async def test_repeated_failures_disable_a_webhook_unless_it_succeeds_in_between
     ):
         dead, moody = await instance.hook(dead_receiver), await instance.hook(moody_receiver)
         rare = await instance.hook(rare_receiver, DELETED)
-        first = await instance.later(0)
+        first = await instance.raise_event_after(0)
         await instance.api.delete(f"/api/user/{first}?hardDelete=true")
         for webhook in (dead, moody, rare):
             await until(lambda webhook=webhook: instance.has_failed(webhook, 1))
 
-        second = await instance.later(0.55)
+        second = await instance.raise_event_after(0.55)
         for webhook in (dead, moody):
             await until(lambda webhook=webhook: instance.has_steps(webhook, "50"))
-        await instance.later(0.2)
+        await instance.raise_event_after(0.2)
         await until(lambda: instance.has_steps(dead, "50", "70"))
         await until(lambda: instance.has_failed(moody, 0))
-        await instance.later(0.2)
+        await instance.raise_event_after(0.2)
         await until(lambda: instance.has_steps(dead, "50", "70", "90"))
         await until(lambda: instance.has_failed(moody, 1))
-        await instance.later(0.1)
+        await instance.raise_event_after(0.1)
         await until(lambda: instance.is_disabled(dead))
         await until(lambda: instance.has_failed(moody, 2))
         assert (await instance.status(moody), await instance.steps(moody)) == ("Active", ["50"])
@@ -122,7 +122,7 @@ async def _disabled_hears_nothing_until_it_is_enabled(
     instance: Instance, webhook: dict[str, Any], receiver: Receiver, witness: Receiver
 ) -> None:
     before, heard = len(receiver.requests), len(witness.requests)
-    user_id = await instance.later(0)
+    user_id = await instance.raise_event_after(0)
     await witness.wait_for(heard + 1)
     (log,) = await logs_of(instance.api, user_id)
     assert webhook["id"] not in {attempt["webhookId"] for attempt in log["attempts"]}
@@ -130,7 +130,7 @@ async def _disabled_hears_nothing_until_it_is_enabled(
     assert refused.json()["fieldErrors"]["webhookId"][0]["code"] == "[disabled]webhookId"
     assert len(receiver.requests) == before
     await put_status(instance.api, webhook, "Active")
-    user_id = await instance.later(0)
+    user_id = await instance.raise_event_after(0)
     requests = await receiver.wait_for(before + 1)
     assert requests[-1].event["user"]["id"] == user_id
     # It failed once more, and has a whole period again.
@@ -144,9 +144,9 @@ async def test_recovery_sends_as_many_as_failed_and_none_that_is_older_than_two_
         webhook = await instance.hook(receiver)
         users = []
         for count in range(1, 6):
-            users.append(await instance.later(0.01))
+            users.append(await instance.raise_event_after(0.01))
             await receiver.wait_for(count)
-        deliveries = doors.database(instance.service).collection("deliveries")
+        deliveries = internals.database(instance.service).collection("deliveries")
         given_up = {"webhookId": webhook["id"], "state": "given up"}
         await until(lambda: _counts(deliveries, given_up, 3))
         path = f"/api/webhook/{webhook['id']}/recover"
@@ -156,7 +156,7 @@ async def test_recovery_sends_as_many_as_failed_and_none_that_is_older_than_two_
         assert answer.json() == {"deliveries": 2}
         requests = await receiver.wait_for(7)
         assert {request.event["user"]["id"] for request in requests[5:]} == {users[2], users[3]}
-        now = doors.now(instance.service)
+        now = internals.now(instance.service)
         two_weeks = 14 * 86_400_000
         refused = await instance.api.post(path, json={"startInstant": now - two_weeks - 1000})
         assert refused.json()["fieldErrors"]["startInstant"][0]["code"] == "[invalid]startInstant"

@@ -9,14 +9,14 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.conftest import EMAIL_TEMPLATE, SUPER_KEY, checking_client
-from tests.hearing import Hearing
 from tests.mailbox import Mailbox
 from tests.mailbox import receiving as receiving_mails
 from tests.mmdb import BERLIN, SYDNEY, write
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
+from tests.subscriber import Subscriber
 from tests.veto import unchanged
 
 Document = dict[str, Any]
@@ -32,11 +32,11 @@ async def rp(api: httpx.AsyncClient) -> RelyingParty:
 
 
 @pytest.fixture
-async def hearing(api: httpx.AsyncClient, rp: RelyingParty) -> AsyncIterator[Hearing]:
+async def subscriber(api: httpx.AsyncClient, rp: RelyingParty) -> AsyncIterator[Subscriber]:
     """Receives login events of the relying party's tenant."""
     async with receiving() as receiver:
-        found = Hearing(api, receiver, rp.tenant["id"])
-        await found.listen(FAMILY)
+        found = Subscriber(api, receiver, rp.tenant["id"])
+        await found.subscribe(FAMILY)
         yield found
 
 
@@ -64,9 +64,9 @@ async def log_in(client: httpx.AsyncClient, rp: RelyingParty, **members: Any) ->
 
 
 @pytest.mark.requirement("event-user.login.success-3")
-async def test_login_event_has_the_authentication_type(hearing, key, http, rp, service) -> None:
+async def test_login_event_has_the_authentication_type(subscriber, key, http, rp, service) -> None:
     async def heard_as(kind: str) -> Document:
-        (event,) = await hearing.heard("user.login.success")
+        (event,) = await subscriber.received("user.login.success")
         assert (event["authenticationType"], event["applicationId"]) == (kind, rp.client_id)
         assert event["user"]["id"] == rp.user["id"] and event["ipAddress"] and event["connectorId"]
         return event
@@ -83,26 +83,26 @@ async def test_login_event_has_the_authentication_type(hearing, key, http, rp, s
     await heard_as("PASSWORDLESS")
     async with checking_client(service.base_url) as browser:
         await rp.code(browser)
-        new, success = await hearing.heard("user.login.new-device", "user.login.success")
+        new, success = await subscriber.received("user.login.new-device", "user.login.success")
         assert new["authenticationType"] == success["authenticationType"] == "PASSWORD"
         await rp.code(browser)
         await heard_as("PING")
 
 
 @pytest.mark.requirement("event-user.login.success-4")
-async def test_registration_refresh_and_incomplete_logins_raise_no_login_event(hearing, key, rp) -> None:
+async def test_registration_refresh_and_incomplete_logins_raise_no_login_event(subscriber, key, rp) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, passwordChangeRequired=True)
     assert (await log_in(key, rp, loginId=user["email"])).status_code == 203
     refresh_token = (await log_in(key, rp, noJWT=False)).json()["refreshToken"]
     assert (await key.post("/api/jwt/refresh", json={"refreshToken": refresh_token})).status_code == 200
-    (success,) = await hearing.heard("user.login.success")
+    (success,) = await subscriber.received("user.login.success")
     assert success["user"]["id"] == rp.user["id"]
 
 
 @pytest.mark.requirement("event-user.login.failed")
-async def test_incorrect_password_raises_an_event_everywhere(hearing, key, http, rp, service) -> None:
+async def test_incorrect_password_raises_an_event_everywhere(subscriber, key, http, rp, service) -> None:
     async def heard_failure() -> None:
-        (event,) = await hearing.heard("user.login.failed")
+        (event,) = await subscriber.received("user.login.failed")
         assert (event["authenticationType"], event["reason"]) == ("PASSWORD", {"code": "credentials"})
         assert (event["user"]["id"], event["applicationId"]) == (rp.user["id"], rp.client_id)
 
@@ -117,18 +117,18 @@ async def test_incorrect_password_raises_an_event_everywhere(hearing, key, http,
     await heard_failure()
     assert (await log_in(key, rp, loginId=f"{new_id()}@example.com")).status_code == 404
     assert (await log_in(key, rp)).status_code == 200
-    await hearing.heard("user.login.success")
+    await subscriber.received("user.login.success")
 
 
 # New devices
 
 
 @pytest.mark.requirement("event-user.login.new-device", "users-10-17", "users-10-22")
-async def test_a_caller_of_the_api_says_that_a_device_is_new(hearing, key, rp, mailbox) -> None:
+async def test_a_caller_of_the_api_says_that_a_device_is_new(subscriber, key, rp, mailbox) -> None:
     assert (await log_in(key, rp)).status_code == 200
-    await hearing.heard("user.login.success")
+    await subscriber.received("user.login.success")
     assert (await log_in(key, rp, newDevice=True, eventInfo=IN_BERLIN)).status_code == 200
-    new, success = await hearing.heard("user.login.new-device", "user.login.success")
+    new, success = await subscriber.received("user.login.new-device", "user.login.success")
     usual = {"type", "id", "linkedObjectId"}
     assert {k: v for k, v in new.items() if k not in usual} == {k: v for k, v in success.items() if k not in usual}
     (mail,) = await mailbox.wait_for(1)
@@ -137,15 +137,15 @@ async def test_a_caller_of_the_api_says_that_a_device_is_new(hearing, key, rp, m
 
 
 @pytest.mark.requirement("event-user.login.new-device", "event-user.login.suspicious", "event-user.password.breach")
-async def test_events_come_in_their_order(hearing, key, rp) -> None:
+async def test_events_come_in_their_order(subscriber, key, rp) -> None:
     password = {"loginId": rp.login_id, "password": "letmein123"}
     assert (await key.post("/api/user/change-password", json=password)).status_code == 200
     detection = {"enabled": True, "matchMode": "Low", "onLogin": "RecordOnly"}
     await rp.configure_tenant(passwordValidationRules={"breachDetection": detection})
-    await hearing.listen(["user.password.breach"])
+    await subscriber.subscribe(["user.password.breach"])
     await log_in(key, rp, **password, eventInfo=IN_BERLIN)
     await log_in(key, rp, **password, newDevice=True, eventInfo=IN_SYDNEY)
-    await hearing.receiver.wait_for(6)
+    await subscriber.receiver.wait_for(6)
     log = await key.get("/api/system/webhook-event-log/search", params={"event": rp.user["id"], "orderBy": "sequence"})
     found = [entry["eventType"] for entry in log.json()["webhookEventLogs"]]
     assert found == [
@@ -159,7 +159,7 @@ async def test_events_come_in_their_order(hearing, key, rp) -> None:
 
 
 @pytest.mark.requirement("oauth-1.8-9", "users-10-18")
-async def test_browser_is_new_once_per_user_and_after_expiry(hearing, rp, service, clock) -> None:
+async def test_browser_is_new_once_per_user_and_after_expiry(subscriber, rp, service, clock) -> None:
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     await rp.configure_tenant(ssoConfiguration={"deviceTrustTimeToLiveInSeconds": 1000})
     new = ("user.login.new-device", "user.login.success")
@@ -171,48 +171,48 @@ async def test_browser_is_new_once_per_user_and_after_expiry(hearing, rp, servic
     async with checking_client(service.base_url) as browser:
         for login_id, expected in ((rp.login_id, new), (rp.login_id, new[1:]), (other["email"], new)):
             await log_in_at(browser, login_id)
-            await hearing.heard(*expected)
+            await subscriber.received(*expected)
         cookies = [cookie for cookie in browser.cookies.jar if cookie.name.startswith("fusionauth.known-device.")]
         assert len(cookies) == 2 and all(cookie.has_nonstandard_attr("HttpOnly") for cookie in cookies)
         assert not any(rp.user["id"] in f"{cookie.name}{cookie.value}" for cookie in cookies)
         clock.advance(seconds=600)
         await log_in_at(browser, rp.login_id)
-        await hearing.heard(*new[1:])
+        await subscriber.received(*new[1:])
         clock.advance(seconds=600)
         kept = {cookie.name: cookie.value for cookie in cookies}
     async with checking_client(service.base_url, cookies=kept) as browser:
         await log_in_at(browser, other["email"])
-        await hearing.heard(*new)
+        await subscriber.received(*new)
 
 
 @pytest.mark.requirement("users-10-18")
-async def test_forged_or_foreign_cookie_does_not_identify_a_device(hearing, rp, service) -> None:
+async def test_forged_or_foreign_cookie_does_not_identify_a_device(subscriber, rp, service) -> None:
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     async with checking_client(service.base_url) as browser:
         for login_id in (rp.login_id, other["email"]):
             shown = await rp.authorize(browser, prompt="login")
             await rp.submit(browser, shown, loginId=login_id)
-            await hearing.heard("user.login.new-device", "user.login.success")
+            await subscriber.received("user.login.new-device", "user.login.success")
         names = [cookie for cookie in browser.cookies.jar if cookie.name.startswith("fusionauth.known-device.")]
     one, two = names
     for value in (two.value, "9" * 13 + ".x", "x", "9" * 400, one.value + "x"):
         async with checking_client(service.base_url, cookies={one.name: value, two.name: one.value}) as browser:
             shown = await rp.authorize(browser)
             await rp.submit(browser, shown)
-            await hearing.heard("user.login.new-device", "user.login.success")
+            await subscriber.received("user.login.new-device", "user.login.success")
 
 
 # Places
 
 
 @pytest.mark.requirement("event-user.login.suspicious", "users-10-19", "users-10-20", "users-10-22")
-async def test_impossible_travel_raises_an_event(hearing, key, rp, mailbox, clock) -> None:
+async def test_impossible_travel_raises_an_event(subscriber, key, rp, mailbox, clock) -> None:
     assert "threatsDetected" not in (await log_in(key, rp, eventInfo=IN_BERLIN)).json()
-    await hearing.heard("user.login.success")
+    await subscriber.received("user.login.success")
     clock.advance(seconds=3600)
     answer = await log_in(key, rp, eventInfo=IN_SYDNEY)
     assert (answer.status_code, answer.json()["threatsDetected"]) == (200, ["ImpossibleTravel"])
-    suspicious, success = await hearing.heard("user.login.suspicious", "user.login.success")
+    suspicious, success = await subscriber.received("user.login.suspicious", "user.login.success")
     assert suspicious["threatsDetected"] == ["ImpossibleTravel"] and "threatsDetected" not in success
     assert suspicious["info"]["location"]["city"] == "Sydney"
     (mail,) = await mailbox.wait_for(1)
@@ -222,13 +222,13 @@ async def test_impossible_travel_raises_an_event(hearing, key, rp, mailbox, cloc
 
 
 @pytest.mark.requirement("users-10-19")
-async def test_logins_without_location_are_not_suspicious(hearing, key, rp) -> None:
+async def test_logins_without_location_are_not_suspicious(subscriber, key, rp) -> None:
     await log_in(key, rp, eventInfo=IN_BERLIN)
     body = {"userId": rp.user["id"], "applicationId": rp.client_id, "eventInfo": IN_SYDNEY}
     assert "threatsDetected" not in (await key.put("/api/login", json=body)).json()
     assert "threatsDetected" not in (await log_in(key, rp)).json()
     assert "threatsDetected" not in (await log_in(key, rp, eventInfo=IN_BERLIN)).json()
-    await hearing.heard(*["user.login.success"] * 4)
+    await subscriber.received(*["user.login.success"] * 4)
 
 
 async def test_location_is_not_part_of_the_user_in_the_api(key, rp) -> None:
@@ -244,16 +244,16 @@ async def test_places_come_from_the_operators_file(build, tmp_path) -> None:
         headers = {"Authorization": SUPER_KEY}
         async with checking_client(service.base_url, headers=headers) as api, receiving() as receiver:
             rp = await relying_party.make(api)
-            hearing = Hearing(api, receiver, rp.tenant["id"])
-            await hearing.listen(FAMILY)
+            subscriber = Subscriber(api, receiver, rp.tenant["id"])
+            await subscriber.subscribe(FAMILY)
             assert (await log_in(api, rp, ipAddress="203.0.113.7")).status_code == 200
-            (success,) = await hearing.heard("user.login.success")
+            (success,) = await subscriber.received("user.login.success")
             berlin = {"city": "Berlin", "country": "DE", "latitude": 52.52, "longitude": 13.405}
             expected = {**berlin, "region": "BE", "zipcode": "10117", "displayString": "Berlin, BE, DE"}
             assert success["info"]["location"] == expected
             answer = await log_in(api, rp, ipAddress="198.51.100.7")
             assert answer.json()["threatsDetected"] == ["ImpossibleTravel"]
-            await hearing.heard("user.login.suspicious", "user.login.success")
+            await subscriber.received("user.login.suspicious", "user.login.success")
             records = (await api.get("/api/user/recent-login", params={"userId": rp.user["id"]})).json()["logins"]
             assert [one.get("location", {}).get("city") for one in records] == ["Sydney", "Berlin", None]
 
@@ -261,7 +261,7 @@ async def test_places_come_from_the_operators_file(build, tmp_path) -> None:
 @pytest.mark.requirement("users-10-22")
 async def test_templates_of_the_application_win_and_without_one_no_mail_goes(key, rp, service) -> None:
     assert (await log_in(key, rp, newDevice=True)).status_code == 200
-    mails = doors.database(service).motor["mails"]
+    mails = internals.database(service).motor["mails"]
     assert await mails.count_documents({"tenantId": rp.tenant["id"]}) == 0
     change = {"emailConfiguration": {"loginNewDeviceEmailTemplateId": EMAIL_TEMPLATE}}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": change})
@@ -276,7 +276,7 @@ async def test_templates_of_the_application_win_and_without_one_no_mail_goes(key
 async def test_first_login_of_a_user_mails_nothing_about_a_new_device(key, rp, service) -> None:
     emails = {"loginNewDeviceEmailTemplateId": EMAIL_TEMPLATE, "defaultFromEmail": "service@example.com"}
     await rp.configure_tenant(emailConfiguration=emails)
-    mails = doors.database(service).motor["mails"]
+    mails = internals.database(service).motor["mails"]
     for sent in (0, 1):
         answer = await log_in(key, rp, newDevice=True)
         assert answer.status_code == 200
@@ -297,11 +297,11 @@ async def test_a_veto_leaves_the_code_good_and_the_address_unverified(api, key, 
     code = (await key.post("/api/passwordless/start", json=body)).json()["code"]
     assert (await http.post("/api/passwordless/send", json={"code": code})).status_code == 200
     async with receiving() as receiver:
-        hearing = Hearing(api, receiver, rp.tenant["id"])
+        subscriber = Subscriber(api, receiver, rp.tenant["id"])
         types = ("user.email.verified", "user.login.success")
         for vetoed in types:
             receiver.behaviour = answers(500)
-            await hearing.listen(types, "AbsoluteMajority", vetoable=[vetoed])
+            await subscriber.subscribe(types, "AbsoluteMajority", vetoable=[vetoed])
             async with unchanged(service, rp.tenant["id"]):
                 assert (await http.post("/api/passwordless/login", json={"code": code})).status_code == 504
         receiver.behaviour = answers(200)

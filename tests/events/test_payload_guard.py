@@ -18,7 +18,7 @@ from identity.ids import EventId, WebhookId, new_id
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.events.samples import PAYLOADS
 from tests.receiver import receiving, until
-from tests.webhooks import tell_of
+from tests.webhooks import enable_events
 
 MEGABYTE = 2**20
 OVERSIZED = "identity_webhook_oversized_events_total"
@@ -217,7 +217,7 @@ async def test_real_sizes(engine):
 async def roomy(build: Any) -> AsyncIterator[Any]:
     async with build(server__max_body_bytes=20 * MEGABYTE, webhooks__payload_max_bytes=19 * MEGABYTE) as service:
         async with client_of(service) as api:
-            await tell_of(api, DEFAULT_TENANT, ["user.update", "user.update.complete"])
+            await enable_events(api, DEFAULT_TENANT, ["user.update", "user.update.complete"])
         yield service
 
 

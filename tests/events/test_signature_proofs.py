@@ -19,7 +19,7 @@ from joserfc.jwk import KeySet, OctKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from identity.ids import new_id
-from tests import doors
+from tests import internals
 from tests.events.test_signatures import delivered, import_hmac, make_key, signed_content
 from tests.receiver import Received, answers, in_turn, receiving, until
 from tests.webhooks import make_user, make_webhook
@@ -200,10 +200,10 @@ async def test_keys_and_secrets_that_change_between_two_attempts_sign_the_second
         second_secret = (await api.post(f"{path}/secret", json={"overlapInSeconds": 0})).json()["secret"]
         changed = {"webhook": {"signatureConfiguration": {"signingKeyId": keys[1]["id"]}}}
         assert (await api.patch(path, json=changed)).status_code == 200
-        deliveries = doors.database(service).collection("deliveries")
+        deliveries = internals.database(service).collection("deliveries")
         await until(lambda: _failed_once(deliveries, webhook["id"]))
         clock.advance(seconds=10)
-        doors.store(service, "wake_workers")()
+        internals.store(service, "wake_workers")()
         await receiver.wait_for(2)
     one, two = receiver.requests
     assert (one.body, one.headers["webhook-id"]) == (two.body, two.headers["webhook-id"])

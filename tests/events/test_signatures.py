@@ -43,8 +43,8 @@ async def delivered(api, **signature: Any) -> Received:
         }
         made = await api.post("/api/webhook", json={"webhook": wanted})
         assert made.status_code == 200, made.text
-        tried = await api.post(f"/api/webhook/{made.json()['webhook']['id']}/test", json={})
-        assert tried.json()["webhookAttemptLog"]["attemptResult"] == "Success"
+        has_attempts = await api.post(f"/api/webhook/{made.json()['webhook']['id']}/test", json={})
+        assert has_attempts.json()["webhookAttemptLog"]["attemptResult"] == "Success"
         return receiver.requests[0]
 
 

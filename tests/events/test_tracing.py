@@ -19,12 +19,12 @@ from identity.events.changes import Event
 from identity.ids import Secret, new_id
 from identity.outbound import open_telemetry, tracing
 from identity.trace_context import TraceContext
-from tests import doors
+from tests import internals
 from tests.collector import Collector, Span, collecting
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.events.samples import PAYLOADS
 from tests.receiver import Receiver, answers, hangs, in_turn, receiving, until
-from tests.webhooks import tell_of
+from tests.webhooks import enable_events
 
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{CALLER}-01"
@@ -64,7 +64,7 @@ async def traced(build: Any, collector: Collector) -> AsyncIterator[Any]:
     """A service with a collector, whose default tenant has user events enabled."""
     async with build(tracing__endpoint=collector.url, tracing__headers="x-token=s3cret") as service:
         async with client_of(service) as api:
-            await tell_of(api, DEFAULT_TENANT, ["user.create", "user.create.complete"], "Any")
+            await enable_events(api, DEFAULT_TENANT, ["user.create", "user.create.complete"], "Any")
         yield service
 
 
@@ -72,7 +72,7 @@ def client_of(service: Any) -> Any:
     return checking_client(service.base_url, headers={"Authorization": SUPER_KEY})
 
 
-async def listen(api: Any, receiver: Receiver, *types: str, **members: Any) -> str:
+async def subscribe(api: Any, receiver: Receiver, *types: str, **members: Any) -> str:
     webhook = {
         "url": receiver.url, "global": True, "connectTimeout": 2000, "readTimeout": 2000,
         "eventsEnabled": dict.fromkeys(types, True), **members,
@@ -94,7 +94,7 @@ async def test_each_attempt_is_a_span_below_the_request_that_raised_the_event(tr
     trace_id = new_id().replace("-", "")
     async with client_of(traced) as api, receiving() as receiver:
         url = f"{receiver.url}/t0ken?key=s3cret"
-        webhook = await listen(api, receiver, "user.create", "user.create.complete", url=url)
+        webhook = await subscribe(api, receiver, "user.create", "user.create.complete", url=url)
         await make_user(api, traceparent=f"00-{trace_id}-{CALLER}-01", tracestate="vendor=value")
         heard = await receiver.wait_for(2)
         await api.delete(f"/api/webhook/{webhook}")
@@ -109,7 +109,7 @@ async def test_each_attempt_is_a_span_below_the_request_that_raised_the_event(tr
     assert attempts.keys() == {"user.create", "user.create.complete"}
     for received in heard:
         span = attempts[received.event["type"]]
-        assert span.is_told_by(received.headers["traceparent"])
+        assert span.is_sent_by(received.headers["traceparent"])
         assert received.headers["tracestate"] == "vendor=value"
         assert (span.name, span.kind) == (f"webhook {received.event['type']}", "client")
         assert (span.parent_id, span.is_error) == (request.span_id, False)
@@ -125,7 +125,7 @@ async def test_each_attempt_is_a_span_below_the_request_that_raised_the_event(tr
 
 async def test_request_without_a_trace_begins_one(traced, collector):
     async with client_of(traced) as api, receiving() as receiver:
-        webhook = await listen(api, receiver, "user.create.complete")
+        webhook = await subscribe(api, receiver, "user.create.complete")
         await make_user(api)
         (heard,) = await receiver.wait_for(1)
         await api.delete(f"/api/webhook/{webhook}")
@@ -139,7 +139,7 @@ async def test_request_without_a_trace_begins_one(traced, collector):
 async def test_unsampled_trace_is_forwarded_but_not_exported(traced, collector):
     trace_id = new_id().replace("-", "")
     async with client_of(traced) as api, receiving() as receiver:
-        webhook = await listen(api, receiver, "user.create.complete")
+        webhook = await subscribe(api, receiver, "user.create.complete")
         await make_user(api, traceparent=f"00-{trace_id}-{CALLER}-00")
         (heard,) = await receiver.wait_for(1)
         await api.delete(f"/api/webhook/{webhook}")
@@ -154,7 +154,7 @@ async def test_unsampled_trace_is_forwarded_but_not_exported(traced, collector):
 async def test_redelivered_event_keeps_the_trace_of_its_request(traced, collector):
     trace_id = new_id().replace("-", "")
     async with client_of(traced) as api, receiving() as receiver:
-        webhook = await listen(api, receiver, "user.create.complete")
+        webhook = await subscribe(api, receiver, "user.create.complete")
         await make_user(api, traceparent=f"00-{trace_id}-{CALLER}-01")
         (heard,) = await receiver.wait_for(1)
         again = {"eventId": heard.event["id"]}
@@ -174,7 +174,7 @@ async def test_failed_request_has_a_span_with_its_status_and_an_unknown_method_n
         await api.get("/api/nothing/here", headers=headers)
     async with httpx.AsyncClient(base_url=traced.base_url, trust_env=False) as plain:
         assert (await plain.request("MADE-UP", "/api/user", headers=headers)).status_code == 501
-        own = {**headers, "webhook-via": doors.service_id(traced)}
+        own = {**headers, "webhook-via": internals.service_id(traced)}
         assert (await plain.post("/api/user", json={}, headers=own)).status_code == 508
     found = await collector.wait_for(3, lambda span: span.trace_id == trace_id)
     by_name = {span.name: span for span in found}
@@ -205,8 +205,8 @@ async def test_retries_are_spans_of_their_own_in_one_trace_and_failures_have_a_r
         await engine.tracer.stop()
         first, second = [span for span in collector.spans if is_attempt(span)]
         (raised,) = [span for span in collector.spans if not is_attempt(span)]
-    assert first.is_told_by(receiver.requests[0].headers["traceparent"])
-    assert second.is_told_by(receiver.requests[1].headers["traceparent"])
+    assert first.is_sent_by(receiver.requests[0].headers["traceparent"])
+    assert second.is_sent_by(receiver.requests[1].headers["traceparent"])
     assert first.span_id != second.span_id
     # Nobody asked for it by a request: the event itself is where the trace begins.
     assert (raised.name, raised.kind, raised.parent_id) == ("raise user.create", "producer", "")
@@ -349,10 +349,10 @@ def test_collector_without_the_packages_is_a_fault_that_says_what_to_do(monkeypa
 
 @pytest.mark.requirement("webhooks-15.2-22")
 async def test_without_a_collector_the_trace_is_forwarded_unchanged(api, tenant, service):
-    await tell_of(api, tenant["id"], ["user.create.complete"])
+    await enable_events(api, tenant["id"], ["user.create.complete"])
     headers = {"X-FusionAuth-TenantId": tenant["id"]}
     async with receiving() as receiver:
-        await listen(api, receiver, "user.create.complete", **{"global": False}, tenantIds=[tenant["id"]])
+        await subscribe(api, receiver, "user.create.complete", **{"global": False}, tenantIds=[tenant["id"]])
         await make_user(api, **headers, traceparent=PARENT, tracestate="a=b")
         await make_user(api, **headers, traceparent="nonsense", tracestate="a=b")
         await make_user(api, **headers)

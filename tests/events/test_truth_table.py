@@ -10,8 +10,8 @@ import pytest
 
 from identity.ids import new_id
 from tests.domain.webhooks.test_webhook_transactions import NEEDED
-from tests.hearing import Hearing
 from tests.receiver import Receiver, answers, receiving
+from tests.subscriber import Subscriber
 
 KIND = "group.create"
 
@@ -35,8 +35,8 @@ async def test_transaction_type_determines_the_required_approvals(
     webhooks: int, tenant_api: httpx.AsyncClient, receivers: list[Receiver]
 ) -> None:
     for receiver in receivers[:webhooks]:
-        hearing = Hearing(tenant_api, receiver, tenant_api.headers["X-FusionAuth-TenantId"])
-        await hearing.listen([KIND])
+        subscriber = Subscriber(tenant_api, receiver, tenant_api.headers["X-FusionAuth-TenantId"])
+        await subscriber.subscribe([KIND])
     for transaction_type, needed in NEEDED.items():
         await use(tenant_api, transaction_type)
         for agreeing in range(webhooks + 1):

@@ -13,9 +13,9 @@ import pytest
 from identity import app
 from identity.ids import TenantId, UserId, new_id
 from identity.instants import later
-from tests import doors
-from tests.hearing import Hearing
+from tests import internals
 from tests.receiver import Receiver, answers, receiving
+from tests.subscriber import Subscriber
 
 PASSWORD = "correct horse battery staple"
 SECRET = base64.b64encode(b"12345678901234567890").decode()
@@ -48,7 +48,7 @@ TYPES = (
 VETOABLE = {"user.create", "user.update", "user.delete", "user.deactivate"}
 
 
-class Stage(Hearing):
+class Scenario(Subscriber):
     """A tenant that sends all user events to one receiver."""
 
     def __init__(self, api: httpx.AsyncClient, receiver: Receiver, service: app.Service) -> None:
@@ -61,29 +61,29 @@ class Stage(Hearing):
         return dict(made["user"])
 
     async def add_token(self, user_id: str, application_id: str) -> str:
-        now = doors.now(self.service)
+        now = internals.now(self.service)
         record = {"id": new_id(), "userId": user_id, "applicationId": application_id, "insertInstant": now}
-        await doors.store(self.service, "refresh_tokens").insert(
+        await internals.store(self.service, "refresh_tokens").insert(
             TenantId(self.tenant_id), record, later(now, seconds=600)
         )
         return str(record["id"])
 
     async def is_denied(self, record_id: str) -> bool:
-        return await doors.store(self.service, "revocations").is_revoked(TenantId(self.tenant_id), [record_id])
+        return await internals.store(self.service, "revocations").is_revoked(TenantId(self.tenant_id), [record_id])
 
     async def tokens(self, user_id: str) -> int:
-        now = doors.now(self.service)
+        now = internals.now(self.service)
         return len(
-            await doors.store(self.service, "refresh_tokens").find_of_user(
+            await internals.store(self.service, "refresh_tokens").find_of_user(
                 TenantId(self.tenant_id), UserId(user_id), now
             )
         )
 
 
 @pytest.fixture
-async def stage(service: app.Service, tenant_api: httpx.AsyncClient) -> AsyncIterator[Stage]:
+async def scenario(service: app.Service, tenant_api: httpx.AsyncClient) -> AsyncIterator[Scenario]:
     async with receiving() as receiver:
-        yield Stage(tenant_api, receiver, service)
+        yield Scenario(tenant_api, receiver, service)
 
 
 @pytest.fixture
@@ -100,8 +100,8 @@ def assert_secured(event: dict[str, Any]) -> None:
 
 
 @pytest.mark.requirement("event-user.create", "event-user.two-factor.method.add-2", "service-20")
-async def test_user_creation_raises_events_with_the_callers_information(stage: Stage) -> None:
-    await stage.listen(TYPES)
+async def test_user_creation_raises_events_with_the_callers_information(scenario: Scenario) -> None:
+    await scenario.subscribe(TYPES)
     method = {"method": "authenticator", "secret": SECRET}
     body = {
         "email": "a@example.com",
@@ -109,46 +109,50 @@ async def test_user_creation_raises_events_with_the_callers_information(stage: S
         "twoFactor": {"methods": [method], "recoveryCodes": ["a recovery code"]},
     }
     info = {"ipAddress": "192.0.2.9", "deviceName": "phone", "userAgent": "app/1"}
-    user = (await stage.send("POST", "/api/user", user=body, eventInfo=info))["user"]
-    created, complete, added = await stage.heard("user.create", "user.create.complete", "user.two-factor.method.add")
+    user = (await scenario.send("POST", "/api/user", user=body, eventInfo=info))["user"]
+    created, complete, added = await scenario.received(
+        "user.create", "user.create.complete", "user.two-factor.method.add"
+    )
     for event in (created, complete, added):
         assert event["info"] == info
-        assert event["linkedObjectId"] == user["id"] and event["tenantId"] == stage.tenant_id
+        assert event["linkedObjectId"] == user["id"] and event["tenantId"] == scenario.tenant_id
         assert_secured(event)
         assert event["user"] == user
     assert created["id"] != complete["id"]
     assert created.keys() == {"createInstant", "id", "info", "linkedObjectId", "tenantId", "type", "user"}
     assert added["method"]["method"] == "authenticator" and "secret" not in added["method"]
-    raw = b"".join(request.body for request in stage.receiver.requests).decode()
+    raw = b"".join(request.body for request in scenario.receiver.requests).decode()
     assert SECRET not in raw and "a recovery code" not in raw and PASSWORD not in raw and "argon2id" not in raw
 
 
 @pytest.mark.requirement("event-user.create-2")
-async def test_user_and_registration_created_together_raise_both_events(stage: Stage, application_id: str) -> None:
-    await stage.listen(TYPES)
+async def test_user_and_registration_created_together_raise_both_events(
+    scenario: Scenario, application_id: str
+) -> None:
+    await scenario.subscribe(TYPES)
     body = {
         "user": {"email": "a@example.com", "password": PASSWORD},
         "registration": {"applicationId": application_id, "roles": ["user"]},
         "generateAuthenticationToken": True,
     }
-    made = await stage.send("POST", "/api/user/registration", **body)
-    _, registered, *_ = await stage.heard(
+    made = await scenario.send("POST", "/api/user/registration", **body)
+    _, registered, *_ = await scenario.received(
         "user.create", "user.registration.create", "user.create.complete", "user.registration.create.complete"
     )
     assert registered["applicationId"] == application_id
     assert registered["user"]["registrations"] == [] and registered["user"]["id"] == made["user"]["id"]
     token = made["registration"].pop("authenticationToken")
     assert registered["registration"] == made["registration"]
-    assert token not in b"".join(request.body for request in stage.receiver.requests).decode()
+    assert token not in b"".join(request.body for request in scenario.receiver.requests).decode()
 
 
 @pytest.mark.requirement("event-user.password.update", "event-user.update")
-async def test_update_event_contains_the_original_and_the_change(stage: Stage) -> None:
-    user = await stage.add_user(email="old@example.com", username="ann")
-    await stage.listen(TYPES)
+async def test_update_event_contains_the_original_and_the_change(scenario: Scenario) -> None:
+    user = await scenario.add_user(email="old@example.com", username="ann")
+    await scenario.subscribe(TYPES)
     change = {"email": "new@example.com", "username": "bob", "password": "another password"}
-    await stage.send("PATCH", f"/api/user/{user['id']}", user=change)
-    update, complete, mail, password, *identities = await stage.heard(
+    await scenario.send("PATCH", f"/api/user/{user['id']}", user=change)
+    update, complete, mail, password, *identities = await scenario.received(
         "user.update",
         "user.update.complete",
         "user.email.update",
@@ -163,29 +167,29 @@ async def test_update_event_contains_the_original_and_the_change(stage: Stage) -
     assert password["user"]["id"] == user["id"]
     told = {(event["loginIdType"], event["previousLoginId"], event["newLoginId"]) for event in identities}
     assert told == {("email", "old@example.com", "new@example.com"), ("username", "ann", "bob")}
-    await stage.send("PUT", f"/api/user/{user['id']}", user={"email": "new@example.com"}, eventInfo={"os": "X"})
-    again, _ = await stage.heard("user.update", "user.update.complete")
+    await scenario.send("PUT", f"/api/user/{user['id']}", user={"email": "new@example.com"}, eventInfo={"os": "X"})
+    again, _ = await scenario.received("user.update", "user.update.complete")
     assert again["info"]["os"] == "X"
 
 
 @pytest.mark.requirement("event-user.two-factor.method.remove-2")
-async def test_removed_two_factor_methods_raise_events(stage: Stage) -> None:
+async def test_removed_two_factor_methods_raise_events(scenario: Scenario) -> None:
     methods = [{"method": "email", "email": "a@example.com"}]
-    user = await stage.add_user(email="a@example.com", twoFactor={"methods": methods})
-    await stage.listen(TYPES)
-    await stage.send("PUT", f"/api/user/{user['id']}", user={"email": "a@example.com"})
-    *_, removed = await stage.heard("user.update", "user.update.complete", "user.two-factor.method.remove")
+    user = await scenario.add_user(email="a@example.com", twoFactor={"methods": methods})
+    await scenario.subscribe(TYPES)
+    await scenario.send("PUT", f"/api/user/{user['id']}", user={"email": "a@example.com"})
+    *_, removed = await scenario.received("user.update", "user.update.complete", "user.two-factor.method.remove")
     assert removed["method"] == user["twoFactor"]["methods"][0]
 
 
 @pytest.mark.requirement("event-user.loginId.duplicate.create", "event-user.loginId.duplicate.update")
-async def test_duplicate_login_id_raises_an_event_and_fails(stage: Stage, application_id: str) -> None:
-    existing = await stage.add_user(email="a@example.com", username="Ann")
-    other = await stage.add_user(email="b@example.com")
-    await stage.listen(TYPES)
+async def test_duplicate_login_id_raises_an_event_and_fails(scenario: Scenario, application_id: str) -> None:
+    existing = await scenario.add_user(email="a@example.com", username="Ann")
+    other = await scenario.add_user(email="b@example.com")
+    await scenario.subscribe(TYPES)
     taken = {"email": "a@example.com", "username": "ann", "password": PASSWORD}
-    await stage.send("POST", "/api/user", 400, user=taken)
-    (event,) = await stage.heard("user.loginId.duplicate.create")
+    await scenario.send("POST", "/api/user", 400, user=taken)
+    (event,) = await scenario.received("user.loginId.duplicate.create")
     assert event["duplicateEmail"] == "a@example.com" and event["duplicateUsername"] == "ann"
     assert event["duplicateIdentities"] == [
         {"type": "email", "value": "a@example.com"},
@@ -195,107 +199,107 @@ async def test_duplicate_login_id_raises_an_event_and_fails(stage: Stage, applic
     assert event["linkedObjectId"] == event["user"]["id"] != existing["id"]
     assert_secured(event)
     body = {"user": taken, "registration": {"applicationId": application_id}}
-    await stage.send("POST", "/api/user/registration", 400, **body)
-    (event,) = await stage.heard("user.loginId.duplicate.create")
+    await scenario.send("POST", "/api/user/registration", 400, **body)
+    (event,) = await scenario.received("user.loginId.duplicate.create")
     assert event["existing"]["id"] == existing["id"]
-    await stage.send("PATCH", f"/api/user/{other['id']}", 400, user={"email": "A@example.com"})
-    (event,) = await stage.heard("user.loginId.duplicate.update")
+    await scenario.send("PATCH", f"/api/user/{other['id']}", 400, user={"email": "A@example.com"})
+    (event,) = await scenario.received("user.loginId.duplicate.update")
     assert event["user"]["id"] == other["id"] and "duplicateUsername" not in event
 
 
 @pytest.mark.requirement("event-user.loginId.duplicate.create", "event-user.loginId.duplicate.update")
-async def test_racing_registrations_raise_duplicate_events(stage: Stage) -> None:
-    others = [await stage.add_user(email=f"{number}@example.com") for number in range(4)]
-    await stage.listen(["user.loginId.duplicate.create", "user.loginId.duplicate.update"])
+async def test_racing_registrations_raise_duplicate_events(scenario: Scenario) -> None:
+    others = [await scenario.add_user(email=f"{number}@example.com") for number in range(4)]
+    await scenario.subscribe(["user.loginId.duplicate.create", "user.loginId.duplicate.update"])
     wanted = {"user": {"email": "a@example.com", "password": PASSWORD}}
-    answered = await asyncio.gather(*(stage.api.post("/api/user", json=wanted) for _ in range(6)))
+    answered = await asyncio.gather(*(scenario.api.post("/api/user", json=wanted) for _ in range(6)))
     assert sorted(answer.status_code for answer in answered) == [200, 400, 400, 400, 400, 400]
-    heard = await stage.heard(*["user.loginId.duplicate.create"] * 5)
+    heard = await scenario.received(*["user.loginId.duplicate.create"] * 5)
     owner = next(answer for answer in answered if answer.status_code == 200).json()["user"]["id"]
     assert {event["existing"]["id"] for event in heard} == {owner}
     change = {"user": {"username": "ann"}}
-    answered = await asyncio.gather(*(stage.api.patch(f"/api/user/{one['id']}", json=change) for one in others))
+    answered = await asyncio.gather(*(scenario.api.patch(f"/api/user/{one['id']}", json=change) for one in others))
     assert sorted(answer.status_code for answer in answered) == [200, 400, 400, 400]
-    await stage.heard(*["user.loginId.duplicate.update"] * 3)
+    await scenario.received(*["user.loginId.duplicate.update"] * 3)
 
 
 @pytest.mark.requirement(
     "event-jwt.refresh-token.revoke-8", "event-user.deactivate-2", "event-user.reactivate", "oauth-2.2-23"
 )
-async def test_deactivation_revokes_the_tokens_of_the_user(stage: Stage, application_id: str) -> None:
-    user = await stage.add_user()
-    record_id = await stage.add_token(user["id"], application_id)
-    await stage.listen(TYPES)
-    await stage.send("DELETE", f"/api/user/{user['id']}", eventInfo={"os": "X"})
-    gone, revoked = await stage.heard("user.deactivate", "jwt.refresh-token.revoke")
+async def test_deactivation_revokes_the_tokens_of_the_user(scenario: Scenario, application_id: str) -> None:
+    user = await scenario.add_user()
+    record_id = await scenario.add_token(user["id"], application_id)
+    await scenario.subscribe(TYPES)
+    await scenario.send("DELETE", f"/api/user/{user['id']}", eventInfo={"os": "X"})
+    gone, revoked = await scenario.received("user.deactivate", "jwt.refresh-token.revoke")
     assert gone["user"]["active"] is True and gone["info"]["os"] == "X"
     assert revoked["userId"] == revoked["linkedObjectId"] == user["id"]
     assert revoked["applicationTimeToLiveInSeconds"] == {application_id: 3600}
     assert not {"applicationId", "refreshToken"} & revoked.keys()
-    assert await stage.tokens(user["id"]) == 0
-    assert await stage.is_denied(record_id)
-    await stage.send("DELETE", f"/api/user/{user['id']}")
-    await stage.send("PUT", f"/api/user/{user['id']}?reactivate=true")
-    (back,) = await stage.heard("user.reactivate")
+    assert await scenario.tokens(user["id"]) == 0
+    assert await scenario.is_denied(record_id)
+    await scenario.send("DELETE", f"/api/user/{user['id']}")
+    await scenario.send("PUT", f"/api/user/{user['id']}?reactivate=true")
+    (back,) = await scenario.received("user.reactivate")
     assert back["user"]["active"] is True
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke-8", "event-user.delete-2")
-async def test_user_deletion_raises_both_events(stage: Stage, application_id: str) -> None:
-    user = await stage.add_user()
-    await stage.add_token(user["id"], application_id)
-    await stage.listen(TYPES)
-    await stage.send("DELETE", f"/api/user/{user['id']}?hardDelete=true")
-    deleted, complete, _ = await stage.heard("user.delete", "user.delete.complete", "jwt.refresh-token.revoke")
+async def test_user_deletion_raises_both_events(scenario: Scenario, application_id: str) -> None:
+    user = await scenario.add_user()
+    await scenario.add_token(user["id"], application_id)
+    await scenario.subscribe(TYPES)
+    await scenario.send("DELETE", f"/api/user/{user['id']}?hardDelete=true")
+    deleted, complete, _ = await scenario.received("user.delete", "user.delete.complete", "jwt.refresh-token.revoke")
     assert deleted["user"]["id"] == complete["user"]["id"] == user["id"]
-    assert await stage.tokens(user["id"]) == 0
+    assert await scenario.tokens(user["id"]) == 0
 
 
 @pytest.mark.requirement("oauth-2.2-23")
-async def test_a_new_password_revokes_tokens_where_the_tenant_says_so(stage: Stage, application_id: str) -> None:
-    user = await stage.add_user()
-    await stage.add_token(user["id"], application_id)
-    await stage.send("PATCH", f"/api/user/{user['id']}", user={"firstName": "Ann"})
-    assert await stage.tokens(user["id"]) == 1
-    await stage.send("PATCH", f"/api/user/{user['id']}", user={"password": "another password"})
-    assert await stage.tokens(user["id"]) == 0
+async def test_a_new_password_revokes_tokens_where_the_tenant_says_so(scenario: Scenario, application_id: str) -> None:
+    user = await scenario.add_user()
+    await scenario.add_token(user["id"], application_id)
+    await scenario.send("PATCH", f"/api/user/{user['id']}", user={"firstName": "Ann"})
+    assert await scenario.tokens(user["id"]) == 1
+    await scenario.send("PATCH", f"/api/user/{user['id']}", user={"password": "another password"})
+    assert await scenario.tokens(user["id"]) == 0
     policy = {"refreshTokenRevocationPolicy": {"onPasswordChanged": False}}
-    await stage.send("PATCH", f"/api/tenant/{stage.tenant_id}", tenant={"jwtConfiguration": policy})
-    await stage.add_token(user["id"], application_id)
-    await stage.send("PATCH", f"/api/user/{user['id']}", user={"password": "a third password"})
-    assert await stage.tokens(user["id"]) == 1
+    await scenario.send("PATCH", f"/api/tenant/{scenario.tenant_id}", tenant={"jwtConfiguration": policy})
+    await scenario.add_token(user["id"], application_id)
+    await scenario.send("PATCH", f"/api/user/{user['id']}", user={"password": "a third password"})
+    assert await scenario.tokens(user["id"]) == 1
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke-8", "event-user.registration.create")
-async def test_registration_changes_raise_events(stage: Stage, application_id: str) -> None:
-    user = await stage.add_user()
-    await stage.listen(TYPES)
+async def test_registration_changes_raise_events(scenario: Scenario, application_id: str) -> None:
+    user = await scenario.add_user()
+    await scenario.subscribe(TYPES)
     path = f"/api/user/registration/{user['id']}"
-    await stage.send("POST", path, registration={"applicationId": application_id, "roles": ["user"]})
-    await stage.heard("user.registration.create", "user.registration.create.complete")
-    await stage.send("PATCH", f"{path}/{application_id}", registration={"roles": ["admin"]})
-    for event in await stage.heard("user.registration.update", "user.registration.update.complete"):
+    await scenario.send("POST", path, registration={"applicationId": application_id, "roles": ["user"]})
+    await scenario.received("user.registration.create", "user.registration.create.complete")
+    await scenario.send("PATCH", f"{path}/{application_id}", registration={"roles": ["admin"]})
+    for event in await scenario.received("user.registration.update", "user.registration.update.complete"):
         assert event["original"]["roles"] == ["user"] and event["registration"]["roles"] == ["admin", "user"]
         assert event["applicationId"] == application_id and event["user"]["registrations"] == []
-    ended = await stage.add_token(user["id"], application_id)
-    kept = await stage.add_token(user["id"], new_id())
-    await stage.send("DELETE", f"{path}/{application_id}")
-    deleted, _, revoked = await stage.heard(
+    ended = await scenario.add_token(user["id"], application_id)
+    kept = await scenario.add_token(user["id"], new_id())
+    await scenario.send("DELETE", f"{path}/{application_id}")
+    deleted, _, revoked = await scenario.received(
         "user.registration.delete", "user.registration.delete.complete", "jwt.refresh-token.revoke"
     )
     assert deleted["registration"]["applicationId"] == revoked["applicationId"] == application_id
     assert revoked["applicationTimeToLiveInSeconds"].keys() == {application_id}
-    assert await stage.tokens(user["id"]) == 1
-    assert await stage.is_denied(ended) and not await stage.is_denied(kept)
+    assert await scenario.tokens(user["id"]) == 1
+    assert await scenario.is_denied(ended) and not await scenario.is_denied(kept)
 
 
 @pytest.mark.requirement("users-2-18", "webhooks-8-9")
-async def test_a_veto_leaves_everything_as_it_was(stage: Stage, application_id: str) -> None:
-    user = await stage.add_user(email="a@example.com")
-    await stage.add_token(user["id"], application_id)
-    stage.receiver.behaviour = answers(500)
-    await stage.listen(TYPES, "AbsoluteMajority", vetoable=VETOABLE)
-    before = await doors.store(stage.service, "users").get(stage.tenant_id, user["id"])
+async def test_a_veto_leaves_everything_as_it_was(scenario: Scenario, application_id: str) -> None:
+    user = await scenario.add_user(email="a@example.com")
+    await scenario.add_token(user["id"], application_id)
+    scenario.receiver.behaviour = answers(500)
+    await scenario.subscribe(TYPES, "AbsoluteMajority", vetoable=VETOABLE)
+    before = await internals.store(scenario.service, "users").get(scenario.tenant_id, user["id"])
     path = f"/api/user/{user['id']}"
     body = {"email": "b@example.com", "password": PASSWORD}
     for method, where, wanted in (
@@ -306,12 +310,12 @@ async def test_a_veto_leaves_everything_as_it_was(stage: Stage, application_id: 
         ("DELETE", path, {}),
         ("DELETE", f"{path}?hardDelete=true", {}),
     ):
-        answer = await stage.send(method, where, 504, **wanted)
+        answer = await scenario.send(method, where, 504, **wanted)
         assert answer["generalErrors"][0]["code"] == "[WebhookTransactionException]"
-    assert await doors.store(stage.service, "users").get(stage.tenant_id, user["id"]) == before
-    assert await doors.store(stage.service, "users").count(stage.tenant_id) == 1
-    assert await stage.tokens(user["id"]) == 1
-    assert {request.event["type"] for request in stage.receiver.requests} == {
+    assert await internals.store(scenario.service, "users").get(scenario.tenant_id, user["id"]) == before
+    assert await internals.store(scenario.service, "users").count(scenario.tenant_id) == 1
+    assert await scenario.tokens(user["id"]) == 1
+    assert {request.event["type"] for request in scenario.receiver.requests} == {
         "user.create",
         "user.update",
         "user.deactivate",
@@ -319,17 +323,17 @@ async def test_a_veto_leaves_everything_as_it_was(stage: Stage, application_id: 
     }
 
 
-async def test_user_is_invisible_before_the_webhooks_approved(stage: Stage) -> None:
+async def test_user_is_invisible_before_the_webhooks_approved(scenario: Scenario) -> None:
     seen: list[int] = []
 
-    async def look(request: Any, writer: Any) -> None:
-        answer = await stage.api.get("/api/user?email=a@example.com")
+    async def read_user_and_answer(request: Any, writer: Any) -> None:
+        answer = await scenario.api.get("/api/user?email=a@example.com")
         if request.event["type"] == "user.create":
             seen.append(answer.status_code)
         await answers(200)(request, writer)
 
-    stage.receiver.behaviour = look
-    await stage.listen(TYPES, "AbsoluteMajority", vetoable=VETOABLE)
-    await stage.add_user(email="a@example.com")
-    await stage.heard("user.create", "user.create.complete")
+    scenario.receiver.behaviour = read_user_and_answer
+    await scenario.subscribe(TYPES, "AbsoluteMajority", vetoable=VETOABLE)
+    await scenario.add_user(email="a@example.com")
+    await scenario.received("user.create", "user.create.complete")
     assert seen == [404]

@@ -10,8 +10,8 @@ import pytest
 
 from identity.ids import new_id
 from tests.conftest import EMAIL_TEMPLATE
-from tests.hearing import Hearing
 from tests.receiver import receiving
+from tests.subscriber import Subscriber
 
 Document = dict[str, Any]
 
@@ -21,14 +21,14 @@ REGISTERED = ("user.registration.verified",)
 
 
 @pytest.fixture
-async def hearing(tenant: Document, tenant_api: httpx.AsyncClient) -> AsyncIterator[Hearing]:
+async def subscriber(tenant: Document, tenant_api: httpx.AsyncClient) -> AsyncIterator[Subscriber]:
     email = {"verifyEmail": True, "verifyEmailWhenChanged": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
     change = {"tenant": {"emailConfiguration": email}}
     assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=change)).status_code == 200
     async with receiving() as receiver:
-        hearing = Hearing(tenant_api, receiver, tenant["id"])
-        await hearing.listen([*VERIFIED, *CHANGED, *REGISTERED])
-        yield hearing
+        subscriber = Subscriber(tenant_api, receiver, tenant["id"])
+        await subscriber.subscribe([*VERIFIED, *CHANGED, *REGISTERED])
+        yield subscriber
 
 
 async def make(api: httpx.AsyncClient, **members: Any) -> Document:
@@ -40,12 +40,12 @@ async def make(api: httpx.AsyncClient, **members: Any) -> Document:
 
 
 @pytest.mark.requirement("event-user.email.verified", "event-user.identity.verified")
-async def test_verified_email_raises_both_events_once(hearing: Hearing, http) -> None:
-    made = await make(hearing.api)
+async def test_verified_email_raises_both_events_once(subscriber: Subscriber, http) -> None:
+    made = await make(subscriber.api)
     http.headers["X-Forwarded-For"] = "192.0.2.7"
     body = {"verificationId": made["emailVerificationId"], "eventInfo": {"ipAddress": "198.51.100.1"}}
     assert (await http.post("/api/user/verify-email", json=body)).status_code == 200
-    email, identity = await hearing.heard(*VERIFIED)
+    email, identity = await subscriber.received(*VERIFIED)
     for event in (email, identity):
         assert event["user"]["verified"] and event["linkedObjectId"] == event["user"]["id"] == made["user"]["id"]
         assert event["user"]["identities"][0]["verifiedReason"] == "Completed"
@@ -53,51 +53,53 @@ async def test_verified_email_raises_both_events_once(hearing: Hearing, http) ->
         assert made["emailVerificationId"] not in str(event)
     assert email.keys() == {"createInstant", "id", "info", "linkedObjectId", "tenantId", "type", "user"}
     assert (identity["loginId"], identity["loginIdType"]) == (made["user"]["email"], "email")
-    order = [request.event["type"] for request in hearing.receiver.requests]
+    order = [request.event["type"] for request in subscriber.receiver.requests]
     assert sorted(order) == sorted(VERIFIED)
     # An administrator who says so afterwards changes nothing, and nothing is told: the next is of another user.
-    again = await hearing.api.post("/api/user/verify-email", json={"userId": made["user"]["id"]})
+    again = await subscriber.api.post("/api/user/verify-email", json={"userId": made["user"]["id"]})
     assert again.status_code == 200
-    other = await make(hearing.api)
-    assert (await hearing.api.post("/api/user/verify-email", json={"userId": other["user"]["id"]})).status_code == 200
-    for event in await hearing.heard(*VERIFIED):
+    other = await make(subscriber.api)
+    assert (
+        await subscriber.api.post("/api/user/verify-email", json={"userId": other["user"]["id"]})
+    ).status_code == 200
+    for event in await subscriber.received(*VERIFIED):
         assert event["user"]["id"] == other["user"]["id"]
         assert event["user"]["identities"][0]["verifiedReason"] == "Administrative"
 
 
-async def test_user_created_as_verified_gets_no_verification_mail(hearing: Hearing) -> None:
-    await make(hearing.api, skipVerification=True)
-    made = await make(hearing.api)
-    assert (await hearing.api.post(f"/api/user/verify-email/{made['emailVerificationId']}")).status_code == 200
-    assert {event["user"]["id"] for event in await hearing.heard(*VERIFIED)} == {made["user"]["id"]}
+async def test_user_created_as_verified_gets_no_verification_mail(subscriber: Subscriber) -> None:
+    await make(subscriber.api, skipVerification=True)
+    made = await make(subscriber.api)
+    assert (await subscriber.api.post(f"/api/user/verify-email/{made['emailVerificationId']}")).status_code == 200
+    assert {event["user"]["id"] for event in await subscriber.received(*VERIFIED)} == {made["user"]["id"]}
 
 
 @pytest.mark.requirement("event-user.identity.update")
-async def test_changed_email_raises_an_event_with_the_previous_one(hearing: Hearing) -> None:
-    made = await make(hearing.api, skipVerification=True)
+async def test_changed_email_raises_an_event_with_the_previous_one(subscriber: Subscriber) -> None:
+    made = await make(subscriber.api, skipVerification=True)
     email = f"{new_id()}@example.com"
     path = f"/api/user/{made['user']['id']}"
-    changed = (await hearing.api.patch(path, json={"user": {"email": email}})).json()
-    _, identity, _, update = await hearing.heard(*CHANGED)
+    changed = (await subscriber.api.patch(path, json={"user": {"email": email}})).json()
+    _, identity, _, update = await subscriber.received(*CHANGED)
     previous = made["user"]["email"]
     assert (identity["previousLoginId"], identity["newLoginId"], identity["loginIdType"]) == (previous, email, "email")
     assert (update["previousEmail"], update["user"]["email"]) == (previous, email)
     assert not update["user"]["verified"]
-    assert (await hearing.api.post(f"/api/user/verify-email/{changed['emailVerificationId']}")).status_code == 200
-    _, identity = await hearing.heard(*VERIFIED)
+    assert (await subscriber.api.post(f"/api/user/verify-email/{changed['emailVerificationId']}")).status_code == 200
+    _, identity = await subscriber.received(*VERIFIED)
     assert identity["loginId"] == email
 
 
 @pytest.mark.requirement("event-user.registration.verified")
-async def test_verified_registration_event_contains_registration_and_user(hearing: Hearing) -> None:
+async def test_verified_registration_event_contains_registration_and_user(subscriber: Subscriber) -> None:
     body = {"application": {
         "name": f"App {new_id()}", "verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE,
     }}  # fmt: skip
-    application_id = (await hearing.api.post("/api/application", json=body)).json()["application"]["id"]
-    made = await make(hearing.api, registration={"applicationId": application_id}, skipVerification=True)
-    answer = await hearing.api.post(f"/api/user/verify-registration/{made['registrationVerificationId']}")
+    application_id = (await subscriber.api.post("/api/application", json=body)).json()["application"]["id"]
+    made = await make(subscriber.api, registration={"applicationId": application_id}, skipVerification=True)
+    answer = await subscriber.api.post(f"/api/user/verify-registration/{made['registrationVerificationId']}")
     assert answer.status_code == 200
-    (event,) = await hearing.heard(*REGISTERED)
+    (event,) = await subscriber.received(*REGISTERED)
     assert event["registration"]["verified"] and event["registration"]["verifiedInstant"]
     assert event["applicationId"] == event["registration"]["applicationId"] == application_id
     assert (event["user"]["id"], event["user"]["registrations"]) == (made["user"]["id"], [])

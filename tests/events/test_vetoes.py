@@ -15,19 +15,19 @@ import pytest
 from identity import app
 from identity.events.catalogue import TRANSACTIONAL_EVENTS
 from identity.ids import new_id
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.api.test_entity_types import make as make_type
 from tests.conftest import EMAIL_TEMPLATE, checking_client
-from tests.hearing import Hearing
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
+from tests.subscriber import Subscriber
 from tests.veto import unchanged
 
 REQUEST = Callable[[], Awaitable[httpx.Response]]
 
 
 @dataclasses.dataclass
-class Scene:
+class Scenario:
     """A relying party whose tenant has one webhook, and clients with a key and without."""
 
     rp: RelyingParty
@@ -78,162 +78,166 @@ class Scene:
         return str((await self.made("/api/entity", entity={"name": "One", "type": {"id": kind["id"]}}))["entity"]["id"])
 
 
-async def _entity_create(scene: Scene) -> REQUEST:
-    kind = await make_type(scene.key)
-    return scene.request("POST", "/api/entity", entity={"name": "Two", "type": {"id": kind["id"]}})
+async def _entity_create(scenario: Scenario) -> REQUEST:
+    kind = await make_type(scenario.key)
+    return scenario.request("POST", "/api/entity", entity={"name": "Two", "type": {"id": kind["id"]}})
 
 
-async def _entity_update(scene: Scene) -> REQUEST:
-    return scene.request("PATCH", f"/api/entity/{await scene.entity()}", entity={"name": "Two"})
+async def _entity_update(scenario: Scenario) -> REQUEST:
+    return scenario.request("PATCH", f"/api/entity/{await scenario.entity()}", entity={"name": "Two"})
 
 
-async def _entity_delete(scene: Scene) -> REQUEST:
-    return scene.request("DELETE", f"/api/entity/{await scene.entity()}")
+async def _entity_delete(scenario: Scenario) -> REQUEST:
+    return scenario.request("DELETE", f"/api/entity/{await scenario.entity()}")
 
 
-async def _group_create(scene: Scene) -> REQUEST:
-    return scene.request("POST", "/api/group", group={"name": "New"})
+async def _group_create(scenario: Scenario) -> REQUEST:
+    return scenario.request("POST", "/api/group", group={"name": "New"})
 
 
-async def _group_update(scene: Scene) -> REQUEST:
-    return scene.request("PATCH", f"/api/group/{await scene.group()}", group={"name": "New"})
+async def _group_update(scenario: Scenario) -> REQUEST:
+    return scenario.request("PATCH", f"/api/group/{await scenario.group()}", group={"name": "New"})
 
 
-async def _group_delete(scene: Scene) -> REQUEST:
-    return scene.request("DELETE", f"/api/group/{await scene.member()}")
+async def _group_delete(scenario: Scenario) -> REQUEST:
+    return scenario.request("DELETE", f"/api/group/{await scenario.member()}")
 
 
-async def _member_add(scene: Scene) -> REQUEST:
-    members = {await scene.group(): [{"userId": scene.rp.user["id"]}]}
-    return scene.request("POST", "/api/group/member", members=members)
+async def _member_add(scenario: Scenario) -> REQUEST:
+    members = {await scenario.group(): [{"userId": scenario.rp.user["id"]}]}
+    return scenario.request("POST", "/api/group/member", members=members)
 
 
-async def _member_update(scene: Scene) -> REQUEST:
-    members = {await scene.member(): [{"userId": scene.rp.user["id"], "data": {"a": 1}}]}
-    return scene.request("PUT", "/api/group/member", members=members)
+async def _member_update(scenario: Scenario) -> REQUEST:
+    members = {await scenario.member(): [{"userId": scenario.rp.user["id"], "data": {"a": 1}}]}
+    return scenario.request("PUT", "/api/group/member", members=members)
 
 
-async def _member_remove(scene: Scene) -> REQUEST:
-    group_id = await scene.member()
-    return scene.request("DELETE", "/api/group/member", members={group_id: [scene.rp.user["id"]]})
+async def _member_remove(scenario: Scenario) -> REQUEST:
+    group_id = await scenario.member()
+    return scenario.request("DELETE", "/api/group/member", members={group_id: [scenario.rp.user["id"]]})
 
 
-async def _public_key_update(scene: Scene) -> REQUEST:
-    key = (await scene.made("/api/key/generate", key={"algorithm": "ES256", "name": new_id()}))["key"]
+async def _public_key_update(scenario: Scenario) -> REQUEST:
+    key = (await scenario.made("/api/key/generate", key={"algorithm": "ES256", "name": new_id()}))["key"]
     change = {"jwtConfiguration": {"accessTokenKeyId": key["id"]}}
-    return scene.request("PATCH", f"/api/tenant/{scene.rp.tenant['id']}", tenant=change)
+    return scenario.request("PATCH", f"/api/tenant/{scenario.rp.tenant['id']}", tenant=change)
 
 
-async def _refresh(scene: Scene) -> REQUEST:
-    login = await scene.logged_in()
-    return lambda: scene.http.post(
+async def _refresh(scenario: Scenario) -> REQUEST:
+    login = await scenario.logged_in()
+    return lambda: scenario.http.post(
         "/api/jwt/refresh",
         json={"refreshToken": login["refreshToken"]},
-        headers={"X-FusionAuth-TenantId": scene.rp.tenant["id"]},
+        headers={"X-FusionAuth-TenantId": scenario.rp.tenant["id"]},
     )
 
 
-async def _revoke(scene: Scene) -> REQUEST:
-    login = await scene.logged_in()
-    return scene.request("DELETE", f"/api/jwt/refresh/{login['refreshTokenId']}")
+async def _revoke(scenario: Scenario) -> REQUEST:
+    login = await scenario.logged_in()
+    return scenario.request("DELETE", f"/api/jwt/refresh/{login['refreshTokenId']}")
 
 
-async def _action(scene: Scene) -> REQUEST:
-    await scene.logged_in()
+async def _action(scenario: Scenario) -> REQUEST:
+    await scenario.logged_in()
     wanted = {"name": new_id(), "temporal": True, "preventLogin": True}
-    definition = (await scene.made("/api/user-action", userAction=wanted))["userAction"]["id"]
-    who = {"actioneeUserId": scene.rp.user["id"], "actionerUserId": scene.rp.user["id"], "userActionId": definition}
-    return scene.request("POST", "/api/user/action", action={**who, "expiry": 2**63 - 1}, broadcast=True)
+    definition = (await scenario.made("/api/user-action", userAction=wanted))["userAction"]["id"]
+    who = {
+        "actioneeUserId": scenario.rp.user["id"],
+        "actionerUserId": scenario.rp.user["id"],
+        "userActionId": definition,
+    }
+    return scenario.request("POST", "/api/user/action", action={**who, "expiry": 2**63 - 1}, broadcast=True)
 
 
-async def _user_create(scene: Scene) -> REQUEST:
-    return scene.request("POST", "/api/user", user={"email": f"{new_id()}@example.com", "password": PASSWORD})
+async def _user_create(scenario: Scenario) -> REQUEST:
+    return scenario.request("POST", "/api/user", user={"email": f"{new_id()}@example.com", "password": PASSWORD})
 
 
-async def _user_update(scene: Scene) -> REQUEST:
-    return scene.request("PATCH", scene.user, user={"firstName": "Ada", "password": f"{PASSWORD} 2"})
+async def _user_update(scenario: Scenario) -> REQUEST:
+    return scenario.request("PATCH", scenario.user, user={"firstName": "Ada", "password": f"{PASSWORD} 2"})
 
 
-async def _identity_update(scene: Scene) -> REQUEST:
-    return scene.request("PATCH", scene.user, user={"email": f"{new_id()}@example.com"})
+async def _identity_update(scenario: Scenario) -> REQUEST:
+    return scenario.request("PATCH", scenario.user, user={"email": f"{new_id()}@example.com"})
 
 
-async def _user_deactivate(scene: Scene) -> REQUEST:
-    await scene.logged_in()
-    return scene.request("DELETE", scene.user)
+async def _user_deactivate(scenario: Scenario) -> REQUEST:
+    await scenario.logged_in()
+    return scenario.request("DELETE", scenario.user)
 
 
-async def _user_reactivate(scene: Scene) -> REQUEST:
-    assert (await scene.key.delete(scene.user)).status_code == 200
-    return scene.request("PUT", f"{scene.user}?reactivate=true")
+async def _user_reactivate(scenario: Scenario) -> REQUEST:
+    assert (await scenario.key.delete(scenario.user)).status_code == 200
+    return scenario.request("PUT", f"{scenario.user}?reactivate=true")
 
 
-async def _user_delete(scene: Scene) -> REQUEST:
-    await scene.logged_in()
-    await scene.member()
-    return scene.request("DELETE", f"{scene.user}?hardDelete=true")
+async def _user_delete(scenario: Scenario) -> REQUEST:
+    await scenario.logged_in()
+    await scenario.member()
+    return scenario.request("DELETE", f"{scenario.user}?hardDelete=true")
 
 
-async def _registration_create(scene: Scene) -> REQUEST:
-    assert (await scene.key.delete(scene.registration)).status_code == 200
-    registration = {"applicationId": scene.rp.client_id}
-    return scene.request("POST", f"/api/user/registration/{scene.rp.user['id']}", registration=registration)
+async def _registration_create(scenario: Scenario) -> REQUEST:
+    assert (await scenario.key.delete(scenario.registration)).status_code == 200
+    registration = {"applicationId": scenario.rp.client_id}
+    return scenario.request("POST", f"/api/user/registration/{scenario.rp.user['id']}", registration=registration)
 
 
-async def _registration_update(scene: Scene) -> REQUEST:
-    return scene.request("PATCH", scene.registration, registration={"data": {"a": 1}})
+async def _registration_update(scenario: Scenario) -> REQUEST:
+    return scenario.request("PATCH", scenario.registration, registration={"data": {"a": 1}})
 
 
-async def _registration_delete(scene: Scene) -> REQUEST:
-    await scene.logged_in()
-    return scene.request("DELETE", scene.registration)
+async def _registration_delete(scenario: Scenario) -> REQUEST:
+    await scenario.logged_in()
+    return scenario.request("DELETE", scenario.registration)
 
 
-async def _login(scene: Scene) -> REQUEST:
-    await scene.logged_in()
-    return scene.request("POST", "/api/login", **scene.credentials)
+async def _login(scenario: Scenario) -> REQUEST:
+    await scenario.logged_in()
+    return scenario.request("POST", "/api/login", **scenario.credentials)
 
 
-async def _login_at_new_device(scene: Scene) -> REQUEST:
-    return scene.request("POST", "/api/login", **scene.credentials, newDevice=True)
+async def _login_at_new_device(scenario: Scenario) -> REQUEST:
+    return scenario.request("POST", "/api/login", **scenario.credentials, newDevice=True)
 
 
-async def _login_from_afar(scene: Scene) -> REQUEST:
+async def _login_from_afar(scenario: Scenario) -> REQUEST:
     here, there = ({"latitude": 52.5, "longitude": east} for east in (13.4, 113.4))
-    await scene.made("/api/login", **scene.credentials, eventInfo={"location": here})
-    return scene.request("POST", "/api/login", **scene.credentials, eventInfo={"location": there})
+    await scenario.made("/api/login", **scenario.credentials, eventInfo={"location": here})
+    return scenario.request("POST", "/api/login", **scenario.credentials, eventInfo={"location": there})
 
 
-async def _breached_password(scene: Scene) -> REQUEST:
-    await scene.made("/api/user/change-password", loginId=scene.rp.login_id, password="letmein123")
+async def _breached_password(scenario: Scenario) -> REQUEST:
+    await scenario.made("/api/user/change-password", loginId=scenario.rp.login_id, password="letmein123")
     detection = {"enabled": True, "matchMode": "Low", "onLogin": "RecordOnly"}
-    await scene.rp.configure_tenant(passwordValidationRules={"breachDetection": detection})
-    return scene.request("POST", "/api/login", **{**scene.credentials, "password": "letmein123"})
+    await scenario.rp.configure_tenant(passwordValidationRules={"breachDetection": detection})
+    return scenario.request("POST", "/api/login", **{**scenario.credentials, "password": "letmein123"})
 
 
-async def _wrong_password(scene: Scene) -> REQUEST:
-    return scene.request("POST", "/api/login", **{**scene.credentials, "password": "wrong"})
+async def _wrong_password(scenario: Scenario) -> REQUEST:
+    return scenario.request("POST", "/api/login", **{**scenario.credentials, "password": "wrong"})
 
 
-async def _email_verified(scene: Scene) -> REQUEST:
+async def _email_verified(scenario: Scenario) -> REQUEST:
     # No mail is in the way: one that nobody takes is tried again meanwhile.
     email = f"{new_id()}@example.com"
-    await scene.made("/api/user", user={"email": email, "password": PASSWORD})
-    await scene.rp.configure_tenant(
+    await scenario.made("/api/user", user={"email": email, "password": PASSWORD})
+    await scenario.rp.configure_tenant(
         emailConfiguration={"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
     )
-    begun = await scene.key.put("/api/user/verify-email", params={"email": email, "sendVerifyEmail": False})
-    return lambda: scene.http.post(f"/api/user/verify-email/{begun.json()['verificationId']}")
+    begun = await scenario.key.put("/api/user/verify-email", params={"email": email, "sendVerifyEmail": False})
+    return lambda: scenario.http.post(f"/api/user/verify-email/{begun.json()['verificationId']}")
 
 
-async def _registration_verified(scene: Scene) -> REQUEST:
+async def _registration_verified(scenario: Scenario) -> REQUEST:
     change = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
-    await scene.rp.patch(f"/api/application/{scene.rp.client_id}", {"application": change})
+    await scenario.rp.patch(f"/api/application/{scenario.rp.client_id}", {"application": change})
     # Who has no address gets no mail, which would be tried again meanwhile.
     user = {"username": f"name-{new_id()}", "password": PASSWORD}
-    registration = {"applicationId": scene.rp.client_id}
-    made = await scene.made("/api/user/registration", user=user, registration=registration)
-    return lambda: scene.http.post(f"/api/user/verify-registration/{made['registrationVerificationId']}")
+    registration = {"applicationId": scenario.rp.client_id}
+    made = await scenario.made("/api/user/registration", user=user, registration=registration)
+    return lambda: scenario.http.post(f"/api/user/verify-registration/{made['registrationVerificationId']}")
 
 
 STOPPED = 504
@@ -243,7 +247,7 @@ STOPPED = 504
 class Row:
     """A vetoed request, the response to the caller, and its remaining effects."""
 
-    prepare: Callable[[Scene], Awaitable[REQUEST]]
+    prepare: Callable[[Scenario], Awaitable[REQUEST]]
     status: int = STOPPED
     except_for: tuple[str, ...] = ()
 
@@ -288,12 +292,12 @@ ELSEWHERE = {
 
 
 @pytest.fixture
-async def scene(service: app.Service, api: httpx.AsyncClient, http: httpx.AsyncClient) -> AsyncIterator[Scene]:
+async def scenario(service: app.Service, api: httpx.AsyncClient, http: httpx.AsyncClient) -> AsyncIterator[Scenario]:
     rp = await relying_party.make(api)
     headers = httpx.Headers(api.headers)
     headers["X-FusionAuth-TenantId"] = rp.tenant["id"]
     async with checking_client(str(api.base_url), headers=headers) as key:
-        yield Scene(rp, key, http, service)
+        yield Scenario(rp, key, http, service)
 
 
 @pytest.mark.requirement("webhooks-8-3")
@@ -314,30 +318,30 @@ def test_every_type_that_can_be_vetoed_has_a_row() -> None:
     "webhooks-8-3",
 )
 @pytest.mark.parametrize("kind", sorted(ROWS))
-async def test_veto_leaves_everything_as_it_was(kind: str, scene: Scene) -> None:
+async def test_veto_leaves_everything_as_it_was(kind: str, scenario: Scenario) -> None:
     row = ROWS[kind]
-    request = await row.prepare(scene)
+    request = await row.prepare(scenario)
     async with receiving(answers(500)) as receiver:
-        hearing = Hearing(scene.key, receiver, scene.rp.tenant["id"])
-        await hearing.listen([kind], "AbsoluteMajority")
-        async with unchanged(scene.service, hearing.tenant_id, except_for=row.except_for):
+        subscriber = Subscriber(scenario.key, receiver, scenario.rp.tenant["id"])
+        await subscriber.subscribe([kind], "AbsoluteMajority")
+        async with unchanged(scenario.service, subscriber.tenant_id, except_for=row.except_for):
             answer = await request()
         assert answer.status_code == row.status, answer.text
-        assert await hearing.heard(kind)
+        assert await subscriber.received(kind)
 
 
 @pytest.mark.requirement("event-veto", "webhooks-8-3")
 @pytest.mark.parametrize("kind", sorted(ROWS))
-async def test_approved_request_succeeds(kind: str, scene: Scene) -> None:
+async def test_approved_request_succeeds(kind: str, scenario: Scenario) -> None:
     """Otherwise a request rejected for another reason would look like a veto."""
     row = ROWS[kind]
-    request = await row.prepare(scene)
+    request = await row.prepare(scenario)
     async with receiving(answers(200)) as receiver:
-        hearing = Hearing(scene.key, receiver, scene.rp.tenant["id"])
-        await hearing.listen([kind], "AbsoluteMajority")
+        subscriber = Subscriber(scenario.key, receiver, scenario.rp.tenant["id"])
+        await subscriber.subscribe([kind], "AbsoluteMajority")
         answer = await request()
         assert answer.status_code == (200 if row.status == STOPPED else row.status), answer.text
-        assert await hearing.heard(kind)
+        assert await subscriber.received(kind)
 
 
 async def test_snapshot_detects_changes(service, tenant_api, tenant):
@@ -350,4 +354,4 @@ async def test_snapshot_detects_changes(service, tenant_api, tenant):
 async def test_snapshot_detects_changes_in_redis(service, tenant):
     with pytest.raises(AssertionError, match="redis"):
         async with unchanged(service, tenant["id"]):
-            await doors.store(service, "one_time_tokens").issue(tenant["id"], "verify-email", new_id(), {}, 60)
+            await internals.store(service, "one_time_tokens").issue(tenant["id"], "verify-email", new_id(), {}, 60)

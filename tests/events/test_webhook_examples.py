@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from tests import doors, shell
+from tests import internals, shell
 from tests.conftest import ROOT
 from tests.events.test_example_receiver import line, running
 
@@ -32,7 +32,7 @@ async def test_documented_webhook_example_works(build, tmp_path):
                 script = script.replace(default, here)
             printed = await shell.run(script, tmp_path)
             lines = [await line(process) for _ in range(4)]
-        await doors.database(service).drop()
+        await internals.database(service).drop()
     kinds = sorted(found.split()[0] for found in lines)
     assert kinds == ["user.create", "user.create", "user.create.complete", "user.delete"]
     assert [found for found in lines if "seen before" in found] == [lines[-1]]

@@ -456,7 +456,7 @@ async def test_missing_recent_event_is_retried_before_its_delivery_is_dropped(en
             move(engine, seconds=2)
             await receiver.wait_for(1)
             move(engine, seconds=60)
-            await until(lambda: is_over(engine, {first["_id"]: "succeeded", second["_id"]: "given up"}))
+            await until(lambda: has_outcomes(engine, {first["_id"]: "succeeded", second["_id"]: "given up"}))
     assert [request.event["id"] for request in receiver.requests] == [first["_id"]]
 
 
@@ -466,7 +466,7 @@ async def was_put_off(engine: Any, count: int) -> bool:
     return await deliveries.count_documents(put_off) == count
 
 
-async def is_over(engine: Any, states: dict[str, str]) -> bool:
+async def has_outcomes(engine: Any, states: dict[str, str]) -> bool:
     rows = [row async for row in engine.database.collection("deliveries").find({})]
     return {row["eventId"]: row["state"] for row in rows} == states
 

@@ -15,10 +15,10 @@ from tests import fake_provider, relying_party, webhooks
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, Build, checking_client
 from tests.fake_provider import FakeProvider
 from tests.federation.hosted import Hosted
-from tests.hearing import judge
 from tests.hosted.conftest import chromium, chromium_process
 from tests.receiver import Receiver
 from tests.relying_party import REDIRECT_URI, RelyingParty
+from tests.subscriber import check_event
 
 Document = dict[str, Any]
 
@@ -34,7 +34,7 @@ EVENTS = (
 
 
 @dataclasses.dataclass
-class Scene:
+class Scenario:
     """A tenant with an application, and a client that may do everything in it; `public` has no key."""
 
     tenant: Document
@@ -114,17 +114,17 @@ class Scene:
         assert answer.status_code == 200, answer.text
         return str(answer.json()["emailTemplate"]["id"])
 
-    async def listen(self, receiver: Receiver, transaction_type: str = "None") -> None:
+    async def subscribe(self, receiver: Receiver, transaction_type: str = "None") -> None:
         """Send every event of a login to the receiver."""
-        await webhooks.listen(self.api, self.tenant, receiver.url, EVENTS, transaction_type)
+        await webhooks.subscribe(self.api, self.tenant, receiver.url, EVENTS, transaction_type)
 
 
 @pytest.fixture
-async def scene(tenant: Document, tenant_api: httpx.AsyncClient, http: httpx.AsyncClient) -> Scene:
+async def scenario(tenant: Document, tenant_api: httpx.AsyncClient, http: httpx.AsyncClient) -> Scenario:
     """A fresh tenant with an application."""
     body = {"application": {"name": new_id(), "roles": [{"name": "user", "isDefault": True}, {"name": "admin"}]}}
     application = (await tenant_api.post("/api/application", json=body)).json()["application"]
-    return Scene(tenant, application, tenant_api, http)
+    return Scenario(tenant, application, tenant_api, http)
 
 
 @pytest.fixture
@@ -135,12 +135,12 @@ async def fake(session_clock: Any) -> AsyncIterator[FakeProvider]:
 
 
 @pytest.fixture
-async def federated(scene: Scene, fake: FakeProvider) -> Scene:
+async def federated(scenario: Scenario, fake: FakeProvider) -> Scenario:
     """A scene with the fake provider, configured by its issuer."""
     oauth2 = {"issuer": fake.issuer, "client_id": fake.client_id, "client_secret": "the secret"}
-    await scene.add_provider(type="OpenIDConnect", oauth2=oauth2)
+    await scenario.add_provider(type="OpenIDConnect", oauth2=oauth2)
     fake.userinfo = {"sub": "person", "email": f"{new_id()}@example.com", "email_verified": True}
-    return scene
+    return scenario
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def receiver(receiver: Receiver) -> Iterator[Receiver]:
     """The receiver of all tests, but whatever it got is as the schemas have it."""
     yield receiver
     for request in receiver.requests:
-        judge(request.event)
+        check_event(request.event)
 
 
 @pytest.fixture(scope="session")
@@ -185,8 +185,8 @@ async def hosted(
 ) -> Hosted:
     """An application whose users may log in at the fake provider, by our pages."""
     rp = await relying_party.make(api, tenant=tenant)
-    scene = Scene(tenant, rp.application, tenant_api, http)
+    scenario = Scenario(tenant, rp.application, tenant_api, http)
     oauth2 = {"issuer": fake.issuer, "client_id": fake.client_id, "client_secret": "the secret"}
-    await scene.add_provider(type="OpenIDConnect", oauth2=oauth2)
+    await scenario.add_provider(type="OpenIDConnect", oauth2=oauth2)
     fake.userinfo = {"sub": "person", "email": f"{new_id()}@example.com", "email_verified": True}
-    return Hosted(rp, scene, fake, browser)
+    return Hosted(rp, scenario, fake, browser)

@@ -13,7 +13,7 @@ from tests.fake_provider import FakeProvider
 from tests.relying_party import RelyingParty
 
 if TYPE_CHECKING:
-    from tests.federation.conftest import Scene
+    from tests.federation.conftest import Scenario
 
 Document = dict[str, Any]
 CALLBACK = "/oauth2/callback"
@@ -36,14 +36,14 @@ class Hosted:
     """An application whose users may log in at a fake provider, and one browser."""
 
     rp: RelyingParty
-    scene: Scene
+    scenario: Scenario
     fake: FakeProvider
     browser: httpx.AsyncClient
     usual_claims: Document | None = None
 
     @property
     def provider_id(self) -> str:
-        return str(self.scene.provider["id"])
+        return str(self.scenario.provider["id"])
 
     async def leave(self, browser: httpx.AsyncClient | None = None, **changes: str | None) -> Departure:
         """Go to the provider by idp_hint."""
@@ -70,7 +70,7 @@ class Hosted:
 
     async def claims(self, answer: httpx.Response) -> Document:
         """The claims of the access token that an authorization response is good for."""
-        tokens = await self.rp.exchange(self.scene.public, relying_party.response(answer)["code"])
+        tokens = await self.rp.exchange(self.scenario.public, relying_party.response(answer)["code"])
         assert tokens.status_code == 200, tokens.text
         return relying_party.claims(tokens.json()["access_token"])
 

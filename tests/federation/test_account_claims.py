@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from identity.ids import new_id
-from tests import doors
-from tests.federation.test_strategies import says
-from tests.hearing import Hearing
+from tests import internals
+from tests.federation.test_strategies import set_claims
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD
+from tests.subscriber import Subscriber
 from tests.two_factor import authenticator
 
 
@@ -25,7 +25,7 @@ async def unverified(federated, service):
 
 
 async def unverify(federated, service, user, **private) -> None:
-    users, tenant_id = doors.store(service, "users"), federated.tenant["id"]
+    users, tenant_id = internals.store(service, "users"), federated.tenant["id"]
     stored = await users.get(tenant_id, user["id"])
     kept = {name: value for name, value in stored.items() if name != "verifiedInstant"}
     changed = {**kept, "verified": False, "lastUpdateInstant": stored["lastUpdateInstant"] + 1}
@@ -40,7 +40,7 @@ async def login(federated, user):
 
 @pytest.mark.requirement("audit-a7")
 async def test_link_to_an_unverified_account_ends_password_and_refresh_tokens(federated, fake, unverified) -> None:
-    says(fake, email=unverified["email"])
+    set_claims(fake, email=unverified["email"])
     found = (await federated.logged_in())["user"]
     assert (found["id"], found["verified"]) == (unverified["id"], True)
     assert (await login(federated, unverified)).status_code == 404
@@ -57,12 +57,12 @@ async def test_link_to_an_unverified_account_ends_second_factors_and_other_links
     await federated.api.post(
         "/api/identity-provider/link", json={"identityProviderLink": {**link, "userId": unverified["id"]}}
     )
-    person = says(fake, email=unverified["email"])
+    person = set_claims(fake, email=unverified["email"])
     async with receiving() as receiver:
-        hearing = Hearing(federated.api, receiver, federated.tenant["id"])
-        await hearing.listen(["user.identity-provider.unlink", "user.two-factor.method.remove"])
+        subscriber = Subscriber(federated.api, receiver, federated.tenant["id"])
+        await subscriber.subscribe(["user.identity-provider.unlink", "user.two-factor.method.remove"])
         await federated.logged_in()
-        heard = await hearing.heard("user.identity-provider.unlink", "user.two-factor.method.remove")
+        heard = await subscriber.received("user.identity-provider.unlink", "user.two-factor.method.remove")
     assert {event["user"]["id"] for event in heard} == {unverified["id"]}
     assert (await federated.user(unverified["id"]))["twoFactor"]["methods"] == []
     (left,) = await federated.links(unverified["id"])
@@ -72,7 +72,7 @@ async def test_link_to_an_unverified_account_ends_second_factors_and_other_links
 @pytest.mark.requirement("audit-a7")
 async def test_link_to_a_verified_account_keeps_its_password(federated, fake) -> None:
     user = await federated.make_user(registered=True)
-    says(fake, email=user["email"])
+    set_claims(fake, email=user["email"])
     assert (await federated.logged_in())["user"]["id"] == user["id"]
     assert (await login(federated, user)).status_code == 200
 
@@ -82,7 +82,7 @@ async def test_account_with_a_verified_phone_number_gets_a_pending_link(federate
     user = await federated.make_user(registered=True, phoneNumber="+14155550123")
     proof = {"value": "+14155550123", "verifiedInstant": 1, "verifiedReason": "Completed"}
     await unverify(federated, service, user, verifiedPhone=proof)
-    says(fake, email=user["email"])
+    set_claims(fake, email=user["email"])
     assert set(await federated.logged_in(232)) == {"pendingIdPLinkId"}
     assert await federated.links(user["id"]) == []
     assert (await login(federated, user)).status_code == 200
@@ -90,12 +90,12 @@ async def test_account_with_a_verified_phone_number_gets_a_pending_link(federate
 
 @pytest.mark.requirement("audit-a7")
 async def test_veto_of_the_link_changes_nothing(federated, fake, unverified) -> None:
-    says(fake, email=unverified["email"])
+    set_claims(fake, email=unverified["email"])
     async with receiving(answers(500)) as receiver:
-        hearing = Hearing(federated.api, receiver, federated.tenant["id"])
-        await hearing.listen(["user.email.verified"], "AbsoluteMajority")
+        subscriber = Subscriber(federated.api, receiver, federated.tenant["id"])
+        await subscriber.subscribe(["user.email.verified"], "AbsoluteMajority")
         assert (await federated.log_in()).status_code == 504
-        await hearing.listen([], "None")
+        await subscriber.subscribe([], "None")
     assert (await federated.user(unverified["id"]))["verified"] is False
     assert await federated.links(unverified["id"]) == []
     assert (await login(federated, unverified)).status_code == 200
@@ -105,12 +105,12 @@ async def test_veto_of_the_link_changes_nothing(federated, fake, unverified) -> 
 async def test_session_of_the_earlier_registrant_ends(hosted, fake, browser, service) -> None:
     await hosted.rp.log_in(browser)
     user = hosted.rp.user
-    await unverify(hosted.scene, service, user)
-    stored = await doors.store(service, "users").get(hosted.scene.tenant["id"], user["id"])
+    await unverify(hosted.scenario, service, user)
+    stored = await internals.store(service, "users").get(hosted.scenario.tenant["id"], user["id"])
     if "email" not in stored:
-        await hosted.scene.patch(f"/api/user/{user['id']}", {"user": {"email": f"{new_id()}@example.com"}})
-        await unverify(hosted.scene, service, user)
-        stored = await doors.store(service, "users").get(hosted.scene.tenant["id"], user["id"])
-    says(fake, email=stored["email"])
-    await hosted.scene.logged_in()
+        await hosted.scenario.patch(f"/api/user/{user['id']}", {"user": {"email": f"{new_id()}@example.com"}})
+        await unverify(hosted.scenario, service, user)
+        stored = await internals.store(service, "users").get(hosted.scenario.tenant["id"], user["id"])
+    set_claims(fake, email=stored["email"])
+    await hosted.scenario.logged_in()
     assert (await hosted.rp.authorize(browser)).status_code == 200

@@ -12,7 +12,7 @@ import pytest
 from identity.ids import base64url, new_id
 from tests import relying_party
 from tests.fake_provider import make_key, signed, unsigned
-from tests.federation.conftest import Scene
+from tests.federation.conftest import Scenario
 
 Document = dict[str, Any]
 
@@ -23,10 +23,10 @@ async def key() -> Document:
 
 
 @pytest.fixture
-async def external(scene: Scene, key: Document) -> Scene:
+async def external(scenario: Scenario, key: Document) -> Scenario:
     """A scene whose provider has one PEM with the name `theirs`."""
-    await scene.add_provider(type="ExternalJWT", keys={"theirs": key["publicKey"]})
-    return scene
+    await scenario.add_provider(type="ExternalJWT", keys={"theirs": key["publicKey"]})
+    return scenario
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def claims(session_clock: Any) -> Document:
     }  # fmt: skip
 
 
-async def log_in(scene: Scene, token: str | None, **members: Any) -> Any:
-    return await scene.log_in(encodedJWT=token, **members)
+async def log_in(scenario: Scenario, token: str | None, **members: Any) -> Any:
+    return await scenario.log_in(encodedJWT=token, **members)
 
 
 @pytest.mark.requirement("core-11-39")

@@ -39,14 +39,14 @@ async def test_login_through_a_provider_returns_to_the_application(hosted, servi
     assert set(answer) == {"code", "state", "userState", "iss"}
     assert answer["state"] == "the-state"
     assert answer["userState"] == "Authenticated"
-    tokens = await hosted.rp.exchange(hosted.scene.public, answer["code"])
+    tokens = await hosted.rp.exchange(hosted.scenario.public, answer["code"])
     assert tokens.status_code == 200, tokens.text
     claims = relying_party.claims(tokens.json()["access_token"])
     assert claims["authenticationType"] == "OPENID_CONNECT"
-    user = await hosted.scene.user(claims["sub"])
+    user = await hosted.scenario.user(claims["sub"])
     assert user["email"] == hosted.fake.userinfo["email"]
     assert [one["applicationId"] for one in user["registrations"]] == [hosted.rp.client_id]
-    (link,) = await hosted.scene.links(claims["sub"])
+    (link,) = await hosted.scenario.links(claims["sub"])
     assert link["identityProviderUserId"] == "person"
     form = hosted.fake.form()
     assert form["redirect_uri"] == f"{service.base_url}{CALLBACK}"
@@ -59,7 +59,7 @@ async def test_login_through_a_provider_creates_a_session(hosted) -> None:
     await hosted.walk()
     claims = await hosted.claims(await hosted.rp.authorize(hosted.browser))
     assert claims["authenticationType"] == "PING"
-    assert (await hosted.scene.user(claims["sub"]))["email"] == hosted.fake.userinfo["email"]
+    assert (await hosted.scenario.user(claims["sub"]))["email"] == hosted.fake.userinfo["email"]
 
 
 @pytest.mark.requirement("oauth-1.8-18")
@@ -67,7 +67,7 @@ async def test_amr_is_in_tokens_of_login_and_session(hosted) -> None:
     await hosted.rp.configure(authenticationMethodsEnabled=True)
     await hosted.walk()
     code = relying_party.response(await hosted.rp.authorize(hosted.browser))["code"]
-    tokens = (await hosted.rp.exchange(hosted.scene.public, code)).json()
+    tokens = (await hosted.rp.exchange(hosted.scenario.public, code)).json()
     assert relying_party.claims(tokens["id_token"])["amr"] == ["fed"]
 
 
@@ -106,7 +106,7 @@ async def test_login_page_has_a_button_for_the_provider(hosted) -> None:
 
 async def test_pushed_request_through_a_provider_gets_one_response(hosted) -> None:
     rp = hosted.rp
-    answer = await hosted.scene.public.post("/oauth2/par", data={**rp.query(), "client_secret": rp.secret})
+    answer = await hosted.scenario.public.post("/oauth2/par", data={**rp.query(), "client_secret": rp.secret})
     query = {"client_id": rp.client_id, "request_uri": answer.json()["request_uri"]}
     place = (await hosted.browser.get("/oauth2/authorize", params=query)).headers["Location"]
     form = relying_party.page(await hosted.browser.get(place)).forms[0]
@@ -145,9 +145,9 @@ async def test_prompt_login_is_answered_by_the_provider_and_prompt_none_by_an_er
 async def test_unknown_idp_hint_shows_an_error(hosted, hint) -> None:
     provider_id = {"unknown": new_id(), "no uuid": "x"}.get(hint, hosted.provider_id)
     if hint == "disabled":
-        await hosted.scene.change(applicationConfiguration={hosted.rp.client_id: {"enabled": False}})
+        await hosted.scenario.change(applicationConfiguration={hosted.rp.client_id: {"enabled": False}})
     if hint == "another type":
-        provider_id = (await hosted.scene.add_provider(type="ExternalJWT", headerKeyParameter="kid"))["id"]
+        provider_id = (await hosted.scenario.add_provider(type="ExternalJWT", headerKeyParameter="kid"))["id"]
     shown = await hosted.rp.authorize(hosted.browser, idp_hint=provider_id)
     assert shown.status_code == 200
     assert "does not exist" in relying_party.page(shown).text
@@ -157,7 +157,7 @@ async def test_unknown_idp_hint_shows_an_error(hosted, hint) -> None:
 @pytest.mark.requirement("core-11-12")
 async def test_buttons_are_sorted_and_per_application(hosted) -> None:
     place = {"buttonText": "Zebra <b>works</b>", "buttonImageURL": "https://images.example.com/zebra.png"}
-    await hosted.scene.change(
+    await hosted.scenario.change(
         name="zebra", buttonText="not this", applicationConfiguration={hosted.rp.client_id: place}
     )
     oauth2 = {"issuer": hosted.fake.issuer, "client_id": "a", "client_secret": "b"}
@@ -168,8 +168,8 @@ async def test_buttons_are_sorted_and_per_application(hosted) -> None:
         "off": {"buttonText": "Off", "enabled": False},
         "elsewhere": {"buttonText": "Elsewhere", "place": {"enabled": False}},
     }.items():
-        await hosted.scene.add_provider(**usual, name=f"{name} {new_id()}", **members)
-    await hosted.scene.add_provider(type="Google", oauth2={}, client_id="x", buttonText="Google", name=None)
+        await hosted.scenario.add_provider(**usual, name=f"{name} {new_id()}", **members)
+    await hosted.scenario.add_provider(type="Google", oauth2={}, client_id="x", buttonText="Google", name=None)
     shown = await hosted.rp.authorize(hosted.browser)
     texts = ["Apple tree", "Birch", "Zebra &lt;b&gt;works&lt;/b&gt;"]
     assert re.findall(r"<span>(.*?)</span>", shown.text) == texts
@@ -181,7 +181,7 @@ async def test_buttons_are_sorted_and_per_application(hosted) -> None:
 
 @pytest.mark.requirement("core-11-12")
 async def test_login_page_without_providers_is_unchanged(hosted) -> None:
-    await hosted.scene.change(enabled=False)
+    await hosted.scenario.change(enabled=False)
     shown = await hosted.rp.authorize(hosted.browser)
     assert "identityProviderId" not in shown.text
     assert "img-src 'self';" in shown.headers["Content-Security-Policy"]
@@ -192,7 +192,7 @@ async def test_login_page_without_providers_is_unchanged(hosted) -> None:
 @pytest.mark.parametrize("hint", ["Ada@Managed.Example.com", "managed.example.com"])
 async def test_login_hint_with_a_managed_domain_redirects_to_its_provider(hosted, hint) -> None:
     domain = f"{new_id()}.example.com"
-    await hosted.scene.change(domains=[domain])
+    await hosted.scenario.change(domains=[domain])
     hint = hint.replace("Managed.Example.com", domain).replace("managed.example.com", domain)
     left = departure(await hosted.rp.authorize(hosted.browser, login_hint=hint))
     assert left.url == f"{hosted.fake.issuer}/authorize"
@@ -202,17 +202,17 @@ async def test_login_hint_with_a_managed_domain_redirects_to_its_provider(hosted
 
 @pytest.mark.requirement("contract-authorize-login_hint")
 async def test_login_hint_with_an_unmanaged_domain_prefills_the_page(hosted) -> None:
-    await hosted.scene.change(domains=[f"{new_id()}.example.com"])
+    await hosted.scenario.change(domains=[f"{new_id()}.example.com"])
     shown = await hosted.rp.authorize(hosted.browser, login_hint="ada@elsewhere.example.com")
     assert relying_party.page(shown).forms[0]["fields"]["loginId"] == "ada@elsewhere.example.com"
-    refused = await hosted.rp.authorize(hosted.browser, login_hint=f"x@{hosted.scene.provider['id']}", prompt="none")
+    refused = await hosted.rp.authorize(hosted.browser, login_hint=f"x@{hosted.scenario.provider['id']}", prompt="none")
     assert relying_party.response(refused)["error"] == "login_required"
 
 
 @pytest.mark.requirement("core-11-13")
 async def test_managed_domains_ask_for_the_login_id_first(hosted) -> None:
     domain = f"{new_id()}.example.com"
-    await hosted.scene.change(domains=[domain])
+    await hosted.scenario.change(domains=[domain])
     first = await hosted.rp.authorize(hosted.browser)
     form = relying_party.page(first).forms[0]
     assert set(form["fields"]) >= {"loginId", "csrf_token"}
@@ -228,8 +228,8 @@ async def test_managed_domains_ask_for_the_login_id_first(hosted) -> None:
 @pytest.mark.requirement("core-11-13")
 async def test_password_of_a_managed_domain_is_ignored(hosted) -> None:
     domain = f"{new_id()}.example.com"
-    user = await hosted.scene.make_user(email=f"ada@{domain}")
-    await hosted.scene.change(domains=[domain])
+    user = await hosted.scenario.make_user(email=f"ada@{domain}")
+    await hosted.scenario.change(domains=[domain])
     shown = await hosted.rp.authorize(hosted.browser)
     for password in (relying_party.PASSWORD, "wrong"):
         answer = await hosted.rp.submit(hosted.browser, shown, loginId=user["email"].upper(), password=password)
@@ -241,12 +241,12 @@ async def test_password_of_a_managed_domain_is_ignored(hosted) -> None:
 @pytest.mark.requirement("core-11-13")
 async def test_tenant_provider_takes_precedence_over_a_shared_one(hosted) -> None:
     domain = f"{new_id()}.example.com"
-    await hosted.scene.change(domains=[domain])
+    await hosted.scenario.change(domains=[domain])
     names = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
     endpoints = {name: f"https://own.example.com/{name}?fixed=1" for name in names}
     oauth2 = {**endpoints, "client_id": "a", "client_secret": "b"}
     own = {"domains": [domain], "oauth2": oauth2, "tenantId": hosted.rp.tenant["id"]}
-    await hosted.scene.add_provider(type="OpenIDConnect", **own)
+    await hosted.scenario.add_provider(type="OpenIDConnect", **own)
     left = departure(await hosted.rp.authorize(hosted.browser, login_hint=domain))
     assert left.url == "https://own.example.com/authorization_endpoint"
     assert left["fixed"] == "1"
@@ -256,14 +256,14 @@ async def test_tenant_provider_takes_precedence_over_a_shared_one(hosted) -> Non
 async def test_provider_without_issuer_may_send_iss(hosted) -> None:
     issuer = hosted.fake.issuer
     endpoints = {f"{name}_endpoint": f"{issuer}/{name}" for name in ("authorization", "token", "userinfo")}
-    await hosted.scene.change(oauth2={**endpoints, "issuer": None, "client_secret": "the secret"})
+    await hosted.scenario.change(oauth2={**endpoints, "issuer": None, "client_secret": "the secret"})
     left = await hosted.leave()
     assert "nonce" not in left.parameters
     assert "code" in relying_party.response(await hosted.come_back(left, iss=issuer))
 
 
 async def test_scope_without_openid_sends_no_nonce(hosted) -> None:
-    await hosted.scene.change(oauth2={"scope": "profile email"})
+    await hosted.scenario.change(oauth2={"scope": "profile email"})
     left = await hosted.leave()
     assert left["scope"] == "profile email"
     assert "nonce" not in left.parameters
@@ -273,7 +273,7 @@ async def test_scope_without_openid_sends_no_nonce(hosted) -> None:
 @pytest.mark.requirement("core-11-14")
 @pytest.mark.parametrize("modes", [None, ["query"], ["query", "form_post"], "form_post"])
 async def test_post_request_uses_forms_in_both_directions(hosted, modes) -> None:
-    await hosted.scene.change(postRequest=True)
+    await hosted.scenario.change(postRequest=True)
     hosted.fake.published = {"response_modes_supported": modes}
     answer = await hosted.rp.authorize(hosted.browser, idp_hint=hosted.provider_id)
     assert answer.status_code == 200
@@ -302,7 +302,7 @@ async def test_form_post_response_is_reposted_with_the_cookie(hosted, service, h
 
 @pytest.mark.requirement("core-11-15")
 async def test_provider_login_passes_the_same_steps_as_other_logins(hosted) -> None:
-    await hosted.scene.configure(oauthConfiguration={"relationship": "ThirdParty"}, scopes=[])
+    await hosted.scenario.configure(oauthConfiguration={"relationship": "ThirdParty"}, scopes=[])
     answer = await hosted.walk(scope="openid profile")
     assert answer.headers["Location"].startswith("/oauth2/consent?")
     shown = await hosted.browser.get(answer.headers["Location"])
@@ -315,7 +315,7 @@ async def test_provider_login_passes_the_same_steps_as_other_logins(hosted) -> N
 @pytest.mark.requirement("oauth-1.9-9")
 async def test_second_factor_follows_the_provider_and_amr_has_both(hosted, clock) -> None:
     oauth = {"authenticationMethodsEnabled": True}
-    await hosted.scene.configure(oauthConfiguration=oauth)
+    await hosted.scenario.configure(oauthConfiguration=oauth)
     await hosted.walk()
     (user_id,) = [user["id"] for user in await users_of(hosted)]
     methods = {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}}
@@ -325,7 +325,7 @@ async def test_second_factor_follows_the_provider_and_amr_has_both(hosted, clock
     assert steps.path(shown) == "/oauth2/two-factor"
     assert "fusionauth.sso" not in hosted.browser.cookies
     answer = await steps.send(hosted.browser, shown, code=two_factor.code(clock.now()), trustComputer="true")
-    tokens = await hosted.rp.exchange(hosted.scene.public, relying_party.response(answer)["code"])
+    tokens = await hosted.rp.exchange(hosted.scenario.public, relying_party.response(answer)["code"])
     found = relying_party.claims(tokens.json()["id_token"])
     assert (found["sub"], found["amr"]) == (user_id, ["fed", "otp", "mfa"])
     hosted.browser.cookies.delete("fusionauth.sso")
@@ -349,8 +349,8 @@ async def test_response_mode_form_post_is_respected(hosted) -> None:
 
 
 async def test_require_registration_applies_to_provider_logins(hosted) -> None:
-    await hosted.scene.configure(oauthConfiguration={"requireRegistration": True})
-    await hosted.scene.change(applicationConfiguration={hosted.rp.client_id: {"createRegistration": False}})
+    await hosted.scenario.configure(oauthConfiguration={"requireRegistration": True})
+    await hosted.scenario.change(applicationConfiguration={hosted.rp.client_id: {"createRegistration": False}})
     answer = await hosted.walk()
     assert answer.headers["Location"].startswith("/oauth2/authorized-not-registered?")
     shown = await hosted.browser.get(answer.headers["Location"])
@@ -408,7 +408,7 @@ async def test_signed_request_goes_to_the_provider_and_back(hosted) -> None:
     "event-user.login.success",
 )
 async def test_first_login_sends_the_events_of_other_logins(hosted, receiver) -> None:
-    await hosted.scene.listen(receiver)
+    await hosted.scenario.subscribe(receiver)
     assert "code" in relying_party.response(await hosted.walk())
     kinds = {"user.create", "user.registration.create"}
     logins = {"user.login.new-device", "user.login.success"}
@@ -421,7 +421,7 @@ async def test_first_login_sends_the_events_of_other_logins(hosted, receiver) ->
 
 
 async def test_debug_log_has_the_steps_and_no_secret(hosted) -> None:
-    await hosted.scene.change(debug=True)
+    await hosted.scenario.change(debug=True)
     left = await hosted.leave()
     await hosted.come_back(left)
     (row,) = await hosted.event_logs(hosted.provider_id)

@@ -85,7 +85,7 @@ async def test_attack_21_one_of_64_concurrent_callbacks_logs_in(hosted) -> None:
     (one,) = [answer for answer in answers if answer.status_code == 302]
     assert "code" in relying_party.response(one)
     assert len(hosted.fake.requests_to("/token")) == 1
-    assert await hosted.scene.count_users() == 2, "the application's own user, and whom the provider sent"
+    assert await hosted.scenario.count_users() == 2, "the application's own user, and whom the provider sent"
 
 
 @pytest.mark.requirement("attack-17")
@@ -201,7 +201,7 @@ async def test_attack_14_and_71_pages_and_cookies_have_security_headers(hosted) 
 
 
 async def test_attack_42_link_id_is_not_accepted_as_state(hosted) -> None:
-    await hosted.scene.change(linkingStrategy="CreatePendingLink")
+    await hosted.scenario.change(linkingStrategy="CreatePendingLink")
     answer = await hosted.walk()
     assert answer.headers["Location"].startswith(f"{LINK_PAGE}?link=")
     link = answer.headers["Location"].rpartition("=")[2]

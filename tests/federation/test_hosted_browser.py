@@ -10,9 +10,9 @@ import pytest
 
 from identity.ids import new_id
 from tests import relying_party
-from tests.federation.conftest import Scene
+from tests.federation.conftest import Scenario
 from tests.federation.hosted import CALLBACK
-from tests.hosted.test_browser import MEASURE, fill_in, says
+from tests.hosted.test_browser import MEASURE, fill_in, wait_for_text
 from tests.receiver import until
 from tests.relying_party import PASSWORD, RelyingParty
 
@@ -26,9 +26,9 @@ async def here(
     base_urls = (service.base_url, service.base_url.replace("localhost", "127.0.0.1"))
     await there.configure(authorizedRedirectURLs=[f"{url}{CALLBACK}" for url in base_urls])
     oauth2 = {"issuer": there.tenant["issuer"], "client_id": there.client_id, "client_secret": there.secret}
-    scene = Scene(tenant, party.application, tenant_api, tenant_api)
+    scenario = Scenario(tenant, party.application, tenant_api, tenant_api)
     members = {"buttonText": "Sign in with the other instance", "oauth2": {**oauth2, "scope": "openid email"}}
-    await scene.add_provider(type="OpenIDConnect", **members)
+    await scenario.add_provider(type="OpenIDConnect", **members)
     return party
 
 
@@ -62,7 +62,7 @@ async def test_login_through_a_provider_works_in_chromium(chromium, here, there,
     query = here.query(redirect_uri=redirect_uri, state=new_id())
     await chromium.look(320, "dark")
     await chromium.go(f"{base_url}/oauth2/authorize?{urllib.parse.urlencode(query)}")
-    await says(chromium, "Sign in with the other instance")
+    await wait_for_text(chromium, "Sign in with the other instance")
     assert await chromium.run("return document.documentElement.scrollWidth") <= 320
     for element, contrast in await chromium.run(MEASURE):
         assert contrast >= 4.5, element

@@ -15,7 +15,7 @@ async def test_provider_login_continues_with_the_device_approval(hosted) -> None
     await rp.configure(
         enabledGrants=[DEVICE_GRANT], deviceVerificationURL=URL, clientAuthenticationPolicy="NotRequired"
     )
-    device = await Device.begin(rp, hosted.scene.public, scope="openid")
+    device = await Device.begin(rp, hosted.scenario.public, scope="openid")
     shown = await browser.get("/oauth2/device", params={"client_id": rp.client_id})
     form = page(shown).forms[0]
     onward = await browser.post(form["action"], data={**form["fields"], "interactive_user_code": device.user_code})

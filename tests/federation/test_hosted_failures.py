@@ -12,7 +12,7 @@ from tests.receiver import answers
 FAILED = "We could not sign you in"
 
 
-async def told(hosted, shown) -> str:
+async def error_of(hosted, shown) -> str:
     """What the page says: it is the login page, and the request goes on from there with a password."""
     assert shown.status_code == 200, (shown.status_code, shown.text)
     page = relying_party.page(shown)
@@ -38,7 +38,7 @@ async def test_responses_without_a_code_show_an_error(hosted, answer, text, kind
     left = await hosted.leave()
     shown = await hosted.come_back(left, **{"code": None, **answer})
     assert "script>alert" not in shown.text
-    assert text in await told(hosted, shown)
+    assert text in await error_of(hosted, shown)
     (row,) = await hosted.event_logs(hosted.provider_id)
     assert row["type"] == kind
     assert reason in row["message"]
@@ -57,7 +57,7 @@ async def test_responses_without_a_code_show_an_error(hosted, answer, text, kind
 async def test_failed_provider_requests_show_an_error(hosted, broken, text, reason) -> None:
     left = await hosted.leave()
     hosted.fake.broken, hosted.fake.status, hosted.fake.raw = broken, 400, b'{"error": "invalid_grant"}'
-    assert text in await told(hosted, await hosted.come_back(left))
+    assert text in await error_of(hosted, await hosted.come_back(left))
     (row,) = await hosted.event_logs(hosted.provider_id)
     assert (row["type"], reason in row["message"]) == ("Error", True)
     assert "the secret" not in row["message"]
@@ -68,37 +68,37 @@ async def test_failed_provider_requests_show_an_error(hosted, broken, text, reas
 async def test_untrusted_provider_responses_show_an_error(hosted) -> None:
     left = await hosted.leave()
     hosted.fake.id_claims = hosted.fake.claims(nonce="another")
-    assert FAILED in await told(hosted, await hosted.come_back(left))
+    assert FAILED in await error_of(hosted, await hosted.come_back(left))
     (row,) = await hosted.event_logs(hosted.provider_id)
     assert "nonce" in row["message"]
 
 
 async def test_unknown_user_shows_an_error(hosted) -> None:
-    await hosted.scene.change(linkingStrategy="LinkByEmailForExistingUser")
-    assert "No account here is linked" in await told(hosted, await hosted.walk())
+    await hosted.scenario.change(linkingStrategy="LinkByEmailForExistingUser")
+    assert "No account here is linked" in await error_of(hosted, await hosted.walk())
 
 
 async def test_locked_user_sees_an_error(hosted) -> None:
-    user = await hosted.scene.make_user(email=hosted.fake.userinfo["email"])
-    assert (await hosted.scene.api.delete(f"/api/user/{user['id']}")).status_code == 200
-    assert "This account is locked" in await told(hosted, await hosted.walk())
+    user = await hosted.scenario.make_user(email=hosted.fake.userinfo["email"])
+    assert (await hosted.scenario.api.delete(f"/api/user/{user['id']}")).status_code == 200
+    assert "This account is locked" in await error_of(hosted, await hosted.walk())
 
 
 async def test_too_many_links_show_an_error(hosted) -> None:
     limit = {"limitUserLinkCount": {"enabled": True, "maximumLinks": 1}}
-    await hosted.scene.change(tenantConfiguration={hosted.rp.tenant["id"]: limit})
+    await hosted.scenario.change(tenantConfiguration={hosted.rp.tenant["id"]: limit})
     assert "code" in relying_party.response(await hosted.walk())
     hosted.fake.userinfo.pop("sub")
     left = await hosted.leave(prompt="login")
     hosted.fake.id_claims = hosted.fake.claims(nonce=left["nonce"], sub="another account")
-    assert "the maximum number of accounts" in await told(hosted, await hosted.come_back(left))
+    assert "the maximum number of accounts" in await error_of(hosted, await hosted.come_back(left))
 
 
 @pytest.mark.requirement("core-11-16")
 async def test_message_of_a_rejecting_lambda_is_shown(hosted) -> None:
     body = "function validate(result, user) { result.errors = {generalErrors: [{code: 'No', message: 'Not <you>'}]}; }"
-    lambda_id = await hosted.scene.make_lambda(body, "LoginValidation")
-    await hosted.scene.configure_tenant(lambdaConfiguration={"loginValidationId": lambda_id})
+    lambda_id = await hosted.scenario.make_lambda(body, "LoginValidation")
+    await hosted.scenario.configure_tenant(lambdaConfiguration={"loginValidationId": lambda_id})
     shown = await hosted.walk()
     assert shown.status_code == 200
     assert "Not &lt;you&gt;" in shown.text
@@ -107,11 +107,11 @@ async def test_message_of_a_rejecting_lambda_is_shown(hosted) -> None:
 
 @pytest.mark.requirement("core-11-16")
 async def test_veto_of_a_webhook_shows_an_error(hosted, receiver) -> None:
-    await hosted.scene.listen(receiver, "Any")
+    await hosted.scenario.subscribe(receiver, "Any")
     receiver.behaviour = answers(500)
     shown = await hosted.walk()
     assert "This sign-in was rejected" in relying_party.page(shown).text
-    assert await hosted.scene.count_users() == 1
+    assert await hosted.scenario.count_users() == 1
 
 
 ELSEWHERE = {"issuer": "https://other.example.com", "client_secret": "another secret"}
@@ -122,10 +122,10 @@ ELSEWHERE = {"issuer": "https://other.example.com", "client_secret": "another se
 async def test_provider_deleted_meanwhile_shows_an_error(hosted, members) -> None:
     left = await hosted.leave()
     if members is None:
-        assert (await hosted.scene.api.delete(f"/api/identity-provider/{hosted.provider_id}")).status_code == 200
+        assert (await hosted.scenario.api.delete(f"/api/identity-provider/{hosted.provider_id}")).status_code == 200
     else:
-        await hosted.scene.change(**members)
-    assert "does not exist" in await told(hosted, await hosted.come_back(left))
+        await hosted.scenario.change(**members)
+    assert "does not exist" in await error_of(hosted, await hosted.come_back(left))
     assert hosted.fake.requests_to("/token") == []
 
 
@@ -146,14 +146,14 @@ async def test_provider_deleted_meanwhile_shows_an_error(hosted, members) -> Non
 async def test_provider_without_authorization_endpoint_shows_an_error(hosted, published) -> None:
     hosted.fake.published = published
     shown = await hosted.rp.authorize(hosted.browser, idp_hint=hosted.provider_id)
-    assert "did not send a valid response" in await told(hosted, shown)
+    assert "did not send a valid response" in await error_of(hosted, shown)
     (row,) = await hosted.event_logs(hosted.provider_id)
     assert row["type"] == "Error"
 
 
 async def test_client_deactivated_meanwhile_gets_no_response(hosted) -> None:
     left = await hosted.leave()
-    assert (await hosted.scene.api.delete(f"/api/application/{hosted.rp.client_id}")).status_code == 200
+    assert (await hosted.scenario.api.delete(f"/api/application/{hosted.rp.client_id}")).status_code == 200
     answer = await hosted.come_back(left)
     assert answer.status_code == 400
     assert "client_id" in answer.text

@@ -27,16 +27,16 @@ async def key_pairs() -> dict[str, Document]:
     return {"ES256": await make_key("ES256"), "RS256": await make_key("RS256")}
 
 
-async def is_refused(scene: Any, **members: Any) -> bool:
+async def is_refused(scenario: Any, **members: Any) -> bool:
     """Whether a login is refused with 401 and creates no user."""
-    answer = await scene.log_in(**members)
-    assert await scene.count_users() == 0
+    answer = await scenario.log_in(**members)
+    assert await scenario.count_users() == 0
     return (answer.status_code, answer.content) == (401, b"")
 
 
-async def failed_at(scene: Any, **members: Any) -> str:
+async def failed_at(scenario: Any, **members: Any) -> str:
     """The step at which the provider gave no usable answer."""
-    answer = await scene.log_in(**members)
+    answer = await scenario.log_in(**members)
     assert answer.status_code == 400, answer.status_code
     (error,) = answer.json()["generalErrors"]
     assert "127.0.0.1" not in error["message"], "no map of our network for callers"

@@ -9,18 +9,18 @@ import httpx
 import pytest
 
 from tests import relying_party
-from tests.federation.conftest import EVENTS, Scene
+from tests.federation.conftest import EVENTS, Scenario
 from tests.relying_party import CHALLENGE, PKCE, REDIRECT_URI, VERIFIER, RelyingParty
 
 Document = dict[str, Any]
 
 
 @pytest.fixture
-async def federated(scene: Scene, there: RelyingParty) -> Scene:
+async def federated(scenario: Scenario, there: RelyingParty) -> Scenario:
     """Our application, whose users log in at the other instance; its issuer says all there is to know."""
     oauth2 = {"issuer": there.tenant["issuer"], "client_id": there.client_id, "client_secret": there.secret}
-    await scene.add_provider(type="OpenIDConnect", oauth2={**oauth2, "scope": "openid email profile offline_access"})
-    return scene
+    await scenario.add_provider(type="OpenIDConnect", oauth2={**oauth2, "scope": "openid email profile offline_access"})
+    return scenario
 
 
 async def code(there: RelyingParty, browser: httpx.AsyncClient, **changes: Any) -> str:
@@ -152,7 +152,7 @@ async def test_reconcile_lambda_updates_user_and_registration(federated, there, 
     "core-11-40", "event-user.create-3", "event-user.identity-provider.link-2", "event-user.login.success"
 )
 async def test_login_sends_all_events(federated, there, browser_there, receiver) -> None:
-    await federated.listen(receiver)
+    await federated.subscribe(receiver)
     user = (await federated.logged_in(data={"code": await code(there, browser_there)}, newDevice=True))["user"]
     absent = {"user.identity-provider.unlink", "user.login.failed", "user.update", "user.update.complete"}
     expected = set(EVENTS) - absent
@@ -176,7 +176,7 @@ async def test_login_sends_all_events(federated, there, browser_there, receiver)
 @pytest.mark.requirement("core-11-40", "event-user.update-3")
 async def test_later_login_sends_update_events(federated, there, browser_there, receiver) -> None:
     await federated.logged_in(data={"code": await code(there, browser_there)})
-    await federated.listen(receiver)
+    await federated.subscribe(receiver)
     await federated.logged_in(data={"code": await code(there, browser_there)})
     events = {request.event["type"]: request.event for request in await receiver.wait_for(3)}
     assert set(events) == {"user.login.success", "user.update", "user.update.complete"}

@@ -8,11 +8,11 @@ import pytest
 
 from identity.ids import new_id
 from identity.operations.limits import failed_login_limits
-from tests import doors, relying_party, two_factor
-from tests.conftest import NOBODY
-from tests.hearing import Hearing
+from tests import internals, relying_party, two_factor
+from tests.conftest import UNKNOWN_ID
 from tests.receiver import answers, receiving
 from tests.relying_party import claims
+from tests.subscriber import Subscriber
 
 Document = dict[str, Any]
 
@@ -106,7 +106,7 @@ async def test_user_with_a_preventing_action_gets_409_without_changes(federated,
 @pytest.mark.requirement("core-11-32")
 async def test_an_expired_user_is_410(federated, fake, service) -> None:
     user = await linked_user(federated, fake)
-    past = doors.now(service) - 1000
+    past = internals.now(service) - 1000
     await federated.api.patch(f"/api/user/{user['id']}", json={"user": {"expiry": past}})
     answer = await federated.log_in()
     assert (answer.status_code, answer.content) == (410, b"")
@@ -130,10 +130,10 @@ async def test_a_second_factor_completes_the_login_of_the_provider(federated, fa
     waiting = await federated.logged_in(242)
     body = {"twoFactorId": waiting["twoFactorId"], "code": two_factor.code(clock.now()), "trustComputer": True}
     async with receiving() as receiver:
-        hearing = Hearing(federated.api, receiver, federated.tenant["id"])
-        await hearing.listen(["user.login.success"])
+        subscriber = Subscriber(federated.api, receiver, federated.tenant["id"])
+        await subscriber.subscribe(["user.login.success"])
         answer = await http.post("/api/two-factor/login", json=body)
-        (told,) = await hearing.heard("user.login.success")
+        (told,) = await subscriber.received("user.login.success")
     assert answer.status_code == 200, answer.text
     assert claims(answer.json()["token"])["authenticationType"] == "OPENID_CONNECT"
     assert (told["authenticationType"], told["identityProviderId"]) == ("OPENID_CONNECT", federated.provider["id"])
@@ -173,7 +173,7 @@ async def test_unverified_gated_registration_gets_213_without_tokens(federated, 
     template_id = await federated.make_template()
     gated = {"verifyRegistration": True, "unverified": {"behavior": "Gated"}}
     await federated.configure(**gated, verificationEmailTemplateId=template_id)
-    await federated.listen(receiver)
+    await federated.subscribe(receiver)
     answer = await federated.logged_in(213)
     assert set(answer) == {"user"}
     assert answer["user"]["registrations"][0]["verified"] is False
@@ -196,7 +196,7 @@ async def test_veto_gets_504_and_stores_nothing(federated, fake, receiver, is_ne
         before = await federated.user(user["id"])
     fake.userinfo = {"sub": "x", "email": email, "email_verified": True}
     receiver.behaviour = answers(500)
-    await federated.listen(receiver, "AbsoluteMajority")
+    await federated.subscribe(receiver, "AbsoluteMajority")
     answer = await federated.log_in()
     assert answer.status_code == 504
     assert answer.json()["generalErrors"][0]["code"] == "[WebhookTransactionException]"
@@ -289,7 +289,7 @@ async def test_code_and_redirect_uri_are_required(federated) -> None:
 
 
 @pytest.mark.parametrize("member", ["applicationId", "identityProviderId"])
-@pytest.mark.parametrize(("value", "kind"), [("x", "couldNotConvert"), (NOBODY, "invalid")])
+@pytest.mark.parametrize(("value", "kind"), [("x", "couldNotConvert"), (UNKNOWN_ID, "invalid")])
 async def test_unknown_ids_are_rejected(federated, member, value, kind) -> None:
     assert await refused(await federated.log_in(**{member: value})) == {f"[{kind}]{member}"}
 
@@ -340,7 +340,7 @@ async def test_types_without_login_support_are_rejected(federated) -> None:
 
 @pytest.mark.requirement("core-11-29")
 async def test_stated_ip_address_is_in_events(federated, receiver) -> None:
-    await federated.listen(receiver)
+    await federated.subscribe(receiver)
     federated.public.headers["Authorization"] = federated.api.headers["Authorization"]
     await federated.logged_in(ipAddress="198.51.100.7", eventInfo={"deviceName": "Phone"})
     await receiver.wait_for(6)
@@ -352,7 +352,7 @@ async def test_stated_ip_address_is_in_events(federated, receiver) -> None:
 @pytest.mark.requirement("core-11-29", "event-user.login.success-5")
 @pytest.mark.parametrize("is_new_device", [True, False])
 async def test_new_device_event_follows_the_request(federated, receiver, is_new_device) -> None:
-    await federated.listen(receiver)
+    await federated.subscribe(receiver)
     await federated.logged_in(newDevice=is_new_device)
     expected = 7 if is_new_device else 6
     kinds = [request.event["type"] for request in await receiver.wait_for(expected)]
@@ -367,7 +367,7 @@ async def test_debug_log_has_the_steps_and_no_secrets(federated, fake, service) 
     fake.broken, fake.status = "/token", 500
     await federated.log_in()
     where = {"message": {"$regex": federated.provider["id"]}}
-    rows = [row async for row in doors.database(service).collection("event_logs").find(where)]
+    rows = [row async for row in internals.database(service).collection("event_logs").find(where)]
     messages = [row["message"] for row in rows]
     assert [row["type"] for row in rows] == ["Debug", "Debug"]
     assert any("status 200" in message and fake.userinfo["email"] in message for message in messages)
@@ -380,7 +380,7 @@ async def test_debug_log_has_the_steps_and_no_secrets(federated, fake, service) 
 async def test_without_debug_nothing_is_written(federated, service) -> None:
     await federated.logged_in()
     where = {"message": {"$regex": federated.provider["id"]}}
-    assert [row async for row in doors.database(service).collection("event_logs").find(where)] == []
+    assert [row async for row in internals.database(service).collection("event_logs").find(where)] == []
 
 
 @pytest.mark.requirement("core-11-35")
@@ -411,7 +411,7 @@ async def test_login_rejected_by_a_lambda_gets_400_and_stores_nothing(federated,
         " result.errors.generalErrors.push({code: '[Closed]', message: context.authenticationType}) }",
         "LoginValidation",
     )
-    await federated.listen(receiver)
+    await federated.subscribe(receiver)
     await federated.configure_tenant(lambdaConfiguration={"loginValidationId": refusing})
     answer = await federated.log_in()
     assert answer.status_code == 400

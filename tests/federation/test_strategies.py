@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from tests import doors
+from tests import internals
 
 STRATEGIES = [
     *("CreatePendingLink", "Disabled", "LinkAnonymously", "LinkByEmail", "LinkByEmailForExistingUser"),
@@ -16,7 +16,7 @@ STRATEGIES = [
 ]
 
 
-def says(fake: Any, **claims: Any) -> dict[str, Any]:
+def set_claims(fake: Any, **claims: Any) -> dict[str, Any]:
     verified = {"email_verified": True} if "email" in claims else {}
     fake.userinfo = {"sub": new_id(), **verified, **claims}
     return dict(fake.userinfo)
@@ -26,7 +26,7 @@ def says(fake: Any, **claims: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 async def test_linked_user_logs_in_with_every_strategy(federated, fake, strategy) -> None:
     user = await federated.make_user(email=f"{new_id()}@example.com")
-    person = says(fake, email="somebody@else.example.com", email_verified=False)
+    person = set_claims(fake, email="somebody@else.example.com", email_verified=False)
     link = {
         "identityProviderId": federated.provider["id"],
         "identityProviderUserId": person["sub"],
@@ -44,7 +44,7 @@ async def test_linked_user_logs_in_with_every_strategy(federated, fake, strategy
 @pytest.mark.parametrize("strategy", ["LinkByEmail", "LinkByEmailForExistingUser"])
 async def test_link_by_email_finds_a_user(federated, fake, strategy) -> None:
     user = await federated.make_user(username=new_id())
-    says(fake, email=user["email"].upper(), email_verified=True, preferred_username="someone")
+    set_claims(fake, email=user["email"].upper(), email_verified=True, preferred_username="someone")
     await federated.change(linkingStrategy=strategy)
     found = (await federated.logged_in())["user"]
     assert (found["id"], found["username"]) == (user["id"], user["username"])
@@ -56,7 +56,7 @@ async def test_link_by_email_finds_a_user(federated, fake, strategy) -> None:
 @pytest.mark.parametrize("strategy", ["LinkByUsername", "LinkByUsernameForExistingUser"])
 async def test_link_by_username_finds_a_user(federated, fake, strategy) -> None:
     user = await federated.make_user(username=f"Name-{new_id()}")
-    says(fake, preferred_username=user["username"].upper(), email="other@example.com", email_verified=False)
+    set_claims(fake, preferred_username=user["username"].upper(), email="other@example.com", email_verified=False)
     await federated.change(linkingStrategy=strategy)
     found = (await federated.logged_in())["user"]
     assert (found["id"], found["email"]) == (user["id"], user["email"])
@@ -65,7 +65,7 @@ async def test_link_by_username_finds_a_user(federated, fake, strategy) -> None:
 @pytest.mark.requirement("core-11-34", "core-11-8")
 @pytest.mark.parametrize("strategy", ["LinkByEmailForExistingUser", "LinkByUsernameForExistingUser"])
 async def test_strategies_for_existing_users_create_no_user(federated, fake, strategy) -> None:
-    says(fake, email=f"{new_id()}@example.com", preferred_username=new_id())
+    set_claims(fake, email=f"{new_id()}@example.com", preferred_username=new_id())
     await federated.change(linkingStrategy=strategy)
     assert (await federated.log_in()).status_code == 404
     assert await federated.count_users() == 0
@@ -75,7 +75,7 @@ async def test_strategies_for_existing_users_create_no_user(federated, fake, str
 @pytest.mark.parametrize("strategy", ["Disabled", "Unsupported"])
 async def test_disabled_linking_does_not_find_users_by_email(federated, fake, strategy) -> None:
     user = await federated.make_user()
-    says(fake, email=user["email"], email_verified=True)
+    set_claims(fake, email=user["email"], email_verified=True)
     await federated.change(linkingStrategy=strategy)
     assert (await federated.log_in()).status_code == 404
     assert await federated.links(user["id"]) == []
@@ -83,7 +83,7 @@ async def test_disabled_linking_does_not_find_users_by_email(federated, fake, st
 
 @pytest.mark.requirement("core-11-29")
 async def test_no_link_option_creates_no_link(federated, fake) -> None:
-    says(fake, email=f"{new_id()}@example.com")
+    set_claims(fake, email=f"{new_id()}@example.com")
     assert (await federated.log_in(noLink=True)).status_code == 404
     assert await federated.count_users() == 0
     await federated.logged_in(noLink=False)
@@ -91,7 +91,7 @@ async def test_no_link_option_creates_no_link(federated, fake) -> None:
 
 
 async def test_link_by_email_creates_a_verified_user(federated, fake) -> None:
-    person = says(fake, email=f"{new_id()}@example.com", preferred_username="someone")
+    person = set_claims(fake, email=f"{new_id()}@example.com", preferred_username="someone")
     user = (await federated.logged_in())["user"]
     assert (user["email"], user["verified"]) == (person["email"], True)
     assert "username" not in user
@@ -103,13 +103,13 @@ async def test_link_by_email_creates_a_verified_user(federated, fake) -> None:
 
 @pytest.mark.requirement("core-11-8")
 async def test_link_anonymously_creates_a_user_without_login_ids(federated, fake) -> None:
-    says(fake, email=f"{new_id()}@example.com", email_verified=True, preferred_username="someone")
+    set_claims(fake, email=f"{new_id()}@example.com", email_verified=True, preferred_username="someone")
     await federated.change(linkingStrategy="LinkAnonymously")
     user = (await federated.logged_in())["user"]
     assert "email" not in user
     assert "username" not in user
     assert (await federated.logged_in())["user"]["id"] == user["id"]
-    says(fake)
+    set_claims(fake)
     assert (await federated.logged_in())["user"]["id"] != user["id"]
 
 
@@ -121,7 +121,7 @@ async def test_link_by_username_sets_an_unused_trusted_email(federated, fake, ve
     email = f"{new_id()}@example.com"
     if is_taken:
         await federated.make_user(email=email)
-    person = says(fake, preferred_username=new_id(), email=email, email_verified=verified)
+    person = set_claims(fake, preferred_username=new_id(), email=email, email_verified=verified)
     await federated.change(linkingStrategy="LinkByUsername")
     user = (await federated.logged_in())["user"]
     assert user["username"] == person["preferred_username"]
@@ -136,7 +136,7 @@ async def test_unverified_provider_email_creates_no_link(federated, fake, doubt,
     email = f"{new_id()}@example.com"
     if is_known:
         await federated.make_user(email=email)
-    says(fake, email=email, email_verified=doubt)
+    set_claims(fake, email=email, email_verified=doubt)
     assert (await federated.log_in()).status_code == 401
     assert await federated.count_users() == int(is_known)
 
@@ -155,13 +155,13 @@ async def test_trust_email_accepts_an_address_without_verified_claim(federated, 
 
 @pytest.mark.parametrize("email", [None, "", "no address", 7, ["a@example.com"], f"{'x' * 300}@example.com"])
 async def test_link_by_email_requires_an_email(federated, fake, email) -> None:
-    says(fake, email=email)
+    set_claims(fake, email=email)
     assert (await federated.log_in()).status_code == 401
 
 
 @pytest.mark.parametrize("username", [None, " ", 7, "\x00", "u" * 256])
 async def test_link_by_username_requires_a_username(federated, fake, username) -> None:
-    says(fake, preferred_username=username)
+    set_claims(fake, preferred_username=username)
     await federated.change(linkingStrategy="LinkByUsername")
     assert (await federated.log_in()).status_code == 401
 
@@ -178,12 +178,12 @@ async def test_login_requires_a_valid_unique_id(federated, fake, unique_id) -> N
 async def test_claim_names_are_configurable(federated, fake) -> None:
     names = {"uniqueIdClaim": "id", "emailClaim": "mail", "emailVerifiedClaim": "ok", "usernameClaim": "login"}
     await federated.change(oauth2=names)
-    says(fake, id=4711, mail=f"{new_id()}@example.com", ok=True, login="someone")
+    set_claims(fake, id=4711, mail=f"{new_id()}@example.com", ok=True, login="someone")
     user = (await federated.logged_in())["user"]
     assert user["email"] == fake.userinfo["mail"]
     (link,) = await federated.links(user["id"])
     assert link["identityProviderUserId"] == "4711"
-    says(fake, id=4712, mail=f"{new_id()}@example.com", ok=False)
+    set_claims(fake, id=4712, mail=f"{new_id()}@example.com", ok=False)
     assert (await federated.log_in()).status_code == 401
 
 
@@ -201,9 +201,9 @@ async def test_userinfo_takes_precedence_over_the_id_token(federated, fake) -> N
 
 async def test_two_subjects_with_one_email_are_linked_to_one_user(federated, fake) -> None:
     email = f"{new_id()}@example.com"
-    says(fake, email=email)
+    set_claims(fake, email=email)
     first = (await federated.logged_in())["user"]
-    says(fake, email=email)
+    set_claims(fake, email=email)
     assert (await federated.logged_in())["user"]["id"] == first["id"]
     assert len(await federated.links(first["id"])) == 2
 
@@ -214,9 +214,9 @@ async def test_number_of_links_is_limited_by_the_tenant(federated, fake) -> None
     await federated.change(tenantConfiguration=limit)
     email = f"{new_id()}@example.com"
     for _ in range(2):
-        says(fake, email=email)
+        set_claims(fake, email=email)
         user = (await federated.logged_in())["user"]
-    says(fake, email=email)
+    set_claims(fake, email=email)
     answer = await federated.log_in()
     assert answer.status_code == 400
     assert [error["code"] for error in answer.json()["generalErrors"]] == ["[LinkCountExceeded]"]
@@ -247,10 +247,10 @@ async def test_link_limit_holds_for_concurrent_logins(federated, fake) -> None:
 
 @pytest.mark.requirement("core-11-38")
 async def test_link_to_a_deleted_user_is_replaced(federated, fake, service) -> None:
-    person = says(fake, email=f"{new_id()}@example.com")
+    person = set_claims(fake, email=f"{new_id()}@example.com")
     user = (await federated.logged_in())["user"]
     where = {"_id": user["id"]}
-    await doors.store(service, "users").delete_all(federated.tenant["id"], where)
+    await internals.store(service, "users").delete_all(federated.tenant["id"], where)
     again = (await federated.logged_in())["user"]
     assert again["id"] != user["id"]
     (link,) = await federated.links(again["id"])
@@ -259,7 +259,7 @@ async def test_link_to_a_deleted_user_is_replaced(federated, fake, service) -> N
 
 async def test_blocked_domain_cannot_register_through_a_provider(federated, fake) -> None:
     await federated.configure_tenant(registrationConfiguration={"blockedDomains": ["blocked.example.com"]})
-    says(fake, email="someone@blocked.example.com")
+    set_claims(fake, email="someone@blocked.example.com")
     answer = await federated.log_in()
     assert answer.status_code == 400
     assert list(answer.json()["fieldErrors"]) == ["user.email"]
@@ -271,7 +271,7 @@ async def test_blocked_domain_cannot_register_through_a_provider(federated, fake
 
 @pytest.mark.requirement("core-11-32", "core-11-47", "core-11-8")
 async def test_a_pending_link_is_completed_once_and_then_logs_in(federated, fake) -> None:
-    person = says(fake, email=f"{new_id()}@example.com", preferred_username="someone")
+    person = set_claims(fake, email=f"{new_id()}@example.com", preferred_username="someone")
     fake.token_answer = {"refresh_token": "a refresh token"}
     await federated.change(linkingStrategy="CreatePendingLink")
     answer = await federated.logged_in(232)
@@ -308,7 +308,7 @@ async def test_a_pending_link_expires(federated, fake, service) -> None:
     await federated.configure_tenant(externalIdentifierConfiguration={"pendingAccountLinkTimeToLiveInSeconds": 77})
     await federated.change(linkingStrategy="CreatePendingLink")
     await federated.logged_in(232)
-    redis = doors.redis(service)
+    redis = internals.redis(service)
     keys = [key async for key in redis.client.scan_iter(match=redis.key("pending-link", "*"))]
     lives = [await redis.client.ttl(key) for key in keys]
     assert any(70 <= life <= 77 for life in lives)

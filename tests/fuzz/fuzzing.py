@@ -94,7 +94,7 @@ class Fuzzer:
         self._known: dict[str, list[str]] = collections.defaultdict(list)
         self.report = Report(seed)
 
-    def run(self, document: Document, count: int, judge: Judge) -> None:
+    def run(self, document: Document, count: int, check_event: Judge) -> None:
         """Send so many requests, spread evenly over operations, good ones and bad ones.
 
         Every round makes its requests from a few of the members of each object: large objects are slow to make up.
@@ -111,9 +111,9 @@ class Fuzzer:
                 for mode in _modes(operation):
                     if self.report.count >= goal:
                         return
-                    self._some(operation, mode, min(each, goal - self.report.count), number, judge)
+                    self._some(operation, mode, min(each, goal - self.report.count), number, check_event)
 
-    def _some(self, operation: APIOperation, mode: GenerationMode, count: int, number: int, judge: Judge) -> None:
+    def _some(self, operation: APIOperation, mode: GenerationMode, count: int, number: int, check_event: Judge) -> None:
         cases = operation.as_strategy(generation_mode=mode)
 
         @hypothesis.seed(f"{self.report.seed} {operation.label} {mode} {number}")
@@ -126,13 +126,13 @@ class Fuzzer:
         )
         @hypothesis.given(cases, strategies.integers(0, 2**32))
         def send(case: schemathesis.Case, chance: int) -> None:
-            self._send(case, random.Random(chance), judge)
+            self._send(case, random.Random(chance), check_event)
 
         # A schema that takes everything has no bad examples.
         with contextlib.suppress(hypothesis.errors.Unsatisfiable):
             send()
 
-    def _send(self, case: schemathesis.Case, rng: random.Random, judge: Judge) -> None:
+    def _send(self, case: schemathesis.Case, rng: random.Random, check_event: Judge) -> None:
         self._put_in_known(case, rng)
         if case.method.upper() in _CHANGES and self._touches_protected(case):
             return
@@ -148,7 +148,7 @@ class Fuzzer:
             self._fail(case, f"no answer: {error!r}")
             return
         self._note(case, answer, time.monotonic() - began)
-        problem = judge(case, answer)
+        problem = check_event(case, answer)
         if problem is not None:
             self._fail(case, f"{answer.status_code}: {problem}")
 

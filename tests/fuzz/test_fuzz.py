@@ -50,7 +50,7 @@ async def test_neither_does_a_request_of_the_published_document(build) -> None:
     await fuzz(build, published.document(), COUNT // 4, fuzzing.of_everything)
 
 
-async def fuzz(build, document: dict[str, Any], count: int, judge: fuzzing.Judge) -> None:
+async def fuzz(build, document: dict[str, Any], count: int, check_event: fuzzing.Judge) -> None:
     """One run against a service of its own."""
     async with build() as service:
         errors = Errors()
@@ -65,7 +65,7 @@ async def fuzz(build, document: dict[str, Any], count: int, judge: fuzzing.Judge
             with structlog.testing.capture_logs() as logs:
                 logging.getLogger().addHandler(errors)
                 try:
-                    await asyncio.to_thread(fuzzer.run, document, count, judge)
+                    await asyncio.to_thread(fuzzer.run, document, count, check_event)
                 finally:
                     logging.getLogger().removeHandler(errors)
             print(fuzzer.report)

@@ -27,7 +27,7 @@ async def configure(rp, kind: str, list_id: str | None) -> None:
     await rp.patch(path, {kind: {"accessControlConfiguration": {"uiIPAccessControlListId": list_id}}})
 
 
-async def ask(rp, browser, address: str, **changes: str):
+async def authorize_from(rp, browser, address: str, **changes: str):
     return await browser.get(
         "/oauth2/authorize", params=rp.query(**changes), headers={"X-Forwarded-For": address, "Accept": "text/html"}
     )
@@ -37,12 +37,12 @@ async def ask(rp, browser, address: str, **changes: str):
 @pytest.mark.parametrize("kind", ["application", "tenant"])
 async def test_list_keeps_addresses_from_the_pages(rp, browser, list_id, kind):
     await configure(rp, kind, list_id)
-    refused = await ask(rp, browser, OUTSIDE)
+    refused = await authorize_from(rp, browser, OUTSIDE)
     assert refused.status_code == 403
     assert "not allowed" in relying_party.page(refused).text
-    assert (await ask(rp, browser, INSIDE)).status_code == 200
+    assert (await authorize_from(rp, browser, INSIDE)).status_code == 200
     await configure(rp, kind, None)
-    assert (await ask(rp, browser, OUTSIDE)).status_code == 200
+    assert (await authorize_from(rp, browser, OUTSIDE)).status_code == 200
 
 
 async def test_list_of_the_application_decides_where_both_have_one(rp, browser, list_id, api):
@@ -50,7 +50,7 @@ async def test_list_of_the_application_decides_where_both_have_one(rp, browser, 
     open_list = (await api.post("/api/ip-acl", json={"ipAccessControlList": everybody})).json()["ipAccessControlList"]
     await configure(rp, "tenant", list_id)
     await configure(rp, "application", open_list["id"])
-    assert (await ask(rp, browser, OUTSIDE)).status_code == 200
+    assert (await authorize_from(rp, browser, OUTSIDE)).status_code == 200
 
 
 @pytest.mark.requirement("core-6-6")
@@ -61,5 +61,5 @@ async def test_neither_login_nor_session_gets_past_the_list(rp, browser, list_id
     await configure(rp, "application", None)
     assert "code" in response(await rp.submit(browser, shown))
     await configure(rp, "application", list_id)
-    refused = await ask(rp, browser, OUTSIDE, prompt="none")
+    refused = await authorize_from(rp, browser, OUTSIDE, prompt="none")
     assert (refused.status_code, "Location" in refused.headers) == (403, False)

@@ -13,10 +13,10 @@ from identity.ids import new_id
 from identity.operations.pages import accounts
 from tests import relying_party
 from tests.conftest import checking_client
-from tests.hearing import Hearing
 from tests.hosted.signing_up import found, offer, press
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, page, response
+from tests.subscriber import Subscriber
 from tests.two_factor import authenticator, code
 
 NEW_PASSWORD = "another horse battery"
@@ -118,12 +118,12 @@ async def test_user_changes_the_fields_that_the_application_asks_for_and_webhook
     blank = await press(browser, shown, **{"user.firstName": " "})
     assert "Please enter your first name." in page(blank).text
     async with receiving() as receiver:
-        hearing = Hearing(api, receiver, rp.tenant["id"])
-        await hearing.listen(["user.update", "user.update.complete"], "AbsoluteMajority")
+        subscriber = Subscriber(api, receiver, rp.tenant["id"])
+        await subscriber.subscribe(["user.update", "user.update.complete"], "AbsoluteMajority")
         smuggled = {"user.lastName": "Unasked", "userId": new_id()}
         saved = await press(browser, shown, **{"user.firstName": "Ada", **smuggled})
         assert saved.status_code == 302
-        updated, _ = await hearing.heard("user.update", "user.update.complete")
+        updated, _ = await subscriber.received("user.update", "user.update.complete")
     assert "Your changes have been saved." in page(await browser.get(saved.headers["Location"])).text
     user = await found(rp, email=rp.login_id)
     assert user is not None
@@ -148,7 +148,7 @@ async def test_what_a_form_shows_in_part_is_not_lost_by_sending_it(rp, browser):
 async def test_veto_of_a_change_is_told_and_changes_nothing(rp, browser, api):
     shown = await enter(rp, browser, "/account/edit")
     async with receiving(answers(500)) as receiver:
-        await Hearing(api, receiver, rp.tenant["id"]).listen(["user.update"], "AbsoluteMajority")
+        await Subscriber(api, receiver, rp.tenant["id"]).subscribe(["user.update"], "AbsoluteMajority")
         told = await press(browser, shown, **{"user.firstName": "Ada"})
     assert "rejected by a required check" in page(told).text
     user = await found(rp, email=rp.login_id)
@@ -178,10 +178,10 @@ async def test_password_is_changed_by_whoever_knows_the_present_one_and_ends_eve
         assert told in page(answer).text
     right = {"currentPassword": PASSWORD, "password": NEW_PASSWORD, "passwordConfirm": NEW_PASSWORD}
     async with receiving() as receiver:
-        hearing = Hearing(api, receiver, rp.tenant["id"])
-        await hearing.listen(["user.password.update"])
+        subscriber = Subscriber(api, receiver, rp.tenant["id"])
+        await subscriber.subscribe(["user.password.update"])
         assert (await press(browser, shown, **right)).status_code == 302
-        await hearing.heard("user.password.update")
+        await subscriber.received("user.password.update")
     again = await rp.authorize(browser)
     assert again.status_code == 200
     assert "code" in response(await rp.submit(browser, again, password=NEW_PASSWORD))
@@ -223,14 +223,14 @@ async def test_second_factor_is_added_with_recovery_codes_shown_once_and_removed
     secret = base64_of(secret_of(shown))
     assert "incorrect" in page(await press(browser, shown, code="000000")).text
     async with receiving() as receiver:
-        hearing = Hearing(api, receiver, rp.tenant["id"])
+        subscriber = Subscriber(api, receiver, rp.tenant["id"])
         kinds = ["user.two-factor.method.add", "user.two-factor.method.remove"]
-        await hearing.listen(kinds)
+        await subscriber.subscribe(kinds)
         done = await press(browser, shown, code=code(clock.now(), secret=secret))
         assert done.status_code == 200
         codes = re.findall(r"<code>([A-Z0-9]{5}-[A-Z0-9]{5})</code>", done.text)
         assert len(set(codes)) == 10
-        (added,) = await hearing.heard(kinds[0])
+        (added,) = await subscriber.received(kinds[0])
         assert added["user"]["id"] == rp.user["id"]
         # From now on the session is not enough: the login asks for the second factor.
         away = await browser.get("/account/two-factor", params=place(rp))
@@ -247,7 +247,7 @@ async def test_second_factor_is_added_with_recovery_codes_shown_once_and_removed
         removing = await browser.get(html.unescape(link[1]))
         assert "incorrect" in page(await press(browser, removing, code="000000")).text
         assert (await press(browser, removing, code=codes[1])).status_code == 302
-        await hearing.heard(kinds[1])
+        await subscriber.received(kinds[1])
     assert (
         "Two-factor authentication is not set up."
         in page(await browser.get("/account/two-factor", params=place(rp))).text

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.authenticator import RS256, Passkey
 from tests.conftest import checking_client
 from tests.hosted.test_account import enter, place
@@ -155,7 +155,7 @@ async def test_the_only_way_to_sign_in_is_kept(rp, browser, passkey, key, servic
     second = Passkey(origin=passkey.origin, relying_party="localhost")
     await add(rp, browser, passkey)
     await add(rp, browser, second, "Phone")
-    users = doors.store(service, "users")
+    users = internals.store(service, "users")
     await users.update(rp.tenant["id"], {"_id": rp.user["id"]}, {"$unset": {"private.password": ""}})
     first, last = await owned(key, rp)
     for credential in (first, last):

@@ -11,13 +11,13 @@ from tests.relying_party import PASSWORD
 TAB, ENTER = "\ue004", "\ue007"
 
 
-async def says(chromium: Chromium, text: str) -> None:
+async def wait_for_text(chromium: Chromium, text: str) -> None:
     """Wait until the page says something."""
 
-    async def is_said() -> bool:
+    async def is_shown() -> bool:
         return text in await chromium.text()
 
-    await until(is_said)
+    await until(is_shown)
 
 
 async def fill_in(chromium: Chromium, login_id: str, password: str = PASSWORD) -> None:
@@ -29,19 +29,19 @@ async def fill_in(chromium: Chromium, login_id: str, password: str = PASSWORD) -
 async def test_login_at_the_example_application_completes_and_ends(chromium, example_url, user, service):
     await chromium.go(example_url)
     await chromium.click("#login")
-    await says(chromium, "Sign in")
+    await wait_for_text(chromium, "Sign in")
     assert (await chromium.url()).startswith(f"{service.base_url}/oauth2/authorize")
     await fill_in(chromium, user["email"])
     await chromium.click("button[type=submit]")
-    await says(chromium, "Signed in")
+    await wait_for_text(chromium, "Signed in")
     assert await chromium.url() == f"{example_url}/"
     told = await chromium.text()
     assert user["id"] in told
     assert "Ada Lovelace" in told
     await chromium.click("#logout")
-    await says(chromium, "Example application")
+    await wait_for_text(chromium, "Example application")
     await chromium.click("#login")
-    await says(chromium, "Sign in")
+    await wait_for_text(chromium, "Sign in")
     await chromium.find("#password")
 
 
@@ -49,9 +49,9 @@ async def test_session_makes_the_second_login_silent(chromium, example_url, user
     await chromium.go(f"{example_url}/login")
     await fill_in(chromium, user["email"])
     await chromium.click("button[type=submit]")
-    await says(chromium, "Signed in")
+    await wait_for_text(chromium, "Signed in")
     await chromium.go(f"{example_url}/login")
-    await says(chromium, "Signed in")
+    await wait_for_text(chromium, "Signed in")
 
 
 @pytest.mark.requirement("service-26")
@@ -59,14 +59,14 @@ async def test_login_needs_no_mouse_and_says_what_was_wrong(chromium, example_ur
     await chromium.go(f"{example_url}/login")
     await chromium.find("#loginId")
     await chromium.press(user["email"] + TAB + "wrong" + ENTER)
-    await says(chromium, "Incorrect email, username or password")
+    await wait_for_text(chromium, "Incorrect email, username or password")
     state = await chromium.run(
         "const f = document.activeElement, e = document.getElementById('login-error');"
         "return [f.id, f.getAttribute('aria-describedby'), f.getAttribute('aria-invalid'), e.getAttribute('role')]"
     )
     assert state == ["password", "login-error", "true", "alert"]
     await chromium.press(PASSWORD + ENTER)
-    await says(chromium, "Signed in")
+    await wait_for_text(chromium, "Signed in")
 
 
 @pytest.mark.requirement("service-27")
@@ -113,7 +113,7 @@ async def test_login_page_fits_and_can_be_read(chromium, example_url, user, sche
     await chromium.go(f"{example_url}/login")
     await fill_in(chromium, user["email"], "wrong")
     await chromium.click("button[type=submit]")
-    await says(chromium, "Incorrect email, username or password")
+    await wait_for_text(chromium, "Incorrect email, username or password")
     assert await chromium.run("return document.documentElement.scrollWidth") <= width
     measured = await chromium.run(MEASURE)
     assert len(measured) >= 8

@@ -8,18 +8,18 @@ import pytest
 
 from tests import relying_party
 from tests.conftest import checking_client
-from tests.hearing import Hearing
 from tests.hosted.signing_up import found, offer, send
 from tests.oauth2.test_lambdas import hook
 from tests.receiver import answers, in_turn, receiving
 from tests.relying_party import page, response
+from tests.subscriber import Subscriber
 
 CREATED = ("user.registration.create", "user.registration.create.complete")
 UPDATED = ("user.update", "user.update.complete")
 
 
 @pytest.fixture
-async def stranger(rp, api):
+async def unregistered_party(rp, api):
     """The relying party, whose user is not registered for it."""
     rp.user = await relying_party.make_user(api, rp.tenant["id"])
     return rp
@@ -43,100 +43,100 @@ async def asked_for_more(rp, browser):
 
 @pytest.mark.requirement("self-service-9")
 @pytest.mark.parametrize("is_required", [True, False])
-async def test_login_registers_where_people_may_register_themselves(stranger, browser, api, is_required):
-    await stranger.configure(requireRegistration=is_required)
-    await offer(stranger)
+async def test_login_registers_where_people_may_register_themselves(unregistered_party, browser, api, is_required):
+    await unregistered_party.configure(requireRegistration=is_required)
+    await offer(unregistered_party)
     async with receiving() as receiver:
-        hearing = Hearing(api, receiver, stranger.tenant["id"])
-        await hearing.listen(CREATED, "AbsoluteMajority")
-        got = await stranger.log_in(browser)
-        created, _ = await hearing.heard(*CREATED)
+        subscriber = Subscriber(api, receiver, unregistered_party.tenant["id"])
+        await subscriber.subscribe(CREATED, "AbsoluteMajority")
+        got = await unregistered_party.log_in(browser)
+        created, _ = await subscriber.received(*CREATED)
     assert got["userState"] == "Authenticated"
-    assert created["registration"]["applicationId"] == stranger.client_id
-    assert created["user"]["id"] == stranger.user["id"]
-    assert await registered(stranger) == [stranger.client_id]
+    assert created["registration"]["applicationId"] == unregistered_party.client_id
+    assert created["user"]["id"] == unregistered_party.user["id"]
+    assert await registered(unregistered_party) == [unregistered_party.client_id]
 
 
 @pytest.mark.requirement("self-service-9")
-async def test_login_registers_nobody_where_people_may_not_register_themselves(stranger, browser):
-    assert (await stranger.log_in(browser))["userState"] == "AuthenticatedNotRegistered"
-    await offer(stranger, type="advanced")
-    assert (await stranger.log_in(browser, prompt="login"))["userState"] == "AuthenticatedNotRegistered"
-    assert await registered(stranger) == []
+async def test_login_registers_nobody_where_people_may_not_register_themselves(unregistered_party, browser):
+    assert (await unregistered_party.log_in(browser))["userState"] == "AuthenticatedNotRegistered"
+    await offer(unregistered_party, type="advanced")
+    assert (await unregistered_party.log_in(browser, prompt="login"))["userState"] == "AuthenticatedNotRegistered"
+    assert await registered(unregistered_party) == []
 
 
 @pytest.mark.requirement("self-service-9")
-async def test_session_registers_as_a_login_does_but_never_unseen(stranger, browser, api):
-    sibling = await relying_party.make(api, tenant=stranger.tenant)
-    sibling.user = stranger.user
+async def test_session_registers_as_a_login_does_but_never_unseen(unregistered_party, browser, api):
+    sibling = await relying_party.make(api, tenant=unregistered_party.tenant)
+    sibling.user = unregistered_party.user
     await sibling.log_in(browser)
-    await offer(stranger)
-    unseen = response(await stranger.authorize(browser, prompt="none"))
+    await offer(unregistered_party)
+    unseen = response(await unregistered_party.authorize(browser, prompt="none"))
     assert unseen["userState"] == "AuthenticatedNotRegistered"
-    await stranger.configure(requireRegistration=True)
-    unseen = response(await stranger.authorize(browser, prompt="none"))
+    await unregistered_party.configure(requireRegistration=True)
+    unseen = response(await unregistered_party.authorize(browser, prompt="none"))
     assert (unseen["error"], unseen["error_reason"]) == ("interaction_required", "registration_required")
-    assert await registered(stranger) == []
-    assert response(await stranger.authorize(browser))["userState"] == "Authenticated"
-    assert await registered(stranger) == [stranger.client_id]
+    assert await registered(unregistered_party) == []
+    assert response(await unregistered_party.authorize(browser))["userState"] == "Authenticated"
+    assert await registered(unregistered_party) == [unregistered_party.client_id]
 
 
 @pytest.mark.requirement("self-service-9", "webhooks-8-16")
-async def test_veto_of_the_registration_leaves_the_user_at_the_login_page(stranger, browser, api):
-    await offer(stranger)
-    shown = await stranger.authorize(browser)
+async def test_veto_of_the_registration_leaves_the_user_at_the_login_page(unregistered_party, browser, api):
+    await offer(unregistered_party)
+    shown = await unregistered_party.authorize(browser)
     async with receiving(answers(500)) as receiver:
-        await Hearing(api, receiver, stranger.tenant["id"]).listen(CREATED[:1], "AbsoluteMajority")
-        told = await stranger.submit(browser, shown)
+        await Subscriber(api, receiver, unregistered_party.tenant["id"]).subscribe(CREATED[:1], "AbsoluteMajority")
+        told = await unregistered_party.submit(browser, shown)
     assert told.status_code == 200
     assert "rejected by a required check" in page(told).text
-    assert await registered(stranger) == []
+    assert await registered(unregistered_party) == []
 
 
 @pytest.mark.requirement("self-service-8")
-async def test_login_is_no_way_around_the_lambda_of_the_registration(stranger, browser):
-    await offer(stranger)
+async def test_login_is_no_way_around_the_lambda_of_the_registration(unregistered_party, browser):
+    await offer(unregistered_party)
     await hook(
-        stranger,
+        unregistered_party,
         "selfServiceRegistrationValidationId",
         "result.errors.generalErrors = [{code: '[no]', message: 'By invitation only.'}]",
     )
-    told = await stranger.submit(browser, await stranger.authorize(browser))
+    told = await unregistered_party.submit(browser, await unregistered_party.authorize(browser))
     assert "By invitation only." in page(told).text
-    assert await registered(stranger) == []
+    assert await registered(unregistered_party) == []
 
 
 @pytest.mark.requirement("event-user.registration.create-2", "self-service-10")
-async def test_missing_fields_are_asked_for_first_and_told_with_the_registration(stranger, browser, api):
+async def test_missing_fields_are_asked_for_first_and_told_with_the_registration(unregistered_party, browser, api):
     required = {"enabled": True, "required": True}
-    await offer(stranger, firstName=required, lastName=required, birthDate={"enabled": True})
-    await stranger.patch(f"/api/user/{stranger.user['id']}", {"user": {"lastName": "Lovelace"}})
-    shown = await asked_for_more(stranger, browser)
+    await offer(unregistered_party, firstName=required, lastName=required, birthDate={"enabled": True})
+    await unregistered_party.patch(f"/api/user/{unregistered_party.user['id']}", {"user": {"lastName": "Lovelace"}})
+    shown = await asked_for_more(unregistered_party, browser)
     assert set(page(shown).forms[0]["fields"]) == {"client_id", "tenantId", "intent", "csrf_token", "user.firstName"}
-    assert stranger.login_id in page(shown).text
-    assert await registered(stranger) == []
+    assert unregistered_party.login_id in page(shown).text
+    assert await registered(unregistered_party) == []
     blank = await send(browser, shown, firstName="  ")
     assert "Please enter your first name." in page(blank).text
     async with receiving() as receiver:
-        hearing = Hearing(api, receiver, stranger.tenant["id"])
-        await hearing.listen([*UPDATED, *CREATED], "AbsoluteMajority")
+        subscriber = Subscriber(api, receiver, unregistered_party.tenant["id"])
+        await subscriber.subscribe([*UPDATED, *CREATED], "AbsoluteMajority")
         got = response(await send(browser, blank, firstName="Ada", lastName="Unasked"))
-        updated, _, created, _ = await hearing.heard(*UPDATED, *CREATED)
+        updated, _, created, _ = await subscriber.received(*UPDATED, *CREATED)
     assert got["userState"] == "Authenticated"
     assert got["state"] == "the-state"
     assert (updated["user"]["firstName"], updated["user"]["lastName"]) == ("Ada", "Lovelace")
     assert "firstName" not in updated["original"]
-    assert created["registration"]["applicationId"] == stranger.client_id
-    assert await registered(stranger) == [stranger.client_id]
+    assert created["registration"]["applicationId"] == unregistered_party.client_id
+    assert await registered(unregistered_party) == [unregistered_party.client_id]
 
 
 @pytest.mark.requirement("reason-registration_missing_requirement", "self-service-10")
-async def test_page_of_missing_fields_cannot_be_left_out(stranger, browser):
-    await offer(stranger, firstName={"enabled": True, "required": True})
-    shown = await asked_for_more(stranger, browser)
-    again = await stranger.authorize(browser)
+async def test_page_of_missing_fields_cannot_be_left_out(unregistered_party, browser):
+    await offer(unregistered_party, firstName={"enabled": True, "required": True})
+    shown = await asked_for_more(unregistered_party, browser)
+    again = await unregistered_party.authorize(browser)
     assert again.headers["Location"].startswith("/oauth2/complete-registration?")
-    unseen = response(await stranger.authorize(browser, prompt="none"))
+    unseen = response(await unregistered_party.authorize(browser, prompt="none"))
     assert unseen["error"] == "interaction_required"
     assert unseen["error_reason"] == "registration_missing_requirement"
     assert "code" in response(await send(browser, shown, firstName="Ada"))
@@ -152,34 +152,34 @@ async def test_who_is_registered_is_asked_only_where_the_application_says_so(rp,
     assert "code" in response(await rp.authorize(browser))
 
 
-async def test_veto_of_what_was_missing_changes_nothing_and_can_be_tried_again(stranger, browser, api):
-    await offer(stranger, firstName={"enabled": True, "required": True})
-    shown = await asked_for_more(stranger, browser)
+async def test_veto_of_what_was_missing_changes_nothing_and_can_be_tried_again(unregistered_party, browser, api):
+    await offer(unregistered_party, firstName={"enabled": True, "required": True})
+    shown = await asked_for_more(unregistered_party, browser)
     async with receiving(in_turn(answers(500), answers())) as receiver:
-        await Hearing(api, receiver, stranger.tenant["id"]).listen(CREATED[:1], "AbsoluteMajority")
+        await Subscriber(api, receiver, unregistered_party.tenant["id"]).subscribe(CREATED[:1], "AbsoluteMajority")
         told = await send(browser, shown, firstName="Ada")
         assert "rejected by a required check" in page(told).text
-        assert await registered(stranger) == []
-        user = await found(stranger, email=stranger.login_id)
+        assert await registered(unregistered_party) == []
+        user = await found(unregistered_party, email=unregistered_party.login_id)
         assert user is not None
         assert "firstName" not in user
         assert "code" in response(await send(browser, told, firstName="Ada"))
 
 
 @pytest.mark.requirement("self-service-10")
-async def test_of_many_who_send_the_page_at_once_one_gets_a_response(stranger, browser):
-    await offer(stranger, firstName={"enabled": True, "required": True})
-    shown = await asked_for_more(stranger, browser)
+async def test_of_many_who_send_the_page_at_once_one_gets_a_response(unregistered_party, browser):
+    await offer(unregistered_party, firstName={"enabled": True, "required": True})
+    shown = await asked_for_more(unregistered_party, browser)
     sent = await asyncio.gather(*(send(browser, shown, firstName="Ada") for _ in range(16)))
     assert sorted(answer.status_code for answer in sent) == [302] + [400] * 15
-    assert await registered(stranger) == [stranger.client_id]
+    assert await registered(unregistered_party) == [unregistered_party.client_id]
 
 
-async def test_attack_42_page_of_another_browser_is_worth_nothing(service, stranger, browser):
-    await offer(stranger, firstName={"enabled": True, "required": True})
-    shown = await asked_for_more(stranger, browser)
+async def test_attack_42_page_of_another_browser_is_worth_nothing(service, unregistered_party, browser):
+    await offer(unregistered_party, firstName={"enabled": True, "required": True})
+    shown = await asked_for_more(unregistered_party, browser)
     assert (await send(browser, shown, firstName="Ada", csrf_token="x")).status_code == 403
     async with checking_client(service.base_url) as other:
         assert (await send(other, shown, firstName="Ada")).status_code == 400
     assert (await send(browser, shown, firstName="Ada", intent="x")).status_code == 400
-    assert await registered(stranger) == []
+    assert await registered(unregistered_party) == []

@@ -8,7 +8,7 @@ import pytest
 
 from tests import relying_party
 from tests.conftest import DEFAULT_TENANT
-from tests.hosted.test_browser import ENTER, MEASURE, TAB, fill_in, says
+from tests.hosted.test_browser import ENTER, MEASURE, TAB, fill_in, wait_for_text
 from tests.hosted.test_themes import make_theme
 from tests.oauth2.consenting import ask, choices
 from tests.relying_party import page
@@ -103,7 +103,7 @@ async def at_page(chromium, service, api) -> relying_party.RelyingParty:
     await chromium.go(f"{service.base_url}/oauth2/authorize?{urllib.parse.urlencode(query)}")
     await fill_in(chromium, party.login_id)
     await chromium.click("button[type=submit]")
-    await says(chromium, "requests access")
+    await wait_for_text(chromium, "requests access")
     return party
 
 
@@ -112,7 +112,7 @@ async def test_answer_needs_no_mouse(chromium, service, api, http):
     party = await at_page(chromium, service, api)
     await chromium.run("document.querySelector('#scope-1').focus()")
     await chromium.press(" " + TAB + TAB + " " + TAB + ENTER)
-    await says(chromium, "Identity service")
+    await wait_for_text(chromium, "Identity service")
     (code,) = urllib.parse.parse_qs(urllib.parse.urlsplit(await chromium.url()).query)["code"]
     answer = await party.exchange(http, code, redirect_uri=f"{service.base_url}/")
     assert answer.json()["scope"] == "openid email phone calendar:read"
@@ -121,7 +121,7 @@ async def test_answer_needs_no_mouse(chromium, service, api, http):
 async def test_second_button_cancels(chromium, service, api):
     await at_page(chromium, service, api)
     await chromium.click("button.second")
-    await says(chromium, "Identity service")
+    await wait_for_text(chromium, "Identity service")
     assert "error_reason=consent_canceled" in await chromium.url()
 
 

@@ -49,7 +49,7 @@ async def enter(browser: httpx.AsyncClient, rp: RelyingParty, user_code: str) ->
     return await follow(browser, await send(browser, shown, interactive_user_code=user_code))
 
 
-async def asked(browser: httpx.AsyncClient, rp: RelyingParty, device: Device) -> httpx.Response:
+async def approval_page(browser: httpx.AsyncClient, rp: RelyingParty, device: Device) -> httpx.Response:
     """The page that asks about a device."""
     answer = await enter(browser, rp, device.user_code)
     if "loginId" in answer.text:
@@ -108,7 +108,7 @@ async def device_tokens(device: Device, rp: RelyingParty) -> dict[str, Any]:
 @pytest.mark.requirement("attack-49", "contract-device-6", "oauth-3-7")
 async def test_attack_49_session_is_named_and_asked_all_the_same(rp, browser, http):
     first, second = [await Device.begin(rp, http, scope="openid") for _ in range(2)]
-    await send(browser, await asked(browser, rp, first), action="allow")
+    await send(browser, await approval_page(browser, rp, first), action="allow")
     code_page = await open_page(rp, browser)
     assert rp.login_id in page(code_page).text
     assert "/oauth2/logout?" in code_page.text
@@ -126,7 +126,7 @@ async def test_attack_49_session_is_named_and_asked_all_the_same(rp, browser, ht
 async def test_attack_49_complete_link_fills_the_code_in_and_nothing_more(rp, browser, http, service):
     await rp.configure(deviceVerificationURL=f"{service.base_url}/oauth2/device?client_id={rp.client_id}")
     device = await Device.begin(rp, http)
-    await send(browser, await asked(browser, rp, await Device.begin(rp, http)), action="allow")
+    await send(browser, await approval_page(browser, rp, await Device.begin(rp, http)), action="allow")
     shown = await browser.get(device.given["verification_uri_complete"])
     assert page(shown).forms[0]["fields"]["interactive_user_code"] == device.user_code
     assert await error_of(device) == "authorization_pending"
@@ -139,7 +139,7 @@ async def test_attack_49_complete_link_fills_the_code_in_and_nothing_more(rp, br
 @pytest.mark.requirement("error-access_denied", "oauth-2.2-31")
 async def test_device_that_is_not_wanted_is_told_so(rp, browser, http):
     device = await Device.begin(rp, http)
-    last = await follow(browser, await send(browser, await asked(browser, rp, device), action="cancel"))
+    last = await follow(browser, await send(browser, await approval_page(browser, rp, device), action="cancel"))
     assert "not connected" in page(last).text
     refused = (await device.poll()).json()
     assert (refused["error"], refused["error_reason"]) == ("access_denied", "consent_canceled")
@@ -158,7 +158,7 @@ async def test_wrong_code_is_asked_for_again(rp, browser, typed):
 
 async def test_expired_code_is_told_as_such(rp, browser, http, clock):
     device, late = [await Device.begin(rp, http) for _ in range(2)]
-    question = await asked(browser, rp, late)
+    question = await approval_page(browser, rp, late)
     clock.advance(seconds=300)
     again = await enter(browser, rp, device.user_code)
     assert "has expired" in page(again).text
@@ -183,13 +183,13 @@ async def test_attack_49_guesses_of_a_browser_are_counted(rp, http, service):
         limited = await send(guesser, shown, interactive_user_code=device.user_code)
         assert "Too many attempts" in page(limited).text
     async with checking_client(service.base_url, headers={"X-Forwarded-For": "198.51.100.8"}) as other:
-        await asked(other, rp, device)
+        await approval_page(other, rp, device)
 
 
 @pytest.mark.requirement("attack-49")
 async def test_attack_42_forms_that_were_not_shown_to_this_browser_are_refused(rp, browser, http):
     device = await Device.begin(rp, http)
-    question = await asked(browser, rp, device)
+    question = await approval_page(browser, rp, device)
     code_page = await open_page(rp, browser)
     for shown, fields in ((code_page, {"interactive_user_code": device.user_code}), (question, {"action": "allow"})):
         form = page(shown).forms[0]
@@ -205,7 +205,7 @@ async def test_attack_42_forms_that_were_not_shown_to_this_browser_are_refused(r
 
 async def test_page_of_one_browser_is_of_no_use_in_another(rp, browser, http, service):
     device = await Device.begin(rp, http)
-    question = await asked(browser, rp, device)
+    question = await approval_page(browser, rp, device)
     async with checking_client(service.base_url) as thief:
         token = page(await open_page(rp, thief)).forms[0]["fields"]["csrf_token"]
         form = page(question).forms[0]
@@ -217,7 +217,7 @@ async def test_page_of_one_browser_is_of_no_use_in_another(rp, browser, http, se
 @pytest.mark.requirement("attack-49")
 async def test_answer_is_about_the_device_that_was_shown(rp, browser, http, monkeypatch, clock):
     monkeypatch.setattr(user_codes, "generate", lambda _generator: "BCDFGH")
-    question = await asked(browser, rp, await Device.begin(rp, http))
+    question = await approval_page(browser, rp, await Device.begin(rp, http))
     clock.advance(seconds=301)
     other = await Device.begin(rp, http)
     last = await follow(browser, await send(browser, question, action="allow"))
@@ -227,7 +227,7 @@ async def test_answer_is_about_the_device_that_was_shown(rp, browser, http, monk
 
 async def test_of_racing_answers_one_counts(rp, browser, http):
     device = await Device.begin(rp, http)
-    question = await asked(browser, rp, device)
+    question = await approval_page(browser, rp, device)
     answers = await asyncio.gather(*(send(browser, question, action="allow") for _ in range(16)))
     assert sorted(answer.status_code for answer in answers) == [302] + [400] * 15
     await device_tokens(device, rp)
@@ -235,7 +235,7 @@ async def test_of_racing_answers_one_counts(rp, browser, http):
 
 async def test_who_signed_out_meanwhile_logs_in_again(rp, browser, http):
     device = await Device.begin(rp, http)
-    question = await asked(browser, rp, device)
+    question = await approval_page(browser, rp, device)
     cookie = browser.cookies["fusionauth.li"]
     await browser.get("/oauth2/logout", params={"client_id": rp.client_id})
     browser.cookies.set("fusionauth.li", cookie, domain="localhost.local", path="/")
@@ -249,7 +249,7 @@ async def test_who_signed_out_meanwhile_logs_in_again(rp, browser, http):
 async def test_tenant_without_sessions_connects_devices_too(rp, browser, http):
     await rp.configure_tenant(httpSessionMaxInactiveInterval=0)
     device = await Device.begin(rp, http)
-    await send(browser, await asked(browser, rp, device), action="allow")
+    await send(browser, await approval_page(browser, rp, device), action="allow")
     await device_tokens(device, rp)
 
 
@@ -263,7 +263,7 @@ async def test_tenant_without_sessions_connects_devices_too(rp, browser, http):
 async def test_what_an_application_asks_of_requests_for_codes_is_not_asked_of_our_page(rp, browser, http, setting):
     await (rp.configure_strict if "profile" in setting else rp.configure)(**setting)
     device = await Device.begin(rp, http)
-    await send(browser, await asked(browser, rp, device), action="allow")
+    await send(browser, await approval_page(browser, rp, device), action="allow")
     await device_tokens(device, rp)
 
 
@@ -294,7 +294,7 @@ async def test_second_factor_comes_before_the_question_about_the_device(rp, brow
 async def test_third_party_gets_what_the_page_showed(rp, browser, http):
     await rp.configure(relationship="ThirdParty")
     device = await Device.begin(rp, http, scope="openid email")
-    question = await asked(browser, rp, device)
+    question = await approval_page(browser, rp, device)
     assert "email address" in page(question).text
     await send(browser, question, action="allow")
     assert (await device_tokens(device, rp))["scope"] == "openid email"
@@ -341,7 +341,7 @@ async def test_tenant_may_stand_in_the_path(rp, browser, http):
 @pytest.mark.requirement("oauth-3-7")
 async def test_attack_14_pages_of_a_device_can_neither_be_framed_nor_run_anything(rp, browser, http):
     device = await Device.begin(rp, http, **{"metaData.device.name": NASTY})
-    question = await asked(browser, rp, device)
+    question = await approval_page(browser, rp, device)
     last = await follow(browser, await send(browser, question, action="allow"))
     for answer in (await open_page(rp, browser, user_code=NASTY), question, last):
         assert answer.headers["X-Frame-Options"] == "DENY"

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests.hosted.test_browser import MEASURE, fill_in, says
+from tests.hosted.test_browser import MEASURE, fill_in, wait_for_text
 from tests.oauth2.devices import Device, device_client
 
 ENTER = "\ue007"
@@ -28,7 +28,7 @@ async def test_device_is_connected_on_pages_that_fit_and_can_be_read(chromium, d
     await chromium.go(device.given["verification_uri"])
     await measured(chromium, least=4)
     await chromium.press("XXXXXX" + ENTER)
-    await says(chromium, "incorrect")
+    await wait_for_text(chromium, "incorrect")
     state = await chromium.run(
         "const f = document.activeElement, e = document.getElementById('code-error');"
         "return [f.id, f.getAttribute('aria-describedby'), f.getAttribute('aria-invalid'), e.getAttribute('role')]"
@@ -37,16 +37,16 @@ async def test_device_is_connected_on_pages_that_fit_and_can_be_read(chromium, d
     await measured(chromium, least=5)
     await chromium.go(device.given["verification_uri_complete"])
     await chromium.click("button[type=submit]")
-    await says(chromium, "Sign in")
+    await wait_for_text(chromium, "Sign in")
     await fill_in(chromium, device.rp.login_id)
     await chromium.click("button[type=submit]")
-    await says(chromium, "Connect this device?")
+    await wait_for_text(chromium, "Connect this device?")
     await measured(chromium, least=8)
     heights = await chromium.run("return [...document.querySelectorAll('button')].map((e) => e.offsetHeight)")
     assert len(heights) == 2
     assert min(heights) >= 44
     await chromium.click("button[value=allow]")
-    await says(chromium, "Your device is connected")
+    await wait_for_text(chromium, "Your device is connected")
     await measured(chromium, least=2)
     assert (await device.tokens())["userId"] == device.rp.user["id"]
 
@@ -70,7 +70,7 @@ async def test_device_pages_need_no_script(chromium, device):
         await fill_in(chromium, device.rp.login_id)
         await chromium.click("button[type=submit]")
         await chromium.click("button[value=cancel]")
-        await says(chromium, "not connected")
+        await wait_for_text(chromium, "not connected")
     finally:
         await chromium.emulate("Emulation.setScriptExecutionDisabled", value=False)
     assert (await device.poll()).json()["error"] == "access_denied"

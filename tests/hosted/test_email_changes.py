@@ -10,15 +10,15 @@ import pytest
 
 from identity.ids import new_id
 from identity.store.one_time_tokens import OneTimeTokenUse
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.conftest import checking_client
-from tests.hearing import Hearing
 from tests.hosted.signing_up import found, press
 from tests.hosted.steps import mailing
 from tests.hosted.test_account import enter, place
 from tests.mailbox import receiving as mailbox_of
 from tests.receiver import answers, in_turn, receiving
 from tests.relying_party import PASSWORD, page
+from tests.subscriber import Subscriber
 from tests.two_factor import authenticator, code, enable_email
 
 TEXT = "verify ${verificationId} ${verificationOneTimeCode}"
@@ -35,7 +35,7 @@ async def party(api):
 
 
 @pytest.fixture
-async def box(party):
+async def mailbox_of_party(party):
     async with mailing(party, "verificationEmailTemplateId", TEXT, verifyEmail=True) as mailbox:
         yield mailbox
 
@@ -56,11 +56,11 @@ async def request_change(rp, browser, email: str | None = None, **answers: str) 
 
 
 async def mail_to(mailbox, address: str, count: int = 1) -> str:
-    def own() -> list[str]:
+    def own_mails() -> list[str]:
         return [mail.part("plain") for mail in mailbox.mails if mail.recipients == [address]]
 
-    await mailbox.until(lambda: len(own()) >= count)
-    return own()[-1]
+    await mailbox.until(lambda: len(own_mails()) >= count)
+    return own_mails()[-1]
 
 
 async def verification_id(mailbox, email: str) -> str:
@@ -78,7 +78,9 @@ async def verify(http, verification: str) -> int:
 
 
 @pytest.mark.requirement("audit-a1", "self-service-17")
-async def test_new_address_is_pending_until_it_is_verified_and_the_old_one_stays_valid(party, browser, box, http):
+async def test_new_address_is_pending_until_it_is_verified_and_the_old_one_stays_valid(
+    party, browser, mailbox_of_party, http
+):
     email, saved = await request_change(party, browser)
     assert saved.headers["Location"].endswith("changed=email")
     shown = page(await browser.get(saved.headers["Location"])).text
@@ -87,7 +89,7 @@ async def test_new_address_is_pending_until_it_is_verified_and_the_old_one_stays
     before = await user_of(party)
     assert (before["email"], before["verified"]) == (party.login_id, True)
     assert await found(party, email=email) is None
-    assert await verify(http, await verification_id(box, email)) == 200
+    assert await verify(http, await verification_id(mailbox_of_party, email)) == 200
     after = await user_of(party)
     assert (after["email"], after["verified"]) == (email, True)
     assert after["verifiedInstant"] >= before["verifiedInstant"]
@@ -98,36 +100,38 @@ async def test_new_address_is_pending_until_it_is_verified_and_the_old_one_stays
 
 @pytest.mark.requirement("audit-a1")
 @pytest.mark.parametrize("given", [{"currentPassword": ""}, {"currentPassword": "wrong"}])
-async def test_new_address_requires_the_current_password(party, browser, box, given):
+async def test_new_address_requires_the_current_password(party, browser, mailbox_of_party, given):
     _, refused = await request_change(party, browser, **{"user.firstName": "Ada", **given})
     assert refused.status_code == 200
     assert "password" in page(refused).text
     user = await user_of(party)
     assert (user["email"], user.get("firstName")) == (party.login_id, None)
-    assert not box.mails
+    assert not mailbox_of_party.mails
 
 
 async def drop_password(rp, service, **members) -> None:
     """Store the user without a password."""
-    stored = await doors.store(service, "users").get(rp.tenant["id"], rp.user["id"])
+    stored = await internals.store(service, "users").get(rp.tenant["id"], rp.user["id"])
     private = {name: value for name, value in stored["private"].items() if name != "password"}
     user = {**stored, **members, "private": private, "lastUpdateInstant": stored["lastUpdateInstant"] + 1}
-    await doors.store(service, "users").replace(rp.tenant["id"], user, stored["lastUpdateInstant"], None)
+    await internals.store(service, "users").replace(rp.tenant["id"], user, stored["lastUpdateInstant"], None)
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_user_without_password_and_second_factor_cannot_change_the_address(party, browser, box, service):
+async def test_user_without_password_and_second_factor_cannot_change_the_address(
+    party, browser, mailbox_of_party, service
+):
     shown = await enter(party, browser, "/account/edit")
     await drop_password(party, service)
     edit = page(await browser.get("/account/edit", params=place(party)))
     assert "user.email" not in edit.forms[0]["fields"]
     assert (await press(browser, shown, **{"user.email": f"{new_id()}@example.com"})).status_code == 302
     assert (await user_of(party))["email"] == party.login_id
-    assert not box.mails
+    assert not mailbox_of_party.mails
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_user_without_a_password_confirms_with_a_second_factor(party, browser, box, service, clock):
+async def test_user_without_a_password_confirms_with_a_second_factor(party, browser, mailbox_of_party, service, clock):
     await enter(party, browser, "/account/edit")
     factor = {"methods": [authenticator()], "recoveryCodes": ["ABCDE-FGHIJ"]}
     await party.patch(f"/api/user/{party.user['id']}", {"user": {"twoFactor": factor}})
@@ -140,16 +144,16 @@ async def test_user_without_a_password_confirms_with_a_second_factor(party, brow
     for wrong in ("", "000000", code(clock.now())):
         refused = await press(browser, shown, **{"user.email": email, "code": wrong})
         assert refused.status_code == 200, wrong
-    assert not box.mails
+    assert not mailbox_of_party.mails
     clock.advance(seconds=60)
     saved = await press(browser, shown, **{"user.email": email, "code": code(clock.now())})
     assert saved.headers["Location"].endswith("changed=email")
-    assert await mail_to(box, email)
+    assert await mail_to(mailbox_of_party, email)
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_user_without_a_password_confirms_with_a_code_that_is_sent(party, browser, box, service):
-    await enable_email(party, box)
+async def test_user_without_a_password_confirms_with_a_code_that_is_sent(party, browser, mailbox_of_party, service):
+    await enable_email(party, mailbox_of_party)
     await enter(party, browser, "/account/edit")
     device = f"{new_id()}@example.com"
     factor = {"methods": [{"method": "email", "email": device}], "recoveryCodes": ["ABCDE-FGHIJ"]}
@@ -157,23 +161,23 @@ async def test_user_without_a_password_confirms_with_a_code_that_is_sent(party, 
     await drop_password(party, service)
     away = await browser.get("/account/edit", params=place(party))
     challenge = await browser.get((await browser.get(away.headers["Location"])).headers["Location"])
-    back = await press(browser, challenge, code=(await mail_to(box, device)).strip())
+    back = await press(browser, challenge, code=(await mail_to(mailbox_of_party, device)).strip())
     shown = await browser.get(back.headers["Location"])
     (method,) = (await user_of(party))["twoFactor"]["methods"]
     sent = await press(browser, shown, 1, methodId=method["id"])
     assert "We have sent you a code" in page(sent).text
     email = f"{new_id()}@example.com"
-    one_time_code = (await mail_to(box, device, 2)).strip()
+    one_time_code = (await mail_to(mailbox_of_party, device, 2)).strip()
     saved = await press(browser, sent, **{"user.email": email, "code": one_time_code})
     assert saved.headers["Location"].endswith("changed=email")
-    assert await mail_to(box, email)
+    assert await mail_to(mailbox_of_party, email)
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_old_address_is_notified_and_revokes_a_pending_change(party, browser, box, http, service):
+async def test_old_address_is_notified_and_revokes_a_pending_change(party, browser, mailbox_of_party, http, service):
     email, _ = await request_change(party, browser)
-    link = await revocation(box, party)
-    verification = await verification_id(box, email)
+    link = await revocation(mailbox_of_party, party)
+    verification = await verification_id(mailbox_of_party, email)
     async with checking_client(service.base_url) as stranger:
         shown = await stranger.get(link)
         assert (await user_of(party))["email"] == party.login_id
@@ -185,10 +189,12 @@ async def test_old_address_is_notified_and_revokes_a_pending_change(party, brows
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_old_address_reverts_a_completed_change_and_ends_sessions(party, browser, box, http, service):
+async def test_old_address_reverts_a_completed_change_and_ends_sessions(
+    party, browser, mailbox_of_party, http, service
+):
     email, _ = await request_change(party, browser)
-    assert await verify(http, await verification_id(box, email)) == 200
-    link = await revocation(box, party)
+    assert await verify(http, await verification_id(mailbox_of_party, email)) == 200
+    link = await revocation(mailbox_of_party, party)
     async with checking_client(service.base_url) as stranger:
         assert "The change has been revoked" in page(await press(stranger, await stranger.get(link))).text
     user = await user_of(party)
@@ -197,19 +203,19 @@ async def test_old_address_reverts_a_completed_change_and_ends_sessions(party, b
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_later_change_replaces_an_earlier_one(party, browser, box, http):
+async def test_later_change_replaces_an_earlier_one(party, browser, mailbox_of_party, http):
     first, _ = await request_change(party, browser)
     second, _ = await request_change(party, browser)
-    stale, fresh = await verification_id(box, first), await verification_id(box, second)
+    stale, fresh = await verification_id(mailbox_of_party, first), await verification_id(mailbox_of_party, second)
     assert await verify(http, stale) == 404
     assert await verify(http, fresh) == 200
     assert (await user_of(party))["email"] == second
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_address_taken_meanwhile_is_not_given_to_two_users(party, browser, box, http, api):
+async def test_address_taken_meanwhile_is_not_given_to_two_users(party, browser, mailbox_of_party, http, api):
     email, _ = await request_change(party, browser)
-    verification = await verification_id(box, email)
+    verification = await verification_id(mailbox_of_party, email)
     other = await relying_party.make_user(api, party.tenant["id"], email=email)
     assert await verify(http, verification) == 404
     assert (await user_of(party))["email"] == party.login_id
@@ -219,18 +225,18 @@ async def test_address_taken_meanwhile_is_not_given_to_two_users(party, browser,
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_change_by_the_management_api_supersedes_a_pending_one(party, browser, box, http):
+async def test_change_by_the_management_api_supersedes_a_pending_one(party, browser, mailbox_of_party, http):
     email, _ = await request_change(party, browser)
-    own = f"{new_id()}@example.com"
-    await party.patch(f"/api/user/{party.user['id']}", {"user": {"email": own}})
-    assert await verify(http, await verification_id(box, email)) == 404
-    assert (await user_of(party))["email"] == own
+    own_mails = f"{new_id()}@example.com"
+    await party.patch(f"/api/user/{party.user['id']}", {"user": {"email": own_mails}})
+    assert await verify(http, await verification_id(mailbox_of_party, email)) == 404
+    assert (await user_of(party))["email"] == own_mails
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_of_64_who_verify_a_change_at_once_one_applies_it(party, browser, box, http, api):
+async def test_of_64_who_verify_a_change_at_once_one_applies_it(party, browser, mailbox_of_party, http, api):
     email, _ = await request_change(party, browser)
-    verification = await verification_id(box, email)
+    verification = await verification_id(mailbox_of_party, email)
     statuses = await asyncio.gather(*(verify(http, verification) for _ in range(64)))
     assert statuses.count(200) == 1
     assert set(statuses) <= {200, 404, 503}
@@ -238,9 +244,9 @@ async def test_of_64_who_verify_a_change_at_once_one_applies_it(party, browser, 
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_of_64_who_revoke_a_change_at_once_one_succeeds(party, browser, box, service):
+async def test_of_64_who_revoke_a_change_at_once_one_succeeds(party, browser, mailbox_of_party, service):
     await request_change(party, browser)
-    link = await revocation(box, party)
+    link = await revocation(mailbox_of_party, party)
     async with checking_client(service.base_url) as stranger:
         shown = await stranger.get(link)
         pages = await asyncio.gather(*(press(stranger, shown) for _ in range(64)))
@@ -249,9 +255,11 @@ async def test_of_64_who_revoke_a_change_at_once_one_succeeds(party, browser, bo
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_revocation_wins_over_a_completion_under_way(party, browser, box, http, service, monkeypatch):
+async def test_revocation_wins_over_a_completion_under_way(
+    party, browser, mailbox_of_party, http, service, monkeypatch
+):
     email, _ = await request_change(party, browser)
-    verification, link = await verification_id(box, email), await revocation(box, party)
+    verification, link = await verification_id(mailbox_of_party, email), await revocation(mailbox_of_party, party)
     consume, revoked = OneTimeTokenUse.consume, []
 
     async def slow(use: OneTimeTokenUse) -> bool:
@@ -270,9 +278,9 @@ async def test_revocation_wins_over_a_completion_under_way(party, browser, box, 
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_revocation_of_one_tenant_is_unknown_to_another(party, browser, box, api, service):
+async def test_revocation_of_one_tenant_is_unknown_to_another(party, browser, mailbox_of_party, api, service):
     await request_change(party, browser)
-    link = urllib.parse.urlsplit(await revocation(box, party)).path
+    link = urllib.parse.urlsplit(await revocation(mailbox_of_party, party)).path
     foreign = await relying_party.make(api)
     async with checking_client(service.base_url) as stranger:
         shown = await stranger.get(link, params=place(foreign))
@@ -282,7 +290,7 @@ async def test_revocation_of_one_tenant_is_unknown_to_another(party, browser, bo
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_code_is_requested_where_the_tenant_verifies_by_code(party, browser, box):
+async def test_code_is_requested_where_the_tenant_verifies_by_code(party, browser, mailbox_of_party):
     await party.configure_tenant(
         emailConfiguration={
             "verifyEmail": True, "verificationStrategy": "FormField", "unverified": {"behavior": "Gated"},
@@ -293,7 +301,7 @@ async def test_code_is_requested_where_the_tenant_verifies_by_code(party, browse
     assert "Enter the code" in page(asked).text
     assert "This code is incorrect" in page(await press(browser, asked, oneTimeCode="WRONG")).text
     assert (await user_of(party))["email"] == party.login_id
-    one_time_code = (await mail_to(box, email)).split()[2]
+    one_time_code = (await mail_to(mailbox_of_party, email)).split()[2]
     assert (await press(browser, asked, oneTimeCode=one_time_code)).status_code == 302
     assert (await user_of(party))["email"] == email
 
@@ -312,16 +320,18 @@ async def test_mails_are_sent_where_the_tenant_has_no_templates(party, browser):
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_webhooks_receive_the_change_when_it_is_applied_and_may_veto_it(party, browser, box, http, api):
+async def test_webhooks_receive_the_change_when_it_is_applied_and_may_veto_it(
+    party, browser, mailbox_of_party, http, api
+):
     email, _ = await request_change(party, browser)
-    verification = await verification_id(box, email)
+    verification = await verification_id(mailbox_of_party, email)
     async with receiving(in_turn(answers(500), answers())) as receiver:
-        hearing = Hearing(api, receiver, party.tenant["id"])
-        await hearing.listen(["user.update"], "AbsoluteMajority")
+        subscriber = Subscriber(api, receiver, party.tenant["id"])
+        await subscriber.subscribe(["user.update"], "AbsoluteMajority")
         assert await verify(http, verification) == 504
         assert (await user_of(party))["email"] == party.login_id
         assert await verify(http, verification) == 200
-        _, updated = await hearing.heard("user.update", "user.update")
-        await hearing.listen([], "None")
+        _, updated = await subscriber.received("user.update", "user.update")
+        await subscriber.subscribe([], "None")
     assert (updated["original"]["email"], updated["user"]["email"]) == (party.login_id, email)
     assert updated["user"]["verified"] is True

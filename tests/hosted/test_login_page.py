@@ -11,7 +11,7 @@ from tests import relying_party
 from tests.hosted.test_themes import make_theme
 from tests.receiver import answers, receiving
 from tests.relying_party import page, response
-from tests.webhooks import listen
+from tests.webhooks import subscribe
 
 LOCALE, REMEMBER = "fusionauth.locale", "fusionauth.remember-device"
 OWN = "https://shop.example.com"
@@ -161,23 +161,23 @@ async def test_failures_are_told_in_the_published_keys(rp, browser, api):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     path = f"/api/user/{rp.user['id']}"
 
-    async def says(key: str, status: int = 200, **fields: str) -> None:
+    async def require_message(key: str, status: int = 200, **fields: str) -> None:
         shown = await rp.submit(browser, await rp.authorize(browser), **fields)
         assert (shown.status_code, words[key] in page(shown).text) == (status, True), key
         assert "fusionauth.sso" not in browser.cookies
 
-    await says("[InvalidLogin]", password="wrong")
-    await says("[InvalidOrMissingCSRFToken]", 403, csrf_token="forged")
+    await require_message("[InvalidLogin]", password="wrong")
+    await require_message("[InvalidOrMissingCSRFToken]", 403, csrf_token="forged")
     await rp.patch(path, {"user": {"expiry": 1}})
-    await says("[UserExpiredException]")
+    await require_message("[UserExpiredException]")
     await rp.patch(path, {"user": {"expiry": None}})
     assert (await api.delete(path, headers=headers)).status_code == 200
-    await says("[UserLockedException]")
+    await require_message("[UserLockedException]")
     assert (await api.put(path, params={"reactivate": "true"}, headers=headers)).status_code == 200
     async with receiving(answers(500)) as receiver:
-        await listen(api, rp.tenant, receiver.url, ["user.login.success"], "AbsoluteMajority")
-        await says("[WebhookTransactionException]")
+        await subscribe(api, rp.tenant, receiver.url, ["user.login.success"], "AbsoluteMajority")
+        await require_message("[WebhookTransactionException]")
     limit = {"failedLogin": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
     await rp.configure_tenant(rateLimitConfiguration=limit)
     await rp.submit(browser, await rp.authorize(browser), password="wrong")
-    await says("[RateLimitedException]", password="wrong")
+    await require_message("[RateLimitedException]", password="wrong")

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from identity.operations.clients import clients
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.relying_party import PASSWORD, REDIRECT_URI, page, response
 
 ELSEWHERE = {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example.com"}
@@ -191,7 +191,7 @@ async def test_locked_user_is_told_so_and_only_with_the_password(rp, browser, ap
 
 
 async def test_index_knows_who_is_signed_in(rp, browser, api, service):
-    tenant = {"id": doors.store(service, "default_tenant_id"), "issuer": service.base_url}
+    tenant = {"id": internals.store(service, "default_tenant_id"), "issuer": service.base_url}
     own = await relying_party.make(api, tenant=tenant)
     assert "You are signed in" not in page(await browser.get("/")).text
     await own.log_in(browser)

@@ -13,7 +13,7 @@ import pytest
 from tests import relying_party
 from tests.authenticator import Passkey
 from tests.hosted.chromium import Chromium
-from tests.hosted.test_browser import ENTER, MEASURE, fill_in, says
+from tests.hosted.test_browser import ENTER, MEASURE, fill_in, wait_for_text
 from tests.receiver import until
 from tests.relying_party import PASSWORD, RelyingParty
 
@@ -182,7 +182,7 @@ async def test_a_refused_passkey_leaves_the_password(chromium, authenticator, pa
     await chromium.go(login_url(base_url, rp))
     await authenticator.respond(True)
     await chromium.click("#passkey:not([hidden]) button")
-    await says(chromium, "The passkey could not be used.")
+    await wait_for_text(chromium, "The passkey could not be used.")
     await fill_in(chromium, rp.login_id, PASSWORD + ENTER)
     await chromium.click('button[name="action"][value="skip"]')
     assert await code(chromium)
@@ -195,7 +195,7 @@ async def test_the_page_works_without_script(chromium, rp, base_url):
         await chromium.go(login_url(base_url, rp))
         await chromium.find("#passkey[hidden]")
         await fill_in(chromium, rp.login_id, PASSWORD + ENTER)
-        await says(chromium, "This browser does not support passkeys.")
+        await wait_for_text(chromium, "This browser does not support passkeys.")
         await chromium.click('button[name="action"][value="skip"]')
         assert await code(chromium)
     finally:
@@ -209,12 +209,12 @@ async def test_a_passkey_is_added_on_the_account_page_and_signs_in(chromium, aut
     await chromium.go(f"{base_url}/account?{query}")
     await fill_in(chromium, rp.login_id, PASSWORD + ENTER)
     await chromium.click('a[href*="/account/webauthn"]')
-    await says(chromium, "You have no passkeys.")
+    await wait_for_text(chromium, "You have no passkeys.")
     await chromium.click('a[href*="/account/webauthn/add"]')
     await chromium.find("#passkey-add:not([hidden])")
     assert [found for found in await chromium.run(MEASURE) if found[1] < 4.5] == []
     await chromium.click("#passkey-add button")
-    await says(chromium, "The passkey was added.")
+    await wait_for_text(chromium, "The passkey was added.")
     assert "My passkey" in await chromium.text()
     (made,) = await authenticator.credentials()
     assert (made["isResidentCredential"], made["rpId"]) == (True, "localhost")

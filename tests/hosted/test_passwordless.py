@@ -41,7 +41,7 @@ async def typed(rp, api):
         yield box
 
 
-async def ask(rp, browser, login_id: str | None = None, changes: dict | None = None, **fields: str):
+async def request_mail(rp, browser, login_id: str | None = None, changes: dict | None = None, **fields: str):
     """Ask for a mail on the page."""
     shown = await browser.get("/oauth2/passwordless", params=rp.query(**(changes or {})))
     assert shown.status_code == 200, shown.text
@@ -82,7 +82,7 @@ async def test_without_switch_or_template_nothing_is_offered(rp, browser):
 @pytest.mark.requirement("attack-44", "oauth-1.9-12")
 async def test_attack_44_answer_tells_nothing_of_who_has_an_account(rp, browser, mailbox):
     unknown = f"{new_id()}@example.com"
-    answers = [await ask(rp, browser, login_id) for login_id in (unknown, rp.login_id)]
+    answers = [await request_mail(rp, browser, login_id) for login_id in (unknown, rp.login_id)]
     await mailbox.wait_for(1)
     assert [mail.recipients for mail in mailbox.mails] == [[rp.login_id]]
     told = [
@@ -95,7 +95,7 @@ async def test_attack_44_answer_tells_nothing_of_who_has_an_account(rp, browser,
 @pytest.mark.requirement("attack-44")
 async def test_attack_44_code_to_type_is_asked_for_of_everybody(rp, browser, typed):
     for login_id in (f"{new_id()}@example.com", rp.login_id):
-        sent = await ask(rp, browser, login_id)
+        sent = await request_mail(rp, browser, login_id)
         assert says(sent, "Code from the message"), login_id
         wrong = await post(browser, sent, oneTimeCode="WRONG")
         assert wrong.status_code == 200
@@ -109,11 +109,11 @@ async def test_attack_44_code_to_type_is_asked_for_of_everybody(rp, browser, typ
 async def test_attack_44_code_of_the_page_tells_the_api_nothing_either(rp, browser, typed, http):
     answers = []
     for login_id in (f"{new_id()}@example.com", rp.login_id):
-        code = page(await ask(rp, browser, login_id)).forms[0]["action"].rpartition("/")[2]
+        code = page(await request_mail(rp, browser, login_id)).forms[0]["action"].rpartition("/")[2]
         sent = await http.post("/api/passwordless/send", json={"code": code})
         shown = await browser.get(f"/oauth2/passwordless/{code}", params=rp.query())
-        tried = await http.post("/api/passwordless/login", json={"code": code, "oneTimeCode": "WRONG"})
-        answers.append([(one.status_code, "over" in one.text) for one in (sent, shown, tried)])
+        has_attempts = await http.post("/api/passwordless/login", json={"code": code, "oneTimeCode": "WRONG"})
+        answers.append([(one.status_code, "over" in one.text) for one in (sent, shown, has_attempts)])
     assert answers[0] == answers[1]
     assert answers[0][0][0] == 200
     await typed.wait_for(2)
@@ -121,7 +121,7 @@ async def test_attack_44_code_of_the_page_tells_the_api_nothing_either(rp, brows
 
 
 async def test_five_wrong_codes_end_the_right_one(rp, browser, typed):
-    sent = await ask(rp, browser)
+    sent = await request_mail(rp, browser)
     for _ in range(5):
         await post(browser, sent, oneTimeCode="WRONG")
     late = await post(browser, sent, oneTimeCode=await newest(typed))
@@ -131,7 +131,7 @@ async def test_five_wrong_codes_end_the_right_one(rp, browser, typed):
 
 @pytest.mark.requirement("oauth-1.9-12")
 async def test_looking_at_a_link_uses_nothing_up_and_another_browser_is_asked(rp, browser, service, mailbox):
-    await ask(rp, browser)
+    await request_mail(rp, browser)
     link = await newest(mailbox)
     async with checking_client(service.base_url) as scanner:
         for _ in range(3):
@@ -153,7 +153,7 @@ async def test_looking_at_a_link_uses_nothing_up_and_another_browser_is_asked(rp
 
 @pytest.mark.requirement("attack-42")
 async def test_attack_42_link_alone_or_a_forged_form_logs_nobody_in(rp, browser, service, mailbox):
-    await ask(rp, browser)
+    await request_mail(rp, browser)
     link = await newest(mailbox)
     query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(link).query))
     async with checking_client(service.base_url) as victim:
@@ -179,7 +179,7 @@ async def test_attack_42_link_alone_or_a_forged_form_logs_nobody_in(rp, browser,
 
 @pytest.mark.requirement("oauth-1.9-12")
 async def test_link_without_its_request_is_an_error_page(rp, browser, mailbox):
-    await ask(rp, browser)
+    await request_mail(rp, browser)
     bare = (await newest(mailbox)).partition("?")[0]
     assert (await browser.get(bare)).status_code == 400
     assert (await browser.post(bare, data={})).status_code == 400
@@ -190,7 +190,7 @@ async def test_link_without_its_request_is_an_error_page(rp, browser, mailbox):
 
 
 async def test_attack_54_code_is_good_at_its_own_application_only(rp, browser, mailbox, api):
-    await ask(rp, browser)
+    await request_mail(rp, browser)
     code = (await newest(mailbox)).partition("?")[0].rpartition("/")[2]
     template = {"emailConfiguration": {"passwordlessEmailTemplateId": new_id()}}
     for tenant in (rp.tenant, None):
@@ -207,7 +207,7 @@ async def test_attack_54_code_is_good_at_its_own_application_only(rp, browser, m
 
 
 async def test_of_64_who_send_one_link_one_is_logged_in(rp, browser, mailbox):
-    await ask(rp, browser)
+    await request_mail(rp, browser)
     shown = await browser.get(await newest(mailbox))
     answers = await asyncio.gather(*(post(browser, shown) for _ in range(64)))
     assert sum("code" in answer.headers.get("Location", "") for answer in answers) == 1
@@ -217,23 +217,23 @@ async def test_mails_are_counted_for_nobody_as_for_somebody(rp, browser, mailbox
     limit = {"sendPasswordless": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
     await rp.configure_tenant(rateLimitConfiguration=limit)
     for login_id in (f"{new_id()}@example.com", rp.login_id):
-        assert says(await ask(rp, browser, login_id), "Check your messages")
-        assert says(await ask(rp, browser, login_id), "Too many attempts"), login_id
+        assert says(await request_mail(rp, browser, login_id), "Check your messages")
+        assert says(await request_mail(rp, browser, login_id), "Too many attempts"), login_id
 
 
 async def test_one_address_asks_for_so_many_mails_and_no_more(rp, browser, mailbox, monkeypatch):
     monkeypatch.setattr(message_limits, "ADDRESS_MESSAGES", 2)
     unknown = f"{new_id()}@example.com"
     for _ in range(2):
-        assert says(await ask(rp, browser, unknown), "Check your messages")
+        assert says(await request_mail(rp, browser, unknown), "Check your messages")
     for login_id in (unknown, rp.login_id):
-        assert says(await ask(rp, browser, login_id), "Too many attempts"), login_id
+        assert says(await request_mail(rp, browser, login_id), "Too many attempts"), login_id
     assert not mailbox.mails
 
 
 async def test_gates_hold_after_a_link_too(rp, browser, mailbox):
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"expiry": 1}})
-    await ask(rp, browser)
+    await request_mail(rp, browser)
     stopped = await post(browser, await browser.get(await newest(mailbox)))
     assert says(stopped, "This account has expired.")
     assert "fusionauth.sso" not in browser.cookies
@@ -258,7 +258,7 @@ async def test_new_login_takes_the_place_of_the_session_of_somebody_else(rp, bro
     await rp.log_in(browser)
     before = browser.cookies["fusionauth.sso"]
     rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
-    await ask(rp, browser)
+    await request_mail(rp, browser)
     await send(browser, await browser.get(await newest(mailbox)))
     assert browser.cookies["fusionauth.sso"] != before
     assert path(await rp.authorize(browser)) == "/callback"

@@ -14,16 +14,16 @@ from identity.ids import new_id
 from identity.operations.pages import registration_page
 from identity.password_pool import PasswordPool
 from tests import two_factor
-from tests.api.test_user_consents import born
+from tests.api.test_user_consents import birth_date
 from tests.conftest import checking_client
-from tests.hearing import Hearing
 from tests.hosted import steps
 from tests.hosted.signing_up import alike, an_email, found, offer, open_page, press, send
 from tests.mailbox import receiving as mailbox_of
 from tests.oauth2.test_lambdas import hook
+from tests.password_reset import make_template
 from tests.receiver import answers, receiving
 from tests.relying_party import CHALLENGE, PASSWORD, REDIRECT_URI, VERIFIER, claims, page, response
-from tests.resetting import make_template
+from tests.subscriber import Subscriber
 from tests.veto import unchanged
 
 EVENTS = (
@@ -74,10 +74,10 @@ async def test_registration_tells_of_user_and_registration_and_of_no_login(rp, b
     await offer(rp)
     email = an_email()
     async with receiving() as receiver:
-        hearing = Hearing(api, receiver, rp.tenant["id"])
-        await hearing.listen(EVENTS, "AbsoluteMajority")
+        subscriber = Subscriber(api, receiver, rp.tenant["id"])
+        await subscriber.subscribe(EVENTS, "AbsoluteMajority")
         await send(browser, await open_page(rp, browser), email=email, password=PASSWORD)
-        made, registered, after, _ = await hearing.heard(*EVENTS[:4])
+        made, registered, after, _ = await subscriber.received(*EVENTS[:4])
     order = [request.event["type"] for request in receiver.requests]
     assert order.index("user.create") < order.index("user.create.complete")
     assert made["user"]["email"] == after["user"]["email"] == email
@@ -92,7 +92,7 @@ async def test_veto_of_a_registration_makes_nobody_and_says_so(service, rp, brow
     email = an_email()
     shown = await open_page(rp, browser)
     async with receiving(answers(500)) as receiver:
-        await Hearing(api, receiver, rp.tenant["id"]).listen([kind], "AbsoluteMajority")
+        await Subscriber(api, receiver, rp.tenant["id"]).subscribe([kind], "AbsoluteMajority")
         async with unchanged(service, rp.tenant["id"], except_for=[":limit:"]):
             told = await send(browser, shown, email=email, password=PASSWORD)
     assert told.status_code == 200
@@ -231,11 +231,11 @@ async def test_login_id_of_somebody_else_is_told_to_webhooks_and_changes_nothing
     await offer(rp)
     shown = await open_page(rp, browser)
     async with receiving() as receiver:
-        hearing = Hearing(api, receiver, rp.tenant["id"])
-        await hearing.listen(["user.loginId.duplicate.create", *EVENTS])
+        subscriber = Subscriber(api, receiver, rp.tenant["id"])
+        await subscriber.subscribe(["user.loginId.duplicate.create", *EVENTS])
         async with unchanged(service, rp.tenant["id"], except_for=[":limit:", "outbox"]):
             answer = await send(browser, shown, email=rp.login_id.upper(), password=PASSWORD)
-        (event,) = await hearing.heard("user.loginId.duplicate.create")
+        (event,) = await subscriber.received("user.loginId.duplicate.create")
     assert answer.status_code == 200
     assert "An account with this email address already exists." in page(answer).text
     assert event["existing"]["id"] == rp.user["id"]
@@ -486,11 +486,11 @@ async def test_a_child_registers_where_the_tenant_lets_children_and_whoever_is_n
     family = {"enabled": True, "allowChildRegistrations": False, "maximumChildAge": 12}
     await rp.configure_tenant(familyConfiguration=family)
     await offer(rp, birthDate={"enabled": True})
-    children = {"email": an_email(), "password": PASSWORD, "birthDate": born(12)}
+    children = {"email": an_email(), "password": PASSWORD, "birthDate": birth_date(12)}
     answer = await send(browser, await open_page(rp, browser), **children)
     assert "Children cannot create an account here." in answer.text
     assert await found(rp, email=children["email"]) is None
-    for others in ({"birthDate": born(13)}, {}):
+    for others in ({"birthDate": birth_date(13)}, {}):
         email = an_email()
         async with checking_client(service.base_url) as another:
             answer = await send(another, await open_page(rp, another), email=email, password=PASSWORD, **others)
@@ -512,7 +512,7 @@ async def test_a_child_names_a_parent_where_that_is_required_and_the_parent_is_a
     await offer(rp)
     assert "user.parentEmail" not in (await open_page(rp, browser)).text
     await offer(rp, birthDate={"enabled": True})
-    child = {"email": an_email(), "password": PASSWORD, "birthDate": born(12)}
+    child = {"email": an_email(), "password": PASSWORD, "birthDate": birth_date(12)}
     answer = await send(browser, await open_page(rp, browser), **child)
     assert "Please enter the email address of a parent." in answer.text
     assert await found(rp, email=child["email"]) is None
@@ -526,7 +526,7 @@ async def test_a_child_names_a_parent_where_that_is_required_and_the_parent_is_a
     assert mail.part("plain").strip() == f"{parent} {child['email']}"
     assert (await found(rp, email=child["email"]))["parentEmail"] == parent
     async with checking_client(service.base_url) as another:
-        adult = {"email": an_email(), "password": PASSWORD, "birthDate": born(13)}
+        adult = {"email": an_email(), "password": PASSWORD, "birthDate": birth_date(13)}
         await send(another, await open_page(rp, another), **adult)
     assert "parentEmail" not in await found(rp, email=adult["email"])
 

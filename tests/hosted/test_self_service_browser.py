@@ -11,9 +11,9 @@ import pytest
 from tests import relying_party
 from tests.hosted.signing_up import an_email, offer
 from tests.hosted.test_account import base64_of
-from tests.hosted.test_browser import ENTER, MEASURE, TAB, fill_in, says
+from tests.hosted.test_browser import ENTER, MEASURE, TAB, fill_in, wait_for_text
+from tests.password_reset import NEW_PASSWORD, id_in, password_reset
 from tests.relying_party import PASSWORD, RelyingParty
-from tests.resetting import NEW_PASSWORD, id_in, resetting
 from tests.two_factor import code
 
 
@@ -50,7 +50,7 @@ async def test_registration_ends_signed_in_at_the_application(chromium, example_
     skip = TAB + TAB
     await chromium.find(".reveal")
     await chromium.press(email + TAB + PASSWORD + skip + "another one" + skip + "Grace" + TAB + "Hopper" + ENTER)
-    await says(chromium, "The two passwords do not match.")
+    await wait_for_text(chromium, "The two passwords do not match.")
     await picture(chromium, "register-wrong")
     focused = await chromium.run("const f = document.activeElement; return [f.id, f.getAttribute('aria-invalid')]")
     assert focused == ["passwordConfirm", "true"]
@@ -60,7 +60,7 @@ async def test_registration_ends_signed_in_at_the_application(chromium, example_
     assert [found for found in contrasts if found[1] < 4.5] == []
     await chromium.type('[id="user.password"]', PASSWORD)
     await chromium.type("#passwordConfirm", PASSWORD + ENTER)
-    await says(chromium, "Signed in")
+    await wait_for_text(chromium, "Signed in")
     assert "Grace Hopper" in await chromium.text()
 
 
@@ -77,23 +77,23 @@ async def test_registration_page_fits_and_can_be_read(chromium, example_party, s
 
 
 async def test_forgotten_password_is_replaced_by_the_link_of_a_mail(chromium, service, api):
-    async with resetting(service, api) as place:
+    async with password_reset(service, api) as place:
         rp, base = place.rp, service.base_url
         await chromium.go(f"{base}/oauth2/authorize?{urllib.parse.urlencode(rp.query())}")
         await chromium.click('a[href*="/password/forgot"]')
-        await says(chromium, "Forgot your password?")
+        await wait_for_text(chromium, "Forgot your password?")
         await picture(chromium, "forgot")
         await chromium.type("#loginId", rp.login_id + ENTER)
-        await says(chromium, "Check your email")
+        await wait_for_text(chromium, "Check your email")
         await picture(chromium, "forgot-sent")
         (mail,) = await place.mailbox.wait_for(1)
         query = urllib.parse.urlencode(rp.query())
         await chromium.go(f"{base}/password/change/{id_in(mail.part('plain'))}?{query}")
-        await says(chromium, "Choose a new password")
+        await wait_for_text(chromium, "Choose a new password")
         await picture(chromium, "change")
         await chromium.type("#password", NEW_PASSWORD)
         await chromium.type("#passwordConfirm", NEW_PASSWORD + ENTER)
-        await says(chromium, "Your password has been changed")
+        await wait_for_text(chromium, "Your password has been changed")
         await picture(chromium, "changed")
         await chromium.click("a.button")
         await chromium.find("#loginId")
@@ -105,11 +105,11 @@ async def test_second_factor_is_added_on_the_account_page(chromium, service, rp,
     place = urllib.parse.urlencode({"client_id": rp.client_id, "tenantId": rp.tenant["id"]})
     await chromium.go(f"{service.base_url}/account?{place}")
     await fill_in(chromium, rp.login_id, PASSWORD + ENTER)
-    await says(chromium, "Your account")
+    await wait_for_text(chromium, "Your account")
     await picture(chromium, "account")
     assert [found for found in await chromium.run(MEASURE) if found[1] < 4.5] == []
     await chromium.click('a[href*="/account/two-factor"]')
-    await says(chromium, "Two-factor authentication is not set up.")
+    await wait_for_text(chromium, "Two-factor authentication is not set up.")
     await chromium.click('a[href*="/account/two-factor/enable"]')
     await chromium.find("svg.qr")
     await picture(chromium, "account-enable")

@@ -11,7 +11,7 @@ import pytest
 
 from tests import relying_party, two_factor
 from tests.hosted.steps import mailing, newest
-from tests.hosted.test_browser import ENTER, MEASURE, fill_in, says
+from tests.hosted.test_browser import ENTER, MEASURE, fill_in, wait_for_text
 from tests.hosted.test_passwordless import LINK
 from tests.mailbox import receiving
 from tests.receiver import until
@@ -44,7 +44,7 @@ async def is_back(chromium) -> None:
     await until(has_code)
 
 
-async def fits(chromium, name: str) -> None:
+async def require_no_overflow(chromium, name: str) -> None:
     """The page fits narrow windows and wide ones, light and dark, and everything on it can be read."""
     for width, scheme in ((320, "dark"), (1200, "light")):
         await chromium.look(width, scheme)
@@ -65,21 +65,21 @@ async def test_second_factor_is_set_up_and_asked_for_on_pages_that_fit(chromium,
         await two_factor.enable_email(rp, box)
         await rp.configure_tenant(multiFactorConfiguration={"loginPolicy": "Required"})
         await log_in(chromium, service, rp)
-        await says(chromium, "Set up two-factor authentication")
-        await fits(chromium, "enable")
+        await wait_for_text(chromium, "Set up two-factor authentication")
+        await require_no_overflow(chromium, "enable")
         shown = str(await chromium.run("return document.querySelector('.secret').innerText")).replace(" ", "")
         secret = base64.b64encode(base64.b32decode(shown)).decode()
         await chromium.type("#code", two_factor.code(clock.now(), secret=secret) + ENTER)
-        await says(chromium, "Save these recovery codes in a safe place.")
-        await fits(chromium, "recovery")
+        await wait_for_text(chromium, "Save these recovery codes in a safe place.")
+        await require_no_overflow(chromium, "recovery")
         await chromium.click("button[type=submit]")
         await is_back(chromium)
         await chromium.forget()
         await log_in(chromium, service, rp)
-        await says(chromium, "from your authenticator app")
+        await wait_for_text(chromium, "from your authenticator app")
         await chromium.type("#code", two_factor.wrong_code(clock.now()) + ENTER)
-        await says(chromium, "This code is incorrect")
-        await fits(chromium, "challenge")
+        await wait_for_text(chromium, "This code is incorrect")
+        await require_no_overflow(chromium, "challenge")
         state = "const f = document.activeElement; return [f.id, f.getAttribute('aria-invalid'), f.inputMode]"
         assert await chromium.run(state) == ["code", "true", "numeric"]
         await chromium.type("#code", two_factor.code(clock.now(), secret=secret, steps=1) + ENTER)
@@ -92,12 +92,12 @@ async def test_of_several_methods_one_is_chosen_on_a_page_that_fits(chromium, se
         methods = [two_factor.authenticator(name="My phone"), {"method": "email", "email": "ada@example.com"}]
         await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": {"methods": methods}}})
         await log_in(chromium, service, rp)
-        await says(chromium, "How do you want to verify that it is you?")
-        await fits(chromium, "methods")
+        await wait_for_text(chromium, "How do you want to verify that it is you?")
+        await require_no_overflow(chromium, "methods")
         await chromium.click("#method-2")
         await chromium.click("button[type=submit]")
-        await says(chromium, "a***@example.com")
-        await fits(chromium, "mailed")
+        await wait_for_text(chromium, "a***@example.com")
+        await require_no_overflow(chromium, "mailed")
         await chromium.type("#code", await two_factor.mailed_code(box) + ENTER)
         await is_back(chromium)
 
@@ -107,22 +107,22 @@ async def test_link_of_a_mail_logs_the_browser_in_that_asked_for_it(chromium, se
     await rp.patch(f"/api/application/{rp.client_id}", {"application": on})
     async with mailing(rp, "passwordlessEmailTemplateId", LINK) as box:
         await open_login(chromium, service, rp)
-        await fits(chromium, "login")
+        await require_no_overflow(chromium, "login")
         await chromium.click("a[href^='/oauth2/passwordless']")
-        await says(chromium, "Sign in without a password")
-        await fits(chromium, "passwordless")
+        await wait_for_text(chromium, "Sign in without a password")
+        await require_no_overflow(chromium, "passwordless")
         await chromium.type("#loginId", rp.login_id + ENTER)
-        await says(chromium, "Check your messages")
-        await fits(chromium, "sent")
+        await wait_for_text(chromium, "Check your messages")
+        await require_no_overflow(chromium, "sent")
         link = service.base_url + await newest(box)
         await chromium.forget()
         await chromium.go(link)
-        await says(chromium, "Is this you?")
-        await fits(chromium, "confirm")
+        await wait_for_text(chromium, "Is this you?")
+        await require_no_overflow(chromium, "confirm")
         await open_login(chromium, service, rp)
         await chromium.click("a[href^='/oauth2/passwordless']")
         await chromium.type("#loginId", rp.login_id + ENTER)
-        await says(chromium, "Check your messages")
+        await wait_for_text(chromium, "Check your messages")
         await chromium.go(service.base_url + await newest(box, 2))
         await is_back(chromium)
 
@@ -131,7 +131,7 @@ async def test_password_that_has_to_be_changed_is_changed_on_the_way(chromium, s
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"passwordChangeRequired": True}})
     await log_in(chromium, service, rp)
     await chromium.find("#passwordConfirm")
-    await fits(chromium, "change")
+    await require_no_overflow(chromium, "change")
     await chromium.type("#password", NEW)
     await chromium.type("#passwordConfirm", NEW + ENTER)
     await is_back(chromium)
@@ -145,8 +145,8 @@ async def test_address_that_has_to_be_verified_is_verified_on_the_way(chromium, 
         made = await api.post("/api/user", json=body, headers={"X-FusionAuth-TenantId": rp.tenant["id"]})
         rp.user = made.json()["user"]
         await log_in(chromium, service, rp)
-        await says(chromium, "Verify your email address")
+        await wait_for_text(chromium, "Verify your email address")
         await chromium.click("summary")
-        await fits(chromium, "verify")
+        await require_no_overflow(chromium, "verify")
         await chromium.type("#oneTimeCode", await newest(box) + ENTER)
         await is_back(chromium)

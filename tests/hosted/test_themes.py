@@ -14,7 +14,7 @@ from identity.domain.configuration import page_texts
 from identity.ids import new_id
 from identity.web.hosted.page_theme import _locales
 from tests import relying_party
-from tests.conftest import NOBODY
+from tests.conftest import UNKNOWN_ID
 from tests.relying_party import page
 
 SHEET = "h1 { color: rebeccapurple } /* ä */"
@@ -31,12 +31,12 @@ async def make_theme(api, **members: Any) -> str:
 def themed(api, rp):
     """Gives the tenant of the relying party a theme."""
 
-    async def give(**members: Any) -> str:
+    async def set_theme(**members: Any) -> str:
         theme_id = await make_theme(api, **members)
         await rp.patch(f"/api/tenant/{rp.tenant['id']}", {"tenant": {"themeId": theme_id}})
         return theme_id
 
-    return give
+    return set_theme
 
 
 def sheets(answer) -> list[str]:
@@ -63,7 +63,7 @@ async def test_stylesheet_of_the_theme_comes_after_our_own(rp, browser, themed, 
 
 
 @pytest.mark.requirement("core-18-templates-26")
-@pytest.mark.parametrize("path", [f"/theme/{NOBODY}/style-0.css", "/theme/x/style-0.css"])
+@pytest.mark.parametrize("path", [f"/theme/{UNKNOWN_ID}/style-0.css", "/theme/x/style-0.css"])
 async def test_no_other_stylesheet_is_served(browser, path) -> None:
     assert (await browser.get(path)).status_code == 404
 

@@ -12,15 +12,15 @@ import pytest
 
 from identity.domain.two_factor import qr_codes
 from identity.ids import new_id
-from tests import doors, relying_party, two_factor
+from tests import internals, relying_party, two_factor
 from tests.conftest import checking_client
 from tests.hosted.steps import follow, log_in, make_template, path, post, says, send
 from tests.mailbox import receiving
 from tests.receiver import answers
-from tests.receiver import receiving as hearing
+from tests.receiver import receiving as subscriber
 from tests.relying_party import claims, page, response
 from tests.veto import unchanged
-from tests.webhooks import listen
+from tests.webhooks import subscribe
 
 TRUST = "fusionauth.trust"
 
@@ -84,7 +84,7 @@ async def test_attack_46_five_wrong_codes_lead_back_to_the_login(rp, browser, cl
 @pytest.mark.requirement("oauth-1.9-7")
 async def test_challenge_that_is_over_leads_back_to_the_login(rp, browser, service):
     shown = await log_in(rp, browser)
-    await doors.store(service, "one_time_tokens").revoke_all(rp.tenant["id"], "two-factor", rp.user["id"])
+    await internals.store(service, "one_time_tokens").revoke_all(rp.tenant["id"], "two-factor", rp.user["id"])
     over = await browser.get(str(shown.request.url))
     assert says(over, "Two-factor authentication took too long")
     assert page(over).forms[0]["fields"]["state"] == "the-state"
@@ -250,8 +250,8 @@ async def test_attack_41_session_from_before_is_stepped_up_under_a_new_secret(rp
 async def test_veto_at_the_end_leaves_code_and_login_as_they_were(rp, browser, clock, api, service):
     shown = await log_in(rp, browser)
     kind = "user.login.success"
-    async with hearing(answers(500)) as receiver:
-        await listen(api, rp.tenant, receiver.url, [kind], "AbsoluteMajority")
+    async with subscriber(answers(500)) as receiver:
+        await subscribe(api, rp.tenant, receiver.url, [kind], "AbsoluteMajority")
         code = two_factor.code(clock.now())
         async with unchanged(service, rp.tenant["id"]):
             assert says(await post(browser, shown, code=code), "rejected by a required check")
@@ -263,8 +263,8 @@ async def test_veto_at_the_end_leaves_code_and_login_as_they_were(rp, browser, c
 @pytest.mark.requirement("event-user.login.success-7", "event-user.two-factor.challenge-2", "oauth-1.9-14")
 async def test_events_come_when_the_login_is_complete_and_not_before(rp, browser, clock, api):
     kinds = ("user.login.success", "user.two-factor.challenge", "user.two-factor.success")
-    async with hearing() as receiver:
-        await listen(api, rp.tenant, receiver.url, kinds)
+    async with subscriber() as receiver:
+        await subscribe(api, rp.tenant, receiver.url, kinds)
         shown = await log_in(rp, browser)
         await receiver.wait_for(1)
         assert [one.event["type"] for one in receiver.requests] == ["user.two-factor.challenge"]
@@ -417,7 +417,7 @@ async def test_a_form_that_is_sent_again_while_it_is_answered_does_not_end_the_l
     """Between the use of the challenge and that of the login intent, the second request finds no challenge."""
     shown = await log_in(rp, browser)
     code = two_factor.code(clock.now())
-    users, repeated = doors.store(service, "users"), []
+    users, repeated = internals.store(service, "users"), []
     note = users.record_second_factor
 
     async def note_after_a_repetition(*arguments):

@@ -10,15 +10,15 @@ import pytest
 from identity.ids import new_id
 from identity.operations.limits import message_limits
 from identity.operations.verification import verification_api
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.api.test_notices import make_template
 from tests.api.test_verify_email import own_address
 from tests.conftest import checking_client
-from tests.hearing import Hearing
 from tests.hosted.signing_up import alike, press
 from tests.mailbox import receiving as mailbox_of
 from tests.receiver import answers, in_turn, receiving
 from tests.relying_party import PASSWORD, page
+from tests.subscriber import Subscriber
 
 
 @pytest.fixture
@@ -108,16 +108,16 @@ async def test_veto_leaves_the_link_good_and_following_it_tells_once(gate, brows
     found = await made(gate)
     shown = await browser.get(link(found, kind))
     async with receiving(in_turn(answers(500), answers())) as receiver:
-        hearing = Hearing(api, receiver, gate.tenant["id"])
-        await hearing.listen([event], "AbsoluteMajority")
+        subscriber = Subscriber(api, receiver, gate.tenant["id"])
+        await subscriber.subscribe([event], "AbsoluteMajority")
         told = await press(browser, shown)
         assert told.status_code == 200
         assert "rejected by a required check" in page(told).text
         assert not await is_verified(gate, found["user"]["id"], kind)
         assert (await press(browser, told)).status_code == 302
         assert (await press(browser, told)).status_code == 302
-        _, heard = await hearing.heard(event, event)
-        await hearing.listen([], "None")
+        _, heard = await subscriber.received(event, event)
+        await subscriber.subscribe([], "None")
     assert heard["user"]["id"] == found["user"]["id"]
     assert await is_verified(gate, found["user"]["id"], kind)
 
@@ -126,12 +126,12 @@ async def test_of_64_who_press_the_button_at_once_all_hear_that_it_is_done_and_o
     found = await made(gate)
     shown = await browser.get(link(found, "email"))
     async with receiving() as receiver:
-        hearing = Hearing(api, receiver, gate.tenant["id"])
-        await hearing.listen(["user.email.verified"])
+        subscriber = Subscriber(api, receiver, gate.tenant["id"])
+        await subscriber.subscribe(["user.email.verified"])
         done = await asyncio.gather(*(press(browser, shown) for _ in range(64)))
         assert {one.status_code for one in done} <= {200, 302}
         assert (await browser.get(link(found, "email"))).status_code == 302
-        await hearing.heard("user.email.verified")
+        await subscriber.received("user.email.verified")
     assert len(receiver.requests) == 1
 
 
@@ -200,7 +200,7 @@ async def test_link_that_is_over_offers_another_one_and_says_the_same_of_everybo
             assert await is_verified(gate, found["user"]["id"], kind)
             sent = await browser.get(nobody.headers["Location"])
             assert "we have sent a link" in page(sent).text
-        await doors.store(service, "background_work").finish()
+        await internals.store(service, "background_work").finish()
         assert len(mailbox.mails) == count + 1
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from identity.errors import Unavailable
 from identity.ids import new_id
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.relying_party import CHALLENGE, response
 
 JSON = {"Accept": "application/json"}
@@ -283,7 +283,7 @@ async def test_row_25_internal_error_is_redirected_without_details(rp, browser, 
         raise RuntimeError("a secret detail")
 
     shown = await rp.authorize(browser)
-    monkeypatch.setattr(type(doors.store(service, "authorization_codes")), "issue", broken)
+    monkeypatch.setattr(type(internals.store(service, "authorization_codes")), "issue", broken)
     answer = response(await rp.submit(browser, shown))
     assert is_error(answer, "server_error", "unknown")
     assert "secret" not in str(answer)
@@ -294,7 +294,7 @@ async def test_busy_service_shows_the_login_page_again(rp, browser, service, mon
         raise Unavailable
 
     shown = await rp.authorize(browser)
-    monkeypatch.setattr(type(doors.store(service, "passwords")), "verify", crowded)
+    monkeypatch.setattr(type(internals.store(service, "passwords")), "verify", crowded)
     again = await rp.submit(browser, shown)
     assert again.status_code == 200
     assert "Too many people" in relying_party.page(again).text

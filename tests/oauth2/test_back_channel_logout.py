@@ -16,7 +16,7 @@ from identity.errors import Unavailable
 from identity.ids import TenantId, UserId, new_id
 from identity.operations.sessions import sso_sessions
 from identity.workers.back_channel_logout import SCHEDULE_SECONDS
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.receiver import Receiver, answers, receiving, until
 from tests.relying_party import REDIRECT_URI, claims, response
 
@@ -51,18 +51,18 @@ async def verified(http: httpx.AsyncClient, request) -> dict[str, Any]:
 
 
 async def pending(service, rp) -> int:
-    return await doors.store(service, "logout_notices").count(TenantId(rp.tenant["id"]))
+    return await internals.store(service, "logout_notices").count(TenantId(rp.tenant["id"]))
 
 
 async def all_told(service, rp) -> None:
-    async def nothing() -> bool:
+    async def is_empty() -> bool:
         return await pending(service, rp) == 0
 
-    await until(nothing)
+    await until(is_empty)
 
 
 async def failures(service, rp) -> list[str]:
-    rows = doors.database(service).collection("event_logs").find({"message": {"$regex": rp.client_id}}).sort("_id")
+    rows = internals.database(service).collection("event_logs").find({"message": {"$regex": rp.client_id}}).sort("_id")
     return [row["message"] async for row in rows]
 
 
@@ -104,7 +104,7 @@ async def test_logout_token_request_propagates_the_trace(listener, receiver, bro
     ended = await api.delete(f"/api/user/{told['sub']}", headers=headers)
     assert ended.status_code == 200
     (request,) = await receiver.wait_for(1)
-    assert request.headers["webhook-via"] == f"0123456789abcdef, {doors.service_id(service)}"
+    assert request.headers["webhook-via"] == f"0123456789abcdef, {internals.service_id(service)}"
     assert request.headers["traceparent"] == trace
 
 
@@ -241,11 +241,11 @@ async def test_unavailable_receiver_gets_the_logout_token_later(listener, receiv
     await listener.log_in(browser)
     await log_out(browser, listener)
 
-    async def tried(times: int) -> bool:
-        rows = doors.database(service).collection("logout_notices").find({"tenantId": listener.tenant["id"]})
+    async def has_attempts(times: int) -> bool:
+        rows = internals.database(service).collection("logout_notices").find({"tenantId": listener.tenant["id"]})
         return [row["attempts"] async for row in rows if "lease" not in row] == [times]
 
-    await until(lambda: tried(1))
+    await until(lambda: has_attempts(1))
     (message,) = await failures(service, listener)
     assert receiver.url in message
     assert "refused" in message
@@ -253,7 +253,7 @@ async def test_unavailable_receiver_gets_the_logout_token_later(listener, receiv
     async with receiving(answers(503)) as back:
         await listener.configure(backChannelLogoutURL=back.url)
         clock.advance(seconds=SCHEDULE_SECONDS[0] * 1.2)
-        await until(lambda: tried(2))
+        await until(lambda: has_attempts(2))
         back.behaviour = answers(204)
         clock.advance(seconds=SCHEDULE_SECONDS[1] * 1.2)
         first, second = [await verified(http, request) for request in await back.wait_for(2)]
@@ -273,7 +273,7 @@ async def test_logout_token_is_given_up_after_the_schedule(listener, receiver, b
         await receiver.wait_for(number)
 
         async def is_free(attempts: int = number) -> bool:
-            rows = doors.database(service).collection("logout_notices").find({"tenantId": listener.tenant["id"]})
+            rows = internals.database(service).collection("logout_notices").find({"tenantId": listener.tenant["id"]})
             return [row["attempts"] async for row in rows if "lease" not in row] == [attempts]
 
         await until(is_free)
@@ -289,7 +289,7 @@ async def test_logout_token_is_given_up_after_the_schedule(listener, receiver, b
 async def test_logout_token_of_a_killed_process_is_sent_by_another(
     listener, receiver, browser, service, clock, monkeypatch
 ):
-    queue = doors.store(service, "logout_notices")
+    queue = internals.store(service, "logout_notices")
     held = []
 
     async def takes_and_dies(*arguments: Any) -> list[Any]:
@@ -315,16 +315,16 @@ async def test_logout_token_of_a_killed_process_is_sent_by_another(
 async def test_logout_tokens_are_queued_before_the_session_ends(listener, receiver, browser, service, monkeypatch):
     """A crash between the two steps loses no logout token."""
 
-    async def dies(*arguments: Any) -> None:
+    async def fails(*arguments: Any) -> None:
         raise KeyboardInterrupt  # what no handler takes for an error of its own
 
     await receiver.stop()
     await listener.log_in(browser)
     secret = browser.cookies["fusionauth.sso"]
-    monkeypatch.setattr(doors.store(service, "sso_sessions"), "end", dies)
-    call = doors.call(service)
+    monkeypatch.setattr(internals.store(service, "sso_sessions"), "end", fails)
+    call = internals.call(service)
     with pytest.raises(KeyboardInterrupt):
-        await doors.run(service, sso_sessions.end, call, TenantId(listener.tenant["id"]), secret)
+        await internals.run(service, sso_sessions.end, call, TenantId(listener.tenant["id"]), secret)
     assert await pending(service, listener) == 1
 
 
@@ -335,7 +335,7 @@ async def test_logout_fails_if_its_tokens_cannot_be_queued(listener, receiver, b
     async def away(*_arguments: Any) -> None:
         raise Unavailable
 
-    monkeypatch.setattr(doors.store(service, "logout_notices"), "add", away)
+    monkeypatch.setattr(internals.store(service, "logout_notices"), "add", away)
     answer = await browser.get("/oauth2/logout", params={"client_id": listener.client_id})
     assert answer.status_code == 503
     monkeypatch.undo()
@@ -361,7 +361,7 @@ async def test_client_that_joined_last_gets_a_logout_token(listener, receiver, b
     async with receiving() as other:
         late = await relying_party.make(listener.api, tenant=listener.tenant, backChannelLogoutURL=other.url)
         await listener.log_in(browser)
-        sessions, secret = doors.store(service, "sso_sessions"), browser.cookies["fusionauth.sso"]
+        sessions, secret = internals.store(service, "sso_sessions"), browser.cookies["fusionauth.sso"]
         look = sessions.find
 
         async def joined_after(tenant_id: TenantId, wanted: str):
@@ -401,8 +401,8 @@ async def test_logout_without_receivers_needs_no_more_queries(rp, browser, servi
     def never(*_arguments: Any) -> None:
         raise AssertionError("asked")
 
-    monkeypatch.setattr(doors.store(service, "sso_sessions"), "find", never)
-    monkeypatch.setattr(doors.store(service, "logout_notices"), "add", _adds_nothing)
+    monkeypatch.setattr(internals.store(service, "sso_sessions"), "find", never)
+    monkeypatch.setattr(internals.store(service, "logout_notices"), "add", _adds_nothing)
     assert (await log_out(browser, rp)).status_code == 302
     assert response(await rp.authorize(browser, prompt="none"))["error"] == "login_required"
 
@@ -454,10 +454,10 @@ async def test_attack_58_59_address_is_checked_when_it_is_called_and_redirects_a
 
 async def test_attack_58_address_forbidden_meanwhile_is_not_called(listener, receiver, browser, service):
     await listener.log_in(browser)
-    applications = doors.database(service).collection("applications")
+    applications = internals.database(service).collection("applications")
     change = {"$set": {"oauthConfiguration.backChannelLogoutURL": "http://169.254.169.254/"}}
     await applications.update_one({"_id": listener.client_id}, change)
-    doors.store(service, "applications").invalidate(listener.client_id)
+    internals.store(service, "applications").invalidate(listener.client_id)
     await log_out(browser, listener)
     await until(lambda: _has_failed(service, listener))
     assert "blocked" in (await failures(service, listener))[0]
@@ -505,5 +505,7 @@ async def test_sessions_of_another_tenant_are_not_ended(listener, receiver, brow
     await listener.log_in(browser)
     other = await relying_party.make(api)
     await log_out(browser, other)
-    await doors.store(service, "sso_sessions").end_of_user(TenantId(other.tenant["id"]), UserId(listener.user["id"]))
+    await internals.store(service, "sso_sessions").end_of_user(
+        TenantId(other.tenant["id"]), UserId(listener.user["id"])
+    )
     assert (await pending(service, listener), receiver.requests) == (0, [])

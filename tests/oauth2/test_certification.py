@@ -14,7 +14,7 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.oauth2 import consenting
 from tests.relying_party import CHALLENGE, REDIRECT_URI, claims, half_hash, header, page, response
 
@@ -207,8 +207,8 @@ async def test_late_replay_is_rejected_and_revokes_the_tokens(rp, browser, http,
     tokens = (await rp.exchange(http, code)).json()
     bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
     lives = [
-        await doors.redis(service).client.ttl(key)
-        async for key in doors.redis(service).client.scan_iter(f"*{rp.tenant['id']}*")
+        await internals.redis(service).client.ttl(key)
+        async for key in internals.redis(service).client.scan_iter(f"*{rp.tenant['id']}*")
         if "code" in str(key)
     ]
     assert min(lives) > 30, "what is known of a used code has to outlive the 30 seconds of the certification"

@@ -29,11 +29,11 @@ PROTOCOL = {
 }
 
 
-def wanted(**members) -> str:
+def claims_parameter(**members) -> str:
     return json.dumps(members)
 
 
-async def ask(http, token: str) -> dict:
+async def get_userinfo(http, token: str) -> dict:
     answer = await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
@@ -48,7 +48,7 @@ async def ada(rp, api):
 
 @pytest.mark.requirement("certification-authorize-7", "oauth-1.1-7")
 async def test_requested_claims_are_returned_where_requested(ada, browser, http):
-    request = wanted(
+    request = claims_parameter(
         userinfo={"given_name": None, "nickname": {"essential": True}, "http://example.info/claims": None},
         id_token={"email": {"essential": True}, "phone_number": None, "picture": {"essential": True}},
         unheard_of={"x": 1},
@@ -57,67 +57,67 @@ async def test_requested_claims_are_returned_where_requested(ada, browser, http)
     id_token = claims(tokens["id_token"])
     assert id_token.keys() - PROTOCOL == {"email", "phone_number"}
     assert (id_token["email"], id_token["phone_number"]) == (ada.login_id, "+441234567890")
-    told = await ask(http, tokens["access_token"])
+    told = await get_userinfo(http, tokens["access_token"])
     assert told == {"sub": ada.user["id"], "given_name": "Ada", "nickname": "Countess"}
 
 
 @pytest.mark.requirement("certification-authorize-7")
 async def test_requested_claims_survive_refresh(ada, browser, http):
-    request = wanted(userinfo={"given_name": None}, id_token={"name": None})
+    request = claims_parameter(userinfo={"given_name": None}, id_token={"name": None})
     first = await ada.tokens(http, browser, scope="openid offline_access", claims=request)
     refreshed = (await ada.refresh(http, first["refresh_token"])).json()
     assert claims(refreshed["id_token"])["name"] == "Ada Lovelace"
-    assert await ask(http, refreshed["access_token"]) == {"sub": ada.user["id"], "given_name": "Ada"}
+    assert await get_userinfo(http, refreshed["access_token"]) == {"sub": ada.user["id"], "given_name": "Ada"}
 
 
 @pytest.mark.requirement("oauth-12-25")
 async def test_requested_claims_are_in_implicit_id_tokens(ada, browser, http):
     await ada.configure(enabledGrants=["implicit"])
-    request = wanted(userinfo={"email": None}, id_token={"given_name": None})
+    request = claims_parameter(userinfo={"email": None}, id_token={"given_name": None})
     answer = await ada.log_in(browser, response_type="token id_token", scope="openid", nonce="n", claims=request)
     assert claims(answer["id_token"])["given_name"] == "Ada"
-    assert (await ask(http, answer["access_token"])).keys() == {"sub", "email"}
+    assert (await get_userinfo(http, answer["access_token"])).keys() == {"sub", "email"}
 
 
 async def test_claims_parameter_requires_openid(ada, browser, http):
     await ada.configure(scopeHandlingPolicy="Compatibility")
-    request = wanted(userinfo={"nickname": None})
+    request = claims_parameter(userinfo={"nickname": None})
     tokens = await ada.tokens(http, browser, scope="email", claims=request)
-    assert "nickname" not in await ask(http, tokens["access_token"])
+    assert "nickname" not in await get_userinfo(http, tokens["access_token"])
     tokens = await ada.tokens(http, browser, scope="openid", claims=request)
-    told = await ask(http, tokens["access_token"])
+    told = await get_userinfo(http, tokens["access_token"])
     assert told["nickname"] == "Countess"
     assert "userinfo_claims" not in told
 
 
 @pytest.mark.requirement("oauth-12-25")
 async def test_unavailable_claims_are_omitted(ada, browser, http):
-    request = wanted(
+    request = claims_parameter(
         userinfo={"given_name": {"value": "Ada"}, "family_name": {"value": "Byron"}},
         id_token={"email_verified": {"values": [True]}, "phone_number": {"values": ["+1", "+2"]}},
     )
     tokens = await ada.tokens(http, browser, scope="openid", claims=request)
-    assert await ask(http, tokens["access_token"]) == {"sub": ada.user["id"], "given_name": "Ada"}
+    assert await get_userinfo(http, tokens["access_token"]) == {"sub": ada.user["id"], "given_name": "Ada"}
     assert claims(tokens["id_token"]).keys() - PROTOCOL == {"email_verified"}
 
 
 @pytest.mark.requirement("oauth-12-25")
 async def test_claims_cannot_bypass_disabled_scopes(ada, browser, http):
     await ada.configure(providedScopePolicy={"email": {"enabled": False, "required": False}})
-    request = wanted(userinfo={"email": None, "nickname": None})
+    request = claims_parameter(userinfo={"email": None, "nickname": None})
     tokens = await ada.tokens(http, browser, scope="openid", claims=request)
-    assert await ask(http, tokens["access_token"]) == {"sub": ada.user["id"], "nickname": "Countess"}
+    assert await get_userinfo(http, tokens["access_token"]) == {"sub": ada.user["id"], "nickname": "Countess"}
 
 
 @pytest.mark.requirement("oauth-1.1-7")
 async def test_claims_cannot_bypass_consent(ada, browser, http):
     await ada.configure(relationship="ThirdParty")
-    request = wanted(userinfo={"email": None}, id_token={"email": None})
+    request = claims_parameter(userinfo={"email": None}, id_token={"email": None})
     tokens = await ada.tokens(http, browser, scope="openid", claims=request)
-    assert await ask(http, tokens["access_token"]) == {"sub": ada.user["id"]}
+    assert await get_userinfo(http, tokens["access_token"]) == {"sub": ada.user["id"]}
     assert "email" not in claims(tokens["id_token"])
     await ada.configure(consentMode="NeverPrompt")
-    assert "email" in await ask(http, tokens["access_token"])
+    assert "email" in await get_userinfo(http, tokens["access_token"])
     tokens = await ada.tokens(http, browser, scope="openid email", claims=request)
     assert claims(tokens["id_token"])["email"] == ada.login_id
 
@@ -141,19 +141,19 @@ async def test_malformed_claims_are_an_invalid_request(rp, browser, text):
 
 
 async def test_unusual_claim_values_are_stored(rp, browser, http):
-    request = wanted(
+    request = claims_parameter(
         userinfo={"email": {"value": {"$where": {"a.b": 2**63}}}, "__proto__": None, "$set": None},
         id_token={"given_name": {"values": [[], {"x": None}, 1e300]}},
     )
     tokens = await rp.tokens(http, browser, claims=request)
     assert (await rp.refresh(http, tokens["refresh_token"])).status_code == 200
-    assert await ask(http, tokens["access_token"]) == {"sub": rp.user["id"]}
+    assert await get_userinfo(http, tokens["access_token"]) == {"sub": rp.user["id"]}
 
 
 @pytest.mark.requirement("oauth-12-25")
 async def test_requested_sub_must_match_the_user(rp, browser, api):
     other = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
-    mine, others = (wanted(id_token={"sub": {"value": user["id"]}}) for user in (rp.user, other))
+    mine, others = (claims_parameter(id_token={"sub": {"value": user["id"]}}) for user in (rp.user, other))
     assert "code" in await rp.log_in(browser, claims=mine)
     assert "code" in response(await rp.authorize(browser, claims=mine, prompt="none"))
     refused = response(await rp.authorize(browser, claims=others, prompt="none"))

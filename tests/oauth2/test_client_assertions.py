@@ -13,7 +13,7 @@ from joserfc import jws
 
 from identity.domain.clients.client_assertions import JWT_BEARER
 from identity.ids import base64url, new_id
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.api.test_entities import make as make_entity
 from tests.api.test_entity_types import make as make_type
 from tests.client_signer import claims, form, new_key, public, signed
@@ -48,12 +48,12 @@ def refused(answer, reason="invalid_client_authentication", word=""):
     assert answer.headers["WWW-Authenticate"] == 'Basic realm="oauth2"'
 
 
-def taken(answer):
+def require_accepted(answer):
     """Whether the client was authenticated: only the code is unknown."""
     assert (answer.status_code, answer.json()["error_reason"]) == (400, "auth_code_not_found"), answer.text
 
 
-async def ask(rp, http, assertion, **changes):
+async def token_request(rp, http, assertion, **changes):
     return await rp.token(http, **FORM, **form(assertion, **changes))
 
 
@@ -131,22 +131,26 @@ async def test_every_family_of_keys_authenticates(rp, http):
     for algorithm in ["RS256", "PS256", "ES384", "ES512", "EdDSA"]:
         key = new_key(algorithm)
         await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(key))
-        taken(await ask(rp, http, signed(key, claims(rp), algorithm)))
+        require_accepted(await token_request(rp, http, signed(key, claims(rp), algorithm)))
 
 
 @pytest.mark.requirement("oauth-2.1-13")
 async def test_assertion_identifies_the_client_with_optional_client_id(keyed, http):
-    taken(await ask(keyed, http, signed(KEY, claims(keyed)), client_id=keyed.client_id))
+    require_accepted(await token_request(keyed, http, signed(KEY, claims(keyed)), client_id=keyed.client_id))
     assertion = signed(KEY, claims(keyed))
-    refused(await ask(keyed, http, assertion, client_id=new_id()), "client_id_mismatch")
+    refused(await token_request(keyed, http, assertion, client_id=new_id()), "client_id_mismatch")
 
 
 @pytest.mark.requirement("oauth-2.1-16")
 async def test_token_endpoint_is_an_audience_too(keyed, http, service):
     for path in ["", "/{tenant}"]:
         place = service.base_url + path.format(tenant=keyed.tenant["id"])
-        taken(await ask(keyed, http, signed(KEY, claims(keyed, aud=f"{place}/oauth2/token"))))
-        taken(await ask(keyed, http, signed(KEY, claims(keyed, aud=[f"{place}/oauth2/token", keyed.tenant["issuer"]]))))
+        require_accepted(await token_request(keyed, http, signed(KEY, claims(keyed, aud=f"{place}/oauth2/token"))))
+        require_accepted(
+            await token_request(
+                keyed, http, signed(KEY, claims(keyed, aud=[f"{place}/oauth2/token", keyed.tenant["issuer"]]))
+            )
+        )
 
 
 @pytest.mark.requirement("oauth-2.1-16")
@@ -154,8 +158,8 @@ async def test_strict_client_requires_the_issuer_as_audience(keyed, http, servic
     place = f"{service.base_url}/oauth2/token"
     await keyed.configure_strict()
     for audience in (place, [keyed.tenant["issuer"]]):
-        refused(await ask(keyed, http, signed(KEY, claims(keyed, aud=audience))), word="aud")
-    taken(await ask(keyed, http, signed(KEY, claims(keyed))))
+        refused(await token_request(keyed, http, signed(KEY, claims(keyed, aud=audience))), word="aud")
+    require_accepted(await token_request(keyed, http, signed(KEY, claims(keyed))))
 
 
 @pytest.mark.requirement("audit-a9")
@@ -164,11 +168,11 @@ async def test_attack_34_strict_client_does_not_sign_with_pkcs1(rp, http):
     key = new_key("RS256")
     await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(key))
     for algorithm in ("RS256", "RS384", "RS512", "PS256"):
-        taken(await ask(rp, http, signed(key, claims(rp), algorithm)))
+        require_accepted(await token_request(rp, http, signed(key, claims(rp), algorithm)))
     await rp.configure_strict()
     for algorithm in ("RS256", "RS384", "RS512"):
-        refused(await ask(rp, http, signed(key, claims(rp), algorithm)), word="not signed")
-    taken(await ask(rp, http, signed(key, claims(rp), "PS256")))
+        refused(await token_request(rp, http, signed(key, claims(rp), algorithm)), word="not signed")
+    require_accepted(await token_request(rp, http, signed(key, claims(rp), "PS256")))
 
 
 @pytest.mark.requirement("audit-a9")
@@ -200,34 +204,34 @@ async def test_assertion_claims_are_validated(keyed, http):
         ({"exp": int(time.time()) + 7200, "iat": int(time.time()) + 3600}, "not valid yet"),
         ({"exp": int(time.time()) + 3600, "iat": int(time.time()) - 3600}, "expired"),
     ]:
-        refused(await ask(keyed, http, signed(KEY, claims(keyed, **changes))), word=word)
+        refused(await token_request(keyed, http, signed(KEY, claims(keyed, **changes))), word=word)
 
 
 @pytest.mark.requirement("oauth-2.1-16")
 async def test_lifetime_is_limited_to_five_minutes_after_iat(keyed, http):
     """Authlib gives an hour to every assertion."""
-    taken(await ask(keyed, http, signed(KEY, claims(keyed, exp=int(time.time()) + 3600))))
+    require_accepted(await token_request(keyed, http, signed(KEY, claims(keyed, exp=int(time.time()) + 3600))))
 
 
 @pytest.mark.requirement("attack-38")
 async def test_attack_38_mistyped_claims_are_rejected(keyed, http):
     for changes in [{"sub": None}, {"sub": ""}, {"sub": 7}, {"exp": "1"}, {"iat": -1}, {"aud": [1]}]:
-        refused(await ask(keyed, http, signed(KEY, claims(keyed, **changes))))
+        refused(await token_request(keyed, http, signed(KEY, claims(keyed, **changes))))
 
 
 @pytest.mark.requirement("oauth-2.1-17")
 async def test_assertion_of_an_unknown_client_is_refused(rp, http):
     unknown = signed(KEY, claims(rp, iss=new_id(), sub=new_id()))
-    refused(await ask(rp, http, unknown), "invalid_client_id")
+    refused(await token_request(rp, http, unknown), "invalid_client_id")
 
 
 @pytest.mark.requirement("oauth-2.1-16")
 async def test_client_of_another_tenant_is_rejected(keyed, http, api):
     other = await relying_party.make(api)
-    answer = await ask(keyed, http, signed(KEY, claims(keyed)), tenantId=other.tenant["id"])
+    answer = await token_request(keyed, http, signed(KEY, claims(keyed)), tenantId=other.tenant["id"])
     assert (answer.status_code, answer.json()["error_reason"]) == (400, "invalid_tenant_id")
     await other.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(new_key()))
-    refused(await ask(other, http, signed(KEY, claims(other))), word="not signed")
+    refused(await token_request(other, http, signed(KEY, claims(other))), word="not signed")
 
 
 @pytest.mark.requirement("oauth-2.1-15")
@@ -235,16 +239,16 @@ async def test_configured_methods_restrict_authentication(rp, http):
     by_key, by_secret = signed(KEY, claims(rp)), signed(rp.secret, claims(rp), "HS256")
     scheme = "invalid_client_authentication_scheme"
     for assertion in (by_key, by_secret):
-        refused(await ask(rp, http, assertion), scheme)
+        refused(await token_request(rp, http, assertion), scheme)
     await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(KEY))
-    refused(await ask(rp, http, by_secret), scheme, "client_secret_jwt")
+    refused(await token_request(rp, http, by_secret), scheme, "client_secret_jwt")
     refused(await rp.token(http, **FORM), scheme, "client_secret_post")
     refused(await http.post("/oauth2/token", data=FORM, auth=(rp.client_id, rp.secret)), scheme, "client_secret_basic")
-    taken(await ask(rp, http, by_key))
+    require_accepted(await token_request(rp, http, by_key))
     await rp.configure(clientAuthenticationMethods=["client_secret_jwt", "client_secret_post"])
-    refused(await ask(rp, http, signed(KEY, claims(rp))), scheme, "private_key_jwt")
-    taken(await ask(rp, http, by_secret))
-    taken(await rp.token(http, **FORM))
+    refused(await token_request(rp, http, signed(KEY, claims(rp))), scheme, "private_key_jwt")
+    require_accepted(await token_request(rp, http, by_secret))
+    require_accepted(await rp.token(http, **FORM))
 
 
 @pytest.mark.requirement("oauth-2.1-15", "reason-client_authentication_missing")
@@ -252,8 +256,8 @@ async def test_client_must_use_a_configured_method_unless_none_is_listed(keyed, 
     await keyed.configure(clientAuthenticationPolicy="NotRequired")
     refused(await keyed.token(http, **FORM, client_secret=None), "client_authentication_missing")
     await keyed.configure(clientAuthenticationMethods=["private_key_jwt", "none"])
-    taken(await keyed.token(http, **FORM, client_secret=None))
-    refused(await ask(keyed, http, signed(new_key(), claims(keyed))))
+    require_accepted(await keyed.token(http, **FORM, client_secret=None))
+    refused(await token_request(keyed, http, signed(new_key(), claims(keyed))))
     await keyed.configure(clientAuthenticationPolicy="Required")
     refused(await keyed.token(http, **FORM, client_secret=None), "client_authentication_missing")
 
@@ -262,11 +266,11 @@ async def test_client_must_use_a_configured_method_unless_none_is_listed(keyed, 
 async def test_attack_25_assertion_with_another_credential_is_rejected(keyed, http):
     await keyed.configure(clientAuthenticationMethods=METHODS)
     assertion = signed(KEY, claims(keyed))
-    refused(await ask(keyed, http, assertion, client_secret=keyed.secret), word="two methods")
-    refused(await ask(keyed, http, assertion, client_secret=""), word="two methods")
+    refused(await token_request(keyed, http, assertion, client_secret=keyed.secret), word="two methods")
+    refused(await token_request(keyed, http, assertion, client_secret=""), word="two methods")
     sent = {**FORM, "client_assertion_type": JWT_BEARER, "client_assertion": assertion}
     refused(await http.post("/oauth2/token", data=sent, auth=(keyed.client_id, keyed.secret)), word="two methods")
-    taken(await ask(keyed, http, assertion))
+    require_accepted(await token_request(keyed, http, assertion))
 
 
 @pytest.mark.requirement("oauth-2.1-17")
@@ -274,15 +278,15 @@ async def test_client_assertion_type_and_assertion_are_both_required(keyed, http
     assertion = signed(KEY, claims(keyed))
     scheme = "invalid_client_authentication_scheme"
     for kind in (None, "", "urn:ietf:params:oauth:client-assertion-type:saml2-bearer"):
-        refused(await ask(keyed, http, assertion, client_assertion_type=kind), scheme)
-    refused(await ask(keyed, http, None, client_id=keyed.client_id), "client_authentication_missing")
-    taken(await ask(keyed, http, assertion))
+        refused(await token_request(keyed, http, assertion, client_assertion_type=kind), scheme)
+    refused(await token_request(keyed, http, None, client_id=keyed.client_id), "client_authentication_missing")
+    require_accepted(await token_request(keyed, http, assertion))
 
 
 @pytest.mark.requirement("attack-24", "oauth-2.1-17")
 async def test_attack_24_blank_assertion_is_not_an_absent_one(rp, http):
     await rp.configure(clientAuthenticationPolicy="NotRequired")
-    refused(await ask(rp, http, "", client_id=rp.client_id))
+    refused(await token_request(rp, http, "", client_id=rp.client_id))
     answer = await rp.token(http, **FORM, client_secret=None, client_assertion_type="")
     refused(answer, "invalid_client_authentication_scheme")
 
@@ -297,7 +301,7 @@ async def test_attack_33_assertion_without_a_known_algorithm_is_refused(keyed, h
         await keyed.configure(clientAuthenticationMethods=METHODS)
         body = json.dumps(claims(keyed))
         for head in ({"alg": algorithm}, {"alg": algorithm, "kid": KEY.kid}):
-            refused(await ask(keyed, http, unsigned(json.dumps(head), body)), word="not signed")
+            refused(await token_request(keyed, http, unsigned(json.dumps(head), body)), word="not signed")
 
 
 @pytest.mark.requirement("attack-34")
@@ -313,7 +317,7 @@ async def test_attack_34_public_key_is_not_used_as_secret(keyed, http):
     ]
     for text in forms:
         token = _hmac_of(text.encode("latin-1"), claims(keyed), kid=KEY.kid)
-        refused(await ask(keyed, http, token), word="not signed")
+        refused(await token_request(keyed, http, token), word="not signed")
 
 
 def _hmac_of(secret, body, **header):
@@ -325,10 +329,11 @@ def _hmac_of(secret, body, **header):
 @pytest.mark.requirement("attack-34")
 async def test_attack_34_secret_does_not_replace_a_key(keyed, http):
     refused(
-        await ask(keyed, http, signed(keyed.secret, claims(keyed), "HS256")), "invalid_client_authentication_scheme"
+        await token_request(keyed, http, signed(keyed.secret, claims(keyed), "HS256")),
+        "invalid_client_authentication_scheme",
     )
     await keyed.configure(clientAuthenticationMethods=["client_secret_jwt"])
-    refused(await ask(keyed, http, signed(KEY, claims(keyed))), "invalid_client_authentication_scheme")
+    refused(await token_request(keyed, http, signed(KEY, claims(keyed))), "invalid_client_authentication_scheme")
 
 
 @pytest.mark.requirement("attack-35")
@@ -344,20 +349,20 @@ async def test_attack_35_key_in_the_header_is_ignored(keyed, http):
         token = jws.serialize_compact(
             head, json.dumps(claims(keyed)).encode(), evil, registry=jws.JWSRegistry(algorithms=["ES256"])
         )
-        refused(await ask(keyed, http, token), word="not signed")
+        refused(await token_request(keyed, http, token), word="not signed")
 
 
 @pytest.mark.requirement("attack-35")
 async def test_attack_35_odd_kid_is_an_unknown_key(keyed, http):
     for kid in ["../../key", "' OR 1=1", "{'$ne': 1}", "x" * 10_000, "\x00", "http://127.0.0.1:1/", ""]:
-        refused(await ask(keyed, http, signed(KEY, claims(keyed), kid=kid)))
+        refused(await token_request(keyed, http, signed(KEY, claims(keyed), kid=kid)))
 
 
 @pytest.mark.requirement("attack-36")
 async def test_attack_36_crit_is_refused(keyed, http):
     for extra in ({"crit": ["exp"], "exp": 1}, {"crit": ["b64"], "b64": False}, {"b64": False}):
         head = base64url(json.dumps({"alg": "ES256", "kid": KEY.kid, **extra}).encode())
-        refused(await ask(keyed, http, f"{head}.{base64url(json.dumps(claims(keyed)).encode())}.{'A' * 86}"))
+        refused(await token_request(keyed, http, f"{head}.{base64url(json.dumps(claims(keyed)).encode())}.{'A' * 86}"))
 
 
 @pytest.mark.requirement("attack-37")
@@ -374,36 +379,38 @@ async def test_attack_37_malformed_jws_is_rejected(keyed, http):
         "." * 17,
         "a.b.c.d.e",
     ]:
-        refused(await ask(keyed, http, assertion))
+        refused(await token_request(keyed, http, assertion))
 
 
 @pytest.mark.requirement("attack-27")
 async def test_attack_27_jwt_of_another_type_is_rejected(keyed, http):
     for kind in ["at+jwt", "dpop+jwt", "logout+jwt", "oauth-authz-req+jwt", "JWS"]:
-        refused(await ask(keyed, http, signed(KEY, claims(keyed), typ=kind)), word="another type")
+        refused(await token_request(keyed, http, signed(KEY, claims(keyed), typ=kind)), word="another type")
 
 
 async def test_assertion_may_have_its_typ(keyed, http):
     for kind in [None, "jwt", "client-authentication+jwt", "application/client-authentication+jwt"]:
-        taken(await ask(keyed, http, signed(KEY, claims(keyed), typ=kind)))
+        require_accepted(await token_request(keyed, http, signed(KEY, claims(keyed), typ=kind)))
 
 
 @pytest.mark.requirement("attack-40")
 async def test_attack_40_one_of_64_racing_uses_of_an_assertion_succeeds(keyed, http):
     assertion = signed(KEY, claims(keyed))
-    every = await asyncio.gather(*(ask(keyed, http, assertion) for _ in range(64)))
+    every = await asyncio.gather(*(token_request(keyed, http, assertion) for _ in range(64)))
     assert sorted(answer.status_code for answer in every) == [400] + [401] * 63
     for answer in every:
-        taken(answer) if answer.status_code == 400 else refused(answer, word="used before")
+        require_accepted(answer) if answer.status_code == 400 else refused(answer, word="used before")
 
 
 @pytest.mark.requirement("attack-40")
 async def test_attack_40_assertion_is_consumed_until_it_expires_and_not_by_a_forgery(keyed, http, service, clock):
     jti = new_id()
-    refused(await ask(keyed, http, signed(new_key(kid=KEY.kid), claims(keyed, jti=jti))), word="not signed")
-    refused(await ask(keyed, http, signed(KEY, claims(keyed, jti=jti, aud="https://x.example.com"))), word="aud")
-    taken(await ask(keyed, http, signed(KEY, claims(keyed, jti=jti, exp=int(time.time()) + 3600))))
-    redis = doors.redis(service).client
+    refused(await token_request(keyed, http, signed(new_key(kid=KEY.kid), claims(keyed, jti=jti))), word="not signed")
+    refused(
+        await token_request(keyed, http, signed(KEY, claims(keyed, jti=jti, aud="https://x.example.com"))), word="aud"
+    )
+    require_accepted(await token_request(keyed, http, signed(KEY, claims(keyed, jti=jti, exp=int(time.time()) + 3600))))
+    redis = internals.redis(service).client
     keys = [key async for key in redis.scan_iter(match=f"*used:client-assertion:{keyed.tenant['id']}:*")]
     assert len(keys) == 1
     assert jti not in keys[0]
@@ -414,8 +421,8 @@ async def test_attack_40_assertion_is_consumed_until_it_expires_and_not_by_a_for
 async def test_attack_40_jti_is_scoped_to_the_client(keyed, http, api):
     other = await relying_party.make(api, tenant=keyed.tenant)
     await other.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(KEY))
-    taken(await ask(keyed, http, signed(KEY, claims(keyed, jti="one"))))
-    taken(await ask(other, http, signed(KEY, claims(other, jti="one"))))
+    require_accepted(await token_request(keyed, http, signed(KEY, claims(keyed, jti="one"))))
+    require_accepted(await token_request(other, http, signed(KEY, claims(other, jti="one"))))
 
 
 @pytest.mark.requirement("oauth-2.1-14")
@@ -476,36 +483,38 @@ async def test_authentication_policy_table_holds_at_the_token_endpoint(rp, http)
 
 @pytest.mark.requirement("oauth-2.1-14")
 async def test_short_secret_does_not_sign(secretive, http):
-    refused(await ask(secretive, http, signed(secretive.secret, claims(secretive), "HS512")), word="too short")
+    refused(
+        await token_request(secretive, http, signed(secretive.secret, claims(secretive), "HS512")), word="too short"
+    )
     await secretive.configure(clientSecret="only-31-characters-long-secret-")
     assertion = signed("only-31-characters-long-secret-", claims(secretive), "HS256")
-    refused(await ask(secretive, http, assertion), word="too short")
+    refused(await token_request(secretive, http, assertion), word="too short")
 
 
 @pytest.mark.requirement("oauth-12-5")
 async def test_key_changes_take_effect_immediately(keyed, http):
     successor = new_key()
     await keyed.configure(jwks=public(KEY, successor))
-    taken(await ask(keyed, http, signed(successor, claims(keyed))))
-    taken(await ask(keyed, http, signed(KEY, claims(keyed))))
+    require_accepted(await token_request(keyed, http, signed(successor, claims(keyed))))
+    require_accepted(await token_request(keyed, http, signed(KEY, claims(keyed))))
     await keyed.configure(jwks=public(successor))
-    refused(await ask(keyed, http, signed(KEY, claims(keyed))), word="not signed")
+    refused(await token_request(keyed, http, signed(KEY, claims(keyed))), word="not signed")
 
 
 async def test_key_is_bound_to_its_algorithm(rp, http):
     key = new_key("RS256", alg="RS256")
     await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(key))
-    taken(await ask(rp, http, signed(key, claims(rp), "RS256")))
+    require_accepted(await token_request(rp, http, signed(key, claims(rp), "RS256")))
     bare = new_key("RS256")
     stolen = type(key).import_key({**key.as_dict(private=True), "alg": "PS256", "kid": bare.kid})
-    refused(await ask(rp, http, signed(stolen, claims(rp), "PS256", kid=key.kid)), word="not signed")
+    refused(await token_request(rp, http, signed(stolen, claims(rp), "PS256", kid=key.kid)), word="not signed")
 
 
 @pytest.mark.requirement("oauth-2.1-18")
 async def test_failed_assertion_is_logged_without_its_value(keyed, http, api):
     await keyed.configure(debug=True)
     assertion = signed(new_key(), claims(keyed))
-    refused(await ask(keyed, http, assertion))
+    refused(await token_request(keyed, http, assertion))
     answer = await api.get("/api/system/event-log/search", params={"message": f"*{keyed.client_id}*"})
     messages = [row["message"] for row in answer.json()["eventLogs"]]
     assert any("not signed by the client" in message and "client_assertion" in message for message in messages)
@@ -515,7 +524,7 @@ async def test_failed_assertion_is_logged_without_its_value(keyed, http, api):
 @pytest.mark.requirement("oauth-2.1-18")
 async def test_assertion_is_not_logged(keyed, http, capsys):
     assertion = signed(new_key(), claims(keyed))
-    refused(await ask(keyed, http, assertion))
+    refused(await token_request(keyed, http, assertion))
     out, err = capsys.readouterr()
     assert assertion.split(".")[2] not in out + err
 
@@ -539,7 +548,7 @@ async def publishing(rp, site):
 @pytest.mark.requirement("oauth-12-5")
 async def test_key_set_is_fetched_once(publishing, http, site):
     for _ in range(3):
-        taken(await ask(publishing, http, signed(KEY, claims(publishing))))
+        require_accepted(await token_request(publishing, http, signed(KEY, claims(publishing))))
     assert [request.method for request in site.requests] == ["GET"]
     assert "authorization" not in site.requests[0].headers
 
@@ -549,23 +558,25 @@ async def test_unknown_kid_refetches_the_key_set_once_a_minute(publishing, http,
     def now():
         return int(clock.now() / 1000)
 
-    taken(await ask(publishing, http, signed(KEY, claims(publishing))))
+    require_accepted(await token_request(publishing, http, signed(KEY, claims(publishing))))
     successor = new_key()
     site.behaviour = answers(body=_json(public(successor)))
     for _ in range(3):
-        refused(await ask(publishing, http, signed(successor, claims(publishing))), word="not signed")
+        refused(await token_request(publishing, http, signed(successor, claims(publishing))), word="not signed")
     assert len(site.requests) == 1
     clock.advance(seconds=61)
-    taken(await ask(publishing, http, signed(successor, claims(publishing, iat=now(), exp=now() + 60))))
-    refused(await ask(publishing, http, signed(KEY, claims(publishing, iat=now(), exp=now() + 60))))
+    require_accepted(
+        await token_request(publishing, http, signed(successor, claims(publishing, iat=now(), exp=now() + 60)))
+    )
+    refused(await token_request(publishing, http, signed(KEY, claims(publishing, iat=now(), exp=now() + 60))))
     assert len(site.requests) == 2
 
 
 @pytest.mark.requirement("oauth-12-5")
 async def test_concurrent_requests_fetch_the_key_set_once(publishing, http, site):
-    every = await asyncio.gather(*(ask(publishing, http, signed(KEY, claims(publishing))) for _ in range(20)))
+    every = await asyncio.gather(*(token_request(publishing, http, signed(KEY, claims(publishing))) for _ in range(20)))
     for answer in every:
-        taken(answer)
+        require_accepted(answer)
     assert len(site.requests) == 1
 
 
@@ -574,7 +585,7 @@ async def test_unavailable_key_set_is_reported_without_details(publishing, http,
     for behaviour in (answers(500), answers(200, b"no json"), answers(200, b"[]"), answers(302, b"{}")):
         await publishing.configure(jwksURI=f"{site.url}{new_id()}")
         site.behaviour = behaviour
-        answer = await ask(publishing, http, signed(KEY, claims(publishing)))
+        answer = await token_request(publishing, http, signed(KEY, claims(publishing)))
         refused(answer, word="cannot be fetched")
         assert site.url not in answer.text
 
@@ -588,13 +599,13 @@ async def test_hanging_key_set_does_not_block_other_clients(publishing, http, si
         one = await relying_party.make(api, tenant=publishing.tenant)
         await one.configure(clientAuthenticationMethods=["private_key_jwt"], jwksURI=f"{site.url}{new_id()}")
         hanging.append(one)
-    tasks = [asyncio.create_task(ask(one, http, signed(KEY, claims(one)))) for one in hanging[:4]]
+    tasks = [asyncio.create_task(token_request(one, http, signed(KEY, claims(one)))) for one in hanging[:4]]
     await site.wait_for(4)
-    refused(await ask(hanging[4], http, signed(KEY, claims(hanging[4]))), word="cannot be fetched")
+    refused(await token_request(hanging[4], http, signed(KEY, claims(hanging[4]))), word="cannot be fetched")
     site.behaviour = answers(body=_json(public(KEY)))
     other = await relying_party.make(api)
     await other.configure(clientAuthenticationMethods=["private_key_jwt"], jwksURI=site.url)
-    taken(await ask(other, http, signed(KEY, claims(other))))
+    require_accepted(await token_request(other, http, signed(KEY, claims(other))))
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

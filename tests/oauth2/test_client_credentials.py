@@ -17,7 +17,7 @@ from identity.store.documents import Documents
 from tests import relying_party
 from tests.api.test_entities import make as make_entity
 from tests.api.test_entity_types import make as make_type
-from tests.conftest import NOBODY
+from tests.conftest import UNKNOWN_ID
 from tests.dpop import ClientKey
 from tests.relying_party import claims, header
 
@@ -55,7 +55,7 @@ class Machine:
         answer = await self.api.post(f"/api/entity/{target['id']}/grant", json=body)
         assert answer.status_code == 200, answer.text
 
-    async def ask(self, scope: str | None = None, **form: str | None) -> httpx.Response:
+    async def token_request(self, scope: str | None = None, **form: str | None) -> httpx.Response:
         merged = {
             "grant_type": "client_credentials",
             "client_id": self.client_id,
@@ -66,7 +66,7 @@ class Machine:
         return await self.http.post("/oauth2/token", data={k: v for k, v in merged.items() if v is not None})
 
     async def token(self, *targets: Document) -> str:
-        answer = await self.ask(" ".join(f"target-entity:{target['id']}" for target in targets) or None)
+        answer = await self.token_request(" ".join(f"target-entity:{target['id']}" for target in targets) or None)
         assert answer.status_code == 200, answer.text
         return str(answer.json()["access_token"])
 
@@ -101,7 +101,7 @@ def refused(answer: httpx.Response, error: str, reason: str | None, status: int 
 async def test_token_for_one_target_has_audience_and_permissions(machine):
     target = await machine.target("read", "write")
     scope = f"target-entity:{target['id']}:read"
-    answer = await machine.ask(scope)
+    answer = await machine.token_request(scope)
     assert answer.headers["Cache-Control"] == "no-store"
     body = answer.json()
     token = body.pop("access_token")
@@ -126,7 +126,7 @@ async def test_token_for_one_target_has_audience_and_permissions(machine):
 async def test_several_targets_are_a_list_of_audiences(machine):
     one, other = await machine.target("read", "write"), await machine.target("scim:user:read")
     scope = f"target-entity:{one['id']} target-entity:{other['id']}:scim:user:read"
-    body = (await machine.ask(scope)).json()
+    body = (await machine.token_request(scope)).json()
     assert body["scope"] == scope
     said = claims(body["access_token"])
     assert said["aud"] == [one["id"], other["id"]]
@@ -137,7 +137,7 @@ async def test_several_targets_are_a_list_of_audiences(machine):
 async def test_token_without_scope_has_no_target(machine):
     await machine.target("read")
     for scope in (None, "", "  "):
-        body = (await machine.ask(scope)).json()
+        body = (await machine.token_request(scope)).json()
         assert body.keys() == {"access_token", "expires_in", "token_type"}
         assert not claims(body["access_token"]).keys() & {"aud", "permissions", "scope"}
 
@@ -146,7 +146,11 @@ async def test_grant_without_permissions_gives_audience_only(machine):
     target = await machine.target()
     await machine.grant(target)
     assert claims(await machine.token(target))["permissions"] == {target["id"]: []}
-    refused(await machine.ask(f"target-entity:{target['id']}:read"), "invalid_scope", "invalid_entity_permission_scope")
+    refused(
+        await machine.token_request(f"target-entity:{target['id']}:read"),
+        "invalid_scope",
+        "invalid_entity_permission_scope",
+    )
 
 
 async def test_entity_may_be_its_own_target(machine):
@@ -167,11 +171,11 @@ async def test_changes_take_effect_immediately(machine, api):
     assert claims(await machine.token(target))["permissions"] == {target["id"]: []}
     query = {"recipientEntityId": machine.entity["id"]}
     assert (await machine.api.delete(f"/api/entity/{target['id']}/grant", params=query)).status_code == 200
-    refused(await machine.ask(scope), "invalid_scope", "invalid_target_entity_scope")
+    refused(await machine.token_request(scope), "invalid_scope", "invalid_target_entity_scope")
     await machine.grant(target, "read")
-    assert (await machine.ask(scope)).status_code == 200
+    assert (await machine.token_request(scope)).status_code == 200
     assert (await machine.api.delete(f"/api/entity/{target['id']}")).status_code == 200
-    refused(await machine.ask(scope), "invalid_scope", "invalid_target_entity_scope")
+    refused(await machine.token_request(scope), "invalid_scope", "invalid_target_entity_scope")
 
 
 async def test_oversized_token_is_not_issued(machine, api):
@@ -179,8 +183,10 @@ async def test_oversized_token_is_not_issued(machine, api):
     kind = await make_type(api, permissions=[{"name": name} for name in names])
     target = await make_entity(machine.api, kind)
     await machine.grant(target, *names)
-    refused(await machine.ask(f"target-entity:{target['id']}"), "invalid_scope", "invalid_target_entity_scope")
-    assert (await machine.ask(f"target-entity:{target['id']}:{names[0]}")).status_code == 200
+    refused(
+        await machine.token_request(f"target-entity:{target['id']}"), "invalid_scope", "invalid_target_entity_scope"
+    )
+    assert (await machine.token_request(f"target-entity:{target['id']}:{names[0]}")).status_code == 200
 
 
 @pytest.mark.requirement("oauth-2.2-30")
@@ -216,7 +222,7 @@ async def test_request_with_warm_caches_queries_no_store(machine, monkeypatch):
         "openid",
         "target-entity",
         "target-entity:nonsense",
-        f"target-entity:{NOBODY}",
+        f"target-entity:{UNKNOWN_ID}",
         "target-entity:{target}:",
         "target-entity:{target}:read,,write",
         "target-entity:{ungranted}",
@@ -227,7 +233,7 @@ async def test_request_with_warm_caches_queries_no_store(machine, monkeypatch):
 )
 async def test_scope_without_a_grant_is_rejected(machine, scope):
     target, ungranted = await machine.target("read", "write"), await machine.target()
-    answer = await machine.ask(scope.format(target=target["id"], ungranted=ungranted["id"]))
+    answer = await machine.token_request(scope.format(target=target["id"], ungranted=ungranted["id"]))
     refused(answer, "invalid_scope", "invalid_target_entity_scope")
 
 
@@ -235,7 +241,7 @@ async def test_scope_without_a_grant_is_rejected(machine, scope):
 @pytest.mark.parametrize("permissions", ["write", "read,write", "nonsense", "Read", "read:write"])
 async def test_attack_28_permission_without_a_grant_is_rejected(machine, permissions):
     target = await machine.target("read")
-    answer = await machine.ask(f"target-entity:{target['id']}:{permissions}")
+    answer = await machine.token_request(f"target-entity:{target['id']}:{permissions}")
     refused(answer, "invalid_scope", "invalid_entity_permission_scope")
 
 
@@ -245,7 +251,7 @@ async def test_grant_has_one_direction_and_one_recipient(machine):
     stranger = await make_entity(machine.api, machine.kind)
     for asking, wanted in ((target, machine.entity), (stranger, target)):
         form = {"client_id": asking["clientId"], "client_secret": asking["clientSecret"]}
-        answer = await machine.ask(f"target-entity:{wanted['id']}", **form)
+        answer = await machine.token_request(f"target-entity:{wanted['id']}", **form)
         refused(answer, "invalid_scope", "invalid_target_entity_scope")
 
 
@@ -255,13 +261,17 @@ async def test_grant_of_a_user_does_not_apply_to_entities(machine):
     user = await machine.api.post("/api/user", json={"user": {"username": new_id(), "password": "password"}})
     grant = {"userId": user.json()["user"]["id"], "permissions": ["read"]}
     assert (await machine.api.post(f"/api/entity/{target['id']}/grant", json={"grant": grant})).status_code == 200
-    refused(await machine.ask(f"target-entity:{target['id']}"), "invalid_scope", "invalid_target_entity_scope")
+    refused(
+        await machine.token_request(f"target-entity:{target['id']}"), "invalid_scope", "invalid_target_entity_scope"
+    )
 
 
 @pytest.mark.requirement("oauth-2.2-26")
 async def test_entity_of_another_tenant_is_no_target(machine, api):
     foreign = await make_entity(api, machine.kind)
-    refused(await machine.ask(f"target-entity:{foreign['id']}"), "invalid_scope", "invalid_target_entity_scope")
+    refused(
+        await machine.token_request(f"target-entity:{foreign['id']}"), "invalid_scope", "invalid_target_entity_scope"
+    )
 
 
 # The client
@@ -278,7 +288,7 @@ async def test_basic_authentication_is_accepted(machine):
             "/oauth2/token", data={"grant_type": "client_credentials"}, headers={"Authorization": f"Basic {basic}"}
         )
         assert claims(answer.json()["access_token"])["sub"] == machine.entity["id"]
-        old = await machine.ask(client_id=machine.entity["id"])
+        old = await machine.token_request(client_id=machine.entity["id"])
         refused(old, "invalid_client", "invalid_client_id", 401)
 
 
@@ -297,9 +307,9 @@ async def test_basic_authentication_is_accepted(machine):
         ({"client_secret": None}, "invalid_client", "client_authentication_missing", 401),
         ({"client_secret": ""}, "invalid_client", "missing_client_secret", 401),
         ({"client_id": None}, "invalid_request", "missing_client_id", 400),
-        ({"client_id": NOBODY}, "invalid_client", "invalid_client_id", 401),
+        ({"client_id": UNKNOWN_ID}, "invalid_client", "invalid_client_id", 401),
         ({"client_id": "a name"}, "invalid_client", "invalid_client_id", 401),
-        ({"tenantId": NOBODY}, "invalid_request", "invalid_tenant_id", 400),
+        ({"tenantId": UNKNOWN_ID}, "invalid_request", "invalid_tenant_id", 400),
         ({"tenantId": "default"}, "invalid_request", "invalid_tenant_id", 400),
     ],
 )
@@ -307,7 +317,7 @@ async def test_attack_24_unauthenticated_client_is_rejected(machine, api, form, 
     if form.get("tenantId") == "default":
         form = {"tenantId": (await api.get("/api/tenant")).json()["tenants"][-1]["id"]}
         assert form["tenantId"] != machine.tenant["id"]
-    answer = await machine.ask(**form)
+    answer = await machine.token_request(**form)
     refused(answer, error, reason, status)
     assert (answer.headers.get("WWW-Authenticate") == 'Basic realm="oauth2"') is (status == 401)
 
@@ -336,7 +346,9 @@ async def test_application_cannot_use_client_credentials(machine, api):
 @pytest.mark.requirement("oauth-2.2-29")
 @pytest.mark.parametrize("grant_type", ["authorization_code", "refresh_token", "password"])
 async def test_entity_cannot_use_other_grants(machine, grant_type):
-    answer = await machine.ask(grant_type=grant_type, code="code", refresh_token="token", redirect_uri="https://a")
+    answer = await machine.token_request(
+        grant_type=grant_type, code="code", refresh_token="token", redirect_uri="https://a"
+    )
     refused(answer, "invalid_client", "invalid_client_id", 401)
 
 
@@ -346,7 +358,7 @@ async def test_attack_29_deleted_entity_gets_no_tokens_and_its_tokens_end(machin
     token = await machine.token(target)
     assert (await machine.introspect(target, token)).json()["active"] is True
     assert (await machine.api.delete(f"/api/entity/{machine.entity['id']}")).status_code == 200
-    refused(await machine.ask(), "invalid_client", "invalid_client_id", 401)
+    refused(await machine.token_request(), "invalid_client", "invalid_client_id", 401)
     assert (await machine.introspect(target, token)).json() == {"active": False}
 
 
@@ -356,7 +368,7 @@ async def test_attack_29_entity_of_a_deleted_tenant_gets_no_tokens(machine, api)
     token = await machine.token(target)
     answer = await api.delete(f"/api/tenant/{machine.tenant['id']}", params={"async": "true"})
     assert answer.status_code in {200, 202}
-    refused(await machine.ask(), "invalid_client", "invalid_client_id", 401)
+    refused(await machine.token_request(), "invalid_client", "invalid_client_id", 401)
     assert (await machine.introspect(target, token)).status_code == 401
 
 
@@ -381,7 +393,7 @@ async def test_entity_type_may_have_its_own_key_and_lifetime(machine, api):
     own = await key(api)
     for enabled in (True, False):
         await configure(machine, api, enabled=enabled, accessTokenKeyId=own["id"], timeToLiveInSeconds=60)
-        body = (await machine.ask()).json()
+        body = (await machine.token_request()).json()
         assert body["expires_in"] == (60 if enabled else 3600)
         assert (header(body["access_token"])["kid"] == own["kid"]) is enabled
         published = (await machine.http.get("/.well-known/jwks.json")).json()
@@ -557,7 +569,7 @@ async def test_lambda_of_the_tenant_adds_to_the_claims(machine, api):
     assert (await machine.introspect(target, token)).json()["colour"] == "blue"
     broken = {"lambda": {**wanted, "body": "function populate(jwt) { throw new Error('no'); }"}}
     assert (await api.put(f"/api/lambda/{made['id']}", json=broken)).status_code == 200
-    failed = await machine.ask()
+    failed = await machine.token_request()
     assert (failed.status_code, failed.json()["error"]) == (512, "server_error")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.relying_party import PKCE, REDIRECT_URI, VERIFIER, claims, half_hash, header, response
 
 
@@ -125,7 +125,7 @@ async def test_locale_and_device_are_passed_through(rp, browser, service, http):
     answer = await rp.log_in(browser, locale="fr_CA", **device)
     assert answer["locale"] == "fr_CA"
     tokens = (await rp.exchange(http, answer["code"])).json()
-    record = await doors.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
+    record = await internals.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
     assert record["metaData"]["device"]["name"] == "phone"
     assert record["metaData"]["device"]["description"] == "my phone"
     assert record["metaData"]["scopes"] == ["openid", "offline_access"]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.oauth2.consenting import agree, ask, choices, required, send
 from tests.relying_party import REDIRECT_URI, claims, page, response
 
@@ -200,7 +200,7 @@ async def test_attack_42_forged_submission_is_rejected_and_keeps_the_transaction
 @pytest.mark.requirement("oauth-1.9-25")
 async def test_transaction_expires(rp, browser, service):
     shown = await ask(rp, browser)
-    redis = doors.redis(service)
+    redis = internals.redis(service)
     keys = [key async for key in redis.client.scan_iter(redis.key("login-intent", rp.tenant["id"], "*"))]
     assert len(keys) == 1
     assert 1790 < await redis.client.ttl(keys[0]) <= 1800
@@ -210,7 +210,7 @@ async def test_transaction_expires(rp, browser, service):
 
 async def test_transaction_does_not_contain_the_password(rp, browser, service):
     await ask(rp, browser)
-    redis = doors.redis(service)
+    redis = internals.redis(service)
     (key,) = [key async for key in redis.client.scan_iter(redis.key("login-intent", rp.tenant["id"], "*"))]
     stored = await redis.client.get(key)
     assert relying_party.PASSWORD not in stored

@@ -11,12 +11,12 @@ import pytest
 from identity.domain.clients import user_codes
 from identity.ids import new_id
 from identity.operations.authorization import device_authorization, device_grants
-from tests import doors, relying_party
-from tests.conftest import NOBODY, checking_client
+from tests import internals, relying_party
+from tests.conftest import UNKNOWN_ID, checking_client
 from tests.oauth2.devices import DEVICE_GRANT, URL, Device, device_client
 from tests.receiver import answers, receiving
 from tests.relying_party import RelyingParty, claims, half_hash
-from tests.webhooks import listen
+from tests.webhooks import subscribe
 
 SHOWN = {"metaData.device.name": "TV", "metaData.device.type": "TV", "metaData.device.description": "In the kitchen"}
 
@@ -109,7 +109,7 @@ async def test_exhausted_user_codes_are_reported(rp, http, monkeypatch):
         ({"client_secret": "wrong"}, "invalid_client", "invalid_client_authentication"),
         ({"client_secret": ""}, "invalid_client", "missing_client_secret"),
         ({"scope": "openid unheard-of"}, "invalid_scope", "unknown_scope"),
-        ({"tenantId": NOBODY}, "invalid_request", "invalid_tenant_id"),
+        ({"tenantId": UNKNOWN_ID}, "invalid_request", "invalid_tenant_id"),
     ],
 )
 async def test_device_authorization_errors_are_400(rp, http, form, error, reason):
@@ -151,7 +151,7 @@ async def test_application_has_to_enable_the_grant(rp, http):
 async def test_application_without_verification_url_is_rejected(rp, http, service):
     # The API refuses to enable the grant without a page, so that only the store can hold such an application.
     change = {"$unset": {"oauthConfiguration.deviceVerificationURL": ""}}
-    await doors.store(service, "applications").update(rp.tenant["id"], {"_id": rp.client_id}, change)
+    await internals.store(service, "applications").update(rp.tenant["id"], {"_id": rp.client_id}, change)
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id})
     refused(answer, "invalid_request", "missing_verification_uri")
 
@@ -218,7 +218,7 @@ async def test_approved_device_gets_tokens(rp, http, service):
         assert token["scope"] == tokens["scope"]
         assert token["iat"] - 60 < token["auth_time"] <= token["iat"]
     assert claims(tokens["id_token"])["at_hash"] == half_hash(tokens["access_token"])
-    record = await doors.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
+    record = await internals.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
     seen = record["metaData"]["device"]
     assert {name: seen[name] for name in ("description", "name", "type")} == {
         "description": "In the kitchen", "name": "TV", "type": "TV",
@@ -279,12 +279,12 @@ async def test_unknown_device_code_is_rejected(rp, http, api):
 @pytest.mark.requirement("attack-49", "contract-token-10", "error-slow_down")
 async def test_attack_49_fast_polling_increases_the_interval(rp, http, clock):
     device = await Device.begin(rp, http)
-    told = []
+    require_error = []
     for seconds in (0, 1, 8, 1, 15, 4, 21):
         clock.advance(seconds=seconds)
-        told.append((await device.poll()).json()["error"])
+        require_error.append((await device.poll()).json()["error"])
     pending, slow_down = "authorization_pending", "slow_down"
-    assert told == [pending, slow_down, pending, slow_down, pending, slow_down, pending]
+    assert require_error == [pending, slow_down, pending, slow_down, pending, slow_down, pending]
     body = refused(await device.poll(), slow_down, None)
     assert body.keys() == {"error", "error_description"}
 
@@ -452,7 +452,7 @@ async def test_missing_device_members_are_omitted(rp, http):
 async def test_api_key_can_describe_devices_of_its_tenant(rp, http, api, manager):
     device = await Device.begin(rp, http)
 
-    async def ask(key: str, **form: str) -> httpx.Response:
+    async def validate_with(key: str, **form: str) -> httpx.Response:
         form = {"user_code": device.user_code, **form}
         return await http.post("/oauth2/device/user-code", data=form, headers={"Authorization": key})
 
@@ -465,14 +465,18 @@ async def test_api_key_can_describe_devices_of_its_tenant(rp, http, api, manager
     granted = await new_key(permissions={"endpoints": {"/oauth2/device/user-code": ["POST"]}})
     elsewhere = await new_key(permissions={"endpoints": {"/api/user": ["GET"]}})
     foreign = await new_key(tenantId=other.tenant["id"])
-    assert (await ask(own)).json()["client_id"] == rp.client_id
-    assert (await ask(own, tenantId=rp.tenant["id"])).status_code == 200
-    assert (await ask(granted, tenantId=rp.tenant["id"])).json()["client_id"] == rp.client_id
-    refused(await ask(granted), "invalid_request", "missing_tenant_id")
-    refused(await ask(granted, tenantId=other.tenant["id"]), "invalid_request", "invalid_user_code")
-    refused(await ask(foreign), "invalid_request", "invalid_user_code")
-    refused(await ask(own, user_code=""), "invalid_request", "missing_user_code")
-    for answer in (await ask(elsewhere), await ask("nobody's key"), await ask(own, tenantId=other.tenant["id"])):
+    assert (await validate_with(own)).json()["client_id"] == rp.client_id
+    assert (await validate_with(own, tenantId=rp.tenant["id"])).status_code == 200
+    assert (await validate_with(granted, tenantId=rp.tenant["id"])).json()["client_id"] == rp.client_id
+    refused(await validate_with(granted), "invalid_request", "missing_tenant_id")
+    refused(await validate_with(granted, tenantId=other.tenant["id"]), "invalid_request", "invalid_user_code")
+    refused(await validate_with(foreign), "invalid_request", "invalid_user_code")
+    refused(await validate_with(own, user_code=""), "invalid_request", "missing_user_code")
+    for answer in (
+        await validate_with(elsewhere),
+        await validate_with("nobody's key"),
+        await validate_with(own, tenantId=other.tenant["id"]),
+    ):
         assert (answer.status_code, answer.content) == (401, b"")
 
 
@@ -602,11 +606,11 @@ async def test_late_approval_is_rejected(rp, http, clock):
 
 async def signed(rp, service, token: str, **changes: Any) -> str:
     """The claims of a token with changes, signed by the key of its tenant; None takes one out."""
-    tenant = await doors.store(service, "tenants").get(None, rp.tenant["id"])
+    tenant = await internals.store(service, "tenants").get(None, rp.tenant["id"])
     merged = {**claims(token), **changes}
     wanted = {name: value for name, value in merged.items() if value is not None}
     return str(
-        await doors.store(service, "issuer").sign(tenant["jwtConfiguration"]["accessTokenKeyId"], wanted, tenant)
+        await internals.store(service, "issuer").sign(tenant["jwtConfiguration"]["accessTokenKeyId"], wanted, tenant)
     )
 
 
@@ -618,22 +622,22 @@ async def test_invalid_tokens_are_rejected_with_their_reason(rp, http, service, 
     good = await access_token(rp, http)
     now = claims(good)["iat"]
 
-    async def told(token: str, error: str, reason: str) -> None:
+    async def require_error(token: str, error: str, reason: str) -> None:
         refused(await approve(rp, http, device.user_code, token=token), error, reason)
 
-    await told("x.y", "invalid_token", "access_token_malformed")
-    await told(f"{good[:-4]}AAAA", "invalid_token", "access_token_invalid")
-    await told(
+    await require_error("x.y", "invalid_token", "access_token_malformed")
+    await require_error(f"{good[:-4]}AAAA", "invalid_token", "access_token_invalid")
+    await require_error(
         await signed(rp, service, good, nbf=now + 1000), "invalid_token", "access_token_unavailable_for_processing"
     )
-    await told(await signed(rp, service, good, exp=now - 1), "invalid_token", "access_token_expired")
-    await told(await signed(rp, service, good, tty="id"), "invalid_token", "id_token_invalid")
-    await told(await signed(rp, service, good, cnf={"jkt": "x"}), "invalid_token", "access_token_invalid")
-    await told(await signed(rp, service, good, sub=None), "invalid_request", "missing_user_id")
-    await told(await signed(rp, service, good, sub="ada"), "invalid_request", "invalid_user_id")
-    await told(await signed(rp, service, good, sub=new_id()), "invalid_grant", "user_not_found")
+    await require_error(await signed(rp, service, good, exp=now - 1), "invalid_token", "access_token_expired")
+    await require_error(await signed(rp, service, good, tty="id"), "invalid_token", "id_token_invalid")
+    await require_error(await signed(rp, service, good, cnf={"jkt": "x"}), "invalid_token", "access_token_invalid")
+    await require_error(await signed(rp, service, good, sub=None), "invalid_request", "missing_user_id")
+    await require_error(await signed(rp, service, good, sub="ada"), "invalid_request", "invalid_user_id")
+    await require_error(await signed(rp, service, good, sub=new_id()), "invalid_grant", "user_not_found")
     await http.post("/oauth2/revoke", data={"client_id": rp.client_id, "client_secret": rp.secret, "token": good})
-    await told(good, "invalid_token", "access_token_invalid")
+    await require_error(good, "invalid_token", "access_token_invalid")
     refused(await device.poll(), "authorization_pending", None)
 
 
@@ -649,7 +653,7 @@ async def test_webhook_may_veto_an_approval(rp, http, api):
     device = await Device.begin(rp, http)
     token = await access_token(rp, http)
     async with receiving(answers(500)) as receiver:
-        await listen(api, rp.tenant, receiver.url, ["user.login.success"], "AbsoluteMajority")
+        await subscribe(api, rp.tenant, receiver.url, ["user.login.success"], "AbsoluteMajority")
         refused(await approve(rp, http, device.user_code, token=token), "invalid_grant", "login_prevented")
         refused(await device.poll(), "authorization_pending", None)
         receiver.behaviour = answers(200)
@@ -662,24 +666,24 @@ async def test_barred_user_cannot_approve(rp, http, api):
     device = await Device.begin(rp, http)
     token = await access_token(rp, http)
 
-    async def told() -> None:
+    async def require_error() -> None:
         refused(await approve(rp, http, device.user_code, token=token), "invalid_grant", "login_prevented")
 
     path = f"/api/user/{rp.user['id']}"
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     await rp.patch(path, {"user": {"passwordChangeRequired": True}})
-    await told()
+    await require_error()
     await rp.patch(path, {"user": {"passwordChangeRequired": False, "expiry": 1}})
-    await told()
+    await require_error()
     await rp.patch(path, {"user": {"expiry": None}})
     await rp.configure(requireRegistration=True)
     assert (
         await api.delete(f"/api/user/registration/{rp.user['id']}/{rp.client_id}", headers=headers)
     ).status_code == 200
-    await told()
+    await require_error()
     await rp.configure(requireRegistration=False)
     assert (await api.delete(path, headers=headers)).status_code == 200
-    await told()
+    await require_error()
     refused(await device.poll(), "authorization_pending", None)
 
 
@@ -708,7 +712,7 @@ async def test_attack_49_wrong_user_codes_are_limited_on_every_endpoint(rp, http
     headers = {"X-Forwarded-For": f"203.0.113.{len(way)}"}
     async with checking_client(service.base_url, headers=headers) as guesser:
 
-        async def guess(user_code: str) -> httpx.Response:
+        async def try_user_code(user_code: str) -> httpx.Response:
             form = {"client_id": rp.client_id, "user_code": user_code}
             token_form = {"password": {"username": rp.login_id, "password": relying_party.PASSWORD},
                           "refresh": {"refresh_token": tokens["refresh_token"]}}  # fmt: skip
@@ -727,9 +731,9 @@ async def test_attack_49_wrong_user_codes_are_limited_on_every_endpoint(rp, http
                 relying_party.response(answer)["error_reason"] if way == "authorize" else answer.json()["error_reason"]
             )
 
-        told = [reason(await guess("XXXXXX")) for _ in range(device_grants.ADDRESS_FAILURES)]
-        assert set(told) == {"invalid_user_code"}
-        limited = await guess(device.user_code)
+        require_error = [reason(await try_user_code("XXXXXX")) for _ in range(device_grants.ADDRESS_FAILURES)]
+        assert set(require_error) == {"invalid_user_code"}
+        limited = await try_user_code(device.user_code)
         assert reason(limited) == "unknown"
         elsewhere = await guesser.get(
             "/oauth2/device/validate", params={"client_id": rp.client_id, "user_code": device.user_code}

@@ -11,11 +11,11 @@ from identity.ids import new_id
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.fake_provider import FakeProvider, make_key, providing, signed
-from tests.hearing import judge
 from tests.oauth2.devices import Device, device_client
 from tests.receiver import receiving
 from tests.relying_party import PASSWORD, RelyingParty, claims, page
-from tests.webhooks import listen
+from tests.subscriber import check_event
+from tests.webhooks import subscribe
 
 Document = dict[str, Any]
 
@@ -96,7 +96,7 @@ async def test_account_is_linked_after_device_approval(rp, http, provider, key, 
     assert about.json()["pendingIdPLink"] == shown
     assert await links(rp) == []
     async with receiving() as receiver:
-        await listen(rp.api, rp.tenant, receiver.url, ["user.identity-provider.link"])
+        await subscribe(rp.api, rp.tenant, receiver.url, ["user.identity-provider.link"])
         answer = await approve(rp, http, device)
         assert answer.status_code == 200, answer.text
         (request,) = await receiver.wait_for(1)
@@ -105,7 +105,7 @@ async def test_account_is_linked_after_device_approval(rp, http, provider, key, 
     assert link.keys() >= {"insertInstant", "lastLoginInstant"}
     assert "token" not in link
     assert request.event["type"] == "user.identity-provider.link"
-    judge(request.event)
+    check_event(request.event)
     assert request.event["identityProviderLink"]["identityProviderUserId"] == account
     assert [found["identityProviderUserId"] for found in await links(rp)] == [account]
     tokens = await device.tokens()

@@ -165,28 +165,28 @@ async def test_public_keys_are_available_as_pem(rp, http, api):
     settings = {"enabled": True, "accessTokenKeyId": made["id"]}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": {"jwtConfiguration": settings}})
 
-    async def ask(**query):
+    async def metadata(**query):
         return await http.get("/api/jwt/public-key", params=query)
 
     published = {one["kid"] for one in (await http.get(KEYS)).json()["keys"]}
-    every = (await ask()).json()
+    every = (await metadata()).json()
     assert every.keys() == {"publicKeys"}
     assert set(every["publicKeys"]) >= published - {None}
     assert every["publicKeys"][made["kid"]] == made["publicKey"]
-    assert (await ask(kid=made["kid"])).json() == {"publicKey": made["publicKey"]}
-    assert (await ask(applicationId=rp.client_id.upper())).json() == {"publicKey": made["publicKey"]}
-    assert (await ask(kid="unknown")).status_code == 404
-    assert (await ask(applicationId=new_id())).status_code == 404
-    refused = await ask(applicationId="x")
+    assert (await metadata(kid=made["kid"])).json() == {"publicKey": made["publicKey"]}
+    assert (await metadata(applicationId=rp.client_id.upper())).json() == {"publicKey": made["publicKey"]}
+    assert (await metadata(kid="unknown")).status_code == 404
+    assert (await metadata(applicationId=new_id())).status_code == 404
+    refused = await metadata(applicationId="x")
     assert refused.status_code == 400
     assert "[couldNotConvert]applicationId" in refused.text
     secret = {"algorithm": "HS256", "name": f"Key {new_id()}"}
     shared = (await api.post("/api/key/generate", json={"key": secret})).json()["key"]
-    assert (await ask(kid=shared["kid"])).status_code == 404
+    assert (await metadata(kid=shared["kid"])).status_code == 404
     settings["accessTokenKeyId"] = shared["id"]
     await rp.patch(f"/api/application/{rp.client_id}", {"application": {"jwtConfiguration": settings}})
-    assert (await ask(applicationId=rp.client_id)).status_code == 404
-    assert shared["kid"] not in (await ask()).json()["publicKeys"]
+    assert (await metadata(applicationId=rp.client_id)).status_code == 404
+    assert shared["kid"] not in (await metadata()).json()["publicKeys"]
 
 
 @pytest.mark.requirement("certification-logout-6")

@@ -9,7 +9,7 @@ import pytest
 
 from identity.ids import new_id
 from identity.tokens import dpop
-from tests import doors
+from tests import internals
 from tests.dpop import ClientKey
 from tests.oauth2.devices import DEVICE_GRANT, Device, device_client
 from tests.relying_party import PASSWORD, PKCE, REDIRECT_URI, VERIFIER, claims, header, page, response
@@ -24,7 +24,7 @@ def key() -> ClientKey:
     return ClientKey()
 
 
-async def ask(rp, http, headers, **form):
+async def token_request(rp, http, headers, **form):
     """A token request with headers."""
     merged = {"client_id": rp.client_id, "client_secret": rp.secret, **form}
     return await http.post(TOKEN, data={k: v for k, v in merged.items() if v is not None}, headers=headers)
@@ -37,7 +37,9 @@ def exchange(code: str, **more):
 
 async def bound(rp, browser, http, key, **changes):
     """The tokens of a code that was exchanged with a proof."""
-    answer = await ask(rp, http, key.header(http, "POST", TOKEN), **exchange(await rp.code(browser, **changes)))
+    answer = await token_request(
+        rp, http, key.header(http, "POST", TOKEN), **exchange(await rp.code(browser, **changes))
+    )
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -88,8 +90,8 @@ async def test_htu_uses_the_address_of_a_trusted_proxy(rp, browser, http, key):
     headers = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "id.example.com"}
     proof = key.proof("POST", "https://id.example.com/oauth2/token")
     form = exchange(await rp.code(browser))
-    refused(await ask(rp, http, {**headers, **key.header(http, "POST", TOKEN)}, **form), "invalid_dpop_proof")
-    assert (await ask(rp, http, {**headers, "DPoP": proof}, **form)).status_code == 200
+    refused(await token_request(rp, http, {**headers, **key.header(http, "POST", TOKEN)}, **form), "invalid_dpop_proof")
+    assert (await token_request(rp, http, {**headers, "DPoP": proof}, **form)).status_code == 200
 
 
 BAD_PROOFS = {
@@ -111,18 +113,18 @@ BAD_PROOFS = {
 async def test_attack_40_invalid_proof_is_rejected_without_consuming_the_code(rp, browser, http, key):
     code = await rp.code(browser)
     for changes in BAD_PROOFS.values():
-        answer = await ask(rp, http, key.header(http, "POST", TOKEN, **changes), **exchange(code))
+        answer = await token_request(rp, http, key.header(http, "POST", TOKEN, **changes), **exchange(code))
         refused(answer, "invalid_dpop_proof")
         assert answer.json()["error_description"]
-    refused(await ask(rp, http, {"DPoP": "nonsense"}, **exchange(code)), "invalid_dpop_proof")
-    refused(await ask(rp, http, {"DPoP": ""}, **exchange(code)), "invalid_dpop_proof")
+    refused(await token_request(rp, http, {"DPoP": "nonsense"}, **exchange(code)), "invalid_dpop_proof")
+    refused(await token_request(rp, http, {"DPoP": ""}, **exchange(code)), "invalid_dpop_proof")
     private = {"jwk": {**key.jwk, "d": key.d}}
-    answer = await ask(rp, http, key.header(http, "POST", TOKEN, header=private), **exchange(code))
+    answer = await token_request(rp, http, key.header(http, "POST", TOKEN, header=private), **exchange(code))
     refused(answer, "invalid_dpop_proof")
     assert key.d not in answer.text
     twice = [("DPoP", key.header(http, "POST", TOKEN)["DPoP"]) for _ in range(2)]
-    refused(await ask(rp, http, twice, **exchange(code)), "invalid_dpop_proof")
-    answer = await ask(rp, http, key.header(http, "POST", TOKEN), **exchange(code))
+    refused(await token_request(rp, http, twice, **exchange(code)), "invalid_dpop_proof")
+    answer = await token_request(rp, http, key.header(http, "POST", TOKEN), **exchange(code))
     assert answer.status_code == 200
 
 
@@ -131,7 +133,7 @@ async def test_attack_40_one_of_64_racing_uses_of_a_proof_succeeds(rp, browser, 
     tokens = await rp.tokens(http, browser)
     headers = key.header(http, "POST", TOKEN)
     form = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
-    answers = await asyncio.gather(*(ask(rp, http, headers, **form) for _ in range(64)))
+    answers = await asyncio.gather(*(token_request(rp, http, headers, **form) for _ in range(64)))
     assert sorted(answer.status_code for answer in answers) == [200] + [400] * 63
     for answer in answers:
         if answer.status_code == 400:
@@ -140,8 +142,8 @@ async def test_attack_40_one_of_64_racing_uses_of_a_proof_succeeds(rp, browser, 
 
 async def test_used_proof_is_stored_until_it_expires(rp, browser, http, key, service):
     proof = key.header(http, "POST", TOKEN, iat=int(time.time()) + 50)
-    assert (await ask(rp, http, proof, **exchange(await rp.code(browser)))).status_code == 200
-    redis = doors.redis(service)
+    assert (await token_request(rp, http, proof, **exchange(await rp.code(browser)))).status_code == 200
+    redis = internals.redis(service)
     keys = [name async for name in redis.client.scan_iter(redis.key("used", "dpop", rp.tenant["id"], "*"))]
     assert len(keys) == 1
     assert 110 < await redis.client.ttl(keys[0]) <= 122
@@ -213,7 +215,7 @@ async def test_application_may_bind_every_token(rp, browser, http, key):
     await rp.configure(dpopBoundAccessTokens=True, enabledGrants=["authorization_code", "implicit", "refresh_token"])
     code = await rp.code(browser)
     refused(await rp.exchange(http, code), "invalid_dpop_proof")
-    answer = await ask(rp, http, key.header(http, "POST", TOKEN), **exchange(code))
+    answer = await token_request(rp, http, key.header(http, "POST", TOKEN), **exchange(code))
     assert answer.json()["token_type"] == "DPoP"
     refused(await rp.refresh(http, answer.json()["refresh_token"]), "invalid_dpop_proof")
     given = response(await rp.authorize(browser, response_type="token", scope=None))
@@ -225,7 +227,7 @@ async def test_application_may_bind_every_token(rp, browser, http, key):
 async def test_password_grant_binds_its_token(rp, http, key):
     await rp.configure(enabledGrants=["password"])
     form = {"grant_type": "password", "username": rp.login_id, "password": PASSWORD}
-    answer = await ask(rp, http, key.header(http, "POST", TOKEN), **form)
+    answer = await token_request(rp, http, key.header(http, "POST", TOKEN), **form)
     assert answer.json()["token_type"] == "DPoP"
     assert claims(answer.json()["access_token"])["cnf"] == {"jkt": key.thumbprint}
 
@@ -235,12 +237,12 @@ async def test_refresh_token_of_a_public_client_is_bound_to_the_key(rp, browser,
     await rp.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     code = await rp.code(browser, **PKCE)
     form = exchange(code, client_secret=None, code_verifier=VERIFIER)
-    tokens = (await ask(rp, http, key.header(http, "POST", TOKEN), **form)).json()
+    tokens = (await token_request(rp, http, key.header(http, "POST", TOKEN), **form)).json()
     refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"], "client_secret": None}
-    refused(await ask(rp, http, {}, **refresh), "invalid_grant", "unknown")
+    refused(await token_request(rp, http, {}, **refresh), "invalid_grant", "unknown")
     other = ClientKey().header(http, "POST", TOKEN)
-    refused(await ask(rp, http, other, **refresh), "invalid_grant", "unknown")
-    answer = await ask(rp, http, key.header(http, "POST", TOKEN), **refresh)
+    refused(await token_request(rp, http, other, **refresh), "invalid_grant", "unknown")
+    answer = await token_request(rp, http, key.header(http, "POST", TOKEN), **refresh)
     assert claims(answer.json()["access_token"])["cnf"] == {"jkt": key.thumbprint}
 
 
@@ -252,13 +254,15 @@ async def test_refresh_token_stays_bound_when_it_gets_another_value(rp, browser,
     )
     await rp.configure(clientAuthenticationPolicy="NotRequired")
     code = await rp.code(browser)
-    tokens = (await ask(rp, http, key.header(http, "POST", TOKEN), **exchange(code, client_secret=None))).json()
+    tokens = (
+        await token_request(rp, http, key.header(http, "POST", TOKEN), **exchange(code, client_secret=None))
+    ).json()
     refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"], "client_secret": None}
-    rotated = (await ask(rp, http, key.header(http, "POST", TOKEN), **refresh)).json()
+    rotated = (await token_request(rp, http, key.header(http, "POST", TOKEN), **refresh)).json()
     assert rotated["refresh_token"] != tokens["refresh_token"]
     refresh["refresh_token"] = rotated["refresh_token"]
-    refused(await ask(rp, http, {}, **refresh), "invalid_grant", "unknown")
-    assert (await ask(rp, http, key.header(http, "POST", TOKEN), **refresh)).status_code == 200
+    refused(await token_request(rp, http, {}, **refresh), "invalid_grant", "unknown")
+    assert (await token_request(rp, http, key.header(http, "POST", TOKEN), **refresh)).status_code == 200
 
 
 @pytest.mark.requirement("oauth-12-17")
@@ -266,17 +270,17 @@ async def test_client_that_authenticates_may_change_its_key(rp, browser, http, k
     tokens = await bound(rp, browser, http, key)
     refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
     other = ClientKey()
-    answer = await ask(rp, http, other.header(http, "POST", TOKEN), **refresh)
+    answer = await token_request(rp, http, other.header(http, "POST", TOKEN), **refresh)
     assert claims(answer.json()["access_token"])["cnf"] == {"jkt": other.thumbprint}
-    assert (await ask(rp, http, {}, **refresh)).json()["token_type"] == "Bearer"
+    assert (await token_request(rp, http, {}, **refresh)).json()["token_type"] == "Bearer"
 
 
 @pytest.mark.requirement("oauth-1.1-4")
 async def test_dpop_jkt_binds_the_code(rp, browser, http, key):
     for headers in ({}, ClientKey().header(http, "POST", TOKEN)):
         code = await rp.code(browser, dpop_jkt=key.thumbprint)
-        refused(await ask(rp, http, headers, **exchange(code)), "invalid_grant", "unknown")
-        right = await ask(rp, http, key.header(http, "POST", TOKEN), **exchange(code))
+        refused(await token_request(rp, http, headers, **exchange(code)), "invalid_grant", "unknown")
+        right = await token_request(rp, http, key.header(http, "POST", TOKEN), **exchange(code))
         refused(right, "invalid_grant", "auth_code_not_found")  # whoever tried has used it up
     assert (await bound(rp, browser, http, key, dpop_jkt=key.thumbprint))["token_type"] == "DPoP"
 
@@ -307,7 +311,7 @@ async def test_pushed_request_binds_the_code_by_its_proof(rp, browser, http, key
         answer = await http.post("/oauth2/par", data={**form, **more}, headers=proof)
         query = {"client_id": rp.client_id, "request_uri": answer.json()["request_uri"]}
         code = response(await browser.get("/oauth2/authorize", params=query))["code"]
-        answer = await ask(rp, http, ClientKey().header(http, "POST", TOKEN), **exchange(code))
+        answer = await token_request(rp, http, ClientKey().header(http, "POST", TOKEN), **exchange(code))
         refused(answer, "invalid_grant", "unknown")
 
 
@@ -325,9 +329,9 @@ async def test_lambda_cannot_change_the_key(rp, browser, http, key, api):
 
 async def test_proof_is_bound_to_the_tenant_of_its_address(rp, browser, http, key):
     headers = key.header(http, "POST", TOKEN)
-    first = await ask(rp, http, headers, **exchange(await rp.code(browser)))
+    first = await token_request(rp, http, headers, **exchange(await rp.code(browser)))
     assert first.status_code == 200
-    refused(await ask(rp, http, headers, **exchange(await rp.code(browser))), "invalid_dpop_proof")
+    refused(await token_request(rp, http, headers, **exchange(await rp.code(browser))), "invalid_dpop_proof")
 
 
 @pytest.mark.requirement("oauth-12-18")
@@ -340,7 +344,7 @@ async def test_metadata_lists_the_algorithms(http):
 async def test_proofs_are_not_logged(rp, browser, http, key, capsys):
     await rp.configure(debug=True)
     proof = key.header(http, "POST", TOKEN, htm="GET")
-    refused(await ask(rp, http, proof, **exchange("x")), "invalid_dpop_proof")
+    refused(await token_request(rp, http, proof, **exchange("x")), "invalid_dpop_proof")
     out, err = capsys.readouterr()
     assert proof["DPoP"] not in out + err
     assert header(proof["DPoP"])["jwk"]["x"] not in out + err
@@ -351,12 +355,12 @@ async def test_device_binds_its_tokens_with_a_fresh_proof_each_time(api, http, k
     rp = await device_client(api)
     device = await Device.begin(rp, http, scope="openid offline_access")
     form = {"grant_type": DEVICE_GRANT, "device_code": device.device_code, "client_secret": None}
-    refused(await ask(rp, http, key.header(http, "POST", TOKEN), **form), "authorization_pending")
+    refused(await token_request(rp, http, key.header(http, "POST", TOKEN), **form), "authorization_pending")
     await device.approved(http)
-    tokens = (await ask(rp, http, key.header(http, "POST", TOKEN), **form)).json()
+    tokens = (await token_request(rp, http, key.header(http, "POST", TOKEN), **form)).json()
     assert (tokens["token_type"], claims(tokens["access_token"])["cnf"]) == ("DPoP", {"jkt": key.thumbprint})
     refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"], "client_secret": None}
-    refused(await ask(rp, http, {}, **refresh), "invalid_grant", "unknown")
+    refused(await token_request(rp, http, {}, **refresh), "invalid_grant", "unknown")
     other = await Device.begin(rp, http)
     approval = {"client_id": rp.client_id, "client_secret": rp.secret, "user_code": other.user_code}
     answer = await http.post("/oauth2/device/approve", data={**approval, "token": tokens["access_token"]})
@@ -367,13 +371,13 @@ async def test_device_binds_its_tokens_with_a_fresh_proof_each_time(api, http, k
 async def test_application_may_require_nonces_in_proofs(rp, browser, http, key, clock):
     code = await rp.code(browser)
     await rp.configure(dpopNonceRequired=True)
-    answer = await ask(rp, http, key.header(http, "POST", TOKEN), **exchange(code))
+    answer = await token_request(rp, http, key.header(http, "POST", TOKEN), **exchange(code))
     refused(answer, "use_dpop_nonce")
     nonce = answer.headers["DPoP-Nonce"]
     for wrong in (nonce[:-1], "", 1):
-        answer = await ask(rp, http, key.header(http, "POST", TOKEN, nonce=wrong), **exchange(code))
+        answer = await token_request(rp, http, key.header(http, "POST", TOKEN, nonce=wrong), **exchange(code))
         refused(answer, "use_dpop_nonce")
-    answer = await ask(rp, http, key.header(http, "POST", TOKEN, nonce=nonce), **exchange(code))
+    answer = await token_request(rp, http, key.header(http, "POST", TOKEN, nonce=nonce), **exchange(code))
     assert answer.status_code == 200
     assert "DPoP-Nonce" not in answer.headers
     token = answer.json()["access_token"]
@@ -395,7 +399,7 @@ async def test_application_may_require_nonces_in_proofs(rp, browser, http, key, 
 @pytest.mark.requirement("oauth-12-20")
 async def test_nonce_is_ignored_if_not_required(rp, browser, http, key):
     headers = key.header(http, "POST", TOKEN, nonce="whatever")
-    assert (await ask(rp, http, headers, **exchange(await rp.code(browser)))).status_code == 200
+    assert (await token_request(rp, http, headers, **exchange(await rp.code(browser)))).status_code == 200
 
 
 async def test_openapi_document_lists_the_dpop_header(http):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests import relying_party
-from tests.hearing import judge
 from tests.receiver import Receiver, answers, receiving
 from tests.relying_party import page, response
-from tests.webhooks import listen
+from tests.subscriber import check_event
+from tests.webhooks import subscribe
 
 TYPES = ("jwt.refresh", "jwt.refresh-token.revoke", "user.login.failed", "user.login.success")
 
@@ -16,7 +16,7 @@ TYPES = ("jwt.refresh", "jwt.refresh-token.revoke", "user.login.failed", "user.l
 @pytest.fixture
 async def receiver(rp, api, receiver) -> Receiver:
     """Receives every event of the tenant."""
-    await listen(api, rp.tenant, receiver.url, TYPES)
+    await subscribe(api, rp.tenant, receiver.url, TYPES)
     return receiver
 
 
@@ -25,7 +25,7 @@ async def heard(receiver: Receiver, *types: str) -> list[dict]:
     requests = await receiver.wait_for(len(types))
     events = [request.event for request in requests]
     for event in events:
-        judge(event)
+        check_event(event)
     assert sorted(event["type"] for event in events) == sorted(types)
     return sorted(events, key=lambda event: event["type"])
 
@@ -95,7 +95,7 @@ async def test_vetoed_refresh_does_not_change_the_token(rp, browser, http, api):
     await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
     value = (await rp.tokens(http, browser))["refresh_token"]
     async with receiving(answers(500)) as receiver:
-        await listen(api, rp.tenant, receiver.url, TYPES, "AbsoluteMajority")
+        await subscribe(api, rp.tenant, receiver.url, TYPES, "AbsoluteMajority")
         answer = await rp.refresh(http, value)
         assert (answer.status_code, answer.json()["error"], answer.json()["error_reason"]) == (
             400,
@@ -109,7 +109,7 @@ async def test_vetoed_refresh_does_not_change_the_token(rp, browser, http, api):
 @pytest.mark.requirement("oauth-1.9-4", "webhooks-8-15")
 async def test_vetoed_login_creates_no_session(rp, browser, api):
     async with receiving(answers(500)) as receiver:
-        await listen(api, rp.tenant, receiver.url, TYPES, "AbsoluteMajority")
+        await subscribe(api, rp.tenant, receiver.url, TYPES, "AbsoluteMajority")
         shown = await rp.submit(browser, await rp.authorize(browser))
         assert shown.status_code == 200
         assert "rejected" in page(shown).text

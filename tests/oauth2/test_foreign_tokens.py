@@ -37,17 +37,17 @@ async def forge(rp, browser, http, api):
     return sign
 
 
-async def ask(http, token: str):
+async def get_userinfo(http, token: str):
     return await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
 
 
 async def test_token_signed_elsewhere_with_a_stored_key_is_accepted(forge, http):
-    assert (await ask(http, forge())).status_code == 200
+    assert (await get_userinfo(http, forge())).status_code == 200
 
 
 @pytest.mark.requirement("oauth-4.2-7", "reason-access_token_unavailable_for_processing")
 async def test_token_issued_in_the_future_is_rejected_with_its_reason(forge, http):
-    answer = await ask(http, forge(nbf=int(time.time()) + 600))
+    answer = await get_userinfo(http, forge(nbf=int(time.time()) + 600))
     assert (answer.status_code, answer.json()["error"]) == (401, "invalid_token")
     assert answer.json()["error_reason"] == "access_token_unavailable_for_processing"
 
@@ -66,6 +66,6 @@ async def test_token_issued_in_the_future_is_rejected_with_its_reason(forge, htt
     ],
 )
 async def test_token_of_another_issuer_or_audience_is_invalid(forge, http, changes):
-    answer = await ask(http, forge(**changes))
+    answer = await get_userinfo(http, forge(**changes))
     assert (answer.status_code, answer.json()["error"]) == (401, "invalid_token")
     assert answer.json()["error_reason"] in {"access_token_invalid", "access_token_malformed", "id_token_invalid"}

@@ -7,12 +7,12 @@ import shutil
 import httpx
 import pytest
 
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.receiver import until
 from tests.relying_party import claims
 
 INACTIVE = {"active": False}
-NOBODY = "3a4d6c0e-5b1f-4c52-9d0e-8f7a6b5c4d3e"
+UNKNOWN_ID = "3a4d6c0e-5b1f-4c52-9d0e-8f7a6b5c4d3e"
 FAR_FUTURE = 4_102_444_800
 
 
@@ -66,8 +66,8 @@ async def test_attack_30_token_with_several_audiences_is_limited_to_its_tenant(r
 @pytest.mark.parametrize(
     "changes",
     [
-        {"iss": "https://other.example.com"}, {"iss": None}, {"aud": []}, {"aud": None}, {"aud": NOBODY},
-        {"tid": NOBODY}, {"tty": "logout"}, {"tty": None}, {"exp": None}, {"sub": None}, {"sub": NOBODY},
+        {"iss": "https://other.example.com"}, {"iss": None}, {"aud": []}, {"aud": None}, {"aud": UNKNOWN_ID},
+        {"tid": UNKNOWN_ID}, {"tty": "logout"}, {"tty": None}, {"exp": None}, {"sub": None}, {"sub": UNKNOWN_ID},
         {"jti": None}, {"nbf": FAR_FUTURE},
     ],
     ids=str,
@@ -80,7 +80,7 @@ async def test_foreign_or_early_token_is_inactive_and_cannot_be_revoked(rp, http
 
 
 async def test_revocation_applies_to_all_processes(rp, browser, http, api, service, build, session_clock, tmp_path):
-    config = doors.config(service)
+    config = internals.config(service)
     data_dir = shutil.copytree(config.data_dir, tmp_path / "second")
     one, two, third = [await rp.tokens(http, browser) for _ in range(3)]
     async with (
@@ -96,7 +96,7 @@ async def test_revocation_applies_to_all_processes(rp, browser, http, api, servi
         headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
         assert (await api.delete(f"/api/user/{rp.user['id']}", headers=headers)).status_code == 200
 
-        async def is_over() -> bool:
+        async def has_expired() -> bool:
             return (await introspect(rp, there, third["access_token"])).json() == INACTIVE
 
-        await until(is_over)
+        await until(has_expired)

@@ -17,13 +17,13 @@ from joserfc.jwk import KeySet, OctKey
 
 from identity.domain.configuration.key_rotation import LAG_MS, MARGIN_MS
 from identity.ids import new_id
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.api.test_entities import make as make_entity
 from tests.api.test_entity_types import make as make_type
-from tests.hearing import judge
 from tests.receiver import answers, receiving, until
 from tests.relying_party import header
-from tests.webhooks import listen
+from tests.subscriber import check_event
+from tests.webhooks import subscribe
 
 SHADOW = {
     "HS256": "092dbedc-30af-4149-9c61-b578f2c72f59",
@@ -97,7 +97,7 @@ async def until_verified(issued: list[dict[str, Any]], name: str, key: dict[str,
 @pytest.fixture
 async def second(service, build, session_clock, tmp_path, publication_lag) -> AsyncIterator[httpx.AsyncClient]:
     """Another process of the same instance."""
-    config = doors.config(service)
+    config = internals.config(service)
     data_dir = shutil.copytree(config.data_dir, tmp_path / "second")
     async with (
         build(clock=session_clock, role="web", data_dir=data_dir, database=config.mongodb.database) as running,
@@ -164,7 +164,7 @@ async def test_new_key_is_published_before_the_response(service, http, api, seco
         "/api/application", json={"application": {"name": new_id(), "jwtConfiguration": configuration}}
     )
     assert made.status_code == 200, made.text
-    assert doors.now(service) >= key["insertInstant"] + LAG_MS
+    assert internals.now(service) >= key["insertInstant"] + LAG_MS
     for other in (http, second):
         assert key["kid"] in {one["kid"] for one in (await other.get("/.well-known/jwks.json")).json()["keys"]}
 
@@ -219,13 +219,13 @@ async def test_rotation_state_is_not_exposed_copied_or_changed(rp, service, api)
     shown = (await api.get(path)).json()["tenant"]
     assert "private" not in shown
     assert (await api.put(path, json={"tenant": {**shown, "private": {"retiredKeys": []}}})).status_code == 200
-    stored = await doors.store(service, "tenants").get(None, rp.tenant["id"])
+    stored = await internals.store(service, "tenants").get(None, rp.tenant["id"])
     former = rp.tenant["jwtConfiguration"]["accessTokenKeyId"]
     assert [(entry["keyId"], entry["member"]) for entry in stored["private"]["retiredKeys"]] == [
         (former, "accessTokenKeyId")
     ]
     copied = await api.post("/api/tenant", json={"sourceTenantId": rp.tenant["id"], "tenant": {"name": new_id()}})
-    copy = await doors.store(service, "tenants").get(None, copied.json()["tenant"]["id"])
+    copy = await internals.store(service, "tenants").get(None, copied.json()["tenant"]["id"])
     assert "retiredKeys" not in copy.get("private", {})
 
 
@@ -278,14 +278,14 @@ async def changed_applications(rp, api):
     """The sets of applications that key changes were sent about, one for each event."""
     async with receiving() as receiver:
         kind = "jwt.public-key.update"
-        await listen(api, rp.tenant, receiver.url, [kind])
+        await subscribe(api, rp.tenant, receiver.url, [kind])
 
         async def next_sets(number: int) -> list[set[str]]:
             requests = await receiver.wait_for(number)
             assert len(requests) == number
             for request in requests:
                 assert request.event["type"] == kind
-                judge(request.event)
+                check_event(request.event)
                 assert request.event["tenantId"] == rp.tenant["id"]
                 assert "linkedObjectId" not in request.event
             return [set(request.event["applicationIds"]) for request in requests]
@@ -340,7 +340,7 @@ async def test_swapped_keys_send_an_event(rp, api, changed_applications):
 async def test_veto_keeps_the_old_key(rp, browser, http, api):
     key = await generate(api)
     async with receiving(answers(500)) as receiver:
-        webhook_id = await listen(api, rp.tenant, receiver.url, ["jwt.public-key.update"], "AbsoluteMajority")
+        webhook_id = await subscribe(api, rp.tenant, receiver.url, ["jwt.public-key.update"], "AbsoluteMajority")
         body = {"tenant": {"jwtConfiguration": {"accessTokenKeyId": key["id"]}}}
         answer = await api.patch(f"/api/tenant/{rp.tenant['id']}", json=body)
         assert answer.status_code == 504

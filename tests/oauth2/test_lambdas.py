@@ -14,11 +14,11 @@ from identity.domain.lambdas import lambdas as rules
 from identity.errors import LambdaFailed, Unavailable
 from identity.ids import TenantId, new_id
 from identity.operations.lambdas import lambdas, login_validation_lambdas, token_lambdas
-from tests import doors, relying_party
-from tests.hearing import judge
+from tests import internals, relying_party
 from tests.receiver import receiving
 from tests.relying_party import PASSWORD, RelyingParty, claims, header, page, response
-from tests.webhooks import listen
+from tests.subscriber import check_event
+from tests.webhooks import subscribe
 
 Document = dict[str, Any]
 
@@ -40,7 +40,7 @@ async def rp(api: httpx.AsyncClient) -> RelyingParty:
 
 def call_of(service: app.Service, rp: RelyingParty) -> Call:
     origin = Origin("203.0.113.7", "the agent", "", service.base_url)
-    return Call(TenantId(rp.tenant["id"]), AnonymousCaller(), doors.now(service), origin)
+    return Call(TenantId(rp.tenant["id"]), AnonymousCaller(), internals.now(service), origin)
 
 
 async def make(rp: RelyingParty, kind: str, parameters: str, statements: str, **members: Any) -> Document:
@@ -62,12 +62,12 @@ async def hook(rp: RelyingParty, member: str, statements: str, **members: Any) -
     return made
 
 
-async def ask(rp: RelyingParty, http: httpx.AsyncClient, **form: str | None) -> httpx.Response:
+async def token_request(rp: RelyingParty, http: httpx.AsyncClient, **form: str | None) -> httpx.Response:
     return await rp.token(http, **{"grant_type": "password", "username": rp.login_id, "password": PASSWORD, **form})
 
 
-async def given(rp: RelyingParty, http: httpx.AsyncClient, **form: str | None) -> Document:
-    answer = await ask(rp, http, **form)
+async def token_response(rp: RelyingParty, http: httpx.AsyncClient, **form: str | None) -> Document:
+    answer = await token_request(rp, http, **form)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 
@@ -76,9 +76,9 @@ async def userinfo(http: httpx.AsyncClient, token: str) -> httpx.Response:
     return await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
 
 
-async def told(service: app.Service, lambda_: Document) -> list[tuple[str, str]]:
+async def lambda_log(service: app.Service, lambda_: Document) -> list[tuple[str, str]]:
     """(type, message) of what the event log says of a lambda."""
-    found = doors.database(service).collection("event_logs").find({"message": {"$regex": lambda_["id"]}})
+    found = internals.database(service).collection("event_logs").find({"message": {"$regex": lambda_["id"]}})
     return [(row["type"], row["message"]) async for row in found.sort("_id", 1)]
 
 
@@ -88,12 +88,12 @@ async def told(service: app.Service, lambda_: Document) -> list[tuple[str, str]]
 @pytest.mark.requirement("core-18-lambdas-12")
 async def test_access_and_id_tokens_have_separate_lambdas(rp, http):
     await hook(rp, "accessTokenPopulateId", "jwt.colour = 'blue'; jwt.list = [1, {a: null}]")
-    tokens = await given(rp, http, scope="openid")
+    tokens = await token_response(rp, http, scope="openid")
     assert claims(tokens["access_token"])["colour"] == "blue"
     assert claims(tokens["access_token"])["list"] == [1, {"a": None}]
     assert "colour" not in claims(tokens["id_token"])
     await hook(rp, "idTokenPopulateId", "jwt.colour = 'green'; delete jwt.at_hash")
-    tokens = await given(rp, http, scope="openid")
+    tokens = await token_response(rp, http, scope="openid")
     assert claims(tokens["access_token"])["colour"] == "blue"
     assert claims(tokens["id_token"])["colour"] == "green"
     assert "at_hash" not in claims(tokens["id_token"])
@@ -125,12 +125,12 @@ async def test_every_grant_runs_the_lambda(rp, http, browser, api):
 @pytest.mark.parametrize("statement", ["= 'forged'", "= 9", "= null", "= {}"])
 async def test_reserved_claims_are_neither_added_nor_changed_nor_removed(rp, http, member, statement):
     name = "access_token" if member.startswith("access") else "id_token"
-    before = claims((await given(rp, http, scope="openid"))[name])
+    before = claims((await token_response(rp, http, scope="openid"))[name])
     reserved = ("amr", "cnf", "exp", "iat", "sub", "tid", "tty", "userinfo_claims")
     forge = "".join(f"jwt.{claim} {statement};" for claim in reserved)
     for statements in (forge, "".join(f"delete jwt.{claim};" for claim in reserved)):
         await hook(rp, member, f"{statements} jwt.ran = true")
-        after = claims((await given(rp, http, scope="openid"))[name])
+        after = claims((await token_response(rp, http, scope="openid"))[name])
         assert after["ran"] is True
         for claim in ("amr", "cnf", "sub", "tid", "tty", "userinfo_claims"):
             assert after.get(claim) == before.get(claim), claim
@@ -146,7 +146,7 @@ async def test_other_claims_can_be_changed_and_null_removes_one(rp, http):
         "jwt.roles.push('made up'); jwt.applicationId = null; jwt.scope = undefined; jwt.aud = [jwt.aud, 'https://api'];"
         "jwt.gty = ['mine']; jwt.jti = 'j'",
     )
-    token = (await given(rp, http, scope="openid"))["access_token"]
+    token = (await token_response(rp, http, scope="openid"))["access_token"]
     changed = claims(token)
     assert (changed["roles"], changed["aud"], changed["gty"], changed["jti"]) == (
         ["made up"], [rp.client_id, "https://api"], ["mine"], "j",
@@ -158,7 +158,7 @@ async def test_other_claims_can_be_changed_and_null_removes_one(rp, http):
 @pytest.mark.requirement("core-18-lambdas-14")
 async def test_introspection_has_claims_added_by_a_lambda(rp, http):
     await hook(rp, "accessTokenPopulateId", "jwt.colour = 'blue'")
-    token = (await given(rp, http))["access_token"]
+    token = (await token_response(rp, http))["access_token"]
     form = {"client_id": rp.client_id, "client_secret": rp.secret, "token": token}
     answer = (await http.post("/oauth2/introspect", data=form)).json()
     assert (answer["active"], answer["colour"]) == (True, "blue")
@@ -175,21 +175,21 @@ async def test_replayed_code_revokes_a_token_with_a_lambda_jti(rp, http, browser
 
 async def test_lambda_gets_user_and_registration_without_secrets(rp, http, api):
     await hook(rp, "accessTokenPopulateId", "jwt.user = user; jwt.registration = registration")
-    seen = claims((await given(rp, http))["access_token"])
+    seen = claims((await token_response(rp, http))["access_token"])
     assert seen["user"]["id"] == rp.user["id"]
     assert seen["user"]["email"] == rp.login_id
     assert not seen["user"].keys() & {"private", "password", "salt", "encryptionScheme", "factor"}
     assert seen["registration"]["applicationId"] == rp.client_id
     assert seen["user"]["registrations"][0]["id"] == seen["registration"]["id"]
     rp.user = await relying_party.make_user(api, rp.tenant["id"])
-    assert "registration" not in claims((await given(rp, http))["access_token"])
+    assert "registration" not in claims((await token_response(rp, http))["access_token"])
 
 
 async def test_changes_of_user_and_registration_are_not_stored(rp, http):
     await hook(
         rp, "accessTokenPopulateId", "user.email = 'x@y.z'; user.data = {a: 1}; registration.roles.push('admin')"
     )
-    await given(rp, http)
+    await token_response(rp, http)
     user = (await rp.api.get(f"/api/user/{rp.user['id']}", headers={"X-FusionAuth-TenantId": rp.tenant["id"]})).json()
     assert (user["user"]["email"], user["user"]["registrations"][0]["roles"]) == (rp.login_id, [])
 
@@ -202,7 +202,7 @@ async def test_attack_invalid_results_are_rejected(rp, http):
         "jwt.function = () => 1; jwt.nan = NaN; jwt.symbol = Symbol('s'); Object.prototype.polluted = 'x';"
         "Object.defineProperty(jwt, '__proto__', {value: {admin: true}, enumerable: true}); jwt.constructor = {a: 1}",
     )
-    token = claims((await given(rp, http))["access_token"])
+    token = claims((await token_response(rp, http))["access_token"])
     assert not token.keys() & {"function", "nan", "symbol", "polluted", "__proto__"}
     assert token["constructor"] == {"a": 1}
 
@@ -231,18 +231,18 @@ FAILURES = {
 async def test_attack_failing_lambda_fails_the_token_only(rp, http, service, case):
     statements, reason = FAILURES[case]
     made = await hook(rp, "accessTokenPopulateId", statements)
-    answer = await ask(rp, http, scope="openid offline_access")
+    answer = await token_request(rp, http, scope="openid offline_access")
     assert answer.status_code == 512
     body = answer.json()
     assert (body["error"], body["error_reason"]) == ("server_error", "unknown")
     assert body["error_description"] == "The service cannot answer this request now."
     assert answer.headers["Cache-Control"] == "no-store"
-    ((kind, text),) = await told(service, made)
+    ((kind, text),) = await lambda_log(service, made)
     assert kind == "Error"
     assert text.startswith(f"The JWTPopulate lambda [{made['name']}] with the id [{made['id']}] failed: ")
     assert reason in text
     where = {"tenantId": rp.tenant["id"]}
-    assert await doors.database(service).collection("refresh_tokens").count_documents(where) == 0
+    assert await internals.database(service).collection("refresh_tokens").count_documents(where) == 0
 
 
 @pytest.mark.requirement("core-18-lambdas-21")
@@ -255,7 +255,7 @@ async def test_failing_lambda_error_is_redirected(rp, http, browser, service):
     assert told_there["state"] == "the-state"
     assert "secret" not in answer.headers["Location"]
     assert "id_token" not in told_there
-    assert [kind for kind, _ in await told(service, made)] == ["Error"]
+    assert [kind for kind, _ in await lambda_log(service, made)] == ["Error"]
 
 
 async def test_user_is_created_although_the_token_lambda_fails(rp, api, service):
@@ -266,7 +266,7 @@ async def test_user_is_created_although_the_token_lambda_fails(rp, api, service)
     assert answer.status_code == 200
     assert "token" not in answer.json()
     assert (await api.get(f"/api/user/{answer.json()['user']['id']}", headers=headers)).status_code == 200
-    assert len(await told(service, made)) == 1
+    assert len(await lambda_log(service, made)) == 1
 
 
 async def test_busy_sandbox_rejects_requests(rp, http, service, monkeypatch):
@@ -275,10 +275,10 @@ async def test_busy_sandbox_rejects_requests(rp, http, service, monkeypatch):
     async def full(*_given: Any) -> Any:
         raise Unavailable("Too many lambdas at once.")
 
-    monkeypatch.setattr(doors.store(service, "sandbox"), "call", full)
-    answer = await ask(rp, http)
+    monkeypatch.setattr(internals.store(service, "sandbox"), "call", full)
+    answer = await token_request(rp, http)
     assert (answer.status_code, answer.json()["error"]) == (503, "server_error")
-    assert await told(service, made) == []
+    assert await lambda_log(service, made) == []
 
 
 @pytest.mark.requirement("core-18-lambdas-28")
@@ -286,8 +286,8 @@ async def test_tokens_without_lambda_do_not_use_the_sandbox(rp, http, service, m
     def never(*_given: Any) -> Any:
         raise AssertionError("nobody wants a lambda")
 
-    monkeypatch.setattr(doors.store(service, "sandbox"), "call", never)
-    tokens = await given(rp, http, scope="openid")
+    monkeypatch.setattr(internals.store(service, "sandbox"), "call", never)
+    tokens = await token_response(rp, http, scope="openid")
     assert (await userinfo(http, tokens["access_token"])).json() == {"sub": rp.user["id"]}
 
 
@@ -298,7 +298,7 @@ async def test_lambda_state_is_isolated_by_tenant(rp, http, api):
     configuration = {"lambdaConfiguration": {"accessTokenPopulateId": made["id"]}}
     await other.patch(f"/api/application/{other.client_id}", {"application": configuration})
     for party in (rp, other, rp, other, rp, other):
-        assert "before" not in claims((await given(party, http))["access_token"])
+        assert "before" not in claims((await token_response(party, http))["access_token"])
 
 
 async def test_64_concurrent_tokens_have_their_own_claims(rp, service):
@@ -306,7 +306,7 @@ async def test_64_concurrent_tokens_have_their_own_claims(rp, service):
     call = call_of(service, rp)
     results = await asyncio.gather(
         *(
-            doors.run(service, lambdas.invoke, call, made["id"], "JWTPopulate", {"sub": str(n)}, {}, None)
+            internals.run(service, lambdas.invoke, call, made["id"], "JWTPopulate", {"sub": str(n)}, {}, None)
             for n in range(64)
         )
     )
@@ -320,7 +320,7 @@ async def test_slow_lambda_does_not_block_other_requests(rp, http):
     ended: list[str] = []
 
     async def endless() -> None:
-        assert (await ask(rp, http)).status_code == 512
+        assert (await token_request(rp, http)).status_code == 512
         ended.append("token")
 
     async def others() -> None:
@@ -336,29 +336,31 @@ async def test_lambda_of_another_type_or_none_changes_nothing(rp, service):
     made = await make(rp, "UserInfoPopulate", "userInfo", "userInfo.a = 1")
     call = call_of(service, rp)
     for lambda_id in (made["id"], new_id()):
-        assert await doors.run(service, lambdas.invoke, call, lambda_id, "JWTPopulate", {"sub": "1"}) == [{"sub": "1"}]
-    assert await doors.run(service, lambdas.invoke, call, made["id"], "UserInfoPopulate", {}) == [{"a": 1}]
+        assert await internals.run(service, lambdas.invoke, call, lambda_id, "JWTPopulate", {"sub": "1"}) == [
+            {"sub": "1"}
+        ]
+    assert await internals.run(service, lambdas.invoke, call, made["id"], "UserInfoPopulate", {}) == [{"a": 1}]
 
 
 @pytest.mark.requirement("core-18-lambdas-22")
 @pytest.mark.parametrize("debug", [True, False])
 async def test_console_output_is_logged_with_debug(rp, http, service, debug):
     made = await hook(rp, "accessTokenPopulateId", "console.log('one', jwt.tty); console.error('two')", debug=debug)
-    await given(rp, http)
+    await token_response(rp, http)
     expected = [
         ("Debug", f"The JWTPopulate lambda [{made['name']}] with the id [{made['id']}] printed:\none at\ntwo\n")
     ]
-    assert await told(service, made) == (expected if debug else [])
+    assert await lambda_log(service, made) == (expected if debug else [])
     quiet = await hook(rp, "accessTokenPopulateId", "jwt.a = 1", debug=True)
-    await given(rp, http)
-    assert await told(service, quiet) == []
+    await token_response(rp, http)
+    assert await lambda_log(service, quiet) == []
 
 
 @pytest.mark.requirement("core-18-lambdas-22")
 async def test_console_output_precedes_the_error(rp, http, service):
     made = await hook(rp, "accessTokenPopulateId", "console.log('before'); throw 'after'", debug=True)
-    assert (await ask(rp, http)).status_code == 512
-    assert [(kind, text.rpartition(" ")[2]) for kind, text in await told(service, made)] == [
+    assert (await token_request(rp, http)).status_code == 512
+    assert [(kind, text.rpartition(" ")[2]) for kind, text in await lambda_log(service, made)] == [
         ("Debug", "printed:\nbefore\n"),
         ("Error", "after"),
     ]
@@ -376,7 +378,7 @@ async def test_userinfo_is_populated_except_reserved_claims(rp, http):
         "userInfo.colour = jwt.colour; userInfo.first = user.firstName ?? null; userInfo.roles = registration.roles;"
         "userInfo.sub = 'forged'; userInfo.email = 'x@y.z'; userInfo.email_verified = false; userInfo.tid = 'x'",
     )
-    token = (await given(rp, http, scope="openid email"))["access_token"]
+    token = (await token_response(rp, http, scope="openid email"))["access_token"]
     assert (await userinfo(http, token)).json() == {
         "sub": rp.user["id"], "email": rp.login_id, "email_verified": True, "colour": "blue", "roles": [],
     }  # fmt: skip
@@ -388,12 +390,12 @@ async def test_userinfo_is_populated_except_reserved_claims(rp, http):
 
 @pytest.mark.requirement("core-18-lambdas-15")
 async def test_failing_userinfo_lambda_is_reported_without_details(rp, http, service):
-    token = (await given(rp, http, scope="openid"))["access_token"]
+    token = (await token_response(rp, http, scope="openid"))["access_token"]
     made = await hook(rp, "userinfoPopulateId", "throw new Error('the secret reason')")
     answer = await userinfo(http, token)
     assert (answer.status_code, answer.json()["error"]) == (512, "server_error")
     assert "secret" not in answer.text
-    assert [kind for kind, _ in await told(service, made)] == ["Error"]
+    assert [kind for kind, _ in await lambda_log(service, made)] == ["Error"]
 
 
 # Validation
@@ -404,14 +406,14 @@ CLOSED = "result.errors.generalErrors.push({code: '[LoginPrevented]', message: '
 @pytest.mark.requirement("core-18-lambdas-17", "oauth-2.2-10", "reason-login_prevented")
 async def test_password_grant_returns_the_error_of_the_lambda(rp, http):
     await hook(rp, "loginValidationId", f"{CLOSED} result.errors.fieldErrors['user.email'] = [{{message: 'Not you.'}}]")
-    answer = await ask(rp, http)
+    answer = await token_request(rp, http)
     assert answer.status_code == 400
     assert answer.json() == {
         "error": "invalid_grant",
         "error_reason": "login_prevented",
         "error_description": "Closed <b>today</b>. Not you.",
     }
-    wrong = await ask(rp, http, password="wrong")
+    wrong = await token_request(rp, http, password="wrong")
     assert wrong.json()["error_reason"] == "invalid_user_credentials", "nobody learns it without the password"
 
 
@@ -427,7 +429,7 @@ async def test_login_page_shows_the_escaped_error_of_the_lambda(rp, browser):
 
 async def test_lambda_without_errors_permits_logins(rp, http, browser):
     await hook(rp, "loginValidationId", "user.email = 'x'; result.other = 1")
-    assert "access_token" in await given(rp, http)
+    assert "access_token" in await token_response(rp, http)
     assert "code" in await rp.log_in(browser)
 
 
@@ -439,8 +441,8 @@ async def test_session_use_is_not_validated_by_the_lambda(rp, browser):
 
 async def test_login_lambda_gets_the_request_context(rp, http, service):
     made = await hook(rp, "loginValidationId", "console.log({user: user.id, registration, context})", debug=True)
-    await given(rp, http)
-    ((_, text),) = await told(service, made)
+    await token_response(rp, http)
+    ((_, text),) = await lambda_log(service, made)
     assert f'"user":"{rp.user["id"]}"' in text
     assert f'"applicationId":"{rp.client_id}"' in text
     assert '"authenticationType":"PASSWORD"' in text
@@ -452,11 +454,11 @@ async def test_rejected_login_sends_an_event(rp, http):
     made = await hook(rp, "loginValidationId", CLOSED)
     types = ("user.login.failed", "user.login.success")
     async with receiving() as receiver:
-        await listen(rp.api, rp.tenant, receiver.url, types)
-        assert (await ask(rp, http)).status_code == 400
+        await subscribe(rp.api, rp.tenant, receiver.url, types)
+        assert (await token_request(rp, http)).status_code == 400
         (received,) = await receiver.wait_for(1)
     event = received.event
-    judge(event)
+    check_event(event)
     assert (event["type"], event["user"]["id"], event["applicationId"]) == (types[0], rp.user["id"], rp.client_id)
     assert event["reason"] == {
         "code": "lambdaValidation",
@@ -474,11 +476,11 @@ async def test_rejected_login_sends_an_event(rp, http):
 )
 async def test_failing_login_lambda_prevents_logins(rp, http, browser, service, statements):
     made = await hook(rp, "loginValidationId", statements)
-    answer = await ask(rp, http)
+    answer = await token_request(rp, http)
     assert (answer.status_code, answer.json()["error"]) == (512, "server_error")
     there = response(await rp.submit(browser, await rp.authorize(browser)))
     assert (there["error"], "code" in there) == ("server_error", False)
-    assert [kind for kind, _ in await told(service, made)] == ["Error", "Error"]
+    assert [kind for kind, _ in await lambda_log(service, made)] == ["Error", "Error"]
 
 
 @pytest.mark.requirement("core-18-lambdas-18")
@@ -514,11 +516,11 @@ async def test_registration_lambda_returns_errors(rp, service):
 
 async def test_attack_27_lambda_cannot_turn_a_user_token_into_an_entity_token(rp, http):
     made = await hook(rp, "accessTokenPopulateId", "jwt.gty = ['client_credentials']")
-    answer = await ask(rp, http)
+    answer = await token_request(rp, http)
     assert (answer.status_code, answer.json()["error"]) == (512, "server_error")
     changed = {"lambda": {**made, "body": "function populate(jwt) { jwt.gty = ['client_credentials', 'x']; }"}}
     assert (await rp.api.put(f"/api/lambda/{made['id']}", json=changed)).status_code == 200
-    assert (await ask(rp, http)).status_code == 200
+    assert (await token_request(rp, http)).status_code == 200
 
 
 @pytest.mark.requirement("core-18-lambdas-16")
@@ -527,8 +529,8 @@ async def test_entity_token_is_populated_except_reserved_claims(rp, service):
     before = {"sub": "e", "aud": "t", "exp": 2, "iat": 1, "permissions": {"t": ["read"]}, "tid": "x", "iss": "i"}
 
     async def populated() -> Document:
-        tenant = await doors.store(service, "tenants").get(None, call.tenant_id)
-        return await doors.run(
+        tenant = await internals.store(service, "tenants").get(None, call.tenant_id)
+        return await internals.run(
             service,
             token_lambdas.client_credentials,
             call,

@@ -10,9 +10,9 @@ from joserfc.jwk import OctKey
 
 from identity.ids import new_id
 from tests import relying_party
-from tests.hearing import Hearing
 from tests.receiver import answers, in_turn, receiving
 from tests.relying_party import REDIRECT_URI, claims, page, response
+from tests.subscriber import Subscriber
 
 AFTER = "https://app.example.com/bye"
 ELSEWHERE = {"Sec-Fetch-Site": "cross-site"}
@@ -35,7 +35,7 @@ def refused(answer, reason: str) -> None:
 
 
 @pytest.fixture
-async def leaver(rp, browser):
+async def logged_in_party(rp, browser):
     await rp.configure(authorizedRedirectURLs=[REDIRECT_URI, AFTER])
     await rp.log_in(browser)
     return rp
@@ -50,43 +50,47 @@ async def leaver(rp, browser):
     "service-16",
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_logout_ends_the_session_and_redirects(leaver, browser, method):
-    answer = await log_out(browser, method, client_id=leaver.client_id, post_logout_redirect_uri=AFTER, state="a b&c")
+async def test_logout_ends_the_session_and_redirects(logged_in_party, browser, method):
+    answer = await log_out(
+        browser, method, client_id=logged_in_party.client_id, post_logout_redirect_uri=AFTER, state="a b&c"
+    )
     assert answer.status_code == 302
     assert answer.headers["Location"] == AFTER + "?state=a%20b%26c"
     gone = {
         name for line in answer.headers.get_list("Set-Cookie") if "Max-Age=0" in line for name in [line.split("=")[0]]
     }
     assert gone == {"fusionauth.sso", "fusionauth.li"}
-    assert not await is_logged_in(leaver, browser)
+    assert not await is_logged_in(logged_in_party, browser)
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke-4")
-async def test_logout_sends_events_that_can_be_vetoed(leaver, browser, api):
+async def test_logout_sends_events_that_can_be_vetoed(logged_in_party, browser, api):
     kind = "jwt.refresh-token.revoke"
     async with receiving(in_turn(answers(500), answers(200))) as receiver:
-        hearing = Hearing(leaver.api, receiver, leaver.tenant["id"])
-        await hearing.listen([kind], "AbsoluteMajority")
-        vetoed = await log_out(browser, client_id=leaver.client_id)
+        subscriber = Subscriber(logged_in_party.api, receiver, logged_in_party.tenant["id"])
+        await subscriber.subscribe([kind], "AbsoluteMajority")
+        vetoed = await log_out(browser, client_id=logged_in_party.client_id)
         assert (vetoed.status_code, vetoed.headers.get_list("Set-Cookie")) == (400, [])
         assert "A webhook vetoed this logout." in page(vetoed).text
-        assert await is_logged_in(leaver, browser)
-        assert (await log_out(browser, client_id=leaver.client_id)).status_code == 302
-        _, event = await hearing.heard(kind, kind)
-    assert event["user"]["id"] == event["userId"] == event["linkedObjectId"] == leaver.user["id"]
-    assert event["refreshToken"]["userId"] == leaver.user["id"] and event["applicationTimeToLiveInSeconds"] == {}
+        assert await is_logged_in(logged_in_party, browser)
+        assert (await log_out(browser, client_id=logged_in_party.client_id)).status_code == 302
+        _, event = await subscriber.received(kind, kind)
+    assert event["user"]["id"] == event["userId"] == event["linkedObjectId"] == logged_in_party.user["id"]
+    assert (
+        event["refreshToken"]["userId"] == logged_in_party.user["id"] and event["applicationTimeToLiveInSeconds"] == {}
+    )
     assert not {"applicationId"} & {*event, *event["refreshToken"]}
-    assert not await is_logged_in(leaver, browser)
+    assert not await is_logged_in(logged_in_party, browser)
     # Whoever is not logged in ends nothing.
-    assert (await log_out(browser, client_id=leaver.client_id)).status_code == 302
+    assert (await log_out(browser, client_id=logged_in_party.client_id)).status_code == 302
 
 
 @pytest.mark.requirement("contract-logout-8")
-async def test_ended_session_is_invalid_with_its_cookie(leaver, browser):
+async def test_ended_session_is_invalid_with_its_cookie(logged_in_party, browser):
     cookie = browser.cookies["fusionauth.sso"]
-    await log_out(browser, client_id=leaver.client_id)
+    await log_out(browser, client_id=logged_in_party.client_id)
     browser.cookies.set("fusionauth.sso", cookie, domain="localhost.local", path="/")
-    assert not await is_logged_in(leaver, browser)
+    assert not await is_logged_in(logged_in_party, browser)
 
 
 @pytest.mark.requirement("contract-logout-8")
@@ -97,19 +101,23 @@ async def test_logout_does_not_revoke_tokens(rp, browser, http):
 
 
 @pytest.mark.requirement("contract-logout-6", "contract-logout-7", "oauth-4.3-2")
-async def test_first_configured_target_is_used(leaver, browser):
-    assert (await log_out(browser, client_id=leaver.client_id)).headers["Location"] == "/"
-    await leaver.configure_tenant(logoutURL="https://tenant.example.com/")
-    assert (await log_out(browser, client_id=leaver.client_id)).headers["Location"] == "https://tenant.example.com/"
-    assert (await log_out(browser, tenantId=leaver.tenant["id"])).headers["Location"] == "https://tenant.example.com/"
-    await leaver.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
-    answer = await log_out(browser, client_id=leaver.client_id, state="s")
+async def test_first_configured_target_is_used(logged_in_party, browser):
+    assert (await log_out(browser, client_id=logged_in_party.client_id)).headers["Location"] == "/"
+    await logged_in_party.configure_tenant(logoutURL="https://tenant.example.com/")
+    assert (await log_out(browser, client_id=logged_in_party.client_id)).headers[
+        "Location"
+    ] == "https://tenant.example.com/"
+    assert (await log_out(browser, tenantId=logged_in_party.tenant["id"])).headers[
+        "Location"
+    ] == "https://tenant.example.com/"
+    await logged_in_party.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
+    answer = await log_out(browser, client_id=logged_in_party.client_id, state="s")
     assert answer.headers["Location"] == "https://app.example.com/out"
 
 
 @pytest.mark.requirement("certification-authorize-11", "oauth-1.9-15")
-async def test_logout_without_target_shows_a_page(leaver, browser):
-    answer = await log_out(browser, client_id=leaver.client_id)
+async def test_logout_without_target_shows_a_page(logged_in_party, browser):
+    answer = await log_out(browser, client_id=logged_in_party.client_id)
     shown = await browser.get(answer.headers["Location"])
     assert "signed out" in page(shown).text.lower()
     again = await browser.get("/")
@@ -174,14 +182,14 @@ async def test_unknown_client_and_tenant_are_refused(rp, browser):
 
 
 @pytest.mark.requirement("attack-42", "audit-a8-logout")
-async def test_attack_42_cross_site_logout_requires_confirmation(leaver, browser):
-    answer = await log_out(browser, headers=ELSEWHERE, tenantId=leaver.tenant["id"])
+async def test_attack_42_cross_site_logout_requires_confirmation(logged_in_party, browser):
+    answer = await log_out(browser, headers=ELSEWHERE, tenantId=logged_in_party.tenant["id"])
     assert answer.status_code == 200
     form = page(answer).forms[0]
-    assert await is_logged_in(leaver, browser)
+    assert await is_logged_in(logged_in_party, browser)
     own = {"Sec-Fetch-Site": "same-origin"}
     assert (await browser.post(form["action"], data=form["fields"], headers=own)).status_code == 302
-    assert not await is_logged_in(leaver, browser)
+    assert not await is_logged_in(logged_in_party, browser)
 
 
 async def confirmed(browser, answer):
@@ -198,30 +206,30 @@ async def confirmed(browser, answer):
     [ELSEWHERE, {"Referer": "https://evil.example.com/"}, {"Origin": "https://evil.example.com"}],
     ids=["Fetch Metadata", "Referer", "Origin"],
 )
-async def test_attack_42_cross_site_logout_with_client_id_requires_confirmation(leaver, browser, headers):
-    parameters = {"client_id": leaver.client_id, "post_logout_redirect_uri": AFTER, "state": "s"}
+async def test_attack_42_cross_site_logout_with_client_id_requires_confirmation(logged_in_party, browser, headers):
+    parameters = {"client_id": logged_in_party.client_id, "post_logout_redirect_uri": AFTER, "state": "s"}
     answer = await log_out(browser, headers=headers, **parameters)
     assert not {"fusionauth.sso", "fusionauth.li"} & {
         line.partition("=")[0] for line in answer.headers.get_list("Set-Cookie")
     }
-    assert await is_logged_in(leaver, browser)
+    assert await is_logged_in(logged_in_party, browser)
     assert "https://app.example.com" in answer.headers["Content-Security-Policy"].partition("form-action")[2]
     done = await confirmed(browser, answer)
     assert (done.status_code, done.headers["Location"]) == (302, f"{AFTER}?state=s")
-    assert not await is_logged_in(leaver, browser)
+    assert not await is_logged_in(logged_in_party, browser)
 
 
 @pytest.mark.requirement("audit-a8-logout")
-async def test_attack_42_confirmation_requires_a_csrf_token(leaver, browser):
-    answer = await log_out(browser, headers=ELSEWHERE, client_id=leaver.client_id)
+async def test_attack_42_confirmation_requires_a_csrf_token(logged_in_party, browser):
+    answer = await log_out(browser, headers=ELSEWHERE, client_id=logged_in_party.client_id)
     form = page(answer).forms[0]
     for token in ("x", "x" * 43):
         fields = {**form["fields"], "csrf_token": token}
         again = await browser.post(form["action"], data=fields, headers={"Sec-Fetch-Site": "same-origin"})
         assert again.status_code == 200
-        assert await is_logged_in(leaver, browser)
+        assert await is_logged_in(logged_in_party, browser)
     assert (await confirmed(browser, again)).status_code == 302
-    assert not await is_logged_in(leaver, browser)
+    assert not await is_logged_in(logged_in_party, browser)
 
 
 @pytest.mark.requirement("audit-a8-logout")
@@ -245,11 +253,11 @@ async def test_attack_42_id_token_of_another_session_requires_confirmation(rp, b
 
 
 @pytest.mark.requirement("audit-a8-logout")
-async def test_attack_42_client_of_another_tenant_removes_no_cookie(leaver, browser, api):
+async def test_attack_42_client_of_another_tenant_removes_no_cookie(logged_in_party, browser, api):
     other = await relying_party.make(api)
     answer = await log_out(browser, headers=ELSEWHERE, client_id=other.client_id)
     assert answer.status_code == 302
-    assert await is_logged_in(leaver, browser)
+    assert await is_logged_in(logged_in_party, browser)
 
 
 @pytest.mark.requirement("audit-a8-logout")
@@ -271,23 +279,25 @@ async def test_cross_site_logout_without_session_redirects(rp, browser):
 
 
 @pytest.mark.requirement("audit-a8-logout")
-async def test_same_site_logout_needs_no_confirmation(leaver, browser):
-    answer = await log_out(browser, headers={"Sec-Fetch-Site": "same-site"}, client_id=leaver.client_id)
+async def test_same_site_logout_needs_no_confirmation(logged_in_party, browser):
+    answer = await log_out(browser, headers={"Sec-Fetch-Site": "same-site"}, client_id=logged_in_party.client_id)
     assert answer.status_code == 302
-    assert not await is_logged_in(leaver, browser)
+    assert not await is_logged_in(logged_in_party, browser)
 
 
 @pytest.mark.requirement("audit-b7-logout-page")
-async def test_target_without_client_or_hint_is_rejected(leaver, browser):
+async def test_target_without_client_or_hint_is_rejected(logged_in_party, browser):
     answer = await log_out(browser, post_logout_redirect_uri=AFTER)
     refused(answer, "invalid_post_logout_redirect_uri")
     assert "neither an id_token_hint nor a client_id" in page(answer).text
 
 
 @pytest.mark.requirement("audit-a8-logout")
-async def test_frames_are_loaded_after_the_confirmation(leaver, browser):
-    await leaver.configure(logoutURL="https://app.example.com/out")
-    answer = await log_out(browser, headers=ELSEWHERE, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+async def test_frames_are_loaded_after_the_confirmation(logged_in_party, browser):
+    await logged_in_party.configure(logoutURL="https://app.example.com/out")
+    answer = await log_out(
+        browser, headers=ELSEWHERE, client_id=logged_in_party.client_id, post_logout_redirect_uri=AFTER
+    )
     assert page(answer).frames == []
     done = await confirmed(browser, answer)
     (frame,) = page(done).frames
@@ -296,77 +306,77 @@ async def test_frames_are_loaded_after_the_confirmation(leaver, browser):
 
 
 @pytest.mark.requirement("certification-logout-3", "contract-logout-9", "oauth-4.3-8")
-async def test_every_application_gets_a_logout_frame(leaver, browser, api, http):
-    await leaver.configure(logoutURL="https://app.example.com/out")
+async def test_every_application_gets_a_logout_frame(logged_in_party, browser, api, http):
+    await logged_in_party.configure(logoutURL="https://app.example.com/out")
     urls = ["https://one.example.com/out", "https://two.example.com/out?x=1"]
     for url in urls:
-        await relying_party.make(api, tenant=leaver.tenant, logoutURL=url)
-    sid = claims((await leaver.tokens(http, browser))["id_token"])["sid"]
-    answer = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+        await relying_party.make(api, tenant=logged_in_party.tenant, logoutURL=url)
+    sid = claims((await logged_in_party.tokens(http, browser))["id_token"])["sid"]
+    answer = await log_out(browser, client_id=logged_in_party.client_id, post_logout_redirect_uri=AFTER)
     assert answer.status_code == 200
     frames = page(answer).frames
     assert len(frames) == 3
-    issuer = urllib.parse.urlencode({"iss": leaver.tenant["issuer"]})
+    issuer = urllib.parse.urlencode({"iss": logged_in_party.tenant["issuer"]})
     assert f"https://one.example.com/out?{issuer}&sid={sid}" in frames
     assert f"https://two.example.com/out?x=1&{issuer}&sid={sid}" in frames
     policy = answer.headers["Content-Security-Policy"]
     assert "frame-src https://app.example.com https://one.example.com https://two.example.com;" in policy
     assert f'href="{AFTER}"' in answer.text
-    assert not await is_logged_in(leaver, browser)
+    assert not await is_logged_in(logged_in_party, browser)
 
 
 @pytest.mark.requirement("oauth-4.3-8")
-async def test_redirect_only_loads_no_frames(leaver, browser):
-    await leaver.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
-    answer = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+async def test_redirect_only_loads_no_frames(logged_in_party, browser):
+    await logged_in_party.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
+    answer = await log_out(browser, client_id=logged_in_party.client_id, post_logout_redirect_uri=AFTER)
     assert (answer.status_code, answer.headers["Location"]) == (302, AFTER)
 
 
 @pytest.mark.requirement("oauth-4.3-9")
-async def test_active_applications_loads_frames_of_session_clients(leaver, browser, api):
+async def test_active_applications_loads_frames_of_session_clients(logged_in_party, browser, api):
     own, joined, stranger = (f"https://{name}.example.com/out" for name in ("own", "joined", "stranger"))
-    await leaver.configure(logoutURL=own, logoutBehavior="ActiveApplications")
-    other = await relying_party.make(api, tenant=leaver.tenant, logoutURL=joined)
-    await relying_party.make(api, tenant=leaver.tenant, logoutURL=stranger)
+    await logged_in_party.configure(logoutURL=own, logoutBehavior="ActiveApplications")
+    other = await relying_party.make(api, tenant=logged_in_party.tenant, logoutURL=joined)
+    await relying_party.make(api, tenant=logged_in_party.tenant, logoutURL=stranger)
     await other.authorize(browser, prompt="none")
-    answer = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+    answer = await log_out(browser, client_id=logged_in_party.client_id, post_logout_redirect_uri=AFTER)
     assert {frame.partition("?")[0] for frame in page(answer).frames} == {own, joined}
     assert "frame-src https://joined.example.com https://own.example.com;" in answer.headers["Content-Security-Policy"]
-    again = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+    again = await log_out(browser, client_id=logged_in_party.client_id, post_logout_redirect_uri=AFTER)
     assert (again.status_code, again.headers["Location"]) == (302, AFTER)
 
 
 @pytest.mark.requirement("oauth-4.3-8")
-async def test_inactive_and_native_applications_have_no_frames(leaver, browser, api):
-    switched_off = await relying_party.make(api, tenant=leaver.tenant, logoutURL="https://off.example.com/out")
-    await relying_party.make(api, tenant=leaver.tenant, logoutURL="com.example.app:/out")
-    headers = {"X-FusionAuth-TenantId": leaver.tenant["id"]}
+async def test_inactive_and_native_applications_have_no_frames(logged_in_party, browser, api):
+    switched_off = await relying_party.make(api, tenant=logged_in_party.tenant, logoutURL="https://off.example.com/out")
+    await relying_party.make(api, tenant=logged_in_party.tenant, logoutURL="com.example.app:/out")
+    headers = {"X-FusionAuth-TenantId": logged_in_party.tenant["id"]}
     assert (await api.delete(f"/api/application/{switched_off.client_id}", headers=headers)).status_code == 200
-    answer = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+    answer = await log_out(browser, client_id=logged_in_party.client_id, post_logout_redirect_uri=AFTER)
     assert (answer.status_code, answer.headers["Location"]) == (302, AFTER)
 
 
 @pytest.mark.requirement("oauth-4.3-10")
-async def test_logout_without_client_loads_all_frames_of_the_tenant(leaver, browser):
-    await leaver.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
-    await leaver.configure_tenant(logoutURL="https://tenant.example.com/")
-    answer = await log_out(browser, tenantId=leaver.tenant["id"])
+async def test_logout_without_client_loads_all_frames_of_the_tenant(logged_in_party, browser):
+    await logged_in_party.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
+    await logged_in_party.configure_tenant(logoutURL="https://tenant.example.com/")
+    answer = await log_out(browser, tenantId=logged_in_party.tenant["id"])
     (frame,) = page(answer).frames
     assert frame.startswith("https://app.example.com/out?iss=")
     assert 'href="https://tenant.example.com/"' in answer.text
 
 
 @pytest.mark.requirement("oauth-4.3-8")
-async def test_frames_without_session_have_no_sid(leaver, new_browser):
-    await leaver.configure(logoutURL="https://app.example.com/out")
-    answer = await log_out(new_browser(), client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+async def test_frames_without_session_have_no_sid(logged_in_party, new_browser):
+    await logged_in_party.configure(logoutURL="https://app.example.com/out")
+    answer = await log_out(new_browser(), client_id=logged_in_party.client_id, post_logout_redirect_uri=AFTER)
     assert page(answer).frames == ["https://app.example.com/out"]
 
 
 @pytest.mark.requirement("oauth-4.3-8")
-async def test_frame_page_redirects_automatically(leaver, browser):
-    await leaver.configure(logoutURL="https://app.example.com/out")
-    other = await relying_party.make(leaver.api, tenant=leaver.tenant)
+async def test_frame_page_redirects_automatically(logged_in_party, browser):
+    await logged_in_party.configure(logoutURL="https://app.example.com/out")
+    other = await relying_party.make(logged_in_party.api, tenant=logged_in_party.tenant)
     answer = await log_out(browser, client_id=other.client_id)
     assert answer.headers["X-Frame-Options"] == "DENY"
     policy = answer.headers["Content-Security-Policy"]
@@ -387,21 +397,23 @@ async def test_post_logout_redirect_uri_follows_the_redirect_policy(rp, browser)
 
 
 @pytest.mark.requirement("oauth-4.3-13")
-async def test_tenant_may_be_in_the_path_and_post_parameters_in_the_form(leaver, browser):
-    await leaver.configure_tenant(logoutURL="https://tenant.example.com/")
-    answer = await browser.get(f"/{leaver.tenant['id']}/oauth2/logout")
+async def test_tenant_may_be_in_the_path_and_post_parameters_in_the_form(logged_in_party, browser):
+    await logged_in_party.configure_tenant(logoutURL="https://tenant.example.com/")
+    answer = await browser.get(f"/{logged_in_party.tenant['id']}/oauth2/logout")
     assert answer.headers["Location"] == "https://tenant.example.com/"
-    other = await relying_party.make(leaver.api, tenant=leaver.tenant)
-    uri = {"post_logout_redirect_uri": AFTER, "client_id": leaver.client_id}
+    other = await relying_party.make(logged_in_party.api, tenant=logged_in_party.tenant)
+    uri = {"post_logout_redirect_uri": AFTER, "client_id": logged_in_party.client_id}
     posted = await browser.post("/oauth2/logout", params=uri, data={"client_id": other.client_id})
     assert posted.headers["Location"] == "https://tenant.example.com/"
 
 
 @pytest.mark.requirement("oauth-4.3-13")
-async def test_repeated_parameter_is_rejected_without_logout(leaver, browser):
-    answer = await browser.get(f"/oauth2/logout?client_id={leaver.client_id}&client_id={leaver.client_id}")
+async def test_repeated_parameter_is_rejected_without_logout(logged_in_party, browser):
+    answer = await browser.get(
+        f"/oauth2/logout?client_id={logged_in_party.client_id}&client_id={logged_in_party.client_id}"
+    )
     assert answer.status_code == 400
-    assert await is_logged_in(leaver, browser)
+    assert await is_logged_in(logged_in_party, browser)
 
 
 @pytest.mark.requirement("contract-logout-10")

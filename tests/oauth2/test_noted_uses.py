@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from identity.domain.login.login_outcomes import SESSION_RECORD_INTERVAL_SECONDS
-from tests import doors
+from tests import internals
 
 
 async def noted_login(service, rp) -> int:
-    user = await doors.store(service, "users").find(rp.tenant["id"], rp.user["id"])
+    user = await internals.store(service, "users").find(rp.tenant["id"], rp.user["id"])
     assert user["lastLoginInstant"] == user["registrations"][0]["lastLoginInstant"]
     return user["lastLoginInstant"]
 
@@ -35,7 +35,7 @@ async def test_every_password_login_is_recorded(rp, browser, service, clock):
 
 
 async def device(service, rp, tokens) -> tuple[str, int]:
-    record = await doors.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
+    record = await internals.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
     seen = record["metaData"]["device"]
     return seen["lastAccessedAddress"], seen["lastAccessedInstant"]
 
@@ -61,9 +61,9 @@ async def test_refresh_from_another_address_is_recorded_immediately(rp, browser,
 async def test_sliding_refresh_token_is_written_at_every_use(rp, browser, http, service, clock):
     await rp.configure_tenant(jwtConfiguration={"refreshTokenExpirationPolicy": "SlidingWindow"})
     tokens = await rp.tokens(http, browser)
-    first = await doors.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
+    first = await internals.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
     clock.advance(seconds=1)
     assert (await rp.refresh(http, tokens["refresh_token"])).status_code == 200
-    second = await doors.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
+    second = await internals.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
     assert second["startInstant"] > first["startInstant"]
     assert second["expiresAt"] > first["expiresAt"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from tests import doors, relying_party, two_factor
+from tests import internals, relying_party, two_factor
 from tests.relying_party import PASSWORD, page
 
 Document = dict[str, Any]
@@ -77,7 +77,7 @@ async def test_login_api_reports_the_preventing_action_with_the_correct_password
 
 @pytest.mark.requirement("users-11-9")
 async def test_action_prevents_logins_until_it_expires(rp, api, clock, service) -> None:
-    await ban(api, rp.user["id"], expiry=doors.now(service) + 60_000)
+    await ban(api, rp.user["id"], expiry=internals.now(service) + 60_000)
     assert (await log_in(rp, api)).status_code == 409
     clock.advance(seconds=61)
     assert (await log_in(rp, api)).status_code == 200

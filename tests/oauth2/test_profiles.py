@@ -7,7 +7,7 @@ import time
 import pytest
 
 from identity.ids import new_id
-from tests import client_signer, doors, relying_party
+from tests import client_signer, internals, relying_party
 from tests.dpop import ClientKey
 from tests.relying_party import PASSWORD, PKCE, REDIRECT_URI, VERIFIER, response
 
@@ -108,10 +108,10 @@ async def test_strict_rules_apply_to_stored_settings(rp, browser, http, service)
     """For a document written directly to the database."""
     await rp.configure(enabledGrants=["authorization_code", "implicit", "password"], hybridResponseTypesEnabled=True)
     weak = {"authorizedRedirectURLs": [REDIRECT_URI, "http://app.example.com/cb"], "profile": "strict"}
-    collection = doors.database(service).motor["applications"]
+    collection = internals.database(service).motor["applications"]
     changes = {f"oauthConfiguration.{name}": value for name, value in weak.items()}
     await collection.update_one({"_id": rp.client_id}, {"$set": changes})
-    doors.store(service, "applications").invalidate(rp.client_id)
+    internals.store(service, "applications").invalidate(rp.client_id)
     await refused(rp, browser, "invalid_request", "code_challenge")
     await refused(rp, browser, "unauthorized_client", "implicit is disabled", response_type="token", scope="email")
     await refused(rp, browser, "unsupported_response_type", "must be one of", response_type="code token")
@@ -129,7 +129,7 @@ async def test_strict_rules_apply_to_stored_settings(rp, browser, http, service)
 async def test_codes_of_a_strict_application_expire_within_a_minute(rp, browser, http, service):
     settings = {"authorizationGrantIdTimeToLiveInSeconds": 600}
     await rp.configure_tenant(externalIdentifierConfiguration=settings)
-    redis, lives = doors.redis(service), {}
+    redis, lives = internals.redis(service), {}
     for name, configure in (("baseline", rp.configure), ("strict", rp.configure_strict)):
         await configure()
         before = {key async for key in redis.client.scan_iter(f"*{rp.tenant['id']}*")}

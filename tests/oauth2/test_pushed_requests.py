@@ -8,7 +8,7 @@ import re
 import pytest
 
 from identity.ids import new_id
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.oauth2 import consenting
 from tests.relying_party import CHALLENGE, PKCE, VERIFIER, response
 
@@ -107,7 +107,7 @@ async def test_opened_request_is_bound_to_its_browser(rp, new_browser, http):
 async def test_opened_request_expires_with_the_login_transaction(rp, browser, http, service):
     durations = rp.tenant["externalIdentifierConfiguration"]
     await rp.configure_tenant(externalIdentifierConfiguration={**durations, "loginIntentTimeToLiveInSeconds": 777})
-    redis = doors.redis(service)
+    redis = internals.redis(service)
     await opened(rp, browser, await pushed(rp, http))
     keys = [key async for key in redis.client.scan_iter(redis.key("pushed-request", rp.tenant["id"], "*"))]
     pushed_seconds, opened_seconds = sorted([await redis.client.ttl(key) for key in keys])
@@ -118,7 +118,7 @@ async def test_opened_request_expires_with_the_login_transaction(rp, browser, ht
 @pytest.mark.requirement("oauth-12-11")
 async def test_pushed_request_expires_after_a_minute(rp, browser, http, service):
     uri = await pushed(rp, http)
-    redis = doors.redis(service)
+    redis = internals.redis(service)
     keys = [key async for key in redis.client.scan_iter(redis.key("pushed-request", rp.tenant["id"], "*"))]
     assert 50 < await redis.client.ttl(keys[0]) <= 60
     assert uri.rpartition(":")[2] not in keys[0]
@@ -365,8 +365,8 @@ async def test_metadata_has_the_par_endpoint(http, service):
 
 
 async def test_all_authorization_parameters_can_be_pushed(service):
-    names = doors.schemas(service)["oauth2/authorize.request.json"].schema["properties"].keys()
-    assert names <= doors.schemas(service)["oauth2/par.request.json"].schema["properties"].keys()
+    names = internals.schemas(service)["oauth2/authorize.request.json"].schema["properties"].keys()
+    assert names <= internals.schemas(service)["oauth2/par.request.json"].schema["properties"].keys()
 
 
 async def test_pushed_request_with_consent_gets_one_response(api, browser, http):

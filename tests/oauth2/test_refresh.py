@@ -12,7 +12,7 @@ from tests.relying_party import claims, header
 NOT_FOUND = (400, "invalid_grant", "refresh_token_not_found")
 
 
-def told(answer) -> tuple[int, str, str | None]:
+def error_of(answer) -> tuple[int, str, str | None]:
     body = answer.json()
     return answer.status_code, body["error"], body.get("error_reason")
 
@@ -60,7 +60,7 @@ async def test_one_time_token_changes_its_value_and_keeps_its_id(rp, browser, ht
     second = (await rp.refresh(http, first["refresh_token"])).json()
     assert second["refresh_token"] != first["refresh_token"]
     assert second["refresh_token_id"] == first["refresh_token_id"]
-    assert told(await rp.refresh(http, first["refresh_token"])) == NOT_FOUND
+    assert error_of(await rp.refresh(http, first["refresh_token"])) == NOT_FOUND
     assert (await rp.refresh(http, second["refresh_token"])).status_code == 200
 
 
@@ -70,8 +70,8 @@ async def test_attack_26_reuse_of_a_spent_token_revokes_the_family(rp, browser, 
     first = await rp.tokens(http, browser)
     second = (await rp.refresh(http, first["refresh_token"])).json()
     third = (await rp.refresh(http, second["refresh_token"])).json()
-    assert told(await rp.refresh(http, first["refresh_token"])) == NOT_FOUND
-    assert told(await rp.refresh(http, third["refresh_token"])) == NOT_FOUND
+    assert error_of(await rp.refresh(http, first["refresh_token"])) == NOT_FOUND
+    assert error_of(await rp.refresh(http, third["refresh_token"])) == NOT_FOUND
     for token in (first["access_token"], second["access_token"], third["access_token"]):
         answer = await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
         assert answer.status_code == 401
@@ -96,8 +96,8 @@ async def test_grace_period_returns_the_current_value_until_it_ends(rp, browser,
     assert again["refresh_token"] == second["refresh_token"]
     assert again["access_token"] != second["access_token"]
     clock.advance(seconds=11)
-    assert told(await rp.refresh(http, first["refresh_token"])) == NOT_FOUND
-    assert told(await rp.refresh(http, second["refresh_token"])) == NOT_FOUND
+    assert error_of(await rp.refresh(http, first["refresh_token"])) == NOT_FOUND
+    assert error_of(await rp.refresh(http, second["refresh_token"])) == NOT_FOUND
 
 
 @pytest.mark.requirement("oauth-2.2-21")
@@ -107,7 +107,7 @@ async def test_fixed_token_expires_regardless_of_use(rp, browser, http, clock):
     clock.advance(seconds=55 * 60)
     assert (await rp.refresh(http, value)).status_code == 200
     clock.advance(seconds=6 * 60)
-    assert told(await rp.refresh(http, value)) == NOT_FOUND
+    assert error_of(await rp.refresh(http, value)) == NOT_FOUND
 
 
 @pytest.mark.requirement("oauth-2.2-21")
@@ -119,7 +119,7 @@ async def test_sliding_token_is_extended_by_use(rp, browser, http, clock):
         clock.advance(seconds=55 * 60)
         assert (await rp.refresh(http, value)).status_code == 200
     clock.advance(seconds=61 * 60)
-    assert told(await rp.refresh(http, value)) == NOT_FOUND
+    assert error_of(await rp.refresh(http, value)) == NOT_FOUND
 
 
 @pytest.mark.requirement("oauth-2.2-21")
@@ -136,7 +136,7 @@ async def test_sliding_token_expires_at_its_maximum(rp, browser, http, clock):
         clock.advance(seconds=55 * 60)
         assert (await rp.refresh(http, value)).status_code == 200
     clock.advance(seconds=11 * 60)
-    assert told(await rp.refresh(http, value)) == NOT_FOUND
+    assert error_of(await rp.refresh(http, value)) == NOT_FOUND
 
 
 @pytest.mark.requirement("contract-token-11")
@@ -154,7 +154,7 @@ async def test_scope_may_be_narrowed_without_changing_the_token(rp, browser, htt
 @pytest.mark.requirement("attack-28", "oauth-2.2-14")
 async def test_attack_28_scope_cannot_be_raised(rp, browser, http):
     value = (await rp.tokens(http, browser))["refresh_token"]
-    assert told(await rp.refresh(http, value, scope="openid email")) == (400, "invalid_scope", "unknown_scope")
+    assert error_of(await rp.refresh(http, value, scope="openid email")) == (400, "invalid_scope", "unknown_scope")
 
 
 @pytest.mark.requirement("contract-states-3", "oauth-2.2-15")
@@ -164,24 +164,24 @@ async def test_token_with_scopes_that_became_unknown_is_revoked_under_reject(rp,
     await rp.configure(unknownScopePolicy="Remove")
     assert claims((await rp.refresh(http, value)).json()["access_token"])["scope"] == "openid offline_access"
     await rp.configure(unknownScopePolicy="Reject")
-    assert told(await rp.refresh(http, value)) == (400, "invalid_scope", "unknown_scope")
+    assert error_of(await rp.refresh(http, value)) == (400, "invalid_scope", "unknown_scope")
     await rp.configure(unknownScopePolicy="Allow")
-    assert told(await rp.refresh(http, value)) == NOT_FOUND
+    assert error_of(await rp.refresh(http, value)) == NOT_FOUND
 
 
 @pytest.mark.requirement(
     "contract-token-11", "oauth-2.2-12", "reason-missing_refresh_token", "reason-refresh_token_not_found"
 )
 async def test_missing_and_unknown_tokens_are_refused(rp, http):
-    assert told(await rp.refresh(http, "")) == (400, "invalid_request", "missing_refresh_token")
-    assert told(await rp.refresh(http, "x" * 64)) == NOT_FOUND
+    assert error_of(await rp.refresh(http, "")) == (400, "invalid_request", "missing_refresh_token")
+    assert error_of(await rp.refresh(http, "x" * 64)) == NOT_FOUND
 
 
 @pytest.mark.requirement("certification-token-3", "oauth-2.2-12")
 async def test_token_of_another_client_or_tenant_is_rejected_and_not_revoked(rp, browser, http, api):
     value = (await rp.tokens(http, browser))["refresh_token"]
     for other in (await relying_party.make(api, tenant=rp.tenant), await relying_party.make(api)):
-        assert told(await other.refresh(http, value)) == NOT_FOUND
+        assert error_of(await other.refresh(http, value)) == NOT_FOUND
     assert (await rp.refresh(http, value)).status_code == 200
 
 
@@ -189,10 +189,10 @@ async def test_token_of_another_client_or_tenant_is_rejected_and_not_revoked(rp,
 async def test_attack_27_other_tokens_are_rejected_as_refresh_tokens(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     for name in ("access_token", "id_token"):
-        assert told(await rp.refresh(http, tokens[name])) == NOT_FOUND
+        assert error_of(await rp.refresh(http, tokens[name])) == NOT_FOUND
     bearer = {"Authorization": f"Bearer {tokens['refresh_token']}"}
     answer = await http.get("/oauth2/userinfo", headers=bearer)
-    assert told(answer) == (401, "invalid_token", "access_token_malformed")
+    assert error_of(answer) == (401, "invalid_token", "access_token_malformed")
 
 
 @pytest.mark.requirement("oauth-2.2-16", "reason-invalid_expires_in")
@@ -204,7 +204,11 @@ async def test_access_token_lifetime_can_only_be_shortened(rp, browser, http):
     assert token["exp"] - token["iat"] == 60
     assert (await rp.refresh(http, value, expires_in="3600")).status_code == 200
     for wrong in ("0", "-1", "3601", "soon", "1.5"):
-        assert told(await rp.refresh(http, value, expires_in=wrong)) == (400, "invalid_request", "invalid_expires_in")
+        assert error_of(await rp.refresh(http, value, expires_in=wrong)) == (
+            400,
+            "invalid_request",
+            "invalid_expires_in",
+        )
 
 
 @pytest.mark.requirement("oauth-2.2-13", "reason-user_not_found")
@@ -213,7 +217,7 @@ async def test_attack_29_deleted_user_cannot_refresh(rp, browser, http, api, que
     value = (await rp.tokens(http, browser))["refresh_token"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.delete(f"/api/user/{rp.user['id']}", params=query, headers=headers)).status_code == 200
-    status, error, reason = told(await rp.refresh(http, value))
+    status, error, reason = error_of(await rp.refresh(http, value))
     assert (status, error) == (400, "invalid_grant")
     assert reason in {*reasons, "refresh_token_not_found"}
 
@@ -223,13 +227,13 @@ async def test_attack_29_inactive_client_cannot_refresh(rp, browser, http, api):
     value = (await rp.tokens(http, browser))["refresh_token"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.delete(f"/api/application/{rp.client_id}", headers=headers)).status_code == 200
-    assert told(await rp.refresh(http, value)) == (401, "invalid_client", "invalid_client_id")
+    assert error_of(await rp.refresh(http, value)) == (401, "invalid_client", "invalid_client_id")
 
 
 async def test_grant_may_be_disabled(rp, browser, http):
     value = (await rp.tokens(http, browser))["refresh_token"]
     await rp.configure(enabledGrants=["authorization_code"])
-    assert told(await rp.refresh(http, value)) == (400, "unauthorized_client", "grant_type_disabled")
+    assert error_of(await rp.refresh(http, value)) == (400, "unauthorized_client", "grant_type_disabled")
 
 
 @pytest.mark.requirement("oauth-2.2-20")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from identity.ids import new_id
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.oauth2.consenting import agree, ask, choices, send
 from tests.relying_party import PASSWORD, response
 
@@ -130,7 +130,7 @@ async def test_decision_is_deleted_with_its_scope(rp, browser, api):
 @pytest.mark.requirement("oauth-1.9-23")
 async def test_decision_is_deleted_with_user_and_application(rp, browser, api, service):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
-    consents, tenant_id = doors.store(service, "scope_consents"), rp.tenant["id"]
+    consents, tenant_id = internals.store(service, "scope_consents"), rp.tenant["id"]
     await agree(rp, browser, "email")
     assert await consents.count(tenant_id, {"userId": rp.user["id"]}) == 1
     query = {"hardDelete": "true"}
@@ -146,7 +146,7 @@ async def test_decision_is_deleted_with_user_and_application(rp, browser, api, s
 @pytest.mark.requirement("oauth-1.9-23")
 async def test_decision_of_a_deleted_user_is_not_stored(rp, browser, api, service, monkeypatch):
     shown = await ask(rp, browser)
-    consents, tenant_id = doors.store(service, "scope_consents"), rp.tenant["id"]
+    consents, tenant_id = internals.store(service, "scope_consents"), rp.tenant["id"]
     headers, decide = {"X-FusionAuth-TenantId": tenant_id}, type(consents).decide
 
     async def after_the_removal(self, *arguments, **named):
@@ -181,4 +181,4 @@ async def test_decision_survives_deactivation_of_its_user(rp, browser, api, serv
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     await agree(rp, browser, "email")
     assert (await api.delete(f"/api/user/{rp.user['id']}", headers=headers)).status_code == 200
-    assert await doors.store(service, "scope_consents").count(rp.tenant["id"]) == 1
+    assert await internals.store(service, "scope_consents").count(rp.tenant["id"]) == 1

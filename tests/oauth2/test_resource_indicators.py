@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.oauth2.devices import DEVICE_GRANT, Device, device_client
 from tests.relying_party import PASSWORD, RelyingParty, claims, page, response
 
@@ -49,7 +49,7 @@ async def test_token_audience_is_client_and_requested_resources(rp, browser, htt
     assert audience(tokens) == [rp.client_id, OTHER]
     assert claims(tokens["id_token"])["aud"] == rp.client_id
     await usable(rp, http, tokens)
-    record = await doors.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
+    record = await internals.store(service, "refresh_tokens").find(rp.tenant["id"], tokens["refresh_token_id"])
     assert record["metaData"]["resources"] == [ONE, OTHER]
 
 

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from identity.ids import new_id, new_secret
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.receiver import Receiver
 from tests.relying_party import PKCE, VERIFIER, claims
-from tests.webhooks import listen
+from tests.webhooks import subscribe
 
 EVENT = "jwt.refresh-token.revoke"
 
@@ -50,7 +50,7 @@ async def is_active(rp, http, token: str, hint: str = "") -> bool:
 @pytest.fixture
 async def receiver(rp, api, receiver) -> Receiver:
     """Receives the revocation events of the tenant."""
-    await listen(api, rp.tenant, receiver.url, [EVENT])
+    await subscribe(api, rp.tenant, receiver.url, [EVENT])
     return receiver
 
 
@@ -76,7 +76,7 @@ async def test_access_token_is_revoked_alone_until_it_expires(rp, browser, http,
     await ended(rp, http, tokens["access_token"])
     assert not await opens(http, tokens["access_token"])
     assert not await is_active(rp, http, tokens["access_token"])
-    redis, token_id = doors.redis(service), claims(tokens["access_token"])["jti"]
+    redis, token_id = internals.redis(service), claims(tokens["access_token"])["jti"]
     keys = [key async for key in redis.client.scan_iter(match=f"*revoked:*{token_id}")]
     assert len(keys) == 1
     assert 2940 < await redis.client.ttl(keys[0]) <= 3000
@@ -122,7 +122,7 @@ async def test_expired_access_token_stores_no_revocation(rp, browser, http, serv
     clock.advance(seconds=3601)
     await ended(rp, http, token)
     token_id = claims(token)["jti"]
-    assert [key async for key in doors.redis(service).client.scan_iter(match=f"*revoked:*{token_id}")] == []
+    assert [key async for key in internals.redis(service).client.scan_iter(match=f"*revoked:*{token_id}")] == []
 
 
 async def test_id_token_cannot_be_revoked(rp, browser, http):

@@ -8,10 +8,10 @@ import pytest
 
 from identity.ids import new_id
 from tests import relying_party
-from tests.hearing import judge
 from tests.oauth2.consenting import agree
 from tests.receiver import receiving
-from tests.webhooks import listen
+from tests.subscriber import check_event
+from tests.webhooks import subscribe
 
 MEMBERS = {
     *("applicationId", "approved", "declined", "expirationInstant", "insertInstant"),
@@ -93,14 +93,14 @@ async def test_withdrawal_revokes_tokens_of_one_application(rp, browser, http, a
 async def test_withdrawal_sends_revocation_events(rp, browser, http, api):
     async with receiving() as receiver:
         kind = "jwt.refresh-token.revoke"
-        webhook_id = await listen(api, rp.tenant, receiver.url, [kind])
+        webhook_id = await subscribe(api, rp.tenant, receiver.url, [kind])
         answer = await agree(rp, browser, "email", scope="openid offline_access email")
         await rp.exchange(http, answer["code"])
         await api.delete(f"{path(rp)}/{rp.client_id}", headers=of_tenant(rp))
         (request,) = await receiver.wait_for(1)
         await api.delete(f"/api/webhook/{webhook_id}")
     assert request.event["type"] == kind
-    judge(request.event)
+    check_event(request.event)
     assert (request.event["userId"], request.event["applicationId"]) == (rp.user["id"], rp.client_id)
 
 

@@ -32,7 +32,7 @@ async def password_grant(rp, http, scope: str):
     return await rp.token(http, **form)
 
 
-def told(answer) -> tuple[str, str]:
+def error_of(answer) -> tuple[str, str]:
     found = response(answer) if answer.status_code == 302 else answer.json()
     return found["error"], found["error_reason"]
 
@@ -57,16 +57,16 @@ async def test_custom_scopes_work_with_every_grant(rp, browser, http):
 async def test_scope_of_one_application_is_unknown_to_another(rp, browser, api):
     await define(rp, "orders:read")
     sibling = await relying_party.make(api, tenant=rp.tenant)
-    assert told(await sibling.authorize(browser, scope="openid orders:read")) == UNKNOWN
+    assert error_of(await sibling.authorize(browser, scope="openid orders:read")) == UNKNOWN
 
 
 async def test_deleted_scope_is_unknown_and_revokes_its_refresh_tokens(rp, browser, http, api):
     path = await define(rp, "orders:read")
     tokens = await rp.tokens(http, browser, scope="openid offline_access orders:read")
     assert (await api.delete(path, headers={"X-FusionAuth-TenantId": rp.tenant["id"]})).status_code == 200
-    assert told(await rp.authorize(browser, scope="openid orders:read")) == UNKNOWN
-    assert told(await rp.refresh(http, tokens["refresh_token"])) == UNKNOWN
-    assert told(await rp.refresh(http, tokens["refresh_token"])) == ("invalid_grant", "refresh_token_not_found")
+    assert error_of(await rp.authorize(browser, scope="openid orders:read")) == UNKNOWN
+    assert error_of(await rp.refresh(http, tokens["refresh_token"])) == UNKNOWN
+    assert error_of(await rp.refresh(http, tokens["refresh_token"])) == ("invalid_grant", "refresh_token_not_found")
 
 
 @pytest.mark.requirement("oauth-1.9-18")
@@ -80,14 +80,14 @@ async def test_disabled_scope_is_unknown_everywhere(rp, browser, http):
         await password_grant(rp, http, "openid phone"),
         await http.post("/oauth2/device_authorize", data=device),
     ):
-        assert told(answer) == UNKNOWN
+        assert error_of(answer) == UNKNOWN
     await rp.configure(unknownScopePolicy="Remove")
     kept = (await rp.refresh(http, tokens["refresh_token"])).json()
     assert claims(kept["access_token"])["scope"] == "openid offline_access"
     bearer = {"Authorization": f"Bearer {(await password_grant(rp, http, 'openid phone')).json()['access_token']}"}
     assert "phone_number" not in (await http.get("/oauth2/userinfo", headers=bearer)).json()
     await rp.configure(unknownScopePolicy="Reject")
-    assert told(await rp.refresh(http, tokens["refresh_token"])) == UNKNOWN
+    assert error_of(await rp.refresh(http, tokens["refresh_token"])) == UNKNOWN
 
 
 async def test_built_in_scopes_cannot_be_defined(rp, browser, http, api):

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from tests import relying_party
-from tests.conftest import NOBODY, SUPER_KEY, checking_client
-from tests.hearing import Hearing
+from tests.conftest import SUPER_KEY, UNKNOWN_ID, checking_client
 from tests.receiver import answers, in_turn, receiving
 from tests.relying_party import RelyingParty
+from tests.subscriber import Subscriber
 
 PATH = "/api/jwt/refresh"
 
@@ -56,7 +56,7 @@ async def test_session_can_be_ended_by_id_without_refresh_tokens(key, http, rp, 
     assert (await key.delete(f"{PATH}/{session['id']}")).status_code == 200
     assert not await is_logged_in(rp, browser)
     assert (await key.delete(f"{PATH}/{session['id']}")).status_code == 404
-    assert (await key.delete(f"{PATH}/{NOBODY}")).status_code == 404
+    assert (await key.delete(f"{PATH}/{UNKNOWN_ID}")).status_code == 404
     assert (await rp.refresh(http, tokens["refresh_token"])).status_code == 200
 
 
@@ -67,12 +67,12 @@ async def test_end_of_a_session_sends_events_and_logout_tokens(key, http, rp, br
         await rp.code(browser)
         (session,) = await records_of(key, rp.user["id"])
         async with receiving(in_turn(answers(500), answers(200))) as receiver:
-            hearing = Hearing(rp.api, receiver, rp.tenant["id"])
-            await hearing.listen(["jwt.refresh-token.revoke"], "AbsoluteMajority")
+            subscriber = Subscriber(rp.api, receiver, rp.tenant["id"])
+            await subscriber.subscribe(["jwt.refresh-token.revoke"], "AbsoluteMajority")
             assert (await key.delete(f"{PATH}/{session['id']}")).status_code == 504
             assert await is_logged_in(rp, browser) and not application.requests
             assert (await key.delete(f"{PATH}/{session['id']}")).status_code == 200
-            _, event = await hearing.heard("jwt.refresh-token.revoke", "jwt.refresh-token.revoke")
+            _, event = await subscriber.received("jwt.refresh-token.revoke", "jwt.refresh-token.revoke")
         assert event["refreshToken"]["id"] == session["id"] and event["userId"] == rp.user["id"]
         assert not {"applicationId"} & {*event, *event["refreshToken"]}
         await application.wait_for(1)

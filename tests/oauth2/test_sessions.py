@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.relying_party import PASSWORD, claims, response
 
 COOKIE = "fusionauth.sso"
@@ -173,10 +173,10 @@ async def test_attack_41_session_id_changes_at_login(rp, browser):
 
 
 async def test_logins_and_failures_send_events(rp, browser, service):
-    user = await doors.store(service, "users").find(rp.tenant["id"], rp.user["id"])
+    user = await internals.store(service, "users").find(rp.tenant["id"], rp.user["id"])
     before = user.get("lastLoginInstant", 0)
     await rp.log_in(browser)
-    user = await doors.store(service, "users").find(rp.tenant["id"], rp.user["id"])
+    user = await internals.store(service, "users").find(rp.tenant["id"], rp.user["id"])
     assert user["lastLoginInstant"] > before
 
 

@@ -11,7 +11,7 @@ import pytest
 from identity.errors import NotLicensed
 from identity.ids import new_id
 from identity.web.oauth2 import oauth_handlers
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.relying_party import CHALLENGE, PASSWORD, PKCE, REDIRECT_URI, VERIFIER
 
 
@@ -146,7 +146,7 @@ async def test_unknown_code_is_refused(rp, http):
 async def test_code_expires(rp, browser, http, service):
     code = await rp.code(browser)
     tenant_id = rp.tenant["id"]
-    redis = doors.redis(service)
+    redis = internals.redis(service)
     keys = [key async for key in redis.client.scan_iter(match=f"*code:{tenant_id}:*")]
     assert len(keys) == 1
     assert 0 < await redis.client.ttl(keys[0]) <= 30
@@ -290,7 +290,7 @@ async def test_internal_error_is_an_oauth_error_without_details(rp, service, mon
     async def broken(*_arguments: object) -> None:
         raise RuntimeError("a secret detail")
 
-    monkeypatch.setattr(type(doors.store(service, "authorization_codes")), "consume", broken)
+    monkeypatch.setattr(type(internals.store(service, "authorization_codes")), "consume", broken)
     async with httpx.AsyncClient(base_url=service.base_url) as client:
         answer = await rp.token(client, **FORM)
     failed(answer, 500, "server_error", "unknown")

@@ -18,7 +18,7 @@ def refused(answer, reason: str) -> None:
     assert "ES256" in bound
 
 
-async def ask(http, token: str):
+async def get_userinfo(http, token: str):
     return await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
 
 
@@ -65,7 +65,7 @@ async def test_scopes_determine_the_claims(rp, browser, http, api):
     }  # fmt: skip
     rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id, **members)
     token = (await rp.tokens(http, browser, scope="openid profile email phone address"))["access_token"]
-    told = (await ask(http, token)).json()
+    told = (await get_userinfo(http, token)).json()
     assert told["sub"] == rp.user["id"]
     assert told["given_name"] == "Ada"
     assert told["name"] == "Ada Lovelace"
@@ -77,7 +77,9 @@ async def test_scopes_determine_the_claims(rp, browser, http, api):
     assert told["nickname"] == "Countess"
     assert isinstance(told["updated_at"], int)
     assert "roles" not in told
-    only_email = (await ask(http, (await rp.tokens(http, browser, scope="openid email"))["access_token"])).json()
+    only_email = (
+        await get_userinfo(http, (await rp.tokens(http, browser, scope="openid email"))["access_token"])
+    ).json()
     assert only_email.keys() == {"sub", "email", "email_verified"}
 
 
@@ -85,7 +87,7 @@ async def test_scopes_determine_the_claims(rp, browser, http, api):
 async def test_compatible_application_gets_the_published_claims(rp, browser, http):
     await rp.configure(scopeHandlingPolicy="Compatibility", unknownScopePolicy="Allow")
     tokens = await rp.tokens(http, browser, scope=None)
-    told = (await ask(http, tokens["access_token"])).json()
+    told = (await get_userinfo(http, tokens["access_token"])).json()
     assert told["applicationId"] == rp.client_id
     assert told["roles"] == []
     assert told["email"] == rp.login_id
@@ -94,12 +96,15 @@ async def test_compatible_application_gets_the_published_claims(rp, browser, htt
 
 @pytest.mark.requirement("contract-userinfo-3", "oauth-4.2-10", "reason-missing_required_scope")
 async def test_strict_application_needs_the_scope_openid(rp, browser, http):
-    refused(await ask(http, (await rp.tokens(http, browser, scope="email"))["access_token"]), "missing_required_scope")
+    refused(
+        await get_userinfo(http, (await rp.tokens(http, browser, scope="email"))["access_token"]),
+        "missing_required_scope",
+    )
 
 
 @pytest.mark.requirement("attack-27", "contract-userinfo-3", "oauth-4.2-9", "reason-id_token_invalid")
 async def test_attack_27_id_token_is_no_access_token(rp, browser, http):
-    refused(await ask(http, (await rp.tokens(http, browser))["id_token"]), "id_token_invalid")
+    refused(await get_userinfo(http, (await rp.tokens(http, browser))["id_token"]), "id_token_invalid")
 
 
 @pytest.mark.requirement("oauth-4.2-4", "reason-access_token_malformed")
@@ -113,14 +118,14 @@ async def test_malformed_token_is_rejected(http, token):
 async def test_changed_token_is_invalid(rp, browser, http):
     head, body, signature = (await rp.tokens(http, browser))["access_token"].split(".")
     flipped = ("A" if signature[0] != "A" else "B") + signature[1:]
-    refused(await ask(http, f"{head}.{body}.{flipped}"), "access_token_invalid")
+    refused(await get_userinfo(http, f"{head}.{body}.{flipped}"), "access_token_invalid")
 
 
 @pytest.mark.requirement("oauth-4.2-6", "reason-access_token_expired")
 async def test_expired_token_is_rejected_with_its_reason(rp, browser, http, clock):
     token = (await rp.tokens(http, browser))["access_token"]
     clock.advance(seconds=3601)
-    refused(await ask(http, token), "access_token_expired")
+    refused(await get_userinfo(http, token), "access_token_expired")
 
 
 @pytest.mark.requirement("oauth-4.2-11")
@@ -129,7 +134,7 @@ async def test_attack_29_token_of_a_deleted_user_is_rejected_immediately(rp, bro
     token = (await rp.tokens(http, browser))["access_token"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.delete(f"/api/user/{rp.user['id']}", params=query, headers=headers)).status_code == 200
-    refused(await ask(http, token), reason)
+    refused(await get_userinfo(http, token), reason)
 
 
 @pytest.mark.requirement("contract-userinfo-2", "reason-access_token_invalid")
@@ -137,14 +142,14 @@ async def test_attack_29_token_of_an_inactive_client_is_rejected_immediately(rp,
     token = (await rp.tokens(http, browser))["access_token"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.delete(f"/api/application/{rp.client_id}", headers=headers)).status_code == 200
-    refused(await ask(http, token), "access_token_invalid")
+    refused(await get_userinfo(http, token), "access_token_invalid")
 
 
 @pytest.mark.requirement("attack-29")
 async def test_attack_29_token_of_a_deleted_tenant_is_rejected_immediately(rp, browser, http, api):
     token = (await rp.tokens(http, browser))["access_token"]
     assert (await api.delete(f"/api/tenant/{rp.tenant['id']}", params={"async": "true"})).status_code in {200, 202}
-    answer = await ask(http, token)
+    answer = await get_userinfo(http, token)
     assert answer.status_code == 401
 
 

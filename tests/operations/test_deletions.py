@@ -15,13 +15,13 @@ from identity.errors import Conflict
 from identity.ids import new_id
 from identity.operations.configuration import applications, tenants
 from identity.store import documents, mongo
-from tests import doors
+from tests import internals
 from tests.conftest import SUPER_KEY, Build, checking_client
 from tests.receiver import until
 
 
 def call_of(service: app.Service) -> Call:
-    return doors.call(service)
+    return internals.call(service)
 
 
 async def test_update_that_read_before_does_not_bring_a_deleted_tenant_back(
@@ -98,10 +98,10 @@ async def test_deletion_that_was_accepted_goes_on_after_a_restart(build: Build) 
     async with build(data_dir=data_dir, database=database) as second:
 
         async def is_gone() -> bool:
-            return await doors.store(second, "tenants").find(None, made["id"]) is None
+            return await internals.store(second, "tenants").find(None, made["id"]) is None
 
         await until(is_gone)
-        await doors.database(second).drop()
+        await internals.database(second).drop()
     shutil.rmtree(data_dir, ignore_errors=True)
 
 
@@ -115,11 +115,11 @@ async def test_application_whose_deletion_ended_early_is_no_client_and_is_delete
     users = [await make_user(tenant_api, tenant["id"], application["id"]) for _ in range(3)]
     inside = call_of(service).within(tenant["id"])
 
-    async def dies(*_arguments: Any) -> None:
+    async def fails(*_arguments: Any) -> None:
         raise ConnectionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(services.directory.users, "remove_registrations", dies)
+        patch.setattr(services.directory.users, "remove_registrations", fails)
         with pytest.raises(ConnectionError):
             await applications.delete(services, inside, application["id"])
     path = f"/api/application/{application['id']}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.operator.processes import ROOT, environment, free_port, run, serving
 
 STRICT = {"profile": "strict", "proofKeyForCodeExchangePolicy": "Required"}
@@ -37,7 +37,7 @@ async def test_check_config_lists_each_application_with_settings_and_rules(api, 
     )
     gone = await relying_party.make(api, **WEAK)
     await api.delete(f"/api/application/{gone.client_id}", headers={"X-FusionAuth-TenantId": gone.tenant["id"]})
-    settings = doors.config(service).mongodb
+    settings = internals.config(service).mongodb
     stores = {"mongodb__uri": settings.uri, "mongodb__database": settings.database}
     text = checked(tmp_path, **stores)
     first, counts, *_ = text.splitlines()
@@ -77,12 +77,12 @@ async def test_check_config_lists_each_application_with_settings_and_rules(api, 
 async def test_tenants_that_share_an_issuer_are_reported(api, service, tmp_path):
     made = [await relying_party.make_tenant(api) for _ in range(2)]
     issuer = f"https://shared-{made[0]['id']}.example.com"
-    tenants, shared = doors.store(service, "tenants"), []
+    tenants, shared = internals.store(service, "tenants"), []
     for tenant, name in zip(made, (issuer, f"{issuer}/"), strict=True):
         change = {"$set": {"issuer": name}, "$unset": {"private": ""}}
         await tenants.update(None, {"_id": tenant["id"]}, change)
         shared.append({"tenantId": tenant["id"], "name": tenant["name"]})
-    settings = doors.config(service).mongodb
+    settings = internals.config(service).mongodb
     stores = {"mongodb__uri": settings.uri, "mongodb__database": settings.database}
     [found] = json.loads(await asyncio.to_thread(checked, tmp_path, "--json", **stores))["duplicateIssuers"]
     shared.sort(key=lambda one: one["name"])

@@ -28,13 +28,13 @@ from identity.ids import new_id
 from identity.store.embedded.stores import EmbeddedStores
 from identity.web import application
 from identity.web.base_handlers import Route
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, Build
 from tests.relying_party import RelyingParty
 
 MONGODB: Final = "mongod"
 REDIS: Final = "redis"
-DEADLINE_SECONDS: Final = {MONGODB: 8.0, REDIS: 5.0}
+DEADLINE_SECONDS: Final = {MONGODB: 15.0, REDIS: 10.0}
 """An operation of MongoDB has 5 seconds and one for the queue, a command of Redis 2; the rest is for a busy machine."""
 AT_ONCE_SECONDS: Final = 2.0
 _AT_A_TIME: Final = 8
@@ -184,7 +184,7 @@ async def all_at_a_time(asked: dict[str, Ask]) -> list[Answered]:
     return list(await asyncio.gather(*(one(name, ask) for name, ask in asked.items())))
 
 
-def late(found: list[Answered], store: str) -> list[str]:
+def too_slow(found: list[Answered], store: str) -> list[str]:
     return [f"{one.name}: {one.seconds:.1f} s" for one in found if one.seconds > DEADLINE_SECONDS[store]]
 
 
@@ -229,7 +229,7 @@ async def test_every_route_is_answered_in_time_with_a_status_of_its_table(own_st
         if one.name not in WITHOUT_STORES and not is_as_stated(routes[one.name], one.answer.status_code, store)
     ]
     assert wrong == []
-    assert late(found, store) == []
+    assert too_slow(found, store) == []
 
 
 @pytest.fixture
@@ -321,7 +321,7 @@ async def test_requests_that_need_both_stores_are_answered_in_time(
             assert relying_party.response(one.answer)["error"] == "server_error", one.name
         if one.answer.status_code == 503:
             assert_form(one)
-    assert late(list(found), store) == []
+    assert too_slow(list(found), store) == []
     assert [one.name for one in again if one.seconds > AT_ONCE_SECONDS] == []
 
 
@@ -358,6 +358,6 @@ async def test_key_set_and_metadata_come_from_memory(own_stores, connect, client
 
 async def prefetched(service: app.Service, tenant_id: str) -> None:
     """Wait until the process has prefetched the tenant."""
-    while doors.store(service, "tenants").peek(tenant_id) is None:
+    while internals.store(service, "tenants").peek(tenant_id) is None:
         await asyncio.sleep(0.1)
     await asyncio.sleep(1)  # the rest of what it reads of the tenant follows at once

@@ -174,10 +174,10 @@ async def test_session_ended_by_several_processes_sends_one_logout(pair):
         query = {"client_id": rp.client_id}
         answers = await pair.race(lambda browser: browser.get("/oauth2/logout", params=query))
         assert {answer.status_code for answer in answers} == {302}
-        assert len(await told(receiver)) == 1
+        assert len(await notified_sessions(receiver)) == 1
 
 
-async def told(receiver: Receiver) -> set[str]:
+async def notified_sessions(receiver: Receiver) -> set[str]:
     """The distinct sessions of which the receiver was notified."""
     requests = await receiver.wait_for(1)
     return {claims(request.body.decode().partition("=")[2])["sid"] for request in requests}

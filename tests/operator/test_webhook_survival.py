@@ -62,7 +62,7 @@ async def create_users(process: Process) -> list[str]:
     return [answer.json()["user"]["id"] for answer in made]
 
 
-def told(receiver: Receiver, event_type: str) -> dict[str, Any]:
+def users_by_event(receiver: Receiver, event_type: str) -> dict[str, Any]:
     """Event id -> user id, of the events of a type that arrived, however often."""
     events = [request.event for request in receiver.requests]
     return {event["id"]: event.get("user", {}).get("id") for event in events if event["type"] == event_type}
@@ -82,11 +82,11 @@ async def test_killed_during_deliveries_loses_no_event_and_repeats_only_under_th
         await stop(process, signal.SIGKILL)
         receiver.behaviour = answers(200)
         process = await start(tmp_path, receiver.url, ahead_seconds=5)  # the leases have expired
-        await until(lambda: set(told(receiver, "user.create.complete").values()) == set(users))
-        await until(lambda: set(told(receiver, "user.create").values()) == set(users))
-        assert len(told(receiver, "user.create")) == USERS
-        assert len(told(receiver, "user.create.complete")) == USERS
-        assert len(told(receiver, "kickstart.success")) == 1
+        await until(lambda: set(users_by_event(receiver, "user.create.complete").values()) == set(users))
+        await until(lambda: set(users_by_event(receiver, "user.create").values()) == set(users))
+        assert len(users_by_event(receiver, "user.create")) == USERS
+        assert len(users_by_event(receiver, "user.create.complete")) == USERS
+        assert len(users_by_event(receiver, "kickstart.success")) == 1
         await stop(process, signal.SIGTERM)
 
 
@@ -99,6 +99,6 @@ async def test_recovered_receiver_gets_all_events(tmp_path: Path) -> None:
         await stop(process, signal.SIGKILL)
         process = await start(tmp_path, url, ahead_seconds=5)
         await receiver.start(port)
-        await until(lambda: set(told(receiver, "user.create.complete").values()) == set(users))
-        await until(lambda: set(told(receiver, "user.create").values()) == set(users))
+        await until(lambda: set(users_by_event(receiver, "user.create.complete").values()) == set(users))
+        await until(lambda: set(users_by_event(receiver, "user.create").values()) == set(users))
         await stop(process, signal.SIGTERM)

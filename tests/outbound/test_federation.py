@@ -33,7 +33,7 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield running
 
 
-def later(seconds: float) -> Instant:
+def after(seconds: float) -> Instant:
     return Instant(NOW + round(seconds * 1000))
 
 
@@ -46,12 +46,12 @@ async def test_concurrent_callers_share_one_fetch(client, receiver):
 async def test_failing_fetch_is_shared_and_its_failure_cached(client, receiver):
     receiver.behaviour = hangs
 
-    async def ask() -> str:
+    async def error_of() -> str:
         with pytest.raises(FederationError) as caught:
             await client.keys(receiver.url, Instant(NOW))
         return str(caught.value)
 
-    reasons = await asyncio.gather(*(ask() for _ in range(16)))
+    reasons = await asyncio.gather(*(error_of() for _ in range(16)))
     assert len(receiver.requests) == 1
     assert all("no answer" in reason for reason in reasons)
 
@@ -59,7 +59,7 @@ async def test_failing_fetch_is_shared_and_its_failure_cached(client, receiver):
 async def test_refetches_are_throttled_separately(client, receiver):
     await client.keys(receiver.url, Instant(NOW))
     for seconds, again, expected in ((5, True, 1), (11, True, 2), (12, True, 2), (3600, False, 2), (3612, False, 3)):
-        await client.keys(receiver.url, later(seconds), refetch=again)
+        await client.keys(receiver.url, after(seconds), refetch=again)
         assert len(receiver.requests) == expected, seconds
 
 
@@ -102,7 +102,7 @@ async def test_issuer_with_trailing_slash_has_the_correct_configuration_url(clie
     assert await client.configuration(f"{receiver.url}/", Instant(NOW))
     assert receiver.requests[0].path == "/hook/.well-known/openid-configuration"
     with pytest.raises(FederationError, match="another issuer"):
-        await client.configuration(receiver.url, later(10))
+        await client.configuration(receiver.url, after(10))
 
 
 async def test_address_without_allowed_network_is_not_called(receiver):

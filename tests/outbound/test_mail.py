@@ -53,7 +53,7 @@ def tls(*, trusted: bool = True):
 async def test_mail_arrives_byte_for_byte(smtp) -> None:
     async with receiving() as mailbox:
         result = await smtp.send(server(mailbox), "a@example.com", READERS, MESSAGE)
-    assert (result.is_complete, result.refused, result.reply) == (True, {}, "taken")
+    assert (result.is_complete, result.refused, result.reply) == (True, {}, "OK")
     (mail,) = mailbox.mails
     assert (mail.raw, mail.sender, mail.recipients) == (MESSAGE, "a@example.com", list(READERS))
     assert not mail.is_encrypted

@@ -18,7 +18,7 @@ from identity.operations.configuration import api_keys
 from identity.web import application
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access
-from tests import doors
+from tests import internals
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
 from tests.dispatch import in_process
 
@@ -62,13 +62,13 @@ OF_INSTANCE = (
 
 async def add_key(service: app.Service, *, manager: bool = False, **given: Any) -> str:
     """A key as only the service itself can make it: one that has expired, one that manages others."""
-    call = doors.call(service)
+    call = internals.call(service)
     expiration = given.pop("expirationInstant", None)
-    wanted = doors.schemas(service)["api/api-key.json"].read({"apiKey": given})["apiKey"]
-    made = await doors.run(service, api_keys.add, call, wanted, None, caller=None, manager=manager)
+    wanted = internals.schemas(service)["api/api-key.json"].read({"apiKey": given})["apiKey"]
+    made = await internals.run(service, api_keys.add, call, wanted, None, caller=None, manager=manager)
     if expiration is not None:
         where = {"_id": made["id"]}
-        await doors.store(service, "api_keys").update(None, where, {"$set": {"expirationInstant": expiration}})
+        await internals.store(service, "api_keys").update(None, where, {"$set": {"expirationInstant": expiration}})
     return str(made["key"])
 
 
@@ -83,7 +83,7 @@ async def tenants(service: app.Service) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 async def keys(service: app.Service, tenants: tuple[str, str]) -> dict[str, str | None]:
     """One key of each kind."""
-    now = doors.now(service)
+    now = internals.now(service)
     elsewhere = {"endpoints": {"/api/connector": ["GET"]}}
     return {
         "none": None,
@@ -164,7 +164,7 @@ async def test_a_permission_opens_its_endpoint_and_method_and_nothing_else(
 ) -> None:
     """All the others together, prefixes and siblings among them, do not open it; it does not open other methods."""
     same = [entry for entry in ROUTES if permissions.endpoint_of(entry[0].template) == endpoint]
-    await judge(service, dispatched, endpoint, method, same)
+    await check_event(service, dispatched, endpoint, method, same)
 
 
 def test_a_permission_is_for_one_endpoint_and_method():
@@ -177,10 +177,12 @@ def test_a_permission_is_for_one_endpoint_and_method():
 @pytest.mark.parametrize(("endpoint", "method"), [("/api/user", "GET"), ("/api/application", "POST")])
 async def test_a_permission_opens_nothing_of_all_there_is(service, client, endpoint, method) -> None:
     """Over HTTP."""
-    await judge(service, client, endpoint, method, ROUTES)
+    await check_event(service, client, endpoint, method, ROUTES)
 
 
-async def judge(service: app.Service, client: httpx.AsyncClient, endpoint: str, method: str, routes: list[Any]) -> None:
+async def check_event(
+    service: app.Service, client: httpx.AsyncClient, endpoint: str, method: str, routes: list[Any]
+) -> None:
     """Ask these routes with a key that has just one permission, and with one that has all but that."""
     only = await add_key(service, permissions={"endpoints": {endpoint: [method]}})
     rest = {name: sorted(methods) for name, methods in permissions.ENDPOINTS.items()}
@@ -428,7 +430,7 @@ async def snapshot(service: app.Service) -> Document:
     """Everything that is stored, but for what the second tenant's own keys make."""
     found = {}
     for name in COLLECTIONS:
-        async for document in doors.database(service).collection(name).find({}):
+        async for document in internals.database(service).collection(name).find({}):
             found[f"{name} {document['_id']}"] = document
     return found
 

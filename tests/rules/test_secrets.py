@@ -19,7 +19,7 @@ from identity.ids import new_id
 from identity.schemas import FOLDER, load
 from identity.web import application
 from identity.web.endpoint import Access
-from tests import doors
+from tests import internals
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
 
 Document = dict[str, Any]
@@ -73,7 +73,7 @@ async def planted(service: app.Service) -> tuple[dict[str, str], list[str]]:
         key = {"name": mark, "type": "HMAC", "algorithm": "HS256", "secret": secrets[4]}
         key_id = (await api.post("/api/key/import", json={"key": key})).json()["key"]["id"]
         pair = await api.post("/api/key/generate", json={"key": {"name": f"{mark} b", "algorithm": "ES256"}})
-        stored = await doors.store(service, "keys").get(None, pair.json()["key"]["id"])
+        stored = await internals.store(service, "keys").get(None, pair.json()["key"]["id"])
         secrets.append(stored["privateKey"].splitlines()[1])
         application_id = (await api.post("/api/application", json={"application": {"name": mark}})).json()[
             "application"
@@ -86,7 +86,7 @@ async def planted(service: app.Service) -> tuple[dict[str, str], list[str]]:
         made = await api.post("/api/user/registration", json=body)
         assert made.status_code == 200, made.text
         user = made.json()["user"]
-        stored_user = await doors.store(service, "users").get(DEFAULT_TENANT, user["id"])
+        stored_user = await internals.store(service, "users").get(DEFAULT_TENANT, user["id"])
         secrets += [text for text in hashes(stored_user.get("private", {})) if mark not in text]
         hook = {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1}
         webhook_id = (await api.post("/api/webhook", json={"webhook": hook})).json()["webhook"]["id"]

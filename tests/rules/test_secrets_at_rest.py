@@ -10,7 +10,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
-from tests import doors, relying_party
+from tests import internals, relying_party
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
 
 
@@ -42,7 +42,7 @@ async def secrets(service: app.Service) -> dict[str, str]:
         )
         await put(api, "/api/key/import", "key", name=mark, type="HMAC", algorithm="HS256", secret=secret("hmac key"))
         pair = await put(api, "/api/key/generate", "key", name=f"{mark} pair", algorithm="ES256")
-        stored = await doors.store(service, "keys").get(None, pair["id"])
+        stored = await internals.store(service, "keys").get(None, pair["id"])
         found["private key"] = stored["privateKey"].splitlines()[1]
         application = await put(
             api, "/api/application", "application", name=mark, oauthConfiguration={"clientSecret": secret("client")}
@@ -108,11 +108,11 @@ async def secrets(service: app.Service) -> dict[str, str]:
 async def everything(service: app.Service) -> str:
     """All that MongoDB and Redis hold of this instance, as one text."""
     parts = []
-    database = doors.database(service)
+    database = internals.database(service)
     for name in await database.motor.list_collection_names():
         parts += [repr(document) async for document in database.motor[name].find({})]
-    client = doors.redis(service).client
-    async for key in client.scan_iter(match=doors.redis(service).key("*"), count=1000):
+    client = internals.redis(service).client
+    async for key in client.scan_iter(match=internals.redis(service).key("*"), count=1000):
         parts.append(key)
         kind = await client.type(key)
         if kind == "string":

@@ -44,7 +44,7 @@ async def call(sandbox: Sandbox, statements: str, *arguments: Any) -> Invocation
     return await sandbox.call(f"function f(it, other) {{ {statements} }}", "f", given)
 
 
-def left(outcome: InvocationResult) -> Any:
+def value_of(outcome: InvocationResult) -> Any:
     """The first argument after the call."""
     assert outcome.problem is None, outcome.problem
     assert outcome.result is not None
@@ -68,7 +68,7 @@ async def test_arguments_go_in_and_come_back_changed(sandbox):
     ],
 )
 async def test_modern_javascript_defines_the_function_in_any_way(sandbox, source):
-    assert left(await sandbox.call(source, "f", b"[{}]")) == {"done": 1}
+    assert value_of(await sandbox.call(source, "f", b"[{}]")) == {"done": 1}
     assert await sandbox.check(source, "f") == InvocationResult()
 
 
@@ -144,7 +144,7 @@ async def test_attack_endless_work_is_stopped(sandbox, statements):
     outcome = await call(sandbox, statements)
     assert outcome.result is None
     assert "interrupted" in outcome.problem or "processor time" in outcome.problem
-    assert left(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
+    assert value_of(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
 
 
 @pytest.mark.requirement("core-18-lambdas-23")
@@ -161,7 +161,7 @@ async def test_attack_work_that_the_engine_cannot_stop_ends_its_process(sandbox,
     outcome = await call(sandbox, statements)
     assert outcome.result is None
     assert "interrupted" in outcome.problem or outcome.problem == "it took more than 200 ms of processor time"
-    assert left(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
+    assert value_of(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
 
 
 @pytest.mark.requirement("core-18-lambdas-24")
@@ -202,16 +202,16 @@ async def test_attack_memory_is_limited(sandbox, statements):
     outcome = await call(sandbox, statements)
     assert outcome.result is None
     assert any(word in outcome.problem for word in ("out of memory", "too l", "invalid array buffer length")), outcome
-    assert left(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
+    assert value_of(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
 
 
 @pytest.mark.requirement("core-18-lambdas-24")
 async def test_attack_huge_output_is_refused_and_what_is_printed_is_cut(sandbox):
     outcome = await call(sandbox, "it.x = 'x'.repeat(20000)")
     assert outcome == InvocationResult(problem="more than 20000 bytes came back")
-    assert left(await call(sandbox, "it.x = 'x'.repeat(19000)"))["x"] == "x" * 19_000
+    assert value_of(await call(sandbox, "it.x = 'x'.repeat(19000)"))["x"] == "x" * 19_000
     outcome = await call(sandbox, "for (let i = 0; i < 2000; i++) console.log('x'.repeat(100))")
-    assert left(outcome) == {"a": 1}
+    assert value_of(outcome) == {"a": 1}
     assert len(outcome.printed) == 20_000
 
 
@@ -222,7 +222,7 @@ async def test_values_that_are_no_json_do_not_come_back(sandbox):
         "it.function = () => 1; it.nan = NaN; it.infinity = -Infinity; it.nothing = undefined; it.symbol = Symbol('s');"
         "it.date = new Date(0); it.map = new Map([[1, 2]]); it.list = [undefined, () => 1]",
     )
-    assert left(outcome) == {
+    assert value_of(outcome) == {
         "a": 1, "nan": None, "infinity": None, "date": "1970-01-01T00:00:00.000Z", "map": {}, "list": [None, None],
     }  # fmt: skip
 
@@ -249,8 +249,8 @@ async def test_attack_changed_built_ins_do_not_affect_the_prelude(sandbox):
         "Array.prototype.join = () => '=[5]'; String.prototype.toWellFormed = null;"
         "Object.prototype.polluted = 1; Array.prototype[0] = 'x'; String = eval = null; function f(it) { it.b = 2 }"
     )
-    assert left(await sandbox.call(source, "f", b'[{"a":1}]')) == {"a": 1, "b": 2}
-    assert left(await call(sandbox, "it.seen = [typeof JSON.parse, typeof console, 'polluted' in {}]"))["seen"] == [
+    assert value_of(await sandbox.call(source, "f", b'[{"a":1}]')) == {"a": 1, "b": 2}
+    assert value_of(await call(sandbox, "it.seen = [typeof JSON.parse, typeof console, 'polluted' in {}]"))["seen"] == [
         "function", "object", False,
     ]  # fmt: skip
 
@@ -263,7 +263,7 @@ async def test_invocations_share_no_state(sandbox):
             "it.before = globalThis.secret ?? null; globalThis.secret = 'of a tenant'; Object.prototype.leak = 1;"
             "it.leak = 'leak' in [].constructor",
         )
-        assert left(outcome)["before"] is None
+        assert value_of(outcome)["before"] is None
 
 
 @pytest.mark.requirement("core-18-lambdas-25")
@@ -272,14 +272,14 @@ async def test_invocations_share_no_state(sandbox):
     ["require", "process", "std", "os", "fetch", "XMLHttpRequest", "setTimeout", "Java", "Deno", "load", "print"],
 )
 async def test_sandbox_has_no_host_apis(sandbox, name):
-    assert left(await call(sandbox, f"it.type = typeof {name}"))["type"] == "undefined"
+    assert value_of(await call(sandbox, f"it.type = typeof {name}"))["type"] == "undefined"
 
 
 async def test_modules_cannot_be_imported_and_promises_do_not_run_on(sandbox):
     outcome = await call(
         sandbox, "import('os').then(() => { it.b = 1 }, () => { it.c = 1 }); queueMicrotask(() => { it.d = 1 })"
     )
-    assert left(outcome) == {"a": 1}
+    assert value_of(outcome) == {"a": 1}
 
 
 @pytest.mark.requirement("core-18-lambdas-25")
@@ -300,7 +300,7 @@ async def test_child_has_no_environment_and_no_open_files(sandbox):
 @pytest.mark.requirement("core-18-lambdas-27")
 async def test_64_invocations_at_once_each_get_their_own_answer(sandbox):
     outcomes = await asyncio.gather(*(call(sandbox, "it.twice = 2 * it.n", {"n": n}) for n in range(64)))
-    assert [left(outcome) for outcome in outcomes] == [{"n": n, "twice": 2 * n} for n in range(64)]
+    assert [value_of(outcome) for outcome in outcomes] == [{"n": n, "twice": 2 * n} for n in range(64)]
     assert len(sandbox._free) <= LIMITS.processes
 
 
@@ -330,8 +330,8 @@ async def test_full_queue_is_rejected():
         await asyncio.sleep(0)
         with pytest.raises(Unavailable):
             await call(sandbox, "")
-        assert [left(await one)["b"] for one in running] == [1, 1]
-        assert left(await call(sandbox, "it.c = 1"))["c"] == 1
+        assert [value_of(await one)["b"] for one in running] == [1, 1]
+        assert value_of(await call(sandbox, "it.c = 1"))["c"] == 1
     finally:
         await sandbox.close()
 
@@ -346,7 +346,7 @@ async def test_long_queueing_is_rejected(monkeypatch):
         await call(sandbox, "")
     await sandbox.close()
     assert (await running).problem == "the engine was ended"
-    assert left(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
+    assert value_of(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
     await sandbox.close()
 
 
@@ -359,7 +359,7 @@ async def test_unavailable_when_no_process_can_be_started(monkeypatch):
     with pytest.raises(Unavailable):
         await call(sandbox, "")
     monkeypatch.undo()
-    assert left(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
+    assert value_of(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
     await sandbox.close()
 
 
@@ -369,7 +369,7 @@ async def test_a_process_that_was_killed_is_replaced():
         await call(sandbox, "")
         os.kill(sandbox._free[0]._process.pid, signal.SIGKILL)
         await sandbox._free[0]._process.wait()
-        assert left(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
+        assert value_of(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
     finally:
         await sandbox.close()
 
@@ -384,7 +384,7 @@ async def test_a_process_that_dies_at_work_fails_one_invocation():
             await asyncio.sleep(0)
         os.kill(pid, signal.SIGKILL)
         assert await running == InvocationResult(problem="the engine was ended")
-        assert left(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
+        assert value_of(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
     finally:
         await sandbox.close()
 
@@ -409,7 +409,7 @@ async def test_cancelled_call_kills_its_process():
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert left(await call(sandbox, "it.yours = 1")) == {"a": 1, "yours": 1}
+        assert value_of(await call(sandbox, "it.yours = 1")) == {"a": 1, "yours": 1}
     finally:
         await sandbox.close()
 

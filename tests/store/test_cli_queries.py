@@ -8,7 +8,7 @@ from pymongo.errors import OperationFailure
 from identity.errors import StartupError
 from identity.ids import new_id
 from identity.store import cli_queries
-from tests import doors, relying_party
+from tests import internals, relying_party
 
 
 async def test_active_applications_come_with_their_own_tenants_and_without_secrets(api, service):
@@ -17,7 +17,7 @@ async def test_active_applications_come_with_their_own_tenants_and_without_secre
     await api.delete(f"/api/application/{gone.client_id}", headers={"X-FusionAuth-TenantId": gone.tenant["id"]})
     found = {
         application["id"]: (tenant, application)
-        for tenant, application, _ in await cli_queries.active_clients_across_tenants(doors.database(service))
+        for tenant, application, _ in await cli_queries.active_clients_across_tenants(internals.database(service))
     }
     assert gone.client_id not in found
     for rp in (one, other):
@@ -31,6 +31,6 @@ async def test_refused_query_is_a_startup_error(service, monkeypatch):
     def refused(*_arguments: object) -> None:
         raise OperationFailure(f"not authorized on {new_id()} to execute command, full error: {{}}", 13)
 
-    monkeypatch.setattr(type(doors.database(service)), "collection", refused)
+    monkeypatch.setattr(type(internals.database(service)), "collection", refused)
     with pytest.raises(StartupError, match=r"let applications be read.*not authorized on .* to execute command$"):
-        await cli_queries.active_clients_across_tenants(doors.database(service))
+        await cli_queries.active_clients_across_tenants(internals.database(service))

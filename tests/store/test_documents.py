@@ -9,13 +9,13 @@ import pytest
 from identity import background_tasks
 from identity.errors import Invalid
 from identity.ids import TenantId, new_id
-from tests import doors
+from tests import internals
 
 
 @pytest.mark.requirement("design-state-11")
 async def test_document_read_during_a_transaction_is_forgotten_when_it_commits(service, tenant) -> None:
     """Deterministic form of a race: a reader caches the old version after the write and before the commit."""
-    tenants, database = doors.store(service, "tenants"), doors.database(service)
+    tenants, database = internals.store(service, "tenants"), internals.database(service)
     name = f"Renamed {new_id()}"
 
     async def write(session) -> None:
@@ -64,11 +64,11 @@ async def test_names_of_an_earlier_version_are_indexed_at_startup(service, api) 
     """Documents of earlier versions get their name suffixes when the indexes are created."""
     name = f"Earlier {new_id()}"
     made = (await api.post("/api/entity/type", json={"entityType": {"name": name}})).json()["entityType"]
-    collection = doors.database(service).collection("entity_types")
+    collection = internals.database(service).collection("entity_types")
     await collection.update_one({"_id": made["id"]}, {"$unset": {"private.endings": 1}})
     search = {"search": {"name": name[4:]}}
     assert (await api.post("/api/entity/type/search", json=search)).json()["total"] == 0
-    await doors.store(service, "entity_types").ensure_indexes()
+    await internals.store(service, "entity_types").ensure_indexes()
     assert (await api.post("/api/entity/type/search", json=search)).json() == {"total": 1, "entityTypes": [made]}
 
 

@@ -16,7 +16,7 @@ from tests.store.conftest import database_of_its_own
 
 NOW = Instant(1_763_690_000_000)
 KEYS = {"new": b"n" * 32, "old": b"o" * 32}
-NOBODY: dict[TenantId, int] = {}
+UNKNOWN_ID: dict[TenantId, int] = {}
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ async def test_mail_is_unchanged_after_the_queue_and_sealed_in_it(mails, databas
     stored = await database.collection("mails").find_one({})
     assert "example.com" not in str(stored)
     assert "Secret" not in str(stored)
-    (lease,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
+    (lease,) = await mails.lease(NOW, 30, UNKNOWN_ID, 5, 10)
     assert (lease.job, lease.attempts) == (one, 0)
     assert "Secret" not in repr(lease)
 
@@ -61,7 +61,7 @@ async def test_each_mail_is_leased_by_one_of_64(mails) -> None:
     own = tenant()
     for _ in range(20):
         await mails.add([mail(own)], NOW)
-    leases = await asyncio.gather(*(mails.lease(NOW, 30, NOBODY, 3, 3) for _ in range(64)))
+    leases = await asyncio.gather(*(mails.lease(NOW, 30, UNKNOWN_ID, 3, 3) for _ in range(64)))
     taken = [lease.job.mail_id for lease in itertools.chain(*leases)]
     assert len(taken) == len(set(taken)) == 20
 
@@ -69,38 +69,38 @@ async def test_each_mail_is_leased_by_one_of_64(mails) -> None:
 @pytest.mark.requirement("core-18-templates-17")
 async def test_outcome_after_an_expired_lease_changes_nothing(mails) -> None:
     await mails.add([mail(tenant())], NOW)
-    (late,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
-    assert await mails.lease(Instant(NOW + 29_000), 30, NOBODY, 5, 10) == []
-    (lease,) = await mails.lease(Instant(NOW + 30_000), 30, NOBODY, 5, 10)
+    (late,) = await mails.lease(NOW, 30, UNKNOWN_ID, 5, 10)
+    assert await mails.lease(Instant(NOW + 29_000), 30, UNKNOWN_ID, 5, 10) == []
+    (lease,) = await mails.lease(Instant(NOW + 30_000), 30, UNKNOWN_ID, 5, 10)
     assert lease.job == late.job
     await mails.retry(late, dataclasses.replace(late.job, recipients=("nobody@example.com",)), NOW)
     await mails.release(late, NOW)
-    assert await mails.lease(Instant(NOW + 31_000), 30, NOBODY, 5, 10) == []
-    (again,) = await mails.lease(Instant(NOW + 60_000), 30, NOBODY, 5, 10)
+    assert await mails.lease(Instant(NOW + 31_000), 30, UNKNOWN_ID, 5, 10) == []
+    (again,) = await mails.lease(Instant(NOW + 60_000), 30, UNKNOWN_ID, 5, 10)
     assert (again.job.recipients, again.attempts) == (("to@example.com",), 0)
 
 
 async def test_retry_is_scheduled_counted_and_limited_to_the_remaining_recipients(mails) -> None:
     await mails.add([mail(tenant(), "a@example.com", "b@example.com")], NOW)
-    (lease,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
+    (lease,) = await mails.lease(NOW, 30, UNKNOWN_ID, 5, 10)
     await mails.retry(lease, dataclasses.replace(lease.job, recipients=("b@example.com",)), Instant(NOW + 5_000))
-    assert await mails.lease(Instant(NOW + 4_999), 30, NOBODY, 5, 10) == []
-    (again,) = await mails.lease(Instant(NOW + 5_000), 30, NOBODY, 5, 10)
+    assert await mails.lease(Instant(NOW + 4_999), 30, UNKNOWN_ID, 5, 10) == []
+    (again,) = await mails.lease(Instant(NOW + 5_000), 30, UNKNOWN_ID, 5, 10)
     assert (again.job.recipients, again.attempts) == (("b@example.com",), 1)
 
 
 async def test_released_job_counts_no_attempt(mails) -> None:
     await mails.add([mail(tenant())], NOW)
-    (lease,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
+    (lease,) = await mails.lease(NOW, 30, UNKNOWN_ID, 5, 10)
     await mails.release(lease, NOW)
-    (again,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
+    (again,) = await mails.lease(NOW, 30, UNKNOWN_ID, 5, 10)
     assert again.attempts == 0
 
 
 async def test_completed_mail_is_deleted(mails) -> None:
     own = tenant()
     await mails.add([mail(own)], NOW)
-    (lease,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
+    (lease,) = await mails.lease(NOW, 30, UNKNOWN_ID, 5, 10)
     await mails.complete(lease)
     assert await mails.count(own) == 0
 
@@ -132,5 +132,5 @@ async def test_a_rotated_master_key_reads_and_reseals(database) -> None:
     await old.add([one], NOW)
     assert await new.reseal() == 1
     assert await new.reseal() == 0
-    (lease,) = await Mails(database, Vault({"new": KEYS["new"]})).lease(NOW, 30, NOBODY, 5, 10)
+    (lease,) = await Mails(database, Vault({"new": KEYS["new"]})).lease(NOW, 30, UNKNOWN_ID, 5, 10)
     assert lease.job == one

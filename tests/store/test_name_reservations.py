@@ -19,7 +19,7 @@ async def test_of_two_transactions_that_reserve_a_name_one_retries(database, sto
     for name in ("one", "other"):
         await database.motor[name].replace_one({"_id": "there"}, {}, upsert=True)
 
-    async def take(where: Database, own: str, foreign: str, name: str) -> bool:
+    async def claim(where: Database, own: str, foreign: str, name: str) -> bool:
         async def write(session: Session) -> bool:
             # A look before the claim: without it the loser's view would be of later, and there would be no race.
             await where.motor[own].find_one({"_id": "there"}, session=session)
@@ -35,7 +35,7 @@ async def test_of_two_transactions_that_reserve_a_name_one_retries(database, sto
     try:
         for _ in range(10):
             name = new_id()
-            assert sorted(await asyncio.gather(*(take(*side, name) for side in sides))) == [False, True]
+            assert sorted(await asyncio.gather(*(claim(*side, name) for side in sides))) == [False, True]
     finally:
         other.close()
 

@@ -25,7 +25,7 @@ class Doubling:
         return [2 * number for number in numbers]
 
 
-async def asked(coalescer: RequestCoalescer[int, int], *numbers: int) -> list[asyncio.Task[int]]:
+async def submit_all(coalescer: RequestCoalescer[int, int], *numbers: int) -> list[asyncio.Task[int]]:
     """Callers in this order, each of which has submitted its request."""
     tasks = [asyncio.create_task(coalescer.submit(number)) for number in numbers]
     for _ in range(3):
@@ -36,8 +36,8 @@ async def asked(coalescer: RequestCoalescer[int, int], *numbers: int) -> list[as
 async def test_requests_during_a_batch_are_in_the_next_one() -> None:
     doubling = Doubling()
     coalescer = RequestCoalescer(doubling.do)
-    first = await asked(coalescer, 1)
-    later = await asked(coalescer, 2, 3)
+    first = await submit_all(coalescer, 1)
+    later = await submit_all(coalescer, 2, 3)
     assert doubling.batches == [[1]]
     doubling.may_answer.set()
     assert await asyncio.gather(*first, *later) == [2, 4, 6]
@@ -47,7 +47,7 @@ async def test_requests_during_a_batch_are_in_the_next_one() -> None:
 async def test_batch_size_is_limited() -> None:
     doubling = Doubling()
     coalescer = RequestCoalescer(doubling.do, max_batch=2)
-    tasks = [*await asked(coalescer, 1), *await asked(coalescer, 2, 3, 4)]
+    tasks = [*await submit_all(coalescer, 1), *await submit_all(coalescer, 2, 3, 4)]
     doubling.may_answer.set()
     assert await asyncio.gather(*tasks) == [2, 4, 6, 8]
     assert doubling.batches == [[1], [2, 3], [4]]
@@ -56,8 +56,8 @@ async def test_batch_size_is_limited() -> None:
 async def test_failure_affects_only_its_batch() -> None:
     doubling = Doubling()
     coalescer = RequestCoalescer(doubling.do)
-    first = await asked(coalescer, 1)
-    failing = await asked(coalescer, 13, 2)
+    first = await submit_all(coalescer, 1)
+    failing = await submit_all(coalescer, 13, 2)
     doubling.may_answer.set()
     assert await asyncio.gather(*first) == [2]
     told = await asyncio.gather(*failing, return_exceptions=True)
@@ -68,7 +68,7 @@ async def test_failure_affects_only_its_batch() -> None:
 async def test_cancelled_caller_does_not_cancel_the_shared_load() -> None:
     doubling = Doubling()
     coalescer = RequestCoalescer(doubling.do)
-    leaving, staying = [*await asked(coalescer, 1), *await asked(coalescer, 2)]
+    leaving, staying = [*await submit_all(coalescer, 1), *await submit_all(coalescer, 2)]
     leaving.cancel()
     doubling.may_answer.set()
     assert await staying == 4

@@ -23,7 +23,7 @@ from identity.store.index_search import IndexSearched
 from identity.store.mongo import Database
 from identity.store.users import Users
 from identity.store.vault import Vault
-from tests import doors
+from tests import internals
 
 COUNT = 2000
 RARE, COMMON = "ue 0000", "value"
@@ -135,13 +135,13 @@ class Recorded:
         return int(await self._collection.count_documents(where, **options))
 
 
-async def plans(documents: Documents, ask: Any) -> list[set[str]]:
+async def plans(documents: Documents, run_query: Any) -> list[set[str]]:
     """The query plans of a search."""
     collection = documents._collection
     documents._collection = recorded = Recorded(collection)  # type: ignore[assignment]
     documents._totals.clear()
     try:
-        await ask(documents)
+        await run_query(documents)
     finally:
         documents._collection = collection
     return [await plan_of(documents, command) for command in recorded.commands]
@@ -151,7 +151,7 @@ async def run(documents: Documents, tenant_id: TenantId | None, request: dict[st
     """Search, assert that nothing is scanned, and return the total and the length of the page."""
     found: list[tuple[int, int]] = []
 
-    async def ask(documents: Documents) -> None:
+    async def run_query(documents: Documents) -> None:
         query = search.read(RESOURCES[documents.name].search_rules, request, "")
         if tenant_id is None and documents.is_tenant_scoped:
             total, page = await documents.search_across_tenants(query)
@@ -159,7 +159,7 @@ async def run(documents: Documents, tenant_id: TenantId | None, request: dict[st
             total, page = await documents.search(tenant_id, query)
         found.append((total, len(page)))
 
-    for plan in await plans(documents, ask):
+    for plan in await plans(documents, run_query):
         assert "COLLSCAN" not in plan, request
         assert plan & {"IXSCAN", "COUNT_SCAN"}, request
         if is_in_order(RESOURCES[documents.name], request):
@@ -244,7 +244,7 @@ async def test_exact_criterion_that_is_an_id_is_found_in_an_index(filled) -> Non
 @pytest.mark.requirement("core-12-11")
 @pytest.mark.parametrize(("name", "tenant_id"), SCOPES, ids=lambda part: "tenant" if part == ONE else part or "all")
 async def test_list_of_everything_comes_in_the_order_of_an_index(filled, name, tenant_id) -> None:
-    async def ask(documents: Documents) -> None:
+    async def run_query(documents: Documents) -> None:
         if tenant_id is None and documents.is_tenant_scoped:
             found = documents.iterate_across_tenants({})
         else:
@@ -253,7 +253,7 @@ async def test_list_of_everything_comes_in_the_order_of_an_index(filled, name, t
         assert instants == sorted(instants, reverse=True)
         assert len(instants) == (COUNT // 2 if tenant_id else COUNT)
 
-    (plan,) = await plans(filled[name], ask)
+    (plan,) = await plans(filled[name], run_query)
     assert "IXSCAN" in plan
     assert not plan & {"SORT", "COLLSCAN"}
 
@@ -307,13 +307,13 @@ async def test_index_search_sorts_by_an_index(searched, name, field, tenant_id) 
         query = read_index_search(FIELDS[name], criteria, "")
         found: list[Any] = []
 
-        async def ask(documents: IndexSearched) -> None:
+        async def run_query(documents: IndexSearched) -> None:
             if tenant_id is None:
                 found.append(await documents.search_index_across_tenants(query))  # noqa: B023
             else:
                 found.append(await documents.search_index(tenant_id, query))  # noqa: B023
 
-        for plan in await plans(searched[name], ask):
+        for plan in await plans(searched[name], run_query):
             assert not plan & {"SORT", "COLLSCAN", "$sort"}, criteria
         total, page = found[0]
         assert (total, len(page)) == (expected, 25)
@@ -326,14 +326,14 @@ async def test_one_term_is_found_in_an_index(searched, name, tenant_id) -> None:
     for text in ("value 00042", "value 0004*", "*0042"):
         query = read_index_search(FIELDS[name], {"queryString": text}, "")
 
-        async def ask(documents: IndexSearched) -> None:
+        async def run_query(documents: IndexSearched) -> None:
             if tenant_id is None:
                 total, _ = await documents.search_index_across_tenants(query)  # noqa: B023
             else:
                 total, _ = await documents.search_index(tenant_id, query)  # noqa: B023
             assert total
 
-        for plan in await plans(searched[name], ask):
+        for plan in await plans(searched[name], run_query):
             assert plan & {"IXSCAN", "COUNT_SCAN"}
             assert "COLLSCAN" not in plan
 
@@ -343,19 +343,19 @@ async def test_one_term_is_found_in_an_index(searched, name, tenant_id) -> None:
 
 @pytest.mark.requirement("core-12-10")
 async def test_total_is_cached_until_a_document_changes(service, tenant_api, tenant) -> None:
-    applications = doors.store(service, "applications")
+    applications = internals.store(service, "applications")
     query = search.read(applications.searches, {"numberOfResults": 0}, "")
 
     async def counted() -> tuple[int, int]:
         found: list[int] = []
 
-        async def ask(documents: Documents) -> None:
+        async def run_query(documents: Documents) -> None:
             found.append((await documents._search(query, {"tenantId": tenant["id"]}))[0])
 
         collection = applications._collection
         applications._collection = recorded = Recorded(collection)
         try:
-            await ask(applications)
+            await run_query(applications)
         finally:
             applications._collection = collection
         return found[0], sum("aggregate" in command for command in recorded.commands)

@@ -253,7 +253,7 @@ async def test_data_comes_back_as_it_went_in_whatever_its_names_mean_to_mongodb(
     assert (await users.get(ONE, user["id"]))["data"] == data
 
 
-def asked(**criteria: Any) -> IndexQuery:
+def query_of(**criteria: Any) -> IndexQuery:
     return read(FIELDS, criteria, "search.")
 
 
@@ -282,7 +282,7 @@ async def test_one_term_finds_users_by_whole_values(users: Users, query: str, ex
     await add(users, email="bob@example.com", username="bob", firstName="Bob")
     await add(users, username="cy")
     await add(users, OTHER, email="ann@example.com", username="ann")
-    total, found = await users.search_index(ONE, asked(queryString=query))
+    total, found = await users.search_index(ONE, query_of(queryString=query))
     assert {user["username"] for user in found} == expected
     assert total == len(expected)
 
@@ -290,10 +290,10 @@ async def test_one_term_finds_users_by_whole_values(users: Users, query: str, ex
 async def test_search_across_tenants_sees_them_all_and_within_one_only_its_own(users: Users) -> None:
     one = await add(users, email="ann@example.com")
     other = await add(users, OTHER, email="ann@example.com")
-    query = asked(ids=[one["id"], other["id"], new_id()])
+    query = query_of(ids=[one["id"], other["id"], new_id()])
     assert (await users.search_index(ONE, query))[0] == 1
     assert (await users.search_index_across_tenants(query))[0] == 2
-    by_tenant = asked(queryString=f"tenantId:{OTHER}")
+    by_tenant = query_of(queryString=f"tenantId:{OTHER}")
     assert (await users.search_index(ONE, by_tenant))[0] == 0
 
 
@@ -304,7 +304,7 @@ async def test_sorting_puts_missing_values_where_it_was_asked_to(users: Users) -
         await add(users, email=f"{name}@example.com", **named)
 
     async def names(**field: str) -> list[Any]:
-        _, found = await users.search_index(ONE, asked(sortFields=[{"name": "fullName", **field}]))
+        _, found = await users.search_index(ONE, query_of(sortFields=[{"name": "fullName", **field}]))
         return [user.get("fullName") for user in found]
 
     assert await names() == ["a", "b", "c", None]
@@ -316,12 +316,12 @@ async def test_pages_and_capped_totals(users: Users) -> None:
     for index in range(5):
         await add(users, email=f"{index}@example.com")
     sort = [{"name": "login"}]
-    total, found = await users.search_index(ONE, asked(sortFields=sort, startRow=1, numberOfResults=2))
+    total, found = await users.search_index(ONE, query_of(sortFields=sort, startRow=1, numberOfResults=2))
     assert total == 5
     assert [user["email"][0] for user in found] == ["1", "2"]
     capped = IndexQuery(term=Term(None, "example.com", open_start=True), count_limit=3)
     assert (await users.search_index(ONE, capped))[0] == 3
-    assert (await users.search_index(ONE, asked(numberOfResults=0))) == (5, [])
+    assert (await users.search_index(ONE, query_of(numberOfResults=0))) == (5, [])
 
 
 async def test_unverified_users_are_found_in_order_by_an_index(users: Users) -> None:

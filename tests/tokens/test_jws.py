@@ -42,30 +42,30 @@ async def documents():
 
 
 @pytest.fixture(scope="module")
-def ring(documents):
+def key_ring(documents):
     return {document["kid"]: parse(document) for document in documents.values()}
 
 
 class Asked:
     """Finds keys by kid and records the lookups."""
 
-    def __init__(self, ring):
-        self.ring = ring
+    def __init__(self, key_ring):
+        self.key_ring = key_ring
         self.kids = []
 
     async def __call__(self, kid, claims):
         self.kids.append(kid)
-        return self.ring.get(kid)
+        return self.key_ring.get(kid)
 
 
 @pytest.fixture
-def find(ring):
-    return Asked(ring)
+def find(key_ring):
+    return Asked(key_ring)
 
 
 @pytest.fixture
-def key_of(documents, ring):
-    return lambda algorithm: ring[documents[algorithm]["kid"]]
+def key_of(documents, key_ring):
+    return lambda algorithm: key_ring[documents[algorithm]["kid"]]
 
 
 def encoded(value: object) -> str:
@@ -144,17 +144,17 @@ async def test_ring_parses_again_only_when_the_document_changed(documents):
         asked.append(key_id)
         return documents.get(key_id)
 
-    ring = KeyRing(find_document, size=2)
-    first = ring.parsed(documents["ES256"])
-    assert ring.parsed(documents["ES256"]) is first
-    assert ring.parsed({**documents["ES256"], "lastUpdateInstant": NOW + 1}) is not first
-    assert await ring.get("nowhere") is None
+    key_ring = KeyRing(find_document, size=2)
+    first = key_ring.parsed(documents["ES256"])
+    assert key_ring.parsed(documents["ES256"]) is first
+    assert key_ring.parsed({**documents["ES256"], "lastUpdateInstant": NOW + 1}) is not first
+    assert await key_ring.get("nowhere") is None
     assert asked == ["nowhere"]
-    again = ring.parsed(documents["HS256"])
+    again = key_ring.parsed(documents["HS256"])
     for algorithm in ("ES384", "ES512"):
-        ring.parsed(documents[algorithm])
-    assert ring.parsed(documents["HS256"]) is not again, "the ring is bounded"
-    assert ring.parsed({"id": "x", "lastUpdateInstant": 1, "type": "Secret", "algorithm": "None"}) is None
+        key_ring.parsed(documents[algorithm])
+    assert key_ring.parsed(documents["HS256"]) is not again, "the ring is bounded"
+    assert key_ring.parsed({"id": "x", "lastUpdateInstant": 1, "type": "Secret", "algorithm": "None"}) is None
 
 
 @pytest.mark.requirement("attack-33")

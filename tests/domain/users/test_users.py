@@ -17,7 +17,7 @@ LATER = Instant(NOW + 5000)
 SECRET = base64.b64encode(b"12345678901234567890").decode()
 
 
-def wanted(**members: Any) -> dict[str, Any]:
+def user_document(**members: Any) -> dict[str, Any]:
     plain = {
         "data": {},
         "memberships": [],
@@ -31,7 +31,7 @@ def wanted(**members: Any) -> dict[str, Any]:
 
 def make_user(**members: Any) -> dict[str, Any]:
     return users.with_derived_members(
-        users.with_unique_username(users.build_user(wanted(**members), UserId("u"), TenantId("t"), NOW))
+        users.with_unique_username(users.build_user(user_document(**members), UserId("u"), TenantId("t"), NOW))
     )
 
 
@@ -60,7 +60,7 @@ def test_lookup_keys_are_derived_from_the_user() -> None:
         "usernameKey": "ann",
     }
     renamed = users.with_derived_members(
-        users.with_unique_username(users.apply_update(user, wanted(email="b@example.com"), LATER))
+        users.with_unique_username(users.apply_update(user, user_document(email="b@example.com"), LATER))
     )
     assert renamed["private"] == {"login": "b@example.com", "terms": ["b@example.com"]}
 
@@ -69,7 +69,7 @@ def test_lookup_keys_are_derived_from_the_user() -> None:
 def test_identities_keep_the_instants_of_what_did_not_change() -> None:
     user = make_user(email="a@example.com", username="Ann")
     user["identities"][0]["lastLoginInstant"] = NOW
-    changed = users.apply_update(user, wanted(email="a@example.com", username="Bob"), LATER)
+    changed = users.apply_update(user, user_document(email="a@example.com", username="Bob"), LATER)
     email, username = users.with_derived_members(users.with_unique_username(changed))["identities"]
     assert (email["insertInstant"], email["lastUpdateInstant"], email["lastLoginInstant"]) == (NOW, NOW, NOW)
     assert (username["value"], username["insertInstant"]) == ("Bob", LATER)
@@ -91,7 +91,7 @@ def test_identities_have_their_verification_reason() -> None:
 
 def test_replacement_keeps_immutable_members_and_increases_its_instant() -> None:
     user = {**make_user(email="a@example.com", firstName="Ann"), "active": False, "verified": True}
-    fresh = users.apply_update(user, wanted(email="b@example.com"), NOW)
+    fresh = users.apply_update(user, user_document(email="b@example.com"), NOW)
     assert (fresh["active"], fresh["verified"], fresh["id"]) == (False, True, "u")
     assert fresh["lastUpdateInstant"] == NOW + 1
     assert "firstName" not in fresh
@@ -99,12 +99,12 @@ def test_replacement_keeps_immutable_members_and_increases_its_instant() -> None
 
 def test_a_required_change_of_password_has_a_reason_for_as_long_as_it_is_required() -> None:
     user = make_user(email="a@example.com")
-    required = users.apply_update(user, wanted(email="a@example.com", passwordChangeRequired=True), LATER)
+    required = users.apply_update(user, user_document(email="a@example.com", passwordChangeRequired=True), LATER)
     assert required["passwordChangeReason"] == "Administrative"
     expired = {**required, "passwordChangeReason": "Expired"}
-    still = users.apply_update(expired, wanted(email="a@example.com", passwordChangeRequired=True), LATER)
+    still = users.apply_update(expired, user_document(email="a@example.com", passwordChangeRequired=True), LATER)
     assert still["passwordChangeReason"] == "Expired"
-    assert "passwordChangeReason" not in users.apply_update(expired, wanted(email="a@example.com"), LATER)
+    assert "passwordChangeReason" not in users.apply_update(expired, user_document(email="a@example.com"), LATER)
 
 
 def test_only_a_method_with_the_same_id_keeps_its_secret() -> None:

@@ -9,7 +9,7 @@ from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION
 from identity.domain.configuration.themes import DEFAULT_ID
 from identity.ids import new_id
 from identity.operations.configuration import bootstrap
-from tests import doors
+from tests import internals
 from tests.conftest import DEFAULT_TENANT
 
 APPLICATION = f"/api/application/{ADMINISTRATOR_APPLICATION_ID}"
@@ -17,7 +17,7 @@ THEME = f"/api/theme/{DEFAULT_ID}"
 
 
 async def start(service) -> None:
-    await doors.run(service, bootstrap.ensure, doors.call(service))
+    await internals.run(service, bootstrap.ensure, internals.call(service))
 
 
 async def named(service, application: str, theme: str) -> None:
@@ -78,7 +78,7 @@ def full_roles() -> list[dict[str, object]]:
 
 @pytest.mark.requirement("console-2")
 async def test_instance_of_an_earlier_version_gets_the_roles_of_the_console(service, api) -> None:
-    stored = doors.store(service, "applications")
+    stored = internals.store(service, "applications")
     earlier = [{**role, "name": role["name"].replace("-", "_")} for role in full_roles()[:2]]
     await stored.update(DEFAULT_TENANT, {"_id": ADMINISTRATOR_APPLICATION_ID}, {"$set": {"roles": earlier}})
     try:

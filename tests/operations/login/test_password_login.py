@@ -25,7 +25,7 @@ from tests.receiver import answers, receiving, until
 PASSWORD = "correct horse battery staple"
 
 
-class Desk:
+class Logins:
     """A tenant with a user who logs in."""
 
     def __init__(self, service: app.Service, api: httpx.AsyncClient) -> None:
@@ -78,19 +78,19 @@ def _address() -> str:
 
 
 @pytest.fixture
-async def desk(service: app.Service, tenant_api: httpx.AsyncClient) -> Desk:
-    made = Desk(service, tenant_api)
+async def logins(service: app.Service, tenant_api: httpx.AsyncClient) -> Logins:
+    made = Logins(service, tenant_api)
     await made.add_user()
     return made
 
 
-async def test_correct_password_logs_in_and_is_recorded(desk: Desk) -> None:
-    await desk.register()
-    assert desk.application is not None
-    result = await desk.log_in(f" {desk.user['email'].upper()} ")
+async def test_correct_password_logs_in_and_is_recorded(logins: Logins) -> None:
+    await logins.register()
+    assert logins.application is not None
+    result = await logins.log_in(f" {logins.user['email'].upper()} ")
     assert isinstance(result, login_outcomes.LoggedIn)
     assert result.registration is not None
-    stored = await desk.stored()
+    stored = await logins.stored()
     noted = stored["lastLoginInstant"]
     assert noted == result.user["lastLoginInstant"] == result.registration["lastLoginInstant"]
     assert stored["registrations"][0]["lastLoginInstant"] == noted
@@ -99,186 +99,186 @@ async def test_correct_password_logs_in_and_is_recorded(desk: Desk) -> None:
         "username": None,
     }
     assert stored["lastUpdateInstant"] == result.user["lastUpdateInstant"]
-    shown = (await desk.api.get(f"/api/user/{desk.user['id']}")).json()["user"]
+    shown = (await logins.api.get(f"/api/user/{logins.user['id']}")).json()["user"]
     assert shown["lastLoginInstant"] == noted
 
 
-async def test_a_user_without_a_registration_logs_in_without_one(desk: Desk) -> None:
-    await desk.register()
-    assert desk.application is not None
-    await desk.api.delete(f"/api/user/registration/{desk.user['id']}/{desk.application['id']}")
-    result = await desk.log_in("ann")
+async def test_a_user_without_a_registration_logs_in_without_one(logins: Logins) -> None:
+    await logins.register()
+    assert logins.application is not None
+    await logins.api.delete(f"/api/user/registration/{logins.user['id']}/{logins.application['id']}")
+    result = await logins.log_in("ann")
     assert isinstance(result, login_outcomes.LoggedIn) and result.registration is None
 
 
 @pytest.mark.parametrize("password", ["wrong", "", PASSWORD.upper(), PASSWORD + " ", "x" * 1_000_000, "\x00"])
-async def test_any_other_password_is_wrong(desk: Desk, password: str) -> None:
-    assert await desk.log_in(password=password) == login_outcomes.WrongCredentials()
-    assert "lastLoginInstant" not in await desk.stored()
+async def test_any_other_password_is_wrong(logins: Logins, password: str) -> None:
+    assert await logins.log_in(password=password) == login_outcomes.WrongCredentials()
+    assert "lastLoginInstant" not in await logins.stored()
 
 
 @pytest.mark.requirement("attack-44", "oauth-1.9-5")
 async def test_unknown_user_wrong_type_and_other_tenant_are_wrong_credentials(
-    desk: Desk, service: app.Service, api: httpx.AsyncClient
+    logins: Logins, service: app.Service, api: httpx.AsyncClient
 ) -> None:
-    assert await desk.log_in("nobody@example.com") == login_outcomes.WrongCredentials()
-    assert await desk.log_in("ann", types=("email",)) == login_outcomes.WrongCredentials()
-    elsewhere = Desk(service, api)
-    assert await elsewhere.log_in(desk.user["email"]) == login_outcomes.WrongCredentials()
-    await desk.change_user(usernameStatus="PENDING")
-    assert await desk.log_in("ann") == login_outcomes.WrongCredentials()
-    assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
+    assert await logins.log_in("nobody@example.com") == login_outcomes.WrongCredentials()
+    assert await logins.log_in("ann", types=("email",)) == login_outcomes.WrongCredentials()
+    elsewhere = Logins(service, api)
+    assert await elsewhere.log_in(logins.user["email"]) == login_outcomes.WrongCredentials()
+    await logins.change_user(usernameStatus="PENDING")
+    assert await logins.log_in("ann") == login_outcomes.WrongCredentials()
+    assert isinstance(await logins.log_in(), login_outcomes.LoggedIn)
 
 
-async def test_user_state_is_revealed_only_with_the_correct_password(desk: Desk, clock: Any) -> None:
+async def test_user_state_is_revealed_only_with_the_correct_password(logins: Logins, clock: Any) -> None:
     states: list[tuple[Any, dict[str, Any]]] = [
         (login_outcomes.Expired, {"expiry": 1}),
         (login_outcomes.PasswordChangeRequired, {"expiry": None, "passwordChangeRequired": True}),
     ]
     for outcome, change in states:
-        await desk.change_user(**change)
-        assert isinstance(await desk.log_in(), outcome)
-        assert await desk.log_in(password="wrong") == login_outcomes.WrongCredentials()
-    await desk.api.delete(f"/api/user/{desk.user['id']}")
-    assert isinstance(await desk.log_in(), login_outcomes.Deactivated)
-    assert await desk.log_in(password="wrong") == login_outcomes.WrongCredentials()
-    assert "lastLoginInstant" not in await desk.stored()
+        await logins.change_user(**change)
+        assert isinstance(await logins.log_in(), outcome)
+        assert await logins.log_in(password="wrong") == login_outcomes.WrongCredentials()
+    await logins.api.delete(f"/api/user/{logins.user['id']}")
+    assert isinstance(await logins.log_in(), login_outcomes.Deactivated)
+    assert await logins.log_in(password="wrong") == login_outcomes.WrongCredentials()
+    assert "lastLoginInstant" not in await logins.stored()
 
 
 @pytest.mark.requirement("oauth-1.9-6")
-async def test_a_second_factor_is_never_skipped(desk: Desk) -> None:
-    await desk.change_user(twoFactor={"methods": [{"method": "email", "email": "a@example.com"}]})
-    assert isinstance(await desk.log_in(), login_outcomes.SecondFactorRequired)
+async def test_a_second_factor_is_never_skipped(logins: Logins) -> None:
+    await logins.change_user(twoFactor={"methods": [{"method": "email", "email": "a@example.com"}]})
+    assert isinstance(await logins.log_in(), login_outcomes.SecondFactorRequired)
 
 
 @pytest.mark.requirement("oauth-1.9-6")
-async def test_gates_for_unverified_users_and_registrations(desk: Desk) -> None:
-    await desk.register(
+async def test_gates_for_unverified_users_and_registrations(logins: Logins) -> None:
+    await logins.register(
         verifyRegistration=True, verificationEmailTemplateId=EMAIL_TEMPLATE, unverified={"behavior": "Gated"}
     )
-    assert isinstance(await desk.log_in(), login_outcomes.RegistrationNotVerified)
+    assert isinstance(await logins.log_in(), login_outcomes.RegistrationNotVerified)
     gate = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "unverified": {"behavior": "Gated"}}
-    await desk.configure(emailConfiguration=gate)
-    assert isinstance(await desk.log_in(), login_outcomes.EmailNotVerified)
+    await logins.configure(emailConfiguration=gate)
+    assert isinstance(await logins.log_in(), login_outcomes.EmailNotVerified)
 
 
 @pytest.mark.requirement("oauth-1.9-6")
-async def test_expired_password_has_to_be_changed(desk: Desk, clock: Any) -> None:
-    await desk.configure(maximumPasswordAge={"enabled": True, "days": 3})
-    assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
+async def test_expired_password_has_to_be_changed(logins: Logins, clock: Any) -> None:
+    await logins.configure(maximumPasswordAge={"enabled": True, "days": 3})
+    assert isinstance(await logins.log_in(), login_outcomes.LoggedIn)
     clock.advance(seconds=3 * 86_400 + 1)
-    result = await desk.log_in()
+    result = await logins.log_in()
     assert isinstance(result, login_outcomes.PasswordChangeRequired) and result.reason == "Expired"
 
 
-async def test_a_password_below_new_rules_has_to_be_changed(desk: Desk) -> None:
-    await desk.configure(passwordValidationRules={"requireNumber": True})
-    assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
-    await desk.configure(passwordValidationRules={"validateOnLogin": True})
-    result = await desk.log_in()
+async def test_a_password_below_new_rules_has_to_be_changed(logins: Logins) -> None:
+    await logins.configure(passwordValidationRules={"requireNumber": True})
+    assert isinstance(await logins.log_in(), login_outcomes.LoggedIn)
+    await logins.configure(passwordValidationRules={"validateOnLogin": True})
+    result = await logins.log_in()
     assert isinstance(result, login_outcomes.PasswordChangeRequired) and result.reason == "Validation"
 
 
 @pytest.mark.requirement("design-state-9")
-async def test_login_rehashes_the_password_with_the_tenants_scheme(desk: Desk) -> None:
+async def test_login_rehashes_the_password_with_the_tenants_scheme(logins: Logins) -> None:
     scheme = {"encryptionScheme": "salted-pbkdf2-hmac-sha256", "encryptionSchemeFactor": 1000}
-    await desk.configure(passwordEncryptionConfiguration=scheme)
-    await desk.log_in()
-    assert (await desk.stored())["private"]["password"]["scheme"] == "argon2id"
-    await desk.configure(passwordEncryptionConfiguration={"modifyEncryptionSchemeOnLogin": True})
-    assert await desk.log_in(password="wrong") == login_outcomes.WrongCredentials()
-    assert (await desk.stored())["private"]["password"]["scheme"] == "argon2id"
+    await logins.configure(passwordEncryptionConfiguration=scheme)
+    await logins.log_in()
+    assert (await logins.stored())["private"]["password"]["scheme"] == "argon2id"
+    await logins.configure(passwordEncryptionConfiguration={"modifyEncryptionSchemeOnLogin": True})
+    assert await logins.log_in(password="wrong") == login_outcomes.WrongCredentials()
+    assert (await logins.stored())["private"]["password"]["scheme"] == "argon2id"
     for _ in range(2):
-        assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
-        password = (await desk.stored())["private"]["password"]
+        assert isinstance(await logins.log_in(), login_outcomes.LoggedIn)
+        password = (await logins.stored())["private"]["password"]
         assert (password["scheme"], password["factor"]) == ("salted-pbkdf2-hmac-sha256", 1000)
 
 
-async def test_password_is_rehashed_before_the_second_factor(desk: Desk) -> None:
+async def test_password_is_rehashed_before_the_second_factor(logins: Logins) -> None:
     scheme = {"encryptionScheme": "salted-pbkdf2-hmac-sha256", "encryptionSchemeFactor": 1000}
-    await desk.configure(passwordEncryptionConfiguration={**scheme, "modifyEncryptionSchemeOnLogin": True})
-    await desk.change_user(twoFactor={"methods": [{"method": "email", "email": "a@example.com"}]})
-    assert isinstance(await desk.log_in(), login_outcomes.SecondFactorRequired)
-    assert (await desk.stored())["private"]["password"]["scheme"] == "salted-pbkdf2-hmac-sha256"
+    await logins.configure(passwordEncryptionConfiguration={**scheme, "modifyEncryptionSchemeOnLogin": True})
+    await logins.change_user(twoFactor={"methods": [{"method": "email", "email": "a@example.com"}]})
+    assert isinstance(await logins.log_in(), login_outcomes.SecondFactorRequired)
+    assert (await logins.stored())["private"]["password"]["scheme"] == "salted-pbkdf2-hmac-sha256"
 
 
 @pytest.mark.requirement("attack-48")
-async def test_account_is_limited_after_too_many_failures_by_any_login_id(desk: Desk) -> None:
-    await desk.configure(
+async def test_account_is_limited_after_too_many_failures_by_any_login_id(logins: Logins) -> None:
+    await logins.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 3, "timePeriodInSeconds": 60}}
     )
-    for name in (desk.user["email"], "ann", "ANN"):
-        assert await desk.log_in(name, "wrong") == login_outcomes.WrongCredentials()
-    result = await desk.log_in()
+    for name in (logins.user["email"], "ann", "ANN"):
+        assert await logins.log_in(name, "wrong") == login_outcomes.WrongCredentials()
+    result = await logins.log_in()
     assert isinstance(result, login_outcomes.TooManyAttempts) and 0 < result.wait_seconds <= 60
-    await desk.add_user(username="bob")
-    assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
+    await logins.add_user(username="bob")
+    assert isinstance(await logins.log_in(), login_outcomes.LoggedIn)
 
 
-async def test_unknown_users_are_counted_like_known_ones(desk: Desk) -> None:
-    await desk.configure(
+async def test_unknown_users_are_counted_like_known_ones(logins: Logins) -> None:
+    await logins.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
     )
-    assert await desk.log_in("nobody", "wrong") == login_outcomes.WrongCredentials()
-    assert isinstance(await desk.log_in("NOBODY", "wrong"), login_outcomes.TooManyAttempts)
+    assert await logins.log_in("nobody", "wrong") == login_outcomes.WrongCredentials()
+    assert isinstance(await logins.log_in("NOBODY", "wrong"), login_outcomes.TooManyAttempts)
 
 
 @pytest.mark.requirement("attack-48")
-async def test_success_neither_counts_nor_resets_failures(desk: Desk) -> None:
-    await desk.configure(
+async def test_success_neither_counts_nor_resets_failures(logins: Logins) -> None:
+    await logins.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}}
     )
-    assert await desk.log_in(password="wrong") == login_outcomes.WrongCredentials()
+    assert await logins.log_in(password="wrong") == login_outcomes.WrongCredentials()
     for _ in range(4):
-        assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
-    assert await desk.log_in(password="wrong") == login_outcomes.WrongCredentials()
-    assert isinstance(await desk.log_in(), login_outcomes.TooManyAttempts)
+        assert isinstance(await logins.log_in(), login_outcomes.LoggedIn)
+    assert await logins.log_in(password="wrong") == login_outcomes.WrongCredentials()
+    assert isinstance(await logins.log_in(), login_outcomes.TooManyAttempts)
 
 
-async def test_unverified_attempt_is_not_counted(desk: Desk) -> None:
-    await desk.configure(
+async def test_unverified_attempt_is_not_counted(logins: Logins) -> None:
+    await logins.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
     )
-    services = desk.services
+    services = logins.services
 
     class Busy:
         async def verify(self, *_arguments: Any) -> bool:
             raise Unavailable
 
-    desk.services = with_passwords(services, Busy())
+    logins.services = with_passwords(services, Busy())
     for _ in range(2):
         with pytest.raises(Unavailable):
-            await desk.log_in()
-    desk.services = services
-    assert isinstance(await desk.log_in(), login_outcomes.LoggedIn)
+            await logins.log_in()
+    logins.services = services
+    assert isinstance(await logins.log_in(), login_outcomes.LoggedIn)
 
 
 @pytest.mark.requirement("attack-48")
-async def test_concurrent_guesses_do_not_exceed_the_limit(desk: Desk) -> None:
-    await desk.configure(
+async def test_concurrent_guesses_do_not_exceed_the_limit(logins: Logins) -> None:
+    await logins.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 3, "timePeriodInSeconds": 60}}
     )
-    results = await asyncio.gather(*(desk.log_in(password=f"guess {n}") for n in range(24)))
+    results = await asyncio.gather(*(logins.log_in(password=f"guess {n}") for n in range(24)))
     assert sum(result == login_outcomes.WrongCredentials() for result in results) == 3
 
 
 @pytest.mark.requirement("attack-48")
-async def test_address_limit_applies_to_all_users(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_address_limit_applies_to_all_users(logins: Logins, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 3)
     for n in range(3):
-        assert await desk.log_in(f"user-{n}", "wrong", address="2001:db8::1") == login_outcomes.WrongCredentials()
-    assert isinstance(await desk.log_in(address="2001:db8::2"), login_outcomes.TooManyAttempts)
-    assert isinstance(await desk.log_in(address="2001:db8:1::1"), login_outcomes.LoggedIn)
+        assert await logins.log_in(f"user-{n}", "wrong", address="2001:db8::1") == login_outcomes.WrongCredentials()
+    assert isinstance(await logins.log_in(address="2001:db8::2"), login_outcomes.TooManyAttempts)
+    assert isinstance(await logins.log_in(address="2001:db8:1::1"), login_outcomes.LoggedIn)
 
 
 def with_passwords(services: Services, pool: Any) -> Services:
     return dataclasses.replace(services, runtime=dataclasses.replace(services.runtime, passwords=pool))
 
 
-def watch(desk: Desk) -> list[str]:
+def watch(logins: Logins) -> list[str]:
     """What is compared from now on, in its order: `verify` for a user's hash, `verify_decoy` for nobody's."""
     calls: list[str] = []
-    pool = desk.services.runtime.passwords
+    pool = logins.services.runtime.passwords
 
     class Watched:
         async def verify(self, *arguments: Any) -> bool:
@@ -289,27 +289,27 @@ def watch(desk: Desk) -> list[str]:
             calls.append("verify_decoy")
             await pool.verify_decoy(*arguments)
 
-    desk.services = with_passwords(desk.services, Watched())
+    logins.services = with_passwords(logins.services, Watched())
     return calls
 
 
 @pytest.mark.requirement("attack-44")
-async def test_attack_44_wrong_password_of_a_cheaper_scheme_takes_the_same_time(desk: Desk) -> None:
-    await desk.add_user(username=new_id(), encryptionScheme="salted-md5", factor=1)
-    calls = watch(desk)
-    assert await desk.log_in(desk.user["email"], "wrong") == login_outcomes.WrongCredentials()
+async def test_attack_44_wrong_password_of_a_cheaper_scheme_takes_the_same_time(logins: Logins) -> None:
+    await logins.add_user(username=new_id(), encryptionScheme="salted-md5", factor=1)
+    calls = watch(logins)
+    assert await logins.log_in(logins.user["email"], "wrong") == login_outcomes.WrongCredentials()
     assert calls == ["verify", "verify_decoy"]
-    assert isinstance(await desk.log_in(desk.user["email"]), login_outcomes.LoggedIn)
+    assert isinstance(await logins.log_in(logins.user["email"]), login_outcomes.LoggedIn)
     assert calls == ["verify", "verify_decoy", "verify"]
 
 
 @pytest.mark.requirement("attack-44")
-async def test_unknown_user_takes_the_time_of_a_wrong_password(desk: Desk) -> None:
-    calls = watch(desk)
-    await desk.log_in(password="wrong")
-    await desk.log_in("nobody", "wrong")
-    await desk.api.delete(f"/api/user/{desk.user['id']}")
-    await desk.log_in(password="wrong")
+async def test_unknown_user_takes_the_time_of_a_wrong_password(logins: Logins) -> None:
+    calls = watch(logins)
+    await logins.log_in(password="wrong")
+    await logins.log_in("nobody", "wrong")
+    await logins.api.delete(f"/api/user/{logins.user['id']}")
+    await logins.log_in(password="wrong")
     assert calls == ["verify", "verify_decoy", "verify"]
 
 
@@ -317,39 +317,39 @@ def events_of(receiver: Any) -> list[dict[str, Any]]:
     return sorted((request.event for request in receiver.requests), key=lambda event: event["createInstant"])
 
 
-async def listen(desk: Desk, url: str, transaction_type: str, *types: str) -> None:
-    await webhooks.listen(desk.api, {"id": desk.tenant_id}, url, types, transaction_type)
+async def subscribe(logins: Logins, url: str, transaction_type: str, *types: str) -> None:
+    await webhooks.subscribe(logins.api, {"id": logins.tenant_id}, url, types, transaction_type)
 
 
-async def test_events_are_sent_for_known_users_only(desk: Desk) -> None:
-    await desk.register()
-    assert desk.application is not None
+async def test_events_are_sent_for_known_users_only(logins: Logins) -> None:
+    await logins.register()
+    assert logins.application is not None
     async with receiving() as receiver:
-        await listen(desk, receiver.url, "None", "user.login.success", "user.login.failed")
-        await desk.log_in("nobody", "wrong")
-        await desk.log_in(password="wrong", address="192.0.2.7")
+        await subscribe(logins, receiver.url, "None", "user.login.success", "user.login.failed")
+        await logins.log_in("nobody", "wrong")
+        await logins.log_in(password="wrong", address="192.0.2.7")
         await receiver.wait_for(1)
-        await desk.log_in(address="192.0.2.7")
+        await logins.log_in(address="192.0.2.7")
         await receiver.wait_for(2)
         failed, success = events_of(receiver)
     assert (failed["type"], success["type"]) == ("user.login.failed", "user.login.success")
     for event in (failed, success):
-        assert event["applicationId"] == desk.application["id"]
+        assert event["applicationId"] == logins.application["id"]
         assert event["authenticationType"] == "PASSWORD"
         assert event["ipAddress"] == event["info"]["ipAddress"] == "192.0.2.7"
-        assert event["linkedObjectId"] == event["user"]["id"] == desk.user["id"]
-        assert event["tenantId"] == desk.tenant_id
+        assert event["linkedObjectId"] == event["user"]["id"] == logins.user["id"]
+        assert event["tenantId"] == logins.tenant_id
         assert "private" not in event["user"]
     assert failed["reason"] == {"code": "credentials"} and "connectorId" not in failed
     assert success["connectorId"] == "e3306678-a53a-4964-9040-1c96f36dda72"
 
 
-async def test_veto_prevents_a_login_and_does_not_affect_failures(desk: Desk) -> None:
+async def test_veto_prevents_a_login_and_does_not_affect_failures(logins: Logins) -> None:
     async with receiving(answers(500)) as receiver:
-        await listen(desk, receiver.url, "AbsoluteMajority", "user.login.success", "user.login.failed")
-        before = await desk.stored()
+        await subscribe(logins, receiver.url, "AbsoluteMajority", "user.login.success", "user.login.failed")
+        before = await logins.stored()
         with pytest.raises(WebhookTransactionFailed):
-            await desk.log_in()
-        assert await desk.stored() == before
-        assert await desk.log_in(password="wrong") == login_outcomes.WrongCredentials()
+            await logins.log_in()
+        assert await logins.stored() == before
+        assert await logins.log_in(password="wrong") == login_outcomes.WrongCredentials()
         await until(lambda: len(receiver.requests) >= 2)

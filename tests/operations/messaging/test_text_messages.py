@@ -13,7 +13,7 @@ from identity import trace_context
 from identity.call import ApiKeyCaller, Call, Origin
 from identity.ids import TenantId, new_id
 from identity.operations.messaging import text_messages
-from tests import certificates, doors
+from tests import certificates, internals
 from tests.receiver import answers, in_turn, receiving, until
 
 Document = dict[str, Any]
@@ -40,14 +40,14 @@ class Sender:
         return str(answer.json()["messageTemplate"]["id"])
 
     async def send(self, messenger_id: str, template_id: str, to: Document | str, **more: Any) -> bool:
-        by_itself = doors.call(self.service, self.tenant_id, "192.0.2.1")
+        by_itself = internals.call(self.service, self.tenant_id, "192.0.2.1")
         call = more.pop("call", by_itself)
         data = {"code": "314159"}
-        return await doors.run(
+        return await internals.run(
             self.service, text_messages.send_sms, call, self.tenant_id, messenger_id, template_id, to, data, **more
         )
 
-    async def hurry(self, clock: Any, is_done: Callable[[], bool]) -> bool:
+    async def advance_to_next_attempt(self, clock: Any, is_done: Callable[[], bool]) -> bool:
         """Let the next attempt be made at once, as long as that is wanted; what waits for it lies sealed."""
         for row in await _rows(self):
             assert "314159" not in str(row)
@@ -58,11 +58,13 @@ class Sender:
             # Once for each attempt, longer than any pause, shorter than a lease: none that is under way is made twice.
             self._hurried.add(attempt)
             clock.advance(seconds=140)
-            doors.store(self.service, "text_messages")._wake()
+            internals.store(self.service, "text_messages")._wake()
         return is_done()
 
     async def logs(self, about: str, kind: str = "Error") -> list[str]:
-        rows = doors.database(self.service).collection("event_logs").find({"message": {"$regex": about}}).sort("_id")
+        rows = (
+            internals.database(self.service).collection("event_logs").find({"message": {"$regex": about}}).sort("_id")
+        )
         return [row["message"] async for row in rows if row["type"] == kind]
 
 
@@ -74,7 +76,7 @@ def sender(service, api, tenant) -> Sender:
 async def user_of(tenant_api: Any, service: Any, **members: Any) -> Document:
     body = {"user": {"username": new_id(), "password": "password", **members}}
     made = (await tenant_api.post("/api/user", json=body)).json()["user"]
-    return await doors.store(service, "users").get(made["tenantId"], made["id"])
+    return await internals.store(service, "users").get(made["tenantId"], made["id"])
 
 
 @pytest.mark.requirement("messages-6")
@@ -105,10 +107,10 @@ async def test_messenger_request_has_via_and_trace_headers(sender, clock) -> Non
     async with receiving(in_turn(answers(500), answers(200))) as receiver:
         messenger = await sender.messenger(receiver.url)
         assert await sender.send(messenger, template, "+14155550101", call=with_key)
-        await until(lambda: sender.hurry(clock, lambda: len(receiver.requests) == 2))
+        await until(lambda: sender.advance_to_next_attempt(clock, lambda: len(receiver.requests) == 2))
         await until(lambda: _is_empty(sender))
     for request in receiver.requests:
-        assert request.headers["webhook-via"] == f"0123456789abcdef, {doors.service_id(sender.service)}"
+        assert request.headers["webhook-via"] == f"0123456789abcdef, {internals.service_id(sender.service)}"
         assert request.headers["traceparent"] == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         assert request.headers["tracestate"] == "a=b"
 
@@ -125,7 +127,7 @@ async def test_attack_63_messenger_url_of_the_service_is_rejected(sender, servic
     await until(is_told)
     (row,) = await sender.logs(messenger)
     assert row.endswith("has not taken it: status 508. It will be tried again.")
-    await doors.store(sender.service, "text_messages").delete_all(sender.tenant_id)
+    await internals.store(sender.service, "text_messages").delete_all(sender.tenant_id)
 
 
 @pytest.mark.requirement("messages-7")
@@ -134,7 +136,7 @@ async def test_message_is_retried_and_stored_encrypted(sender, clock) -> None:
     async with receiving(in_turn(answers(500), answers(429), answers(200))) as receiver:
         messenger = await sender.messenger(receiver.url, debug=True)
         assert await sender.send(messenger, template, "+14155550101")
-        await until(lambda: sender.hurry(clock, lambda: len(receiver.requests) == 3))
+        await until(lambda: sender.advance_to_next_attempt(clock, lambda: len(receiver.requests) == 3))
         requests = await receiver.wait_for(3)
         await until(lambda: _is_empty(sender))
     assert {request.body for request in requests} == {requests[0].body}
@@ -152,7 +154,7 @@ async def test_message_is_given_up_after_the_schedule_and_logged(sender, clock) 
     async with receiving(answers(503)) as receiver:
         messenger = await sender.messenger(receiver.url)
         assert await sender.send(messenger, template, "+14155550101")
-        await until(lambda: sender.hurry(clock, lambda: len(receiver.requests) == 7))
+        await until(lambda: sender.advance_to_next_attempt(clock, lambda: len(receiver.requests) == 7))
         await until(lambda: _is_empty(sender))
     last = (await sender.logs(messenger))[-1]
     assert last.endswith(f"attempt 7: {receiver.url} has not taken it: status 503. It is given up.")
@@ -214,9 +216,11 @@ async def test_forbidden_address_is_not_called_at_delivery(sender) -> None:
     messenger = await sender.messenger("https://sms.example.com/")
     where = {"_id": messenger}
     await (
-        doors.database(sender.service).collection("messengers").update_one(where, {"$set": {"url": "http://10.0.0.1/"}})
+        internals.database(sender.service)
+        .collection("messengers")
+        .update_one(where, {"$set": {"url": "http://10.0.0.1/"}})
     )
-    doors.store(sender.service, "messengers").invalidate(messenger)
+    internals.store(sender.service, "messengers").invalidate(messenger)
     assert await sender.send(messenger, template, "+14155550100")
     await until(lambda: _was_tried(sender, 1))
     (failed,) = await sender.logs(messenger)
@@ -230,7 +234,7 @@ async def test_messages_of_another_tenant_are_not_removed_with_a_tenant(sender, 
         messenger = await sender.messenger(receiver.url)
         assert await sender.send(messenger, template, "+14155550100")
         await until(lambda: _was_tried(sender, 1))
-        queue = doors.store(service, "text_messages")
+        queue = internals.store(service, "text_messages")
         await queue.delete_all(TenantId(new_id()))
         assert await queue.count(sender.tenant_id) == 1
         await queue.delete_all(sender.tenant_id)
@@ -239,7 +243,9 @@ async def test_messages_of_another_tenant_are_not_removed_with_a_tenant(sender, 
 
 async def _rows(sender: Sender) -> list[Document]:
     found = (
-        doors.database(sender.service).collection("text_messages").find({"tenantId": sender.tenant_id, "lease": None})
+        internals.database(sender.service)
+        .collection("text_messages")
+        .find({"tenantId": sender.tenant_id, "lease": None})
     )
     return [row async for row in found]
 
@@ -249,4 +255,4 @@ async def _was_tried(sender: Sender, times: int) -> bool:
 
 
 async def _is_empty(sender: Sender) -> bool:
-    return await doors.store(sender.service, "text_messages").count(sender.tenant_id) == 0
+    return await internals.store(sender.service, "text_messages").count(sender.tenant_id) == 0

@@ -14,25 +14,25 @@ from identity import app
 from identity.call import AnonymousCaller, Call, Origin
 from identity.ids import new_id
 from identity.operations.objects import event_logs
-from tests import doors
+from tests import internals
 from tests.receiver import receiving, until
 
 
 def call_of(service: app.Service) -> Call:
     origin = Origin("127.0.0.1", "", "", service.base_url)
-    return Call(None, AnonymousCaller(), doors.now(service), origin)
+    return Call(None, AnonymousCaller(), internals.now(service), origin)
 
 
 async def rows(service: app.Service, marker: str) -> list[dict[str, Any]]:
-    found = doors.database(service).collection("event_logs").find({"message": {"$regex": marker}}).sort("_id", 1)
+    found = internals.database(service).collection("event_logs").find({"message": {"$regex": marker}}).sort("_id", 1)
     return [dict(row) async for row in found]
 
 
 async def test_row_has_number_instant_type_and_message(service: app.Service) -> None:
     marker = new_id()
     call = call_of(service)
-    await doors.run(service, event_logs.record, call, "Debug", f"{marker} one")
-    await doors.run(service, event_logs.record, call, "Error", f"{marker} two")
+    await internals.run(service, event_logs.record, call, "Debug", f"{marker} one")
+    await internals.run(service, event_logs.record, call, "Error", f"{marker} two")
     first, second = await rows(service, marker)
     assert first == {"_id": first["_id"], "insertInstant": call.now, "message": f"{marker} one", "type": "Debug"}
     assert second["_id"] > first["_id"] > 0
@@ -44,7 +44,7 @@ async def test_racing_writers_never_share_a_number(service: app.Service) -> None
     marker = new_id()
     call = call_of(service)
     await asyncio.gather(
-        *(doors.run(service, event_logs.record, call, "Information", f"{marker} {n}") for n in range(64))
+        *(internals.run(service, event_logs.record, call, "Information", f"{marker} {n}") for n in range(64))
     )
     numbers = [row["_id"] for row in await rows(service, marker)]
     assert len(set(numbers)) == len(numbers) == 64
@@ -52,14 +52,14 @@ async def test_racing_writers_never_share_a_number(service: app.Service) -> None
 
 async def test_overlong_message_is_truncated(service: app.Service) -> None:
     marker = new_id()
-    await doors.run(service, event_logs.record, call_of(service), "Debug", marker + "x" * 100_000)
+    await internals.run(service, event_logs.record, call_of(service), "Debug", marker + "x" * 100_000)
     (row,) = await rows(service, marker)
     assert len(row["message"]) == 65_536
 
 
 async def test_unstorable_characters_are_replaced(service: app.Service) -> None:
     marker = new_id()
-    await doors.run(service, event_logs.record, call_of(service), "Debug", f"{marker} \ud83d é\x00")
+    await internals.run(service, event_logs.record, call_of(service), "Debug", f"{marker} \ud83d é\x00")
     (row,) = await rows(service, marker)
     assert row["message"] == f"{marker} ? é\x00"
 
@@ -77,7 +77,7 @@ async def test_rows_are_sent_to_subscribed_webhooks(service: app.Service, api: h
         }
         made = (await api.post("/api/webhook", json={"webhook": wanted})).json()["webhook"]
         try:
-            await doors.run(service, event_logs.record, call_of(service), "Error", f"{marker} failed")
+            await internals.run(service, event_logs.record, call_of(service), "Error", f"{marker} failed")
             await until(lambda: any(marker in request.body.decode() for request in receiver.requests))
         finally:
             await api.delete(f"/api/webhook/{made['id']}")
@@ -98,9 +98,9 @@ async def test_failed_insert_is_logged_without_an_error(service: app.Service, mo
     async def broken(*_: object) -> int:
         raise RuntimeError("no numbers")
 
-    monkeypatch.setattr(doors.store(service, "event_logs"), "next_id", broken)
+    monkeypatch.setattr(internals.store(service, "event_logs"), "next_id", broken)
     with structlog.testing.capture_logs() as logs:
-        await doors.run(service, event_logs.record, call_of(service), "Error", "a message")
+        await internals.run(service, event_logs.record, call_of(service), "Error", "a message")
     (entry,) = [log for log in logs if log["event"] == "event log not written"]
     assert entry["text"] == "a message"
     assert entry["error"] == "RuntimeError"
@@ -109,10 +109,10 @@ async def test_failed_insert_is_logged_without_an_error(service: app.Service, mo
 @pytest.mark.requirement("core-15-23")
 async def test_caller_triggered_rows_are_throttled(service: app.Service) -> None:
     marker, other = new_id(), new_id()
-    call, tenant_id = call_of(service), doors.store(service, "default_tenant_id")
+    call, tenant_id = call_of(service), internals.store(service, "default_tenant_id")
     for _ in range(62):
-        await doors.run(service, event_logs.debug, call, tenant_id, marker, marker)
-    await doors.run(service, event_logs.debug, call, tenant_id, other, other)
+        await internals.run(service, event_logs.debug, call, tenant_id, marker, marker)
+    await internals.run(service, event_logs.debug, call, tenant_id, other, other)
     assert len(await rows(service, marker)) == 60
     assert [row["type"] for row in await rows(service, other)] == ["Debug"]
 
@@ -124,8 +124,8 @@ async def test_debug_rows_are_dropped_while_redis_is_unavailable(
         raise RedisConnectionError("gone")
 
     marker = new_id()
-    monkeypatch.setattr(doors.store(service, "rate_limits"), "consume", away)
-    await doors.run(
-        service, event_logs.debug, call_of(service), doors.store(service, "default_tenant_id"), marker, marker
+    monkeypatch.setattr(internals.store(service, "rate_limits"), "consume", away)
+    await internals.run(
+        service, event_logs.debug, call_of(service), internals.store(service, "default_tenant_id"), marker, marker
     )
     assert await rows(service, marker) == []

@@ -15,14 +15,14 @@ from identity.ids import new_id
 from identity.operations.configuration import applications
 from identity.operations.objects import references
 from identity.services import Services
-from tests import doors
+from tests import internals
 from tests.receiver import until
 
 Document = dict[str, Any]
 
 
 def call_of(service: app.Service) -> Call:
-    return doors.call(service)
+    return internals.call(service)
 
 
 async def make_key(api) -> str:
@@ -74,7 +74,7 @@ async def test_reference_to_an_object_deleted_meanwhile_is_rejected(service, api
     document = {"id": new_id(), "tenantId": tenant["id"], "jwtConfiguration": {"idTokenKeyId": key_id}}
     assert (await api.delete(f"/api/key/{key_id}")).status_code == 200
     with pytest.raises(Invalid) as refused:
-        await doors.run(service, hold_and_write, document, _never)
+        await internals.run(service, hold_and_write, document, _never)
     assert str(refused.value) == "[invalid]application.jwtConfiguration.idTokenKeyId"
 
 
@@ -170,8 +170,8 @@ async def test_references_are_found_in_members_and_lists_until_they_expire(servi
 async def test_reference_lookups_use_an_index(service) -> None:
     """For every row of the table: with many documents a walk through all of them would hold the deletion up."""
     for row in references.TABLE:
-        where = references._referring_to(row, new_id(), doors.now(service))
-        plan = await doors.database(service).motor.command(
+        where = references._referring_to(row, new_id(), internals.now(service))
+        plan = await internals.database(service).motor.command(
             {"explain": {"find": row.source, "filter": where}, "verbosity": "queryPlanner"}
         )
         assert "COLLSCAN" not in str(plan["queryPlanner"]["winningPlan"]), row

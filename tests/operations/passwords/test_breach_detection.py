@@ -12,7 +12,7 @@ from identity.config.sections import License
 from identity.domain.login.breach_detection import digest
 from identity.operations.passwords import breach_detection
 from identity.services import Services
-from tests import doors
+from tests import internals
 from tests.builders import make_tenant, make_user
 
 USER = make_user(email="ada+shop@example.com")
@@ -39,7 +39,7 @@ Make = Callable[..., Services]
 @pytest.fixture
 def knowing(service) -> Make:
     def make(texts: set[str] | None, *, pairs: bool = True, license_: License | None = None) -> Services:
-        config = doors.config(service)
+        config = internals.config(service)
         settings = dataclasses.replace(config.breaches, pairs=pairs)
         config = dataclasses.replace(config, breaches=settings, license=license_ or config.license)
         runtime = dataclasses.replace(service.services.runtime, breached_passwords=Known(texts))

@@ -11,19 +11,19 @@ from identity.errors import NotFound, Unavailable
 from identity.operations.clients import clients
 from identity.operations.clients.clients import TenantHints
 from identity.operations.users import login_responses
-from tests import doors, relying_party
+from tests import internals, relying_party
 
 
 @pytest.fixture
 async def answer(service, api) -> Any:
     """Returns the response to a result, for an application and its user."""
     rp = await relying_party.make(api)
-    client = await doors.run(service, clients.get_client, TenantHints(), rp.client_id)
-    call = doors.call(service, client.tenant_id)
+    client = await internals.run(service, clients.get_client, TenantHints(), rp.client_id)
+    call = internals.call(service, client.tenant_id)
 
     async def answered(make: Any) -> login_responses.LoginResponse:
-        user = await doors.store(service, "users").get(rp.tenant["id"], rp.user["id"])
-        return await doors.run(
+        user = await internals.store(service, "users").get(rp.tenant["id"], rp.user["id"])
+        return await internals.run(
             service,
             login_responses.build_response,
             call,

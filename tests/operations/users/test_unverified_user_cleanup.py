@@ -12,12 +12,12 @@ import pytest
 from identity import app
 from identity.ids import new_id
 from identity.operations.users import unverified_user_cleanup
-from tests import doors
+from tests import internals
 from tests.api.test_families import make_family, put
-from tests.api.test_user_consents import born
+from tests.api.test_user_consents import birth_date
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, ShiftedClock
-from tests.hearing import Hearing
 from tests.receiver import answers, receiving
+from tests.subscriber import Subscriber
 from tests.veto import unchanged
 
 Document = dict[str, Any]
@@ -27,7 +27,7 @@ DAYS = 10
 POLICY = {"unverified": {"enabled": True, "numberOfDaysToRetain": DAYS}}
 
 
-class Attic:
+class Cleanup:
     """A tenant and an application that delete unverified objects after ten days."""
 
     def __init__(self, api: httpx.AsyncClient, service: app.Service, tenant_id: str, application_id: str) -> None:
@@ -38,13 +38,13 @@ class Attic:
         hour = 3600 * 1000
         for turn in (0, 1):
             value = str((clock.now() + seconds * 1000) // hour + turn).partition(".")[0]
-            await doors.store(self.service, "one_time_ids").mark_used(
+            await internals.store(self.service, "one_time_ids").mark_used(
                 DEFAULT_TENANT, "sweep", "unverified", value, 3600
             )
         clock.advance(seconds=seconds)
 
     async def sweep(self) -> None:
-        await doors.run(self.service, unverified_user_cleanup.sweep)
+        await internals.run(self.service, unverified_user_cleanup.sweep)
 
     async def change_tenant(self, **members: Any) -> None:
         answer = await self.api.patch(f"/api/tenant/{self.tenant_id}", json={"tenant": members})
@@ -78,113 +78,113 @@ class Attic:
 
 
 @pytest.fixture
-async def attic(service: app.Service, tenant: Document, tenant_api: httpx.AsyncClient) -> AsyncIterator[Attic]:
+async def cleanup(service: app.Service, tenant: Document, tenant_api: httpx.AsyncClient) -> AsyncIterator[Cleanup]:
     body = {"application": {
         "name": f"App {new_id()}", "verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE,
         "registrationDeletePolicy": POLICY,
     }}  # fmt: skip
     application = (await tenant_api.post("/api/application", json=body)).json()["application"]
-    attic = Attic(tenant_api, service, tenant["id"], application["id"])
+    cleanup = Cleanup(tenant_api, service, tenant["id"], application["id"])
     email = {"verifyEmail": True, "verifyEmailWhenChanged": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
-    await attic.change_tenant(emailConfiguration=email, userDeletePolicy=POLICY)
-    yield attic
+    await cleanup.change_tenant(emailConfiguration=email, userDeletePolicy=POLICY)
+    yield cleanup
     # The clock of the service is everybody's: what others move it by must not remove what they have just made.
-    await attic.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
-    await attic.change_application(registrationDeletePolicy={"unverified": {"enabled": False}})
+    await cleanup.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
+    await cleanup.change_application(registrationDeletePolicy={"unverified": {"enabled": False}})
 
 
 @pytest.mark.requirement("users-8-21")
-async def test_unverified_user_is_deleted_after_the_configured_days(attic: Attic, clock) -> None:
-    made, verified, skipped = await attic.made(), await attic.made(), await attic.made(skipVerification=True)
-    await attic.verify("email", verified["emailVerificationId"])
-    nameless = await attic.made(user={"email": None, "username": f"name-{new_id()}"})
-    await attic.wait(clock, seconds=DAYS * DAY - 60)
-    await attic.sweep()
-    assert await attic.is_there(made)
-    await attic.wait(clock, seconds=120)
-    await attic.sweep()
-    assert not await attic.is_there(made)
-    assert all([await attic.is_there(one) for one in (verified, skipped, nameless)])
+async def test_unverified_user_is_deleted_after_the_configured_days(cleanup: Cleanup, clock) -> None:
+    made, verified, skipped = await cleanup.made(), await cleanup.made(), await cleanup.made(skipVerification=True)
+    await cleanup.verify("email", verified["emailVerificationId"])
+    nameless = await cleanup.made(user={"email": None, "username": f"name-{new_id()}"})
+    await cleanup.wait(clock, seconds=DAYS * DAY - 60)
+    await cleanup.sweep()
+    assert await cleanup.is_there(made)
+    await cleanup.wait(clock, seconds=120)
+    await cleanup.sweep()
+    assert not await cleanup.is_there(made)
+    assert all([await cleanup.is_there(one) for one in (verified, skipped, nameless)])
 
 
-async def test_new_address_restarts_the_period(attic: Attic, clock) -> None:
-    young, old = await attic.made(), await attic.made()
-    await attic.verify("email", old["emailVerificationId"])
-    await attic.wait(clock, seconds=(DAYS - 1) * DAY)
+async def test_new_address_restarts_the_period(cleanup: Cleanup, clock) -> None:
+    young, old = await cleanup.made(), await cleanup.made()
+    await cleanup.verify("email", old["emailVerificationId"])
+    await cleanup.wait(clock, seconds=(DAYS - 1) * DAY)
     for made in (young, old):
         change = {"user": {"email": f"{new_id()}@example.com"}}
-        assert (await attic.api.patch(f"/api/user/{made['user']['id']}", json=change)).status_code == 200
-    await attic.wait(clock, seconds=2 * DAY)
-    await attic.sweep()
-    assert await attic.is_there(young)
-    await attic.wait(clock, seconds=DAYS * DAY)
-    await attic.sweep()
-    assert not await attic.is_there(young) and await attic.is_there(old)
+        assert (await cleanup.api.patch(f"/api/user/{made['user']['id']}", json=change)).status_code == 200
+    await cleanup.wait(clock, seconds=2 * DAY)
+    await cleanup.sweep()
+    assert await cleanup.is_there(young)
+    await cleanup.wait(clock, seconds=DAYS * DAY)
+    await cleanup.sweep()
+    assert not await cleanup.is_there(young) and await cleanup.is_there(old)
 
 
 @pytest.mark.requirement("users-8-21")
-async def test_disabled_policy_deletes_nobody(attic: Attic, clock) -> None:
-    made, registered = await attic.made(), await attic.registered()
-    await attic.wait(clock, seconds=(DAYS + 1) * DAY)
-    await attic.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
-    await attic.change_application(registrationDeletePolicy={"unverified": {"enabled": False}})
-    await attic.sweep()
-    await attic.change_tenant(userDeletePolicy=POLICY, emailConfiguration={"verifyEmail": False})
-    await attic.change_application(registrationDeletePolicy=POLICY, verifyRegistration=False)
-    await attic.sweep()
-    assert await attic.is_there(made) and await attic.is_registered(registered)
+async def test_disabled_policy_deletes_nobody(cleanup: Cleanup, clock) -> None:
+    made, registered = await cleanup.made(), await cleanup.registered()
+    await cleanup.wait(clock, seconds=(DAYS + 1) * DAY)
+    await cleanup.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
+    await cleanup.change_application(registrationDeletePolicy={"unverified": {"enabled": False}})
+    await cleanup.sweep()
+    await cleanup.change_tenant(userDeletePolicy=POLICY, emailConfiguration={"verifyEmail": False})
+    await cleanup.change_application(registrationDeletePolicy=POLICY, verifyRegistration=False)
+    await cleanup.sweep()
+    assert await cleanup.is_there(made) and await cleanup.is_registered(registered)
 
 
 @pytest.mark.requirement("users-8-22")
-async def test_unverified_registration_is_deleted_without_its_user(attic: Attic, clock) -> None:
-    made, verified = await attic.registered(), await attic.registered()
-    await attic.verify("registration", verified["registrationVerificationId"])
-    skipped = await attic.registered(skipRegistrationVerification=True)
-    await attic.wait(clock, seconds=DAYS * DAY - 60)
-    await attic.sweep()
-    assert await attic.is_registered(made)
-    await attic.wait(clock, seconds=120)
-    await attic.sweep()
-    assert not await attic.is_registered(made) and await attic.is_there(made)
-    assert await attic.is_registered(verified) and await attic.is_registered(skipped)
+async def test_unverified_registration_is_deleted_without_its_user(cleanup: Cleanup, clock) -> None:
+    made, verified = await cleanup.registered(), await cleanup.registered()
+    await cleanup.verify("registration", verified["registrationVerificationId"])
+    skipped = await cleanup.registered(skipRegistrationVerification=True)
+    await cleanup.wait(clock, seconds=DAYS * DAY - 60)
+    await cleanup.sweep()
+    assert await cleanup.is_registered(made)
+    await cleanup.wait(clock, seconds=120)
+    await cleanup.sweep()
+    assert not await cleanup.is_registered(made) and await cleanup.is_there(made)
+    assert await cleanup.is_registered(verified) and await cleanup.is_registered(skipped)
 
 
 @pytest.mark.requirement("event-user.delete", "users-8-23")
-async def test_concurrent_sweeps_send_one_event(attic: Attic, clock) -> None:
-    made, registered = await attic.made(), await attic.registered()
-    await attic.wait(clock, seconds=(DAYS + 1) * DAY)
+async def test_concurrent_sweeps_send_one_event(cleanup: Cleanup, clock) -> None:
+    made, registered = await cleanup.made(), await cleanup.registered()
+    await cleanup.wait(clock, seconds=(DAYS + 1) * DAY)
     async with receiving() as receiver:
-        hearing = Hearing(attic.api, receiver, attic.tenant_id)
+        subscriber = Subscriber(cleanup.api, receiver, cleanup.tenant_id)
         kinds = [f"user.{what}{when}" for what in ("delete", "registration.delete") for when in ("", ".complete")]
-        await hearing.listen(kinds)
-        await asyncio.gather(*(attic.sweep() for _ in range(3)))
-        events = await hearing.heard(*kinds)
+        await subscriber.subscribe(kinds)
+        await asyncio.gather(*(cleanup.sweep() for _ in range(3)))
+        events = await subscriber.received(*kinds)
     for event, who in zip(events, (made, made, registered, registered), strict=True):
         assert event["user"]["id"] == event["linkedObjectId"] == who["user"]["id"]
-    assert events[2]["registration"]["applicationId"] == events[2]["applicationId"] == attic.application_id
+    assert events[2]["registration"]["applicationId"] == events[2]["applicationId"] == cleanup.application_id
 
 
 @pytest.mark.requirement("users-8-23")
-async def test_vetoed_deletion_is_retried_and_others_proceed(attic: Attic, clock) -> None:
-    made, registered = await attic.made(), await attic.registered()
-    await attic.wait(clock, seconds=(DAYS + 1) * DAY)
+async def test_vetoed_deletion_is_retried_and_others_proceed(cleanup: Cleanup, clock) -> None:
+    made, registered = await cleanup.made(), await cleanup.registered()
+    await cleanup.wait(clock, seconds=(DAYS + 1) * DAY)
     async with receiving(answers(500)) as receiver:
-        hearing = Hearing(attic.api, receiver, attic.tenant_id)
-        await hearing.listen(["user.delete", "user.registration.delete"], "AbsoluteMajority")
+        subscriber = Subscriber(cleanup.api, receiver, cleanup.tenant_id)
+        await subscriber.subscribe(["user.delete", "user.registration.delete"], "AbsoluteMajority")
         # Mails that nobody takes are tried again meanwhile.
-        async with unchanged(attic.service, attic.tenant_id, except_for=("mails ",)):
-            await attic.sweep()
-        await hearing.heard("user.delete", "user.registration.delete")
+        async with unchanged(cleanup.service, cleanup.tenant_id, except_for=("mails ",)):
+            await cleanup.sweep()
+        await subscriber.received("user.delete", "user.registration.delete")
         receiver.behaviour = answers(200)
-        await attic.sweep()
-        await hearing.heard("user.delete", "user.registration.delete")
-    assert not await attic.is_there(made) and not await attic.is_registered(registered)
+        await cleanup.sweep()
+        await subscriber.received("user.delete", "user.registration.delete")
+    assert not await cleanup.is_there(made) and not await cleanup.is_registered(registered)
 
 
 @pytest.mark.requirement("users-8-23")
-async def test_user_verified_during_approval_is_kept(attic: Attic, clock) -> None:
-    made = await attic.made()
-    await attic.wait(clock, seconds=(DAYS + 1) * DAY)
+async def test_user_verified_during_approval_is_kept(cleanup: Cleanup, clock) -> None:
+    made = await cleanup.made()
+    await cleanup.wait(clock, seconds=(DAYS + 1) * DAY)
     is_asked, may_answer = asyncio.Event(), asyncio.Event()
 
     async def behave(request: Any, writer: Any) -> None:
@@ -193,62 +193,67 @@ async def test_user_verified_during_approval_is_kept(attic: Attic, clock) -> Non
         await answers(200)(request, writer)
 
     async with receiving(behave) as receiver:
-        hearing = Hearing(attic.api, receiver, attic.tenant_id)
-        await hearing.listen(["user.delete"], "AbsoluteMajority")
-        sweep = asyncio.create_task(attic.sweep())
+        subscriber = Subscriber(cleanup.api, receiver, cleanup.tenant_id)
+        await subscriber.subscribe(["user.delete"], "AbsoluteMajority")
+        sweep = asyncio.create_task(cleanup.sweep())
         await is_asked.wait()
-        answer = await attic.api.post("/api/user/verify-email", json={"userId": made["user"]["id"]})
+        answer = await cleanup.api.post("/api/user/verify-email", json={"userId": made["user"]["id"]})
         assert answer.status_code == 200
         may_answer.set()
         await sweep
-    assert await attic.is_there(made)
+    assert await cleanup.is_there(made)
 
 
 @pytest.mark.requirement("users-8-23")
-async def test_several_batches_are_deleted(attic: Attic, clock, monkeypatch) -> None:
+async def test_several_batches_are_deleted(cleanup: Cleanup, clock, monkeypatch) -> None:
     monkeypatch.setattr(unverified_user_cleanup, "_BATCH", 2)
-    made = [await attic.made() for _ in range(5)]
-    await attic.wait(clock, seconds=(DAYS + 1) * DAY)
-    await attic.sweep()
-    assert not any([await attic.is_there(one) for one in made])
+    made = [await cleanup.made() for _ in range(5)]
+    await cleanup.wait(clock, seconds=(DAYS + 1) * DAY)
+    await cleanup.sweep()
+    assert not any([await cleanup.is_there(one) for one in made])
 
 
-async def test_one_process_sweeps_per_hour(attic: Attic, clock) -> None:
-    made = await attic.made()
-    await attic.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
+async def test_one_process_sweeps_per_hour(cleanup: Cleanup, clock) -> None:
+    made = await cleanup.made()
+    await cleanup.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
     clock.advance(seconds=3 * 365 * DAY)  # an hour that nobody else has had
-    await doors.run(attic.service, unverified_user_cleanup.sweep_hourly)
-    await attic.change_tenant(userDeletePolicy=POLICY)
-    await doors.run(attic.service, unverified_user_cleanup.sweep_hourly)
-    assert await attic.is_there(made)
+    await internals.run(cleanup.service, unverified_user_cleanup.sweep_hourly)
+    await cleanup.change_tenant(userDeletePolicy=POLICY)
+    await internals.run(cleanup.service, unverified_user_cleanup.sweep_hourly)
+    assert await cleanup.is_there(made)
     clock.advance(seconds=3600)
-    await doors.run(attic.service, unverified_user_cleanup.sweep_hourly)
-    assert not await attic.is_there(made)
+    await internals.run(cleanup.service, unverified_user_cleanup.sweep_hourly)
+    assert not await cleanup.is_there(made)
 
 
 @pytest.mark.requirement("users-2.1-13")
-async def test_orphaned_children_are_deleted_if_configured(attic: Attic, clock) -> None:
-    parent = await attic.made(user={"birthDate": "1980-01-01"}, skipVerification=True)
-    relative = await attic.made(user={"birthDate": "1980-01-01"}, skipVerification=True)
-    child = {"birthDate": born(9), "parentEmail": parent["user"]["email"]}
-    alone, with_relative, taken_in = [await attic.made(user=dict(child), skipVerification=True) for _ in range(3)]
-    await attic.change_tenant(familyConfiguration={"enabled": True, "deleteOrphanedAccountsDays": DAYS})
+async def test_orphaned_children_are_deleted_if_configured(cleanup: Cleanup, clock) -> None:
+    parent = await cleanup.made(user={"birthDate": "1980-01-01"}, skipVerification=True)
+    relative = await cleanup.made(user={"birthDate": "1980-01-01"}, skipVerification=True)
+    child = {"birthDate": birth_date(9), "parentEmail": parent["user"]["email"]}
+    alone, with_relative, taken_in = [await cleanup.made(user=dict(child), skipVerification=True) for _ in range(3)]
+    await cleanup.change_tenant(familyConfiguration={"enabled": True, "deleteOrphanedAccountsDays": DAYS})
     for owner, member in ((relative, with_relative), (parent, taken_in)):
-        family = await make_family(attic.api, owner["user"])
-        assert (await put(attic.api, family, member["user"], role="Child")).status_code == 200
-    await attic.wait(clock, seconds=DAYS * DAY - 60)
-    await attic.change_tenant(familyConfiguration={"deleteOrphanedAccounts": True})
-    await attic.sweep()
-    assert await attic.is_there(alone)
-    await attic.wait(clock, seconds=120)
-    await attic.change_tenant(familyConfiguration={"deleteOrphanedAccounts": False})
-    await attic.sweep()
-    assert await attic.is_there(alone)
-    await attic.change_tenant(familyConfiguration={"deleteOrphanedAccounts": True})
+        family = await make_family(cleanup.api, owner["user"])
+        assert (await put(cleanup.api, family, member["user"], role="Child")).status_code == 200
+    await cleanup.wait(clock, seconds=DAYS * DAY - 60)
+    await cleanup.change_tenant(familyConfiguration={"deleteOrphanedAccounts": True})
+    await cleanup.sweep()
+    assert await cleanup.is_there(alone)
+    await cleanup.wait(clock, seconds=120)
+    await cleanup.change_tenant(familyConfiguration={"deleteOrphanedAccounts": False})
+    await cleanup.sweep()
+    assert await cleanup.is_there(alone)
+    await cleanup.change_tenant(familyConfiguration={"deleteOrphanedAccounts": True})
     async with receiving(answers(200)) as receiver:
-        hearing = Hearing(attic.api, receiver, attic.tenant_id)
-        await hearing.listen(["user.delete", "user.delete.complete"])
-        await attic.sweep()
-        events = await hearing.heard("user.delete", "user.delete.complete")
+        subscriber = Subscriber(cleanup.api, receiver, cleanup.tenant_id)
+        await subscriber.subscribe(["user.delete", "user.delete.complete"])
+        await cleanup.sweep()
+        events = await subscriber.received("user.delete", "user.delete.complete")
     assert [event["user"]["id"] for event in events] == [alone["user"]["id"]] * 2
-    assert [await attic.is_there(one) for one in (alone, with_relative, taken_in, parent)] == [False, True, True, True]
+    assert [await cleanup.is_there(one) for one in (alone, with_relative, taken_in, parent)] == [
+        False,
+        True,
+        True,
+        True,
+    ]

@@ -10,7 +10,7 @@ from identity.ids import EventId, WebhookId, new_id
 from identity.operations.webhooks.webhook_monitoring import WebhookMonitor
 from identity.store.outbox_rows import DeliveryAttempt, DeliveryLease, DeliveryOutcome
 from identity.store.webhook_health import WebhookHealth
-from tests import doors
+from tests import internals
 from tests.receiver import receiving
 from tests.webhooks import event_log_messages
 
@@ -29,7 +29,7 @@ def monitor(service) -> WebhookMonitor:
 
 
 def outcome(service, webhook: dict[str, Any], status: int) -> DeliveryOutcome:
-    now = doors.now(service)
+    now = internals.now(service)
     lease = DeliveryLease(new_id(), EventId(new_id()), WebhookId(webhook["id"]), 0, "user.create", b"{}", now, "token")
     return DeliveryOutcome(lease, DeliveryAttempt(now, now, webhook["url"], status), None)
 
@@ -127,7 +127,7 @@ async def test_change_of_the_webhook_resets_the_events(service, api, clock, webh
 async def test_interrupted_disabling_is_completed_by_another_process(service, api, clock, webhook, monitor):
     await monitor.record([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD)
-    assert await WebhookHealth(doors.database(service)).claim_warning(None, WebhookId(webhook["id"]), 100)
+    assert await WebhookHealth(internals.database(service)).claim_warning(None, WebhookId(webhook["id"]), 100)
     await monitor.record([outcome(service, webhook, 500)])
     assert await status(api, webhook) == "Disabled"
 
@@ -159,8 +159,8 @@ async def test_results_of_a_deleted_webhook_are_ignored(service, api, webhook, m
 
 @pytest.mark.requirement("webhooks-15.3-27")
 async def test_one_of_several_processes_sends_the_event(service):
-    health, webhook_id = WebhookHealth(doors.database(service)), WebhookId(new_id())
-    now = doors.now(service)
+    health, webhook_id = WebhookHealth(internals.database(service)), WebhookId(new_id())
+    now = internals.now(service)
     await health.record_failure(None, webhook_id, now, 1, now, now)
     assert await health.claim_warning(None, webhook_id, 50)
     assert not await health.claim_warning(None, webhook_id, 50)

@@ -1,6 +1,6 @@
-"""What tests may use of a running service besides HTTP: its clock, databases, stores and operations.
+"""Access to the internals of a running service: clock, databases, stores and operations.
 
-A test names a store, not the place where the services keep it.
+Tests use it for state that no request shows. They name a store, not its member of `Services`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hearing what a tenant's webhooks hear: a receiver for some types of events, each body judged by its schema."""
+"""A webhook subscription to some event types of a tenant, which validates each event against its schema."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from tests.receiver import Receiver
 SCHEMAS = Schemas()
 
 
-def judge(event: dict[str, Any]) -> None:
-    """Fail where an event is not as its schema has it."""
+def check_event(event: dict[str, Any]) -> None:
+    """Assert that an event is valid against the schema of its type."""
     assert list(SCHEMAS[f"events/{event['type']}.json"].errors({"event": event})) == []
 
 
-class Hearing:
-    """The events of one tenant as a receiver gets them; `api` may change the tenant and make webhooks."""
+class Subscriber:
+    """The events of a tenant in the order of delivery. `api` must be able to change the tenant and create webhooks."""
 
     def __init__(self, api: httpx.AsyncClient, receiver: Receiver, tenant_id: str) -> None:
         self.api, self.receiver, self.tenant_id = api, receiver, tenant_id
         self._seen = 0
 
-    async def listen(
+    async def subscribe(
         self, types: Iterable[str], transaction_type: str = "None", *, vetoable: Iterable[str] | None = None
     ) -> None:
-        """Let a webhook hear of these types; those that it may veto, or only `vetoable`, have the transaction type."""
+        """Create a webhook for these types. Transactional types, or only `vetoable`, get the transaction type."""
         tenant = {"id": self.tenant_id}
-        await webhooks.listen(self.api, tenant, self.receiver.url, types, transaction_type, vetoable=vetoable)
+        await webhooks.subscribe(self.api, tenant, self.receiver.url, types, transaction_type, vetoable=vetoable)
 
     async def send(self, method: str, path: str, status: int = 200, **body: Any) -> Any:
-        """A request that is answered with this status, and the JSON of the answer."""
+        """Send a request, require this status, and return the JSON body."""
         answer = await self.api.request(method, path, json=body or None)
         assert answer.status_code == status, answer.text
         return answer.json() if answer.content else None
 
-    async def heard(self, *types: str) -> list[dict[str, Any]]:
-        """The next events; exactly these types, each as its schema has it, given back in this order."""
+    async def received(self, *types: str) -> list[dict[str, Any]]:
+        """Wait for the next events, which must have exactly these types; return them in the order of the types."""
         requests = await self.receiver.wait_for(self._seen + len(types))
         events = [request.event for request in requests[self._seen :]]
         self._seen += len(types)
         assert sorted(event["type"] for event in events) == sorted(types)
         for event in events:
-            judge(event)
+            check_event(event)
             assert event.get("tenantId") == (None if EVENTS[event["type"]].is_of_instance else self.tenant_id)
         return sorted(events, key=lambda event: types.index(event["type"]))
