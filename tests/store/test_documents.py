@@ -116,7 +116,7 @@ async def test_reading_many_documents_yields_to_other_tasks(service, monkeypatch
 
 
 async def test_distinct_members_are_cached_for_each_tenant_until_a_document_changes(service) -> None:
-    groups, mine, other = doors.store(service, "groups"), TenantId(new_id()), TenantId(new_id())
+    groups, mine, other = internals.store(service, "groups"), TenantId(new_id()), TenantId(new_id())
     group = {"name": "x", "insertInstant": 1, "lastUpdateInstant": 1, "data": {"level": 1, "more": 2}}
     for tenant_id, name in ((mine, "one"), (mine, "two"), (other, "three")):
         await groups.insert(tenant_id, {**group, "id": new_id(), "tenantId": tenant_id, "name": name})
@@ -132,7 +132,7 @@ async def test_distinct_members_are_cached_for_each_tenant_until_a_document_chan
 
 
 async def test_list_can_be_limited_to_members_and_to_the_first_documents(service) -> None:
-    groups, mine = doors.store(service, "groups"), TenantId(new_id())
+    groups, mine = internals.store(service, "groups"), TenantId(new_id())
     for instant in (1, 2, 3):
         group = {"id": new_id(), "tenantId": mine, "name": f"{instant}", "insertInstant": instant}
         await groups.insert(mine, {**group, "lastUpdateInstant": 1})
