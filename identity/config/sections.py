@@ -170,6 +170,14 @@ class ClientKeys:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class TokenExchange:
+    """The grant of RFC 8693; `maximum_actors` bounds its chains of delegation."""
+
+    enabled: bool
+    maximum_actors: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Breaches:
     """The source of breached passwords; timeouts are milliseconds."""
 
@@ -263,6 +271,7 @@ class Config:
     lambdas: Lambdas
     identity_providers: IdentityProviders
     client_keys: ClientKeys
+    token_exchange: TokenExchange
     breaches: Breaches
     geoip: GeoIp
     outbound: Outbound

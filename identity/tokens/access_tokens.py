@@ -25,7 +25,7 @@ class TokenContext:
     `grants` are the grant types in the order of their use (`gty`). `refresh_token_id` is the `sid` of the access token;
     that of the ID token is the SSO session, for logout, or else the refresh token. `authentication_methods` (`amr`) are
     those of the actual authentication, also for a login by session or refresh token. `confirmation` is the `cnf` of an
-    access token that is bound to a key (RFC 7800).
+    access token that is bound to a key (RFC 7800), `actor` the `act` of a delegated one (RFC 8693 section 4.1).
     """
 
     tenant: Document
@@ -42,6 +42,7 @@ class TokenContext:
     claims_request: ClaimsRequest = claims_request.NO_CLAIMS
     resources: tuple[str, ...] = ()
     confirmation: Document | None = None
+    actor: Document | None = None
 
     @classmethod
     def of_code(
@@ -79,6 +80,8 @@ def claims(context: TokenContext, token_id: str, now: NumericDate, ttl_seconds: 
         claims_["sid"] = context.refresh_token_id
     if context.confirmation is not None:
         claims_["cnf"] = context.confirmation
+    if context.actor is not None:
+        claims_["act"] = context.actor
     if context.claims_request.userinfo and scopes.OPENID in context.scopes:
         claims_[user_claims.USERINFO_CLAIMS] = claims_request.claims_to_document(context.claims_request.userinfo)
     return claims_

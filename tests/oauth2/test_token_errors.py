@@ -306,3 +306,12 @@ def test_disabled_feature_is_an_oauth_error() -> None:
         "error_reason": "not_licensed",
         "error_description": "The feature entityManagement is switched off.",
     }
+
+
+@pytest.mark.requirement("oauth-12-34")
+async def test_token_exchange_is_off_by_default(rp, http):
+    await rp.configure(enabledGrants=["urn:ietf:params:oauth:grant-type:token-exchange"])
+    answer = await rp.token(http, grant_type="urn:ietf:params:oauth:grant-type:token-exchange")
+    assert (answer.status_code, answer.json()["error"]) == (400, "unsupported_grant_type")
+    metadata = (await http.get("/.well-known/openid-configuration")).json()
+    assert "urn:ietf:params:oauth:grant-type:token-exchange" not in metadata["grant_types_supported"]

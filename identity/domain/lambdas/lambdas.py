@@ -30,7 +30,7 @@ REFERENCES: Final[Mapping[str, Mapping[str, str]]] = _TYPES["references"]
 
 # The type of a token is reserved: otherwise a lambda could turn an ID token into an access token, or the token of an
 # entity into that of a user.
-USER_TOKEN_CLAIMS: Final = frozenset({"amr", "cnf", "exp", "iat", "sub", "tid", "tty", "userinfo_claims"})
+USER_TOKEN_CLAIMS: Final = frozenset({"act", "amr", "cnf", "exp", "iat", "sub", "tid", "tty", "userinfo_claims"})
 CLIENT_TOKEN_CLAIMS: Final = frozenset({"amr", "aud", "cnf", "exp", "gty", "iat", "permissions", "sub", "tid", "tty"})
 USERINFO_CLAIMS: Final = frozenset({"email", "email_verified", "sub", "tid"})
 """Reserved claims, which a lambda cannot add, change or remove."""

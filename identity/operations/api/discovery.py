@@ -154,7 +154,7 @@ async def configuration(services: Services, hints: TenantHints, base_url: str) -
     tenant = named or await clients.get_default_tenant(services)
     applications = await services.configuration.applications.list_cached(tenant["id"], "metadata", _WITH_OPTIONS)
     options = [application["oauthConfiguration"] for application in applications]
-    grant_types = {*grants.GRANTS, "implicit"}
+    grant_types = {*(name for name in grants.GRANTS if grants.is_supported(services, name)), "implicit"}
     if features.off(services, [entity_types.FEATURE]):
         grant_types.discard(client_credentials.grant_type)
     document = _metadata(tenant, base_url, options, grant_types)

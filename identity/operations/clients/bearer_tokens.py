@@ -14,12 +14,13 @@ from identity.services import Services
 from identity.tokens.issuer import VerifiedToken
 from identity.tokens.jws import Rejection
 
-_REASONS = {
+REASONS = {
     Rejection.MALFORMED: "access_token_malformed",
     Rejection.INVALID: "access_token_invalid",
     Rejection.EXPIRED: "access_token_expired",
     Rejection.NOT_YET_VALID: "access_token_unavailable_for_processing",
 }
+"""The `error_reason` of a rejected access token."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ async def verify(
     if isinstance(verified, Rejection):
         if not isinstance(await services.tokens.issuer.verify_id_token_hint(token, find_client), Rejection):
             raise InvalidToken("id_token_invalid", "An ID token is not an access token.")
-        raise InvalidToken(_REASONS[verified], f"The access token is {verified.value}.")
+        raise InvalidToken(REASONS[verified], f"The access token is {verified.value}.")
     tenant_id = TenantId(verified.tenant["id"])
     user = await active_users.get_active_user(services, tenant_id, verified.claims["sub"], call.now, InvalidToken)
     if await services.tokens.revocations.is_revoked(tenant_id, verified.revocable_ids):

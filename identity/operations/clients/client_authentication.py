@@ -57,6 +57,11 @@ class IdentifiedClient:
         is_required = authentication_rules.is_secret_required(application, grant_type, pkce_verified=pkce_verified)
         authentication_rules.authenticate(self.presented, application, is_required=is_required)
 
+    def require_authenticated(self) -> None:
+        """Raise InvalidClient for a request without credentials, which some policies accept."""
+        if not (self.is_internal or self.has_credentials):
+            raise InvalidClient("client_authentication_missing", "The client must authenticate.")
+
 
 async def identify(
     services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str

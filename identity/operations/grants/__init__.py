@@ -19,7 +19,14 @@ from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import TenantHints
 from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.operations.entities.entity_clients import EntityClient
-from identity.operations.grants import authorization_code, client_credentials, device_code, password, refresh_token
+from identity.operations.grants import (
+    authorization_code,
+    client_credentials,
+    device_code,
+    password,
+    refresh_token,
+    token_exchange,
+)
 from identity.services import Services
 
 GrantClient_contra = TypeVar("GrantClient_contra", contravariant=True)
@@ -40,8 +47,20 @@ class Grant(Protocol[GrantClient_contra]):
         """Return the token response. Raises OAuth2Error."""
 
 
-_ALL: Final[tuple[Grant[Any], ...]] = (authorization_code, client_credentials, device_code, password, refresh_token)
+_ALL: Final[tuple[Grant[Any], ...]] = (
+    authorization_code,
+    client_credentials,
+    device_code,
+    password,
+    refresh_token,
+    token_exchange,
+)
 GRANTS: Final[Mapping[str, Grant[Any]]] = {grant.grant_type: grant for grant in _ALL}
+
+
+def is_supported(services: Services, grant_type: str) -> bool:
+    """Return whether this instance has a grant; the configuration has to enable token exchange."""
+    return grant_type in GRANTS and (grant_type != token_exchange.grant_type or services.config.token_exchange.enabled)
 
 
 async def identify(
@@ -72,7 +91,7 @@ async def exchange(
     grant_type = form.get("grant_type")
     if grant_type is None:
         raise InvalidRequest("missing_grant_type", "The request is missing a required parameter: grant_type.")
-    if grant_type not in GRANTS:
+    if not is_supported(services, grant_type):
         raise UnsupportedGrantType("invalid_grant_type", f"The grant_type is not supported: {grant_type[:100]}")
     oauth = OAuthSettings()
     if isinstance(client, IdentifiedClient):

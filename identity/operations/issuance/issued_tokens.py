@@ -29,17 +29,27 @@ async def find_jwt(
 
     The token of an entity also belongs to its target entities. Raises InvalidClient for a token of other clients.
     """
-    find_client = functools.partial(_find_client_of_tenant, client.tenant_id, clients.client_finder(services))
-    find_entity = functools.partial(entity_clients.find_with_tenant_and_type, services, client.tenant_id)
-    found = await services.tokens.issuer.verify_any_access_token(token, find_client, find_entity, call.now)
-    if found is Rejection.INVALID:
-        found = await services.tokens.issuer.verify_id_token(token, find_client, call.now)
+    found = await verify_jwt(services, call, client.tenant_id, token)
     if isinstance(found, Rejection):
         return None
     if isinstance(found, VerifiedEntityToken):
         _require(isinstance(client, EntityClient) and client.entity_id in {found.claims["sub"], *found.targets})
     else:
         _require(isinstance(client, Client) and client.client_id in access_tokens.audiences(found.claims))
+    return found
+
+
+async def verify_jwt(
+    services: Services, call: Call, tenant_id: TenantId, token: str, kind: str | None = None
+) -> VerifiedToken | VerifiedEntityToken | Rejection:
+    """Verify a token of the tenant: ACCESS_TOKEN, ID_TOKEN, or either; revocation is not checked."""
+    find_client = functools.partial(_find_client_of_tenant, tenant_id, clients.client_finder(services))
+    find_entity = functools.partial(entity_clients.find_with_tenant_and_type, services, tenant_id)
+    found: VerifiedToken | VerifiedEntityToken | Rejection = Rejection.INVALID
+    if kind != ID_TOKEN:
+        found = await services.tokens.issuer.verify_any_access_token(token, find_client, find_entity, call.now)
+    if found is Rejection.INVALID and kind != ACCESS_TOKEN:
+        found = await services.tokens.issuer.verify_id_token(token, find_client, call.now)
     return found
 
 
