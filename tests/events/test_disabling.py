@@ -12,7 +12,8 @@ from identity import app
 from tests import internals
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, ShiftedClock, checking_client
 from tests.receiver import Receiver, answers, in_turn, receiving, until
-from tests.webhooks import event_log_messages, find, logs_of, make_user, make_webhook, put_status
+from tests.webhooks import enable_events, event_log_messages, find, logs_of, make_user, make_webhook, put_status
+from tests.webhooks import until as until_logged
 
 PERIOD = 1000
 CREATED, DELETED = "user.create.complete", "user.delete.complete"
@@ -171,3 +172,19 @@ async def test_recovery_sends_as_many_as_failed_and_none_that_is_older_than_two_
 
 async def _counts(collection: Any, where: dict[str, Any], expected: int) -> bool:
     return bool(await collection.count_documents(where) == expected)
+
+
+async def test_queued_deliveries_of_a_webhook_are_dropped_when_it_is_disabled(
+    api: httpx.AsyncClient, tenant: dict[str, Any], tenant_api: httpx.AsyncClient, receiver: Receiver
+) -> None:
+    await enable_events(api, tenant["id"], [CREATED])
+    webhook = await make_webhook(api, tenant, receiver.url, eventsEnabled={CREATED: True})
+    await put_status(api, webhook, "Paused")
+    queued = await make_user(tenant_api)
+    await until_logged(api, queued, bool)
+    await put_status(api, webhook, "Disabled")
+    await until_logged(api, queued, lambda found: found[0]["eventResult"] != "Running")
+    await put_status(api, webhook, "Active")
+    delivered = await make_user(tenant_api)
+    await receiver.wait_for(1)
+    assert [request.event["user"]["id"] for request in receiver.requests] == [delivered]
