@@ -158,10 +158,11 @@ async def build(config: Config, *, role: str = "all", clock: Clock | None = None
     """
     clock = clock or SystemClock()
     vault = Vault.of_file(config.master_key_file)
-    database = Database(config.mongodb.uri, config.mongodb.database)
-    redis = Redis(config.redis.url, config.mongodb.database)
+    telemetry = wiring.Telemetry()
+    database = Database(config.mongodb.uri, config.mongodb.database, telemetry.stores)
+    redis = Redis(config.redis.url, config.mongodb.database, telemetry.stores)
     try:
-        return await _built(config, role, clock, vault, database, redis)
+        return await _built(config, role, clock, vault, database, redis, telemetry)
     except BaseException:
         await redis.close()
         database.close()
@@ -179,7 +180,15 @@ async def recovery(config: Config) -> AsyncIterator[RecoveryAccess]:
         await service.stop()
 
 
-async def _built(config: Config, role: str, clock: Clock, vault: Vault, database: Database, redis: Redis) -> Service:
+async def _built(
+    config: Config,
+    role: str,
+    clock: Clock,
+    vault: Vault,
+    database: Database,
+    redis: Redis,
+    telemetry: wiring.Telemetry,
+) -> Service:
     await _checked(database.check(), redis.check())
     instance_store = InstanceStore(database)
     instance = await instance_store.ensure(vault)
@@ -189,7 +198,7 @@ async def _built(config: Config, role: str, clock: Clock, vault: Vault, database
     await stores.ensure_indexes()
     await stores.seal_plaintext()
     tenant_id = await _default_tenant_id(instance_store, source)
-    services, parts = wiring.wired(config, role, clock, stores, redis, instance.instance_id, tenant_id)
+    services, parts = wiring.wired(config, role, clock, stores, redis, instance.instance_id, tenant_id, telemetry)
     return Service(services, role, parts, source)
 
 

@@ -23,7 +23,7 @@ from identity.store.activity_counts import ActivityCounts
 from identity.store.api_keys import ApiKeys
 from identity.store.append_only_logs import AppendOnlyLog
 from identity.store.authorization_codes import AuthorizationCodes
-from identity.store.cache import ChangeStreamStatus
+from identity.store.cache import CacheCounts, ChangeStreamStatus
 from identity.store.console_sessions import ConsoleSessions
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
@@ -143,6 +143,11 @@ class Stores:
             references=reference_table.members_of(row.collection),
             searches=row.search_rules,
         )
+
+    def cache_counts(self) -> Mapping[str, CacheCounts]:
+        """Return the counts of the caches that were read, by collection."""
+        counts = {name: documents.cache_counts for name, documents in self.documents.items()}
+        return {name: of for name, of in counts.items() if of.hits or of.loads}
 
     async def ensure_indexes(self) -> None:
         """Create missing indexes, of most collections concurrently."""

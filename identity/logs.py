@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 import orjson
 import structlog
@@ -32,6 +32,8 @@ _IN_TEXT = (
     # A JWT anywhere.
     (re.compile(r"\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*){0,3}"), _MASK),
 )
+ACCESS: Final = "identity.access"
+"""The logger of the access log, whose entries consist of ids, numbers and route templates, and a reason."""
 _QUIET = {
     "asyncio": logging.WARNING,
     "motor": logging.WARNING,
@@ -107,6 +109,9 @@ def _formatter(style: str, *, colors: bool) -> logging.Formatter:
 
 
 def _mask_entry(_logger: Any, _method: str, entry: _Entry) -> _Entry:
+    if entry["logger"] == ACCESS:
+        # One entry per request: masking every member takes longer than everything else.
+        return {**entry, "reason": mask(entry["reason"])} if "reason" in entry else entry
     return dict(mask(entry))
 
 

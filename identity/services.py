@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
+from identity.authentication_metrics import AuthenticationMetrics
 from identity.background_tasks import BackgroundWork
 from identity.config import Config
 from identity.events.bus import Bus
@@ -212,6 +213,7 @@ class Runtime:
     sandbox: Sandbox
     background_work: BackgroundWork
     """Work whose duration must not be observable by callers."""
+    authentication_metrics: AuthenticationMetrics
     passwords: PasswordPool
     breached_passwords: breached_passwords.BreachedPasswordSource
     """The source of breached passwords."""

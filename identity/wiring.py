@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import prometheus_client
 
 from identity import __version__
+from identity.authentication_metrics import AuthenticationMetrics
 from identity.background_tasks import BackgroundWork
 from identity.call import AnonymousCaller, Call, Document, Origin
 from identity.collections import Stores, redis_stores
@@ -43,6 +44,7 @@ from identity.store.instance import InstanceStore
 from identity.store.known_devices import KnownDevices
 from identity.store.redis import Redis
 from identity.store.report_counts import ReportCounts
+from identity.store.telemetry import CacheMetrics, StoreTelemetry
 from identity.store.wakeups import Wakeups
 from identity.store.webhook_health import WebhookHealth
 from identity.tokens.client_jwks import ClientKeys
@@ -52,6 +54,7 @@ from identity.tokens.signing_keys import KeyRing
 from identity.web.in_flight import InFlight
 from identity.workers.back_channel_logout import LogoutWorker
 from identity.workers.discovery_prefetch import DiscoveryPrefetch
+from identity.workers.loop_lag import LoopLag
 from identity.workers.mail import MailWorker
 from identity.workers.sweep import Sweeper
 from identity.workers.text_messages import MessageWorker
@@ -70,6 +73,14 @@ class Worker(Protocol):
 
     async def stop(self) -> None:
         """Stop the loop and release its leases."""
+
+
+class Telemetry:
+    """The metrics of a process, and those of its stores, which exist before everything else."""
+
+    def __init__(self) -> None:
+        self.registry = prometheus_client.CollectorRegistry()
+        self.stores = StoreTelemetry(self.registry)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,11 +116,15 @@ def wired(
     redis: Redis,
     instance_id: str,
     tenant_id: TenantId,
+    telemetry: Telemetry,
 ) -> tuple[Services, Parts]:
     """Create the dependencies and workers; nothing listens or runs yet."""
     ring = _ring(stores)
-    registry = prometheus_client.CollectorRegistry()
+    registry = telemetry.registry
+    registry.register(CacheMetrics(stores.cache_counts))
     tracer = tracing.create_tracer(config.tracing, registry, __version__, instance_id)
+    if config.tracing.endpoint is not None:
+        telemetry.stores.record_span = tracer.record
     service_id = delivery_loop_detection.service_id_of(instance_id)
     limits = PayloadLimits(config.webhooks.payload_warn_bytes, config.webhooks.payload_max_bytes)
     dependencies = DeliveryDependencies(service_id, tracer, EventMetrics(registry), limits)
@@ -127,6 +142,7 @@ def wired(
         "geoip": delivery.geoip,
         "dpop_nonces": DpopNonces(stores.vault),
         "issuer": TokenIssuer(ring, _refresh_throttle(stores)),
+        "authentication_metrics": AuthenticationMetrics(registry),
         "passwords": PasswordPool(),
         "sandbox": Sandbox(config.lambdas),
         "http": delivery.http,
@@ -274,6 +290,7 @@ def _workers(
         delivery.mail_wakeups,
         delivery.logout_wakeups,
         delivery.message_wakeups,
+        LoopLag(registry),
     )
     if role == "web":
         return (*listeners, DiscoveryPrefetch(services))

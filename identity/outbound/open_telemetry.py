@@ -10,7 +10,8 @@ import asyncio
 import collections
 import contextlib
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import prometheus_client
@@ -54,6 +55,7 @@ class OpenTelemetryTracer:
             "service.version": version,
             "service.instance.id": instance_id,
         }
+        self._loop = asyncio.get_running_loop()
         self._queue = _Queue(_exporter(settings), registry)
         self._provider = TracerProvider(
             sampler=ParentBased(TraceIdRatioBased(settings.sample_ratio)),
@@ -70,6 +72,19 @@ class OpenTelemetryTracer:
             context = trace.set_span_in_context(NonRecordingSpan(_to_span_context(parent)), context)
         span = self._tracer.start_span(name, context, _KINDS[kind])
         return _Span(span) if span.get_span_context().is_valid else None
+
+    def record(
+        self, name: str, parent: TraceContext, seconds: float, attributes: Mapping[str, str], failure: str | None
+    ) -> None:
+        """See Tracer."""
+        ended = time.time_ns()
+        context = trace.set_span_in_context(NonRecordingSpan(_to_span_context(parent)), Context())
+        began = ended - round(seconds * 1e9)
+        span = self._tracer.start_span(name, context, SpanKind.CLIENT, dict(attributes), start_time=began)
+        if failure is not None:
+            span.set_attribute("error.type", failure)
+            span.set_status(Status(StatusCode.ERROR, failure))
+        self._loop.call_soon_threadsafe(span.end, ended)
 
     async def start(self) -> None:
         """See Tracer."""

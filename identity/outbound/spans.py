@@ -28,6 +28,16 @@ class Tracer(Protocol):
     def begin(self, name: str, kind: Kind, parent: TraceContext | None) -> Span | None:
         """Start a child span, or the root span of a new trace; None if tracing is disabled."""
 
+    def record(
+        self,
+        name: str,
+        parent: TraceContext,
+        seconds: float,
+        attributes: Mapping[str, str],
+        failure: str | None,
+    ) -> None:
+        """Export a client span that has just ended, `seconds` after it began; a threadsafe method."""
+
     async def start(self) -> None:
         """Start the export."""
 

@@ -5,6 +5,8 @@ Without a configured collector there are no spans, OpenTelemetry is not imported
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import prometheus_client
 
 from identity.config.sections import Tracing
@@ -24,6 +26,16 @@ class Untraced:
     def begin(self, name: str, kind: Kind, parent: TraceContext | None) -> Span | None:  # noqa: ARG002
         """Always None."""
         return None
+
+    def record(
+        self,
+        name: str,
+        parent: TraceContext,
+        seconds: float,
+        attributes: Mapping[str, str],
+        failure: str | None,
+    ) -> None:
+        """Do nothing."""
 
     async def start(self) -> None:
         """Nothing to start."""

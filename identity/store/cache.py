@@ -13,6 +13,7 @@ import asyncio
 import collections
 import contextlib
 import contextvars
+import dataclasses
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -53,11 +54,20 @@ class ChangeStreamStatus:
         self.last_answer = last_answer
 
 
+@dataclasses.dataclass(slots=True)
+class CacheCounts:
+    """How often a cache had the value of a key, and how often it loaded one."""
+
+    hits: int = 0
+    loads: int = 0
+
+
 class Cache(Generic[V]):
     """A cache with least-recently-used eviction. `None` is never cached: a missing value is loaded again."""
 
     def __init__(self, size: int, stream_status: ChangeStreamStatus, *, keeps_stale: bool = False) -> None:
         self._size = size
+        self.counts = CacheCounts()
         self._keeps_stale = keeps_stale
         self._stale: collections.OrderedDict[str, V] = collections.OrderedDict()
         self._stream_status = stream_status
@@ -76,6 +86,7 @@ class Cache(Generic[V]):
             self._remove(key)
             return None
         self._entries.move_to_end(key)
+        self.counts.hits += 1
         return entry[0]
 
     async def get(self, key: str, load: Callable[[], Awaitable[V | None]]) -> V | None:
@@ -111,6 +122,7 @@ class Cache(Generic[V]):
             return stale
 
     async def _load(self, key: str, load: Callable[[], Awaitable[V | None]]) -> V | None:
+        self.counts.loads += 1
         try:
             value = await load()
         finally:

@@ -27,7 +27,7 @@ from identity.domain.objects.search_indexes import NEWEST_FIRST, Order
 from identity.errors import Conflict, NotFound
 from identity.ids import TenantId, fingerprint
 from identity.instants import from_datetime
-from identity.store.cache import Cache, ChangeStreamStatus
+from identity.store.cache import Cache, CacheCounts, ChangeStreamStatus
 from identity.store.mongo import (
     BULK_SECONDS,
     TTL_INDEX,
@@ -87,6 +87,11 @@ class Documents:
         self._has_suffixes = search_indexes.has_name_suffixes(searches)
         self._lists: Cache[list[Document]] = Cache(_MAX_CACHED_LISTS, stream_status, keeps_stale=self.keeps_stale)
         self._totals: Cache[int] = Cache(_MAX_CACHED_TOTALS, stream_status)
+
+    @property
+    def cache_counts(self) -> CacheCounts:
+        """How often documents were read from the cache."""
+        return self._cache.counts
 
     @property
     def is_tenant_scoped(self) -> bool:

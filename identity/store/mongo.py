@@ -37,6 +37,7 @@ from identity.call import Document
 from identity.errors import Duplicate, StartupError, Unavailable
 from identity.store.keyed_locks import KeyedLocks
 from identity.store.store_circuit_breaker import OPERATION_SECONDS, BreakerProxy, StoreCircuitBreaker, time_limit
+from identity.store.telemetry import MongoCommands, StoreTelemetry
 
 Session = AsyncIOMotorClientSession
 Collection = AsyncIOMotorCollection[Document]
@@ -76,7 +77,7 @@ _STANDALONE = (
 class Database:
     """One MongoDB database and its client."""
 
-    def __init__(self, uri: str, name: str) -> None:
+    def __init__(self, uri: str, name: str, telemetry: StoreTelemetry | None = None) -> None:
         try:
             self._client: AsyncIOMotorClient[Document] = AsyncIOMotorClient(
                 uri,
@@ -86,6 +87,7 @@ class Database:
                 timeoutMS=round(OPERATION_SECONDS * 1000),
                 retryWrites=True,
                 maxPoolSize=64,
+                event_listeners=[] if telemetry is None else [MongoCommands(telemetry)],
             )
         except (InvalidURI, ConfigurationError, ValueError) as error:
             raise StartupError(f"mongodb.uri is not usable: {error}") from error

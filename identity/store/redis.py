@@ -9,6 +9,7 @@ import asyncio
 import functools
 import hashlib
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -21,6 +22,7 @@ from redis.backoff import ExponentialBackoff
 
 from identity.call import Document
 from identity.errors import StartupError
+from identity.store.telemetry import REDIS, StoreTelemetry
 from identity.store.vault import Vault
 
 T = TypeVar("T")
@@ -51,10 +53,11 @@ class _Client(redis.Redis):
     connection breaks before all replies arrived, the whole pipeline is retried, as a single command would be.
     """
 
-    def __init__(self, pool: redis.ConnectionPool) -> None:
+    def __init__(self, pool: redis.ConnectionPool, telemetry: StoreTelemetry) -> None:
         super().__init__(connection_pool=pool)
         self.auto_close_connection_pool = True
         self._pending: list[_PendingCommand] = []
+        self._telemetry = telemetry
         self._batches: set[asyncio.Task[None]] = set()
         self._encode: Callable[[Any], bytes] = pool.get_encoder().encode  # type: ignore[no-untyped-call]
 
@@ -66,7 +69,18 @@ class _Client(redis.Redis):
         if not self._pending:
             loop.call_soon(self._send_batch)
         self._pending.append(_PendingCommand(command, options, reply))
-        return await reply
+        return await (reply if self._telemetry.record_span is None else self._traced(str(args[0]), reply))
+
+    async def _traced(self, command: str, reply: Awaitable[Any]) -> Any:
+        """Await a reply, and record the span of its command."""
+        began, failure = time.perf_counter(), None
+        try:
+            return await reply
+        except Exception as error:
+            failure = type(error).__name__
+            raise
+        finally:
+            self._telemetry.trace(REDIS, command, "", time.perf_counter() - began, failure)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         """Close every connection after all pending commands; a later command would open one again."""
@@ -81,14 +95,17 @@ class _Client(redis.Redis):
         task.add_done_callback(self._batches.discard)
 
     async def _run_batch(self, batch: list[_PendingCommand]) -> None:
+        began, failed = time.perf_counter(), False
         try:
             replies = await with_time_limit(self._execute_batch(batch))
         except Exception as error:  # noqa: BLE001 (raised by each caller's future)
+            failed = True
             replies = [error] * len(batch)
         except asyncio.CancelledError:
             for pending in batch:
                 pending.reply.cancel()
             raise
+        self._telemetry.observe(REDIS, time.perf_counter() - began, failed=failed)
         for pending, reply in zip(batch, replies, strict=True):
             if pending.reply.done():  # the caller was cancelled
                 continue
@@ -110,7 +127,7 @@ class _Client(redis.Redis):
 class Redis:
     """One Redis database: its client and its key prefix."""
 
-    def __init__(self, url: str, prefix: str) -> None:
+    def __init__(self, url: str, prefix: str, telemetry: StoreTelemetry | None = None) -> None:
         try:
             pool = redis.BlockingConnectionPool.from_url(
                 url,
@@ -127,7 +144,7 @@ class Redis:
             )
         except ValueError as error:
             raise StartupError(f"redis.url is not usable: {error}") from error
-        self.client: redis.Redis = _Client(pool)
+        self.client: redis.Redis = _Client(pool, telemetry or StoreTelemetry())
         self._prefix = prefix
 
     async def run(self, script: str, keys: Sequence[str], *args: str | bytes | float) -> Any:

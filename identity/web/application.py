@@ -12,6 +12,7 @@ import structlog
 import tornado.web
 
 from identity import resources
+from identity.logs import ACCESS
 from identity.services import Services
 from identity.web import crud
 from identity.web.api import (
@@ -103,8 +104,10 @@ from identity.web.self_service import (
 )
 from identity.web.self_service import passwords as password_pages
 
-_log = structlog.get_logger("identity.access")
-_is_debugging = logging.getLogger("identity.access").isEnabledFor
+_log = structlog.get_logger(ACCESS)
+_is_enabled_for = logging.getLogger(ACCESS).isEnabledFor
+_PROBES = frozenset({"/api/health", "/api/prometheus/metrics", "/api/status"})
+"""Routes that monitoring requests every few seconds; those that succeed are logged at debug level."""
 
 
 _PROTOCOL = (
@@ -239,7 +242,7 @@ _CLIENT_FAULTS = frozenset({501, 508})
 
 
 class _RequestLog:
-    """Counts and times requests by route; logs them at debug level, and failures always."""
+    """Counts and times requests by route, and writes the access log: an entry for each request, without its query."""
 
     def __init__(self, registry: prometheus_client.CollectorRegistry) -> None:
         labels = ("route", "method", "status")
@@ -258,12 +261,17 @@ class _RequestLog:
         count, times = self._metrics(template, method, status)
         count.inc()
         times.observe(seconds)
-        is_fault = status >= 500 and status not in _CLIENT_FAULTS
-        # Formatting a line costs as much as counting and timing the request.
-        if is_fault or _is_debugging(logging.DEBUG):
-            log = _log.error if is_fault else _log.debug
-            ms, request_id = round(seconds * 1000, 1), getattr(handler, "request_id", None)
-            log("request", route=template, method=method, status=status, ms=ms, request_id=request_id)
+        self._write_entry(handler, template, method, round(seconds * 1000, 1))
+
+    def _write_entry(self, handler: tornado.web.RequestHandler, template: str, method: str, ms: float) -> None:
+        status = handler.get_status()
+        level = logging.DEBUG if template in _PROBES and status < 400 else logging.INFO
+        if status >= 500 and status not in _CLIENT_FAULTS:
+            level = logging.ERROR
+        # Making an entry costs as much as counting and timing the request.
+        if _is_enabled_for(level):
+            entry = handler.access_entry() if isinstance(handler, BaseHandler) else {}
+            _log.log(level, "request", route=template, method=method, status=status, ms=ms, **entry)
 
     def _metrics(
         self, template: str, method: str, status: int

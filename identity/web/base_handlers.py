@@ -6,7 +6,6 @@ A route is a path template and a handler class, whose methods are declared by `@
 from __future__ import annotations
 
 import dataclasses
-import random
 import re
 from collections.abc import Awaitable, Collection, Mapping
 from typing import Any, ClassVar
@@ -15,16 +14,17 @@ import orjson
 import structlog
 import tornado.web
 
-from identity.call import AnonymousCaller, ApiKeyCaller, Call, Caller, Document, Origin
+from identity import request_facts
+from identity.call import AdministratorCaller, AnonymousCaller, ApiKeyCaller, Call, Caller, Document, Origin
 from identity.domain.objects import request_members
-from identity.errors import Invalid, LoopDetected, MethodNotAllowed, ServiceError, Unavailable
+from identity.errors import Invalid, LoopDetected, MethodNotAllowed, OAuth2Error, ServiceError, Unavailable
 from identity.operations.api.discovery import JsonDocument
 from identity.operations.objects import audited_writes, features
 from identity.permissions import endpoint_of
 from identity.services import Services
 from identity.store.outages import OUTAGES
 from identity.web import authentication, cross_origin, internal_requests, method_override
-from identity.web.client_address import ClientAddresses
+from identity.web.client_address import REQUEST_ID_HEADER, ClientAddresses
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Endpoint, Method, Parameters, Reply, Tenancy
 from identity.web.error_bodies import errors_body
@@ -38,8 +38,8 @@ _log = structlog.get_logger(__name__)
 _NULL = "null"
 
 _KEYED = frozenset({Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY})
-_ROUTINE = frozenset({404, 405})
-_REFUSALS = frozenset(range(400, 500))
+_EXPLAINED = frozenset(range(401, 500))
+"""The refusals whose reason is logged; responses with the status 400 name it themselves, and may repeat input."""
 _OTHER_SCHEMES: Mapping[Access, Collection[str]] = {
     Access.CLIENT_OR_KEY: {"basic"},
     Access.KEY_OR_BEARER: {"bearer", "jwt"},
@@ -74,12 +74,13 @@ class BaseHandler(RequestReader, ResponseWriter):
     ) -> None:
         """Store the arguments of the application and of the route."""
         self.services, self.addresses, self.in_flight, self.template = services, addresses, in_flight, template
-        # Identifies a request in the logs only, so that it may be guessable and needs no system call.
-        self.request_id = f"{random.getrandbits(128):032x}"
+        self.request_id = addresses.request_id(self.request)
         self.event_info: Document = {}
         self.caller = AnonymousCaller()
         self.refusal: ServiceError | None = None
+        self.refusal_reason = ""
         self.request_context = RequestContext(services, self.request, template)
+        self.set_header(REQUEST_ID_HEADER, self.request_id)
         for name, value in arguments.items():
             setattr(self, name, value)
         self.require_secure_transport(services.config.server.hsts_seconds)
@@ -118,6 +119,7 @@ class BaseHandler(RequestReader, ResponseWriter):
 
     async def run(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
         """Handle one request, and render its reply or its failure."""
+        request_facts.begin(self.request_context.facts)
         with self.in_flight:
             await self.run_counted(declared, method, path)
 
@@ -223,22 +225,25 @@ class BaseHandler(RequestReader, ResponseWriter):
             self.request_context.via,
         )
 
-    def log_refusal(self, status: int, reason: str) -> None:
-        """Log the reason of a refusal without a body; 404 and 405 at debug level."""
-        if status not in _REFUSALS:
-            return
-        log = _log.debug if status in _ROUTINE else _log.info
-        caller = {"api_key_id": self.caller.api_key["id"]} if isinstance(self.caller, ApiKeyCaller) else {}
-        log(
-            "request refused",
-            status=status,
-            reason=reason or refusal_reason(self.refusal),
-            route=self.template,
-            method=self.request.method,
-            address=self.origin().ip_address,
-            request_id=self.request_id,
-            **caller,
-        )
+    def access_entry(self) -> dict[str, Any]:
+        """Return what the access log records about the caller, the client, the user, and the reason of a refusal."""
+        status, caller = self.get_status(), self.caller
+        facts, is_administrator = self.request_context.facts, isinstance(caller, AdministratorCaller)
+        key_id = caller.api_key["id"] if isinstance(caller, ApiKeyCaller) else None
+        entry = {
+            "request_id": self.request_id,
+            "address": self.addresses.client_address(
+                self.request, self.services.configuration.system.settings.trusted_proxies
+            ),
+            "client_id": facts.client_id,
+            "user_id": key_id if is_administrator else facts.user_id,
+            "api_key_id": None if is_administrator else key_id,
+        }
+        if isinstance(self.refusal, OAuth2Error):
+            entry |= {"error": self.refusal.error, "error_reason": self.refusal.reason}
+        if status in _EXPLAINED:
+            entry["reason"] = self.refusal_reason or refusal_reason(self.refusal)
+        return {name: value for name, value in entry.items() if value is not None}
 
     def on_finish(self) -> None:
         """End the span of the request."""

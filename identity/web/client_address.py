@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import random
 import re
 from collections.abc import Sequence
+from typing import Final
 
 from tornado.httputil import HTTPServerRequest
 
@@ -15,6 +17,8 @@ _CACHE_SIZE = 4096
 _LONGEST = 80
 """An IPv6 address with brackets, zone and port; longer texts are no addresses and are not cached."""
 
+REQUEST_ID_HEADER: Final = "X-Request-Id"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(:[0-9]{1,5})?")
 
 
@@ -48,6 +52,16 @@ class ClientAddresses:
             if not self._is_trusted(address) or (listed is not None and not _is_among(listed, address)):
                 return client
         return client
+
+    def request_id(self, request: HTTPServerRequest) -> str:
+        """Return the request id that a trusted proxy chose, or else a new one.
+
+        It identifies a request in the logs only, so that it may be guessable and needs no system call.
+        """
+        given = request.headers.get(REQUEST_ID_HEADER, "")
+        if _REQUEST_ID.fullmatch(given) and self._is_trusted(_canonical(request.remote_ip or "") or ""):
+            return given
+        return f"{random.getrandbits(128):032x}"
 
     def base_url(self, request: HTTPServerRequest) -> str:
         """Return the configured base URL, or else scheme and host of the request, as a trusted proxy reports them."""

@@ -6,6 +6,7 @@ from tornado.httputil import HTTPHeaders, HTTPServerRequest
 
 from identity import trace_context
 from identity.domain.webhooks import delivery_loop_detection
+from identity.request_facts import RequestFacts
 from identity.services import Services
 from identity.trace_context import TraceContext
 
@@ -16,7 +17,7 @@ _OTHER_METHOD = "_OTHER"
 class RequestContext:
     """The context of one request, with its span if a collector is configured."""
 
-    __slots__ = ("_method", "_services", "_span", "_template", "trace", "via")
+    __slots__ = ("_method", "_services", "_span", "_template", "facts", "trace", "via")
 
     def __init__(self, services: Services, request: HTTPServerRequest, template: str) -> None:
         self._services = services
@@ -26,6 +27,7 @@ class RequestContext:
         self._span = services.outbound.tracer.begin(f"{self._method or 'HTTP'} {template}", "server", self.trace)
         if self._span is not None:
             self.trace = self._span.context
+        self.facts = RequestFacts(trace=self.trace)
 
     def is_endless(self, request_id: str) -> bool:
         """Return whether the request belongs to a loop of deliveries, and record the loop."""

@@ -13,7 +13,7 @@ import tornado.web
 from tornado.iostream import StreamClosedError
 
 from identity.errors import MethodNotAllowed, ServiceError
-from identity.web.client_address import ClientAddresses
+from identity.web.client_address import REQUEST_ID_HEADER, ClientAddresses
 from identity.web.endpoint import Reply
 from identity.web.in_flight import InFlight
 
@@ -33,7 +33,9 @@ class ResponseWriter(tornado.web.RequestHandler):
     addresses: ClientAddresses
     in_flight: InFlight
     template: str
-    request_id: str
+    request_id: str = ""
+    refusal_reason: str
+    """The reason of a refusal without an exception, for the access log."""
     SUPPORTED_METHODS: tuple[str, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
     cross_origin_headers: Mapping[str, str] = {}
     transport_headers: Mapping[str, str] = {}
@@ -88,8 +90,7 @@ class ResponseWriter(tornado.web.RequestHandler):
             self.set_header(name, value)
         for morsel in reply.cookies:
             self.add_header("Set-Cookie", morsel.OutputString())
-        if not reply.body:
-            self.log_refusal(reply.status, reply.reason)
+        self.refusal_reason = reply.reason
         if reply.body is None:
             self.clear_header("Content-Type")
             self.finish()
@@ -124,9 +125,6 @@ class ResponseWriter(tornado.web.RequestHandler):
                 return
         self.finish()
 
-    def log_refusal(self, status: int, reason: str) -> None:
-        """Log the reason of a refusal without a body."""
-
     def refuse(self, error: ServiceError) -> None:
         """Send an error: the status alone, unless a subclass renders more."""
         self.send(Reply(status=error.status))
@@ -141,13 +139,15 @@ class ResponseWriter(tornado.web.RequestHandler):
         self.set_header("X-Content-Type-Options", "nosniff")
         self.set_header("Cache-Control", "no-store")
         self.set_header("Referrer-Policy", "no-referrer")
+        if self.request_id:  # Tornado sets the headers once before `initialize`
+            self.set_header(REQUEST_ID_HEADER, self.request_id)
         for name, value in {**self.cross_origin_headers, **self.transport_headers}.items():
             self.set_header(name, value)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Render Tornado's own errors with an empty body: 405, 501 for an unknown method, malformed requests."""
         self.clear_header("Content-Type")
-        self.log_refusal(status_code, "the request cannot be routed")
+        self.refusal_reason = "the request cannot be routed"
         if status_code == MethodNotAllowed.status:
             self.set_header("Allow", self.allow())
             if self.request.method not in _HTTP_METHODS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,17 @@ import pytest
 import structlog
 
 from identity.ids import new_id
+from identity.logs import ACCESS
 from tests.conftest import DEFAULT_TENANT, ROOT, SUPER_KEY, UNKNOWN_ID, checking_client
 from tests.relying_party import PASSWORD
 
 WRONG = "a-wrong-value-that-no-log-may-hold"
+
+
+@pytest.fixture(autouse=True)
+def access_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Enable the access log, which the level of the root logger disables in tests."""
+    caplog.set_level(logging.INFO, logger=ACCESS)
 
 
 async def refusal(client, method: str, path: str, **arguments: Any) -> dict[str, Any]:
@@ -23,7 +31,7 @@ async def refusal(client, method: str, path: str, **arguments: Any) -> dict[str,
     assert answer.content == b"", answer.text
     assert WRONG not in str(lines)
     assert PASSWORD not in str(lines)
-    (line,) = [line for line in lines if line["event"] == "request refused"]
+    (line,) = [line for line in lines if line["event"] == "request"]
     assert line["status"] == answer.status_code
     assert line["address"] == "127.0.0.1"
     assert line["request_id"]
@@ -74,14 +82,14 @@ async def test_logged_401_names_key_without_value(service, manager, clock):
 async def test_reason_of_other_refusals_without_body_is_logged(service, rp, key):
     login = {"loginId": rp.login_id, "password": WRONG, "applicationId": rp.client_id}
     line = await refusal(key, "POST", "/api/login", json=login)
-    assert (line["status"], line["log_level"], line["reason"]) == (404, "debug", "wrong credentials")
+    assert (line["status"], line["log_level"], line["reason"]) == (404, "info", "wrong credentials")
     await key.delete(f"/api/user/{rp.user['id']}")
     line = await refusal(key, "POST", "/api/login", json={**login, "password": PASSWORD})
     assert (line["status"], line["reason"]) == (423, "the user is deactivated")
     line = await refusal(key, "GET", "/api/nonsense")
-    assert (line["status"], line["log_level"]) == (404, "debug")
+    assert (line["status"], line["log_level"]) == (404, "info")
     line = await refusal(key, "DELETE", "/api/health")
-    assert (line["status"], line["log_level"]) == (405, "debug")
+    assert (line["status"], line["log_level"]) == (405, "info")
 
 
 @pytest.mark.requirement("audit-c1-refusals")

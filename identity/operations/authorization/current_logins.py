@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from identity import request_facts
 from identity.call import Call, Document
 from identity.domain.authorization.authorization_request import AuthorizationRequest
 from identity.domain.login.login_outcomes import Authenticated, is_password_outdated
@@ -75,6 +76,7 @@ async def require_expected(services: Services, request: AuthorizationRequest, us
 
 
 async def _find_active_user(services: Services, call: Call, client: Client, session: SsoSession) -> Document | None:
+    request_facts.note_user(session.user_id)
     user = await services.directory.users.find_cached(client.tenant_id, session.user_id)
     if user is None or not user["active"] or (user.get("expiry") or call.now + 1) <= call.now:
         return None

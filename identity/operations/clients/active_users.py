@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from identity import request_facts
 from identity.call import Document
 from identity.domain.user_actions import action_logs
 from identity.errors import OAuth2Error
@@ -24,6 +25,7 @@ async def get_active_user(
     `logging_in_to` is the application of a login that completes now, which user actions may prevent. Earlier logins
     are revoked by the tenant's `onLoginPrevented` instead.
     """
+    request_facts.note_user(user_id)
     user = await services.directory.users.find_cached(tenant_id, user_id)
     if user is None:
         raise error_class("user_not_found", "The user does not exist any more.")

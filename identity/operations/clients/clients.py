@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
+from identity import request_facts
 from identity.call import Document
 from identity.domain.clients import security_profiles
 from identity.domain.clients.oauth_settings import OAuthSettings
@@ -161,6 +162,7 @@ async def _get_application(services: Services, client_id: str) -> Document:
     )
     if application is None or not application["active"]:
         raise unknown_client(client_id)
+    request_facts.note_client(application["id"])
     return application
 
 

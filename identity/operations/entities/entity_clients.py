@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from identity import request_facts
 from identity.call import Document
 from identity.domain.authorization import client_authentication as client_authentication_rules
 from identity.errors import InvalidClient, InvalidRequest
@@ -51,6 +52,7 @@ async def identify(
     entity = await _find_entity(services, presented.client_id)
     if entity is None:
         return None
+    request_facts.note_client(entity["clientId"])
     try:
         tenant = await clients.get_tenant(services, named, presented.client_id, entity)
     except clients.UnknownClientError as error:

@@ -108,3 +108,9 @@ async def exchange(
     counting = services.logs.activity_counts.add(client.tenant_id, day, f"token.{grant_type}")
     await services.runtime.background_work.begin("count of tokens", counting)
     return response
+
+
+def metric_label(form: Document) -> str | None:
+    """Return the grant type of a request if it is supported, for metrics."""
+    grant_type = form.get("grant_type")
+    return grant_type if grant_type in GRANTS else None

@@ -112,6 +112,7 @@ async def record_failure(services: Services, call: Call, attempt: LockOutAttempt
         except (NotFound, WebhookTransactionFailed):
             await services.limits.lock_outs.clear(attempt.tenant_id, attempt.subject)
             return
+    services.runtime.authentication_metrics.lock_outs.inc()
     await services.limits.lock_outs.expire_soon(attempt.tenant_id, attempt.subject)
 
 

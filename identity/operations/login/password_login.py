@@ -9,7 +9,9 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import TypeVar
 
+from identity import request_facts
 from identity.call import Call, Document
 from identity.domain.lambdas import lambdas as lambda_rules
 from identity.domain.login import login_outcomes
@@ -42,6 +44,8 @@ from identity.operations.passwords import user_passwords
 from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
 from identity.store.mongo import Session
+
+R = TypeVar("R", bound=LoginResult)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,8 +85,10 @@ async def authenticate(
     tenant = await services.configuration.tenants.get_cached(None, tenant_id)
     user = await services.directory.users.find_by_login_id(tenant_id, credentials.login_id, credentials.types)
     limited = await failed_login_limits.count_attempt(services, call, tenant, user, credentials.login_id)
+    if user is not None:
+        request_facts.note_user(user["id"])
     if limited.wait_seconds is not None:
-        return TooManyAttempts(limited.wait_seconds)
+        return _counted(services, authentication_type, TooManyAttempts(limited.wait_seconds))
     is_token = _is_authentication_token(credentials, user, application)
     if is_token:
         authentication_type = "APPLICATION_TOKEN"
@@ -96,13 +102,14 @@ async def authenticate(
         raise
     if lockout is not None and lockout.is_locked:
         # Checked after the comparison and whatever its result: a locked account must not confirm a guess.
-        return await failed_login_lockout.extend_lock_out(services, call.within(tenant_id), lockout)
+        locked = await failed_login_lockout.extend_lock_out(services, call.within(tenant_id), lockout)
+        return _counted(services, authentication_type, locked)
     if not is_correct or user is None:
         # In the background: only existing users have an event, and the response time must not reveal that.
         event = announce_failure(services, call, user, application, authentication_type, {"code": "credentials"})
         await services.runtime.background_work.begin("failed login", event)
         await failed_login_lockout.record_failure(services, call.within(tenant_id), lockout)
-        return WrongCredentials()
+        return _counted(services, authentication_type, WrongCredentials())
     await failed_login_lockout.clear_failures(services, lockout)
     await failed_login_limits.refund_attempt(services, tenant, limited)
     password = None if is_token else credentials.password
@@ -149,6 +156,7 @@ async def continue_login(
 
     `side_effects` are committed in both cases. Raises as `complete_login` does.
     """
+    request_facts.note_user(authenticated.user["id"])
     halt = login_outcomes.find_halt(authenticated)
     if isinstance(halt, SecondFactorRequired):
         halt = dataclasses.replace(halt, authentication_type=authentication_type, identity_type=identity_type)
@@ -165,7 +173,7 @@ async def continue_login(
             side_effects=side_effects,
         )
     else:
-        result = halt
+        result = _counted(services, authentication_type, halt)
         change = Change([side_effects.write], side_effects.before_commit(), side_effects.after_commit)
         await services.bus.commit(call.within(TenantId(authenticated.tenant["id"])), change)
         await side_effects.run_on_commit()
@@ -196,6 +204,7 @@ async def complete_login(
         WebhookTransactionFailed: a transactional webhook vetoed the login.
     """
     inside = call.within(TenantId(user["tenantId"]))
+    request_facts.note_user(user["id"])
     if authentication_type != "PING":
         await run_validation_lambda(services, inside, user, application, authentication_type)
     assessment = assess_threats(services, call, user, authentication_type, is_new_device=is_new_device)
@@ -207,7 +216,16 @@ async def complete_login(
     await services.bus.commit(inside, Change([write], side_effects.before_commit(events), side_effects.after_commit))
     await side_effects.run_on_commit()
     await threat_detection.notify_user(services, call, user, application, assessment)
-    return LoggedIn(user, _find_registration(user, application), authentication_type, assessment.threats)
+    registration = _find_registration(user, application)
+    return _counted(
+        services, authentication_type, LoggedIn(user, registration, authentication_type, assessment.threats)
+    )
+
+
+def _counted(services: Services, authentication_type: str, result: R) -> R:
+    """Count a result in the metrics, and return it."""
+    services.runtime.authentication_metrics.count_login(authentication_type, type(result).__name__)
+    return result
 
 
 async def _write_login(
@@ -308,6 +326,7 @@ async def run_validation_lambda(
     try:
         await login_validation_lambdas.require_login(services, call, tenant, user, application, authentication_type)
     except LoginPrevented as error:
+        services.runtime.authentication_metrics.count_login(authentication_type, type(error).__name__)
         result = lambda_rules.errors_response(error.fields, error.general)
         reason: Document = {"code": "lambdaValidation", "lambdaId": error.lambda_id, "lambdaResult": result}
         known = user if is_known else None

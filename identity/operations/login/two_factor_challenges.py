@@ -231,9 +231,11 @@ async def verify_code(services: Services, call: Call, two_factor_id: str, code: 
             method = _likely_method(challenge, code)
             event = _attempt_event("user.two-factor.failed-attempt", challenge, method)
             await services.bus.announce(call.within(tenant_id), [event])
+            services.runtime.authentication_metrics.count_second_factor(method, is_correct=False)
             step = f"incorrect code, probably of the method {method}"
             await _log_debug(services, call, challenge.tenant, challenge.user, step)
             raise WrongCode(log_detail="incorrect code")
+    services.runtime.authentication_metrics.count_second_factor(verified.method, is_correct=True)
     await _log_debug(services, call, challenge.tenant, challenge.user, f"correct code of the method {verified.method}")
     return verified
 

@@ -214,7 +214,9 @@ async def _reconcile(services: Services, call: Call, login: _ProviderLogin) -> P
         await threat_detection.notify_user(services, call, user, application, change.assessment)
         registration = user_rules.find_registration(user, application["id"])
         result = login_outcomes.LoggedIn(user, registration, threats=change.assessment.threats)
-    login.trace.add(f"user {change.resolved.user['id']}: {type(result).__name__}")
+    result_name = type(result).__name__
+    services.runtime.authentication_metrics.count_login(login.authentication_type, result_name)
+    login.trace.add(f"user {change.resolved.user['id']}: {result_name}")
     return result
 
 

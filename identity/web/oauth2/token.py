@@ -24,16 +24,26 @@ class TokenHandler(OAuth2Handler):
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Exchange a grant for tokens."""
+        count = self.services.runtime.authentication_metrics.count_token_request
+        try:
+            response = await self.exchange(call, form, tenant_id)
+        except OAuth2Error as error:
+            count(grants.metric_label(form), error.error)
+            raise
+        count(grants.metric_label(form), "issued")
+        return Reply(response, headers={"Pragma": "no-cache"})
+
+    async def exchange(self, call: Call, form: Document, tenant_id: str | None) -> Document:
+        """Return the token response. Raises OAuth2Error, which the event log records where the client enables it."""
         client = await grants.identify(self.services, *self.client_parameters(form, tenant_id))
         if original := self.cookie("access_token"):
             form = {**form, "access_token": original}
         try:
-            response = await grants.exchange(self.services, call, client, form, self.dpop_proof(call))
+            return await grants.exchange(self.services, call, client, form, self.dpop_proof(call))
         except OAuth2Error as error:
             if isinstance(client, IdentifiedClient):
                 await oauth_debug.log_failure(self.services, call, client.client, form, error)
             raise
-        return Reply(response, headers={"Pragma": "no-cache"})
 
 
 ROUTES = tenant_routes([("/oauth2/token", TokenHandler)])
