@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import urllib.parse
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -100,17 +102,43 @@ async def send(
     headers: dict[str, str] | None = None,
 ) -> InternalResponse:
     """Send a request to a route of this process; its client address and host are those of the `outer` request."""
-    recorder = ResponseRecorder()
+    typed = {} if body is None else {"Content-Type": "application/json"}
+    copied = _copied_headers(outer, {**typed, **(headers or {})})
+    content = b"" if body is None else orjson.dumps(body)
+    recorder, line = ResponseRecorder(), RequestStartLine(method, uri, "HTTP/1.1")
+    request = InternalRequest(headers=copied, body=content, connection=recorder, start_line=line)
+    request.caller = caller
+    return await _response(application, outer, request, recorder)
+
+
+async def post_form(
+    application: tornado.web.Application, outer: HTTPServerRequest, path: str, form: Mapping[str, str]
+) -> InternalResponse:
+    """Send a form to a route of this process, as a client without any authority would."""
+    copied = _copied_headers(outer, {"Content-Type": "application/x-www-form-urlencoded"})
+    recorder, line = ResponseRecorder(), RequestStartLine("POST", path, "HTTP/1.1")
+    content = urllib.parse.urlencode(form).encode()
+    request = HTTPServerRequest(headers=copied, body=content, connection=recorder, start_line=line)
+    return await _response(application, outer, request, recorder)
+
+
+def _copied_headers(outer: HTTPServerRequest, others: Mapping[str, str]) -> HTTPHeaders:
+    """Return the headers that describe the client of the `outer` request, with others."""
     copied = HTTPHeaders()
     for name in _COPIED:
         for value in outer.headers.get_list(name):
             copied.add(name, value)
-    copied.update({**({} if body is None else {"Content-Type": "application/json"}), **(headers or {})})
-    content = b"" if body is None else orjson.dumps(body)
-    line = RequestStartLine(method, uri, "HTTP/1.1")
-    request = InternalRequest(headers=copied, body=content, connection=recorder, start_line=line)
+    copied.update(others)
+    return copied
+
+
+async def _response(
+    application: tornado.web.Application,
+    outer: HTTPServerRequest,
+    request: HTTPServerRequest,
+    recorder: ResponseRecorder,
+) -> InternalResponse:
     request.remote_ip, request.protocol = outer.remote_ip, outer.protocol
-    request.caller = caller
     # The handler finishes the response; failures are responses as well.
     application(request)
     await recorder.finished

@@ -229,9 +229,9 @@ async def test_application_page_has_examples_that_name_the_client(
     answer = await roles["auditor"].open(f"/admin/applications/{made['id']}/connect")
     text = Page(answer).text
     assert answer.status_code == 200
-    for language in ("curl", "Python", "Node.js", "Go", "Spring", "Next.js"):
+    for language in ("curl", "Python", "Node.js", "Go", "Java", "Spring", "Next.js"):
         assert language in text
-    assert text.count(made["id"]) >= 6
+    assert text.count(made["id"]) >= 7
     assert made["oauthConfiguration"]["clientSecret"] not in answer.text
 
 

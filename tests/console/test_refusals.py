@@ -12,6 +12,7 @@ from identity.ids import new_id
 from identity.web.console.refusals import client_of, read
 from tests.conftest import DEFAULT_TENANT
 from tests.console.administrator import Browser, Page
+from tests.receiver import until
 
 HEADERS = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
 REDIRECT_URI = "https://app.example.com/callback"
@@ -100,3 +101,51 @@ def test_credentials_of_curl_become_a_header() -> None:
     assert client_of(read("curl -u id:secret https://x")[1]) == "id"
     assert client_of("Basic ?") == ""
     assert client_of("Bearer x") == ""
+
+
+async def refused(browser: Browser, client: dict[str, Any], expected: str) -> str:
+    """The page of the recent refusals, as soon as it has the expected text."""
+    found: list[str] = []
+
+    async def is_there() -> bool:
+        found.append((await browser.open(f"/admin/applications/{client['id']}/refused")).text)
+        return expected in found[-1]
+
+    await until(is_there)
+    return found[-1]
+
+
+@pytest.mark.requirement("console-14")
+async def test_refused_requests_of_an_application_are_listed_without_secrets(
+    roles: dict[str, Browser], http: httpx.AsyncClient, client: dict[str, Any]
+) -> None:
+    request = {"client_id": client["id"], "redirect_uri": "https://other.example.com/", "response_type": "code"}
+    await http.get("/oauth2/authorize", params={**request, "login_hint": "ada@example.com", "state": "s3cret"})
+    text = await refused(roles["auditor"], client, "invalid_redirect_uri")
+    assert "https://other.example.com/" in text
+    assert "Add exactly this URL" in text
+    assert "login_hint, state" in text
+    form = {"grant_type": "authorization_code", "code": "the-code", "code_verifier": "the-verifier"}
+    await http.post("/oauth2/token", data={**form, "client_id": client["id"], "client_secret": "the-secret"})
+    text = await refused(roles["auditor"], client, "/oauth2/token")
+    await http.post("/oauth2/token", data=form, auth=(client["id"], "the-secret"))
+    text = await refused(roles["auditor"], client, "with an Authorization header")
+    for secret in ("the-code", "the-verifier", "the-secret", "ada@example.com", "s3cret"):
+        assert secret not in text
+
+
+async def test_requests_of_unknown_clients_and_of_waiting_devices_are_not_recorded(
+    roles: dict[str, Browser], http: httpx.AsyncClient, api: httpx.AsyncClient
+) -> None:
+    grant = "urn:ietf:params:oauth:grant-type:device_code"
+    oauth = {"enabledGrants": [grant], "deviceVerificationURL": "https://example.com/device"}
+    oauth["clientAuthenticationPolicy"] = "NotRequired"
+    body = {"application": {"name": new_id(), "oauthConfiguration": oauth}}
+    client = (await api.post("/api/application", json=body, headers=HEADERS)).json()["application"]
+    started = await http.post("/oauth2/device_authorize", data={"client_id": client["id"]})
+    poll = {"client_id": client["id"], "grant_type": grant, "device_code": started.json()["device_code"]}
+    assert (await http.post("/oauth2/token", data=poll)).json()["error"] == "authorization_pending"
+    assert (await http.post("/oauth2/token", data={**poll, "client_id": new_id()})).status_code >= 400
+    await http.post("/oauth2/token", data={**poll, "grant_type": "nonsense"})
+    text = await refused(roles["admin"], client, "unsupported_grant_type")
+    assert "authorization_pending" not in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from identity.schemas import load
 from identity.web.console import forms, layouts
 from tests.conftest import DEFAULT_TENANT
 from tests.console.administrator import Browser, Page
+from tests.receiver import until
 
 MAXIMUM_BYTES = 60_000
 
@@ -575,3 +577,39 @@ async def test_users_are_filtered_by_tenant(admin: Browser, every_tenant: httpx.
     elsewhere = await admin.open(f"/admin/users?tenantId={DEFAULT_TENANT}&q={user['username']}")
     assert "Nothing matches" in elsewhere.text
     assert (await admin.open("/admin/users?tenantId=nonsense")).status_code == 400
+
+
+async def test_failed_logins_and_tokens_by_grant_are_counted(
+    roles: dict[str, Browser], api: httpx.AsyncClient, http: httpx.AsyncClient, every_tenant: httpx.AsyncClient
+) -> None:
+    body = {"application": {"name": new_id(), "oauthConfiguration": {"enabledGrants": ["password"]}}}
+    headers = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
+    client = (await api.post("/api/application", json=body, headers=headers)).json()["application"]
+    user = {"username": new_id(), "password": "a long password"}
+    await api.post("/api/user", json={"user": user}, headers=headers)
+    form = {"grant_type": "password", "username": user["username"], "client_id": client["id"]}
+    form["client_secret"] = client["oauthConfiguration"]["clientSecret"]
+    now = round(time.time() * 1000)
+
+    async def counts() -> dict[str, int]:
+        query = {"start": now, "end": now}
+        answer = await every_tenant.get("/api/report/activity", params=query, headers=headers)
+        return dict((answer.json()["dailyActivities"] or [{"counts": {}}])[-1]["counts"])
+
+    before = await counts()
+    assert (await http.post("/oauth2/token", data={**form, "password": "a long password"})).status_code == 200
+    assert (await http.post("/oauth2/token", data={**form, "password": "wrong"})).status_code == 400
+
+    async def is_counted() -> bool:
+        found = await counts()
+        return all(found.get(name, 0) > before.get(name, 0) for name in ("login.failed", "token.password"))
+
+    await until(is_counted)
+    home = Page(await roles["auditor"].open("/admin")).text
+    for expected in ("Failed logins", "Tokens by grant", "password"):
+        assert expected in home
+    assert (await every_tenant.get("/api/report/activity")).status_code == 400
+    tenant = (await every_tenant.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
+    other = {"X-FusionAuth-TenantId": tenant["id"]}
+    answer = await every_tenant.get("/api/report/activity", params={"start": now, "end": now}, headers=other)
+    assert answer.json() == {"dailyActivities": []}

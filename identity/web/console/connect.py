@@ -20,6 +20,7 @@ _LANGUAGES: Final[Mapping[str, str]] = {
     "python.py": "Python (Authlib)",
     "node.mjs": "Node.js (openid-client)",
     "go.go": "Go (oauth2, go-oidc)",
+    "java.java": "Java (Nimbus OAuth 2.0 SDK)",
     "spring.yaml": "Spring Boot (application.yaml)",
     "next.js": "Next.js (Auth.js)",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 import re
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,8 @@ _REPORTS: Final = (
     ("Active users", "/api/report/daily-active-user", "dailyActiveUsers", 24),
 )
 """Title, path, list and hours per interval of each report."""
+_ACTIVITY: Final = "/api/report/activity"
+_TOKEN: Final = "token."  # noqa: S105 (a prefix)
 _LAG: Final = re.compile(r"^identity_webhook_(deliveries_due|oldest_due_seconds) ([0-9.e+]+)$", re.MULTILINE)
 
 
@@ -47,6 +50,23 @@ class OverviewHandler(ConsoleHandler):
                 found.append(charts.chart(title, values, dates))
         return found
 
+    async def activities(self, call: Call, days: int) -> tuple[list[Chart], list[tuple[str, int]]]:
+        """Return the charts of failed logins and tokens, and the number of token responses by grant."""
+        if not self.may("GET", _ACTIVITY):
+            return [], []
+        today = as_datetime(call.now).date()
+        dates = [today - datetime.timedelta(days=days - 1 - number) for number in range(days)]
+        query = {"start": later(call.now, seconds=-86_400 * (days - 1)), "end": call.now}
+        failed, tokens, grants = [], [], collections.Counter[str]()
+        for row in (await self.find_json(_ACTIVITY, query)).get("dailyActivities", []):
+            issued = {name.removeprefix(_TOKEN): count for name, count in row["counts"].items() if _TOKEN in name}
+            grants.update(issued)
+            failed.append({"interval": row["interval"], "count": row["counts"].get("login.failed", 0)})
+            tokens.append({"interval": row["interval"], "count": sum(issued.values())})
+        shown = (("Failed logins", failed), ("Tokens", tokens))
+        found = [charts.chart(title, charts.by_day(counts, 24, dates), dates) for title, counts in shown]
+        return found, grants.most_common()
+
     async def count(self, path: str, name: str, query: Mapping[str, Any] | None = None) -> int | None:
         """Return how many objects a search finds; None if it is not permitted."""
         if not self.may("GET", path):
@@ -67,10 +87,12 @@ class HomeHandler(OverviewHandler):
             ("Applications", "/admin/applications", await self.count("/api/application/search", "applications")),
             ("Tenants", "/admin/tenants", await self.count("/api/tenant/search", "tenants")),
         )
+        activity, grants = await self.activities(call, _DAYS)
         return self.page(
             "home.html",
             title="Home",
-            charts=await self.reports(call, _DAYS),
+            charts=[*await self.reports(call, _DAYS), *activity],
+            grants=grants,
             days=_DAYS,
             totals=[row for row in counted if row[2] is not None],
             warnings=await self.warnings(),
@@ -134,10 +156,11 @@ class ReportsHandler(OverviewHandler):
         applications = [(each["id"], each["name"]) for each in answer.get("applications", [])]
         application_id = self.parameter("applicationId")
         application_id = application_id if application_id in dict(applications) else ""
+        activity = [] if application_id else (await self.activities(call, days))[0]
         return self.page(
             "reports.html",
             title="Reports",
-            charts=await self.reports(call, days, application_id),
+            charts=[*await self.reports(call, days, application_id), *activity],
             days=days,
             choices=_CHOICES,
             applications=applications,

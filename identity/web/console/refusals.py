@@ -1,4 +1,4 @@
-"""`/admin/refusals`: paste a failing authorization or token request, and read which check refuses it."""
+"""Why requests of clients are refused: the recent ones of an application, or one that is pasted."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import urllib.parse
 from typing import Final
 
 from identity.call import Call
-from identity.ids import parse_id
+from identity.ids import TenantId, parse_id
 from identity.operations.pages import refusals
 from identity.operations.pages.refusals import Diagnosis
 from identity.web.base_handlers import Route
 from identity.web.console.handlers import ConsoleHandler
+from identity.web.console.resources import ResourceHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
 _CHARACTERS: Final = 16_384
@@ -73,6 +74,21 @@ class RefusalsHandler(ConsoleHandler):
         )
 
 
+class RecentRefusalsHandler(ResourceHandler):
+    """`/admin/applications/<id>/refused`: the recent refused requests of a client."""
+
+    slug = "applications"
+    section = "applications"
+
+    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
+    async def get(self, call: Call, object_id: str) -> Reply:
+        """Show them, newest first, with advice."""
+        document = await self.load(object_id)
+        found = await self.services.logs.refused_requests.find(TenantId(document["tenantId"]), document["id"])
+        refused = [{**entry, "advice": _ADVICE.get(entry["reason"], "")} for entry in found]
+        return self.object_page("refused.html", document, "Refusals", refused=refused)
+
+
 def read(text: str) -> tuple[dict[str, str], str]:
     """Return the parameters of a pasted request, and its Authorization header.
 
@@ -119,4 +135,7 @@ def client_of(header: str) -> str:
         return ""
 
 
-ROUTES = [Route("/admin/refusals", RefusalsHandler)]
+ROUTES = [
+    Route("/admin/refusals", RefusalsHandler),
+    Route("/admin/applications/{object_id}/refused", RecentRefusalsHandler),
+]

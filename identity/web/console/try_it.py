@@ -1,4 +1,4 @@
-"""`/admin/applications/<id>/try`: sign in to an application, and see every request and response."""
+"""`/admin/applications/<id>/try` and `/admin/entities/<id>/try`: perform a grant, and see every message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from identity.errors import OAuth2Error
 from identity.ids import unbase64url
 from identity.operations.pages import trial_logins
 from identity.operations.pages.trial_logins import Trial
+from identity.web import internal_requests
 from identity.web.base_handlers import Route
+from identity.web.console import trial_grants
 from identity.web.console.handlers import LOGIN_COOKIE
 from identity.web.console.resources import ResourceHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -22,7 +24,8 @@ from identity.web.oauth2.oauth_handlers import error_body
 
 _SCOPE: Final = "openid profile email offline_access"
 _RESPONSE: Final = ("code", "error", "error_reason", "error_description", "iss", "state", "userState")
-_TOKENS: Final = ("access_token", "id_token", "refresh_token")
+_TOKENS: Final = frozenset({"access_token", "code", "code_verifier", "device_code", "id_token", "refresh_token"})
+_CREDENTIALS: Final = frozenset({"client_secret", "password"})
 _SHOWN_CHARACTERS: Final = 24
 
 
@@ -68,7 +71,74 @@ class TryHandler(ResourceHandler):
     ) -> Reply:
         """Return the page."""
         steps = [] if trial is None else messages(trial)
-        return self.object_page("try_it.html", document, "Try it", steps=steps, failure=failure, scope=_SCOPE)
+        return self.object_page(
+            "try_it.html",
+            document,
+            "Try it",
+            steps=steps,
+            failure=failure,
+            scope=_SCOPE,
+            grants=trial_grants.offered(document),
+            path=f"{self.screen_of(document['id'])}/try/grant",
+            refresh_token="" if trial is None else trial.token_response.get("refresh_token", ""),
+            device_code="",
+            verification_uri="",
+        )
+
+
+class TryGrantHandler(ResourceHandler):
+    """A request of the client itself: to the token endpoint, or for a device code. Every message is shown."""
+
+    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
+    async def get(self, call: Call, object_id: str) -> Reply:
+        """Show the forms of an entity; an application has them on the page of the login."""
+        return self.grants_page(await self.load(object_id))
+
+    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
+    async def post(self, call: Call, object_id: str) -> Reply:
+        """Send the request as the client, with its credentials."""
+        document = await self.load(object_id)
+        if not self.may_verb("update"):
+            return self.message_page(403, "You may not do this", "Your roles do not permit it.")
+        grant_type = self.field("grant_type")
+        grant = trial_grants.find(grant_type)
+        if grant is None:
+            return self.message_page(400, "The request is not valid", "There is no such grant.")
+        values = {each.name: self.field(each.name).strip() for each in grant.inputs}
+        form = {"grant_type": grant_type, **{name: value for name, value in values.items() if value}}
+        path = grant.path
+        if grant.is_start:
+            del form["grant_type"]
+        form |= {**trial_grants.credentials_of(document), "tenantId": document["tenantId"]}
+        response = await internal_requests.post_form(self.application, self.request, path, form)
+        return self.grants_page(document, trial_grants.Exchange(path, form, response.status, response.json()))
+
+    def grants_page(self, document: Document, exchange: trial_grants.Exchange | None = None) -> Reply:
+        """Return the page."""
+        steps = [] if exchange is None else grant_messages(exchange)
+        answer = {} if exchange is None else exchange.response
+        return self.object_page(
+            "try_grant.html",
+            document,
+            "Try it",
+            steps=steps,
+            grants=trial_grants.offered(document),
+            path=f"{self.screen_of(document['id'])}/{'try' if self.slug == 'entities' else 'try/grant'}",
+            refresh_token=answer.get("refresh_token", ""),
+            device_code=answer.get("device_code", "") or ("" if exchange is None else exchange.pending_device_code),
+            verification_uri=answer.get("verification_uri_complete", ""),
+        )
+
+
+def grant_messages(exchange: trial_grants.Exchange) -> list[tuple[str, str]]:
+    """Return the messages of a request with their titles; tokens and secrets are shortened."""
+    response = {name: _short(name, value) for name, value in exchange.response.items()}
+    claims = {name: claims_of(str(exchange.response.get(name, ""))) for name in ("access_token", "id_token")}
+    return [
+        ("1. Request, by the client", f"POST {exchange.path}\n{_lines(exchange.form)}"),
+        (f"2. Response, status {exchange.status}", _json(response)),
+        *((f"Claims of the {name}", _json(each)) for name, each in claims.items() if each),
+    ]
 
 
 def messages(trial: Trial) -> list[tuple[str, str]]:
@@ -110,7 +180,9 @@ def _lines(parameters: Mapping[str, str]) -> str:
 
 def _short(name: str, value: Any) -> Any:
     """Return a value, or the beginning of a secret one."""
-    is_secret = name in {*_TOKENS, "code", "code_verifier"} and isinstance(value, str)
+    if name in _CREDENTIALS:
+        return "…"
+    is_secret = name in _TOKENS and isinstance(value, str)
     return f"{value[:_SHOWN_CHARACTERS]}… ({len(value)} characters)" if is_secret else value
 
 
@@ -118,4 +190,12 @@ def _json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
 
 
-ROUTES = [Route("/admin/applications/{object_id}/try", TryHandler)]
+ROUTES = [
+    Route("/admin/applications/{object_id}/try", TryHandler),
+    Route(
+        "/admin/applications/{object_id}/try/grant",
+        TryGrantHandler,
+        {"slug": "applications", "section": "applications"},
+    ),
+    Route("/admin/entities/{object_id}/try", TryGrantHandler, {"slug": "entities", "section": "entities"}),
+]

@@ -21,6 +21,8 @@ _FORM: Final = "oauth2/authorize.form.json"
 class AuthorizeHandler(LoginFlowHandler):
     """The authorization endpoint."""
 
+    records_refusals = True
+
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Start an authorization request."""

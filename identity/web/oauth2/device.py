@@ -21,6 +21,8 @@ _NO_CACHE = {"Pragma": "no-cache"}
 class DeviceAuthorizeHandler(OAuth2Handler):
     """The device authorization endpoint."""
 
+    records_refusals = True
+
     @endpoint(
         access=Access.CLIENT,
         form="oauth2/device-authorize.request.json",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
-from identity.call import Call, Document
+from identity.call import AnonymousCaller, Call, Document
 from identity.domain.clients import dpop_proofs as dpop_proof_rules
 from identity.errors import (
     FeatureOff,
@@ -24,7 +24,7 @@ from identity.errors import (
     TooLarge,
     UseDpopNonce,
 )
-from identity.operations.clients import client_authentication
+from identity.operations.clients import client_authentication, refused_requests
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import TenantHints
 from identity.operations.clients.dpop_proofs import PresentedDpopProof
@@ -34,7 +34,7 @@ from identity.operations.login import known_devices
 from identity.operations.webauthn import known_browsers
 from identity.web.base_handlers import BaseHandler, Route
 from identity.web.cross_origin import CrossOriginAccess
-from identity.web.endpoint import Endpoint, Reply
+from identity.web.endpoint import Endpoint, Method, Reply
 from identity.web.hosted import page_theme, render
 from identity.web.oauth2 import parameters
 
@@ -50,6 +50,25 @@ class OAuth2Handler(BaseHandler):
     """Form request, JSON response; errors as OAuth JSON (RFC 6749 section 5.2)."""
 
     uuid_paths = False
+    records_refusals: ClassVar[bool] = False
+    """Whether refused requests are recorded for the developers of the client."""
+
+    async def answer(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> Reply:
+        """Answer the request; record its refusal where the endpoint does so."""
+        try:
+            return await super().answer(declared, method, path)
+        except ServiceError as error:
+            if self.records_refusals:
+                await self.record_refusal(oauth_error(error))
+            raise
+
+    async def record_refusal(self, error: OAuth2Error) -> None:
+        """Record a refused request with the parameters of its form, else of its query."""
+        arguments = self.request.body_arguments or self.request.query_arguments
+        given = {name: values[-1].decode("utf-8", "replace") for name, values in arguments.items() if values}
+        call = Call(None, AnonymousCaller(), self.services.clock.now(), self.origin())
+        authorization = self.request.headers.get("Authorization", "")
+        await refused_requests.record(self.services, call, self.request.path, authorization, given, error)
 
     def read_body(self, declared: Endpoint) -> dict[str, Any]:
         """Return the form of a method that declares one. Raises InvalidRequest."""

@@ -15,6 +15,7 @@ class TokenHandler(OAuth2Handler):
     """The token endpoint."""
 
     accepts_dpop_proof = True
+    records_refusals = True
 
     @endpoint(
         access=Access.CLIENT,
