@@ -9,7 +9,7 @@ from identity import resources
 from identity.domain.configuration import reference_table
 from identity.domain.objects.resource_definition import Resource
 from identity.domain.webhooks.retry_schedule import RetrySchedule
-from identity.operations.configuration import applications, keys, system_configuration, tenants
+from identity.operations.configuration import applications, integrations, keys, system_configuration, tenants
 from identity.operations.entities import entities, entity_grants, entity_types
 from identity.operations.groups import group_members, groups
 from identity.operations.lambdas import lambdas
@@ -73,6 +73,7 @@ STORED_RESOURCES: tuple[Resource, ...] = (
     identity_providers.RESOURCE,
     keys.RESOURCE,
     system_configuration.RESOURCE,
+    integrations.RESOURCE,
     user_actions.RESOURCE,
     user_comments.RESOURCE,
     email_templates.RESOURCE,

@@ -6,6 +6,7 @@ from identity.domain.configuration import feature_settings
 from identity.domain.objects.resource_definition import CREATE_TO_SEARCH, Resource, SearchRules, Unique
 from identity.domain.objects.stored_credentials import Credential
 from identity.operations.configuration import ip_access_control_lists, themes
+from identity.operations.forms import form_fields, forms
 from identity.operations.users import consents
 from identity.operations.webhooks import webhooks
 
@@ -56,4 +57,13 @@ WEBHOOK = Resource(
     prepare=webhooks.prepare,
 )
 
-RESOURCES = (consents.RESOURCE, IP_ACCESS_CONTROL_LIST, themes.RESOURCE, USER_ACTION_REASON, WEBHOOK)
+RESOURCES = (
+    consents.RESOURCE,
+    # Before forms, whose paths include those of the fields.
+    form_fields.RESOURCE,
+    forms.RESOURCE,
+    IP_ACCESS_CONTROL_LIST,
+    themes.RESOURCE,
+    USER_ACTION_REASON,
+    WEBHOOK,
+)

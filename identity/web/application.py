@@ -25,6 +25,7 @@ from identity.web.api import (
     groups,
     identity_provider_links,
     identity_providers,
+    integrations,
     jwt,
     keys,
     lambdas,
@@ -135,6 +136,7 @@ _BEFORE_RESOURCES = (webhooks, webhook_event_logs)
 _API = (
     identity_provider_links,
     identity_providers,
+    integrations,
     actions,
     api_keys,
     applications,

@@ -392,6 +392,7 @@ async def test_every_boolean_is_stored(api, value) -> None:
     "core-9-webAuthnConfiguration",
 )
 async def test_stored_members_are_returned_and_unknown_ones_dropped(api) -> None:
+    forms = {form["type"]: form["id"] for form in (await api.get("/api/form")).json()["forms"]}
     echoed = {
         "baseURL": "https://links.example.com/base",
         "cleanSpeakConfiguration": {
@@ -400,9 +401,9 @@ async def test_stored_members_are_returned_and_unknown_ones_dropped(api) -> None
             "applicationIds": [UNKNOWN_ID],
         },
         "formConfiguration": {
-            "adminRegistrationFormId": UNKNOWN_ID,
+            "adminRegistrationFormId": forms["adminRegistration"],
             "selfServiceFormConfiguration": {"requireCurrentPasswordOnPasswordChange": True},
-            "selfServiceFormId": UNKNOWN_ID,
+            "selfServiceFormId": forms["selfServiceUser"],
         },
         "phoneConfiguration": {"passwordlessTemplateId": UNKNOWN_ID},
         "samlv2Configuration": {"enabled": True, "issuer": "x", "authorizedRedirectURLs": ["https://a.example.com"]},

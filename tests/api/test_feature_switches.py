@@ -214,6 +214,8 @@ TABLE = [
     _setting("application", "registrationConfiguration.formId", UNKNOWN_ID, REGISTRATION),
     _setting("application", "registrationConfiguration.type", "advanced", REGISTRATION),
     _setting("tenant", "formConfiguration.adminUserFormId", UNKNOWN_ID, REGISTRATION),
+    Row((REGISTRATION,), "form", _api("POST", "/api/form", {"form": {}})),
+    Row((REGISTRATION,), "form field", _api("POST", "/api/form/field", {"field": {}})),
     _setting("application", "multiFactorConfiguration.loginPolicy", "Required", APPLICATION_MFA),
     _setting("application", "multiFactorConfiguration.trustPolicy", "This", APPLICATION_MFA),
     *[

@@ -472,12 +472,13 @@ async def test_every_boolean_is_stored(api, value) -> None:
     "core-8-webAuthnConfiguration",
 )
 async def test_stored_members_are_returned_and_unknown_ones_dropped(api) -> None:
+    forms = {form["type"]: form["id"] for form in (await api.get("/api/form")).json()["forms"]}
     echoed = {
         "scimServerConfiguration": {"enabled": True, "schemas": {"a": 1}},
         "webAuthnConfiguration": {"enabled": True, "relyingPartyName": "x", "bootstrapWorkflow": {"enabled": False}},
         "phoneConfiguration": {"unverified": {"behavior": "Gated"}},
         "clientRiskConfiguration": {"anything": [1, 2]},
-        "formConfiguration": {"adminUserFormId": INTERNAL_CONNECTOR},
+        "formConfiguration": {"adminUserFormId": forms["adminUser"]},
         "captchaConfiguration": {**DEFAULTS["captchaConfiguration"], "siteKey": "site", "threshold": 1},
         "baseURL": "https://links.example.com/base",
         "logoutURL": "https://example.com/bye",

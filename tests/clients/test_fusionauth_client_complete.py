@@ -16,20 +16,19 @@ convert_true_false start start_anonymous
 """
 
 LATER = {
-    "not offered: connectors, forms, integrations, tenant manager": """
+    "not offered: connectors, tenant manager": """
     create_connector
-    create_form create_form_field create_tenant_manager_identity_provider_type_configuration delete_connector
-    delete_form delete_form_field delete_tenant_manager_identity_provider_type_configuration
+    create_tenant_manager_identity_provider_type_configuration delete_connector
+    delete_tenant_manager_identity_provider_type_configuration
     patch_connector
-    patch_form patch_form_field patch_integrations patch_tenant_manager_configuration
+    patch_tenant_manager_configuration
     patch_tenant_manager_identity_provider_type_configuration retrieve_connector retrieve_connectors
-    retrieve_form retrieve_form_field retrieve_form_fields retrieve_forms
-    retrieve_identity_provider_connection_test_results retrieve_integration
-    retrieve_tenant_manager_configuration
 
+    retrieve_identity_provider_connection_test_results
+    retrieve_tenant_manager_configuration
     start_identity_provider_connection_test
-    update_connector update_form update_form_field
-    update_integrations update_tenant_manager_configuration
+    update_connector
+    update_tenant_manager_configuration
     update_tenant_manager_identity_provider_type_configuration
     """,
 }

@@ -132,3 +132,37 @@ async def test_the_client_makes_reads_changes_and_removes_user_action_reasons(se
         assert client.retrieve_user_action_reason(reason_id).status == 404
 
     await with_client(service, work)
+
+
+async def test_the_client_makes_reads_changes_and_removes_forms(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        field_id, form_id = new_id(), new_id()
+        about = {"name": new_id(), "key": "user.data.color"}
+        field = successful(client.create_form_field({"field": about}, field_id))["field"]
+        assert successful(client.retrieve_form_field(field_id)) == {"field": field}
+        assert field in successful(client.retrieve_form_fields())["fields"]
+        assert successful(client.patch_form_field(field_id, {"field": {"required": True}}))["field"]["required"] is True
+        assert successful(client.update_form_field(field_id, {"field": about}))["field"]["required"] is False
+        wanted = {"form": {"name": new_id(), "type": "selfServiceUser", "steps": [{"fields": [field_id]}]}}
+        form = successful(client.create_form(wanted, form_id))["form"]
+        assert successful(client.retrieve_form(form_id)) == {"form": form}
+        assert form in successful(client.retrieve_forms())["forms"]
+        assert successful(client.patch_form(form_id, {"form": {"data": {"a": 1}}}))["form"]["data"] == {"a": 1}
+        assert successful(client.update_form(form_id, wanted))["form"]["data"] == {}
+        successful(client.delete_form(form_id))
+        successful(client.delete_form_field(field_id))
+        assert client.retrieve_form(form_id).status == 404
+
+    await with_client(service, work)
+
+
+async def test_the_client_reads_and_changes_integrations(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        before = successful(client.retrieve_integration())["integrations"]
+        topic = {"integrations": {"kafka": {"defaultTopic": "logins"}}}
+        assert successful(client.patch_integrations(topic))["integrations"]["kafka"]["defaultTopic"] == "logins"
+        after = successful(client.update_integrations({"integrations": {}}))["integrations"]
+        assert after["kafka"] == {"enabled": False, "producer": {}}
+        assert after.keys() == before.keys()
+
+    await with_client(service, work)

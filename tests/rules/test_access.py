@@ -56,6 +56,9 @@ OF_INSTANCE = (
     "theme",
     "lambda",
     "entity/type",
+    "form",
+    "form/field",
+    "integration",
     "system/event-log",
 )
 
@@ -268,6 +271,7 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
                 {"defaultSubject": "s", "defaultHtmlTemplate": "h", "defaultTextTemplate": "t"},
             ),
             ("theme", "/api/theme", {}),
+            ("field", "/api/form/field", {"key": "user.data.color"}),
             ("messageTemplate", "/api/message/template", {"defaultTemplate": "t", "type": "SMS"}),
             (
                 "messenger",
@@ -279,6 +283,8 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
         for wrapper, path, members in instance:
             answer = await api.post(path, json={wrapper: {"name": new_id(), **members}})
             ids[wrapper] = answer.json()[wrapper]["id"]
+        form = {"name": new_id(), "type": "selfServiceUser", "steps": [{"fields": [ids["field"]]}]}
+        ids["form"] = (await api.post("/api/form", json={"form": form})).json()["form"]["id"]
         ids |= await add_entity(api, ids["user_id"])
         ids |= await add_action(api, ids)
         ids |= await add_family(api, ids)
@@ -377,6 +383,9 @@ BODIES: Document = {
         "readTimeout": 1,
     },
     "theme": {"name": "Stolen"},
+    "field": {"name": "Stolen", "key": "user.data.stolen"},
+    "form": {"name": "Stolen", "steps": []},
+    "integrations": {"kafka": {"defaultTopic": "stolen"}},
     "registration": {"roles": []},
     "role": {"name": "stolen"},
     "scope": {"name": "stolen"},
@@ -406,7 +415,10 @@ COLLECTIONS = (
     "entity_types",
     "families",
     "group_members",
+    "form_fields",
+    "forms",
     "groups",
+    "integrations",
     "ip_access_control_lists",
     "keys",
     "mails",

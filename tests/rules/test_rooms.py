@@ -22,6 +22,7 @@ ROOMS = {
     "pycurl": ("identity/outbound",),
     "opentelemetry": ("identity/outbound",),
     "quickjs": ("identity/sandbox",),
+    "re2": ("identity/domain/forms",),
     "webauthn": ("identity/domain/webauthn",),
     "tornado": ("identity/web", "identity/app.py"),
 }

@@ -10,7 +10,7 @@ from identity.cli.kinds import kebab
 from identity.collections import STORED_RESOURCES
 from identity.domain.objects.resource_definition import Resource
 from identity.domain.objects.subresources import Subresource
-from identity.operations.configuration import applications, keys, system_configuration
+from identity.operations.configuration import applications, integrations, keys, system_configuration
 from identity.operations.entities import entity_types
 from identity.operations.groups import groups
 from identity.schemas import Schemas, Shape
@@ -45,7 +45,7 @@ class Kind:
     @property
     def is_singleton(self) -> bool:
         """Whether there is one object, without an id."""
-        return self.row is system_configuration.RESOURCE
+        return any(self.row is row for row in (system_configuration.RESOURCE, integrations.RESOURCE))
 
     @property
     def is_key(self) -> bool:

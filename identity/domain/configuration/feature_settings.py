@@ -12,6 +12,7 @@ from identity.domain.objects.data_files import load_yaml
 from identity.domain.objects.member_paths import value_at
 from identity.domain.users.users import INTERNAL_CONNECTOR
 
+ADVANCED_REGISTRATION: Final = "advancedRegistration"
 ADVANCED_MULTI_FACTOR: Final = "advancedMultiFactorAuthentication"
 CUSTOM_SCOPES: Final = "advancedOAuthScopesCustomScopes"
 DPOP: Final = "dPoP"

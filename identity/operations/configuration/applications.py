@@ -12,10 +12,11 @@ from identity.domain.configuration import feature_settings
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.domain.objects.stored_credentials import Credential
 from identity.domain.objects.subresources import Subresource
-from identity.errors import GeneralError, Invalid, NotLicensed
+from identity.errors import FieldError, GeneralError, Invalid, NotLicensed
 from identity.ids import ApplicationId, TenantId
 from identity.operations.clients import client_ids, client_key_policy
 from identity.operations.configuration import ip_access_control_lists, object_copies, scope_consents
+from identity.operations.forms import forms
 from identity.operations.groups import administrators, groups
 from identity.operations.lambdas import lambdas
 from identity.operations.objects import crud, features, key_references, references
@@ -28,6 +29,13 @@ UNIQUE = (Unique("name", ("tenantId", "name"), "application.name"),)
 SEALED = ("oauthConfiguration.clientSecret",)
 TENANT_MANAGER = "TENANT_MANAGER_ID"
 _TENANT_MANAGER_FEATURE = "tenantManagerApplication"
+_FORMS = {
+    "formConfiguration.adminRegistrationFormId": "adminRegistration",
+    "formConfiguration.selfServiceFormId": "selfServiceUser",
+    "registrationConfiguration.formId": "registration",
+}
+"""Member that names a form -> the type that the form has to have."""
+
 _REFERENCED = ("email_templates", "message_templates", "themes")
 
 
@@ -46,9 +54,20 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += await key_references.strict_problems(services, document)
     errors += await ip_access_control_lists.reference_problems(services, document, "application")
     errors += await lambdas.reference_problems(services, "application", document)
+    errors += _registration_problems(document, stored)
+    errors += await forms.reference_problems(services, "application", _FORMS, document, stored)
     errors += await references.problems(services, RESOURCE, document, stored, _REFERENCED)
     crud.require_no_errors(errors, _tenant_manager_problems(services, document))
     return document
+
+
+def _registration_problems(document: Document, stored: Document | None) -> list[FieldError]:
+    """Advanced registration requires a form."""
+    registration, path = document["registrationConfiguration"], "application.registrationConfiguration.formId"
+    is_changed = stored is None or stored["registrationConfiguration"] != registration
+    if is_changed and registration["enabled"] and registration["type"] == "advanced" and "formId" not in registration:
+        return [FieldError.of("missing", path, f"Advanced registration requires the [{path}].")]
+    return []
 
 
 def _authorize(call: Call, application: Document) -> None:

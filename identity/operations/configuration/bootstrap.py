@@ -16,11 +16,21 @@ from identity.domain.configuration.applications import (
     ADMINISTRATOR_APPLICATION_NAME,
     FORMER_ADMINISTRATOR_APPLICATION_NAME,
 )
+from identity.domain.forms import default_forms as default_form_rules
 from identity.domain.lambdas import default_lambdas
 from identity.domain.objects import name_suffixes
 from identity.errors import Duplicate, Invalid
 from identity.ids import TenantId
-from identity.operations.configuration import applications, keys, system_configuration, tenant_issuers, tenants, themes
+from identity.operations.configuration import (
+    applications,
+    integrations,
+    keys,
+    system_configuration,
+    tenant_issuers,
+    tenants,
+    themes,
+)
+from identity.operations.forms import default_forms
 from identity.operations.lambdas import lambdas
 from identity.operations.objects import crud, key_references, references, subresources
 from identity.services import Services
@@ -33,8 +43,6 @@ _APPLICATION_NAMES = (FORMER_ADMINISTRATOR_APPLICATION_NAME, ADMINISTRATOR_APPLI
 
 # Published names of predefined objects: their ids are fixed, whether or not the objects exist.
 _RESERVED_IDS = (
-    "FUSIONAUTH_FORM[adminRegistration]_ID",
-    "FUSIONAUTH_FORM[adminUser]_ID",
     applications.TENANT_MANAGER,
     *(f"FUSIONAUTH_LAMBDA[{kind}]_ID" for kind in default_lambdas.BODIES),
 )
@@ -52,6 +60,8 @@ async def ensure(services: Services, call: Call) -> None:
         await _ignoring_duplicates(crud.create(services, call, themes.RESOURCE, theme, theme_rules.DEFAULT_ID))
     await _ignoring_duplicates(keys.ensure_client_secret_keys(services, call))
     await system_configuration.ensure(services, call)
+    await integrations.ensure(services, call)
+    await default_forms.ensure(services, call)
     await _migrate(services)
     existing = await services.configuration.applications.find_cached(
         services.runtime.default_tenant_id, ADMINISTRATOR_APPLICATION_ID
@@ -133,6 +143,7 @@ async def predefined_variables(services: Services, base_url: str) -> Mapping[str
         "FUSIONAUTH_TENANT_ID": services.runtime.default_tenant_id,
         "FUSIONAUTH_DEFAULT_SIGNING_KEY_ID": key_references.default_signing_key_id(services.runtime.instance_id),
         "BASE_URL": base_url,
+        **{f"FUSIONAUTH_FORM[{kind}]_ID": form_id for kind, form_id in default_form_rules.FORM_IDS.items()},
         **{name: str(uuid.uuid5(instance, name)) for name in _RESERVED_IDS},
     }
 

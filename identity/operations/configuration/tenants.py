@@ -15,6 +15,7 @@ from identity.errors import Invalid, NotFound, Unauthorized
 from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
 from identity.ids import TenantId, WebhookId
 from identity.operations.configuration import ip_access_control_lists, keys, object_copies, tenant_issuers
+from identity.operations.forms import forms
 from identity.operations.lambdas import lambdas
 from identity.operations.objects import crud, features, key_references, references
 from identity.operations.passwords import password_cost, user_passwords
@@ -43,6 +44,7 @@ CREDENTIALS = (
 )
 
 _REFERENCED = ("email_templates", "message_templates", "messengers", "themes")
+_FORMS = {"formConfiguration.adminUserFormId": "adminUser"}
 _KEYS = frozenset({*tenant_rules.KEY_MEMBERS, *VERIFICATION_MEMBERS.values()})
 
 
@@ -68,6 +70,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += await ip_access_control_lists.reference_problems(services, document, "tenant")
     errors += await user_actions.reference_problems(services, document)
     errors += await lambdas.reference_problems(services, "tenant", document)
+    errors += await forms.reference_problems(services, "tenant", _FORMS, document, stored)
     errors += await references.problems(services, RESOURCE, document, stored, _REFERENCED)
     crud.require_no_errors(errors, features.event_problems(services, _newly_enabled(document, stored)))
     return document

@@ -37,7 +37,7 @@ SECTIONS: Final[Sequence[tuple[str, Sequence[str]]]] = (
     ("", ("", "reports")),
     ("People", ("users", "groups", "consents", "user-actions")),
     ("Applications", ("applications", "entities", "entity-types", "identity-providers", "lambdas", "refusals")),
-    ("Design", ("themes", "email-templates", "message-templates")),
+    ("Design", ("themes", "forms", "form-fields", "email-templates", "message-templates")),
     ("Integration", ("webhooks", "webhook-log", "api-keys", "keys")),
     ("Logs", ("audit-log", "event-log", "login-records")),
     ("System", ("tenants", "ip-acls", "settings")),

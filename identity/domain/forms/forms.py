@@ -1,0 +1,78 @@
+"""Forms: the errors of a definition."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from identity.call import Document
+from identity.domain.forms import field_keys
+from identity.errors import FieldError
+
+REGISTRATION: Final = "registration"
+SELF_SERVICE: Final = "selfServiceUser"
+
+_PATH: Final = "form.steps"
+_OWNERS: Final = {
+    "adminRegistration": frozenset({"registration"}),
+    "adminUser": frozenset({"user"}),
+    REGISTRATION: frozenset({"consents", "registration", "user"}),
+    SELF_SERVICE: frozenset({"consents", "registration", "user"}),
+}
+
+
+def field_ids(form: Document) -> list[str]:
+    """Return the ids of all fields in their order."""
+    return [field_id for step in form["steps"] for field_id in step["fields"]]
+
+
+def problems(form: Document, fields: Mapping[str, Document]) -> list[FieldError]:
+    """Return the errors of a form; `fields` are the existing fields by id."""
+    keys = [fields[field_id]["key"] for field_id in field_ids(form) if field_id in fields]
+    return [*_position_problems(form, fields), *_overlaps(keys), *_completeness_problems(form["type"], keys)]
+
+
+def _position_problems(form: Document, fields: Mapping[str, Document]) -> Iterator[FieldError]:
+    """Each field has to exist, and to fit the type of the form."""
+    for step_index, step in enumerate(form["steps"]):
+        for index, field_id in enumerate(step["fields"]):
+            path = f"{_PATH}[{step_index}].fields[{index}]"
+            if field_id not in fields:
+                yield FieldError.of("invalid", path, f"The [{path}] must name an existing form field.")
+            elif not _fits(form["type"], fields[field_id]["key"]):
+                message = f"A form of type [{form['type']}] cannot have a field for [{fields[field_id]['key']}]."
+                yield FieldError.of("invalid", path, message)
+
+
+def _fits(form_type: str, key: str) -> bool:
+    """Whether a form may set a member; only administrators may set roles, and passwords of others."""
+    is_for_users = form_type in {REGISTRATION, SELF_SERVICE}
+    return field_keys.owner_of(key) in _OWNERS[form_type] and not (is_for_users and key == field_keys.ROLES)
+
+
+def _overlaps(keys: Sequence[str]) -> Iterator[FieldError]:
+    """Two fields must not set the same member, or a member of one another's value."""
+    if len(set(keys)) < len(keys):
+        yield FieldError.of("duplicate", _PATH, "Two fields of the form have the same key.")
+        return
+    paths = sorted(_full_path(key) for key in keys)
+    for one, other in itertools.pairwise(paths):
+        if len(one) < len(other) and other[: len(one)] == one:
+            yield FieldError.of("invalid", _PATH, "A field of the form sets a part of the value of another one.")
+            return
+
+
+def _full_path(key: str) -> tuple[str, ...]:
+    steps: tuple[Any, ...] = (key,) if field_keys.is_consent(key) else field_keys.path_of(key)
+    return (field_keys.owner_of(key), *map(str, steps))
+
+
+def _completeness_problems(form_type: str, keys: Sequence[str]) -> Iterator[FieldError]:
+    """A registration requires a password and a login id."""
+    if form_type != REGISTRATION:
+        return
+    if not set(field_keys.LOGIN_IDS).intersection(keys):
+        yield FieldError.of("missingLoginId", _PATH, "The form needs a field for the email address or the username.")
+    if field_keys.PASSWORD not in keys:
+        yield FieldError.of("missingPassword", _PATH, "The form needs a field for the password.")
