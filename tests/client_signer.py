@@ -21,7 +21,7 @@ ALGORITHMS = [
 
 
 def new_key(algorithm: str = "ES256", **members: Any) -> Key:
-    """A fresh key for an algorithm, with a kid unless told otherwise."""
+    """A new key for an algorithm, by default with a kid."""
     parameters: Any = {"kid": new_id(), "use": "sig", **members}
     parameters = {name: value for name, value in parameters.items() if value is not None}
     if algorithm.startswith("ES"):

@@ -100,4 +100,4 @@ SYDNEY = {
     "country": {"iso_code": "AU"},
     "location": {"latitude": -33.87, "longitude": 151.21},
 }
-"""Records as files of cities have them, of two places that nobody travels between in an hour."""
+"""City records of two places that are too far apart for an hour's travel."""

@@ -112,7 +112,7 @@ class RelyingParty:
         return response(answer)["code"]
 
     async def token(self, http: httpx.AsyncClient, **form: str | None) -> httpx.Response:
-        """A token request, authenticated by client_secret_post unless told otherwise."""
+        """A token request, by default with client_secret_post."""
         merged = {"client_id": self.client_id, "client_secret": self.secret, **form}
         return await http.post("/oauth2/token", data={k: v for k, v in merged.items() if v is not None})
 

@@ -1065,7 +1065,7 @@ async def test_globally_unique_id_determines_tenant(service, tenant_api, api, te
     ],
 )
 async def test_client_address_is_last_seen_by_trusted_proxy(service, api, manager, headers, seen) -> None:
-    """Told by an access list that lets in this one address and no other."""
+    """Detected with an access list that allows only this address."""
     entries = [{"startIPAddress": "*", "action": "Block"}]
     if ":" in seen:
         entries[0]["action"] = "Allow"

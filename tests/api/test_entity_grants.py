@@ -179,7 +179,7 @@ async def test_grants_follow_permissions_of_type(scenario, api) -> None:
 
 
 async def test_interrupted_permission_removal_is_completed(scenario, api, service, monkeypatch) -> None:
-    """What has the name of a removed permission later is another permission, which nobody was granted."""
+    """A new permission with the name of a removed one is not granted to anyone."""
     assert (await scenario.grant(userId=scenario.user_id, permissions=["read", "write"])).status_code == 200
     path = f"/api/entity/type/{scenario.kind['id']}/permission"
     call = internals.call(service)

@@ -368,7 +368,7 @@ async def test_existing_settings_are_kept_and_do_not_block_changes(instance: Ins
 
 
 @pytest.mark.requirement("audit-d4")
-async def test_error_names_feature_and_settings_beside_other_errors(instance: Instance) -> None:
+async def test_error_names_feature_and_settings_among_other_errors(instance: Instance) -> None:
     instance.switches.clear()
     instance.switches |= {"applicationThemes": False, "dPoP": False}
     body = {"application": {"themeId": UNKNOWN_ID, "oauthConfiguration": {"dpopBoundAccessTokens": True}}}

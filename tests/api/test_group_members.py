@@ -325,7 +325,7 @@ async def test_members_are_removed_by_every_parameter(tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-18-groups-10")
-async def test_invalid_removal_removes_nobody(tenant_api, api) -> None:
+async def test_invalid_removal_removes_no_member(tenant_api, api) -> None:
     group_id, user_id = await add_group(tenant_api), await add_user(tenant_api)
     kept = (await add(tenant_api, **{group_id: [{"userId": user_id}]}))[group_id]
     empty_group = await add_group(tenant_api)

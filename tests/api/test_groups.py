@@ -80,7 +80,7 @@ async def test_group_without_roles_and_data(tenant_api) -> None:
 
 
 @pytest.mark.requirement("core-18-groups-4")
-async def test_patch_applies_to_role_ids_beside_group(tenant_api) -> None:
+async def test_patch_applies_to_role_ids_next_to_group(tenant_api) -> None:
     one = await add_application(tenant_api, "a", "b", "c")
     a, b, c = (role["id"] for role in one["roles"])
     made = await make(tenant_api, a, data={"x": 1})

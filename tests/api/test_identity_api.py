@@ -152,7 +152,7 @@ async def test_user_created_with_proven_login_id_is_verified(scenario: Verificat
     found = await identity(scenario, answer.json()["user"]["id"], kind)
     assert (found["verified"], found["verifiedReason"]) == (True, "Completed")
     assert ("emailVerificationId" in answer.json()) is (kind == "phoneNumber")
-    # The proof is used up, for whoever else would be made with it.
+    # The verification is consumed and verifies no further user.
     assert (await scenario.api.delete(f"/api/user/{answer.json()['user']['id']}?hardDelete=true")).status_code == 200
     assert codes(await scenario.api.post("/api/user", json=proof)) == {"verificationIds[0]": ["invalid"]}
 

@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 def data_dir_with(folder: Path, **files: str) -> Path:
-    """A data directory whose kickstart has these files beside it; `__` in a name stands for the dot."""
+    """A data directory with a kickstart file and these files next to it; `__` in a name stands for the dot."""
     config = folder / "config"
     config.mkdir(parents=True)
     for name, text in files.items():

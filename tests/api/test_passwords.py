@@ -128,7 +128,7 @@ async def test_invalid_forgot_password_requests_are_refused(scenario: PasswordRe
     assert codes(await forgot_password(scenario.anonymous, **login, state={"long": "x" * 10_001})) == {
         "state": ["tooLong"]
     }
-    # Whoever chooses the id knows it: that takes a key.
+    # A caller that chooses the id needs an API key.
     assert (await forgot_password(scenario.anonymous, **login, changePasswordId="mine")).status_code == 401
     wrong = await scenario.anonymous.post("/api/user/forgot-password", json=login, headers={"Authorization": "no key"})
     assert wrong.status_code == 401
@@ -369,7 +369,7 @@ async def test_password_change_ends_sessions_and_refresh_tokens_if_configured(
         assert (await scenario.change(await scenario.change_id())).status_code == 200
         refreshed = await scenario.anonymous.post("/api/jwt/refresh", json={"refreshToken": kept["refreshToken"]})
         assert refreshed.status_code == (400 if is_on else 200)
-        # The login page again: nobody is signed in.
+        # The login page again: no user is signed in.
         assert (await scenario.rp.authorize(browser)).status_code == 200
 
 

@@ -218,7 +218,7 @@ KICKSTART: dict[str, Any] = {
 
 
 def folder(tmp_path: Path) -> Path:
-    """The files beside the kickstart."""
+    """The files next to the kickstart."""
     data_dir = data_dir_with(tmp_path / "one", lambda__json=json.dumps(
         {"lambda": {"name": "Populate", "type": "JWTPopulate", "body": "@{populate.js}", "debug": "true"}}
     ), populate__js=POPULATE)  # fmt: skip

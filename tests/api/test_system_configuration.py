@@ -287,7 +287,7 @@ async def proxies(api: httpx.AsyncClient, policy: str, *trusted: str) -> None:
         ("All", [], "203.0.113.5, 198.51.100.9", True),
         ("All", [], "198.51.100.9, 127.0.0.5", False),
         ("All", [], "198.51.100.9, 127.0.0.1", True),
-        # Whoever writes the first address is not believed.
+        # The first address is not trusted.
         ("All", [], "198.51.100.9, 203.0.113.5", False),
         # What is configured narrows that, and never widens it.
         ("OnlyConfigured", ["127.0.0.1"], "198.51.100.9, 127.0.0.1", True),

@@ -204,7 +204,7 @@ async def test_token_without_second_factor_does_not_reach_application_requiring_
     assert (await issue(http, application_id, first["token"])).status_code == 401
     await set_policy(rp, application_id, "Disabled")
     assert (await issue(http, application_id, first["token"])).status_code == 202
-    # A token of an application that asks for a second factor itself was given to somebody who showed one.
+    # The token of an application that requires a second factor was issued after one.
     await set_policy(rp, application_id, "Required")
     await set_policy(rp, rp.client_id, "Enabled")
     assert (await issue(http, application_id, first["token"])).status_code == 202
@@ -502,7 +502,7 @@ async def test_each_form_of_revocation_emits_one_event_that_may_be_vetoed(key, r
     assert await ids_of(key, rp.user["id"]) == {last["refreshTokenId"]}
 
 
-# Where nobody says for which tenant
+# Without a tenant in the request
 
 
 @pytest.mark.requirement("users-6-4")

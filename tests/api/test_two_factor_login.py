@@ -192,7 +192,7 @@ async def test_of_64_concurrent_uses_of_authenticator_code_one_logs_in(key, http
     code = two_factor.code(clock.now())
     found = await asyncio.gather(*(complete(http, one, code, noJWT=True) for one in ids))
     assert [answer.status_code for answer in found].count(200) == 1
-    # 503: after ten wrong codes of a user, whoever sends another has to wait.
+    # 503: after ten wrong codes for a user, further ones have to wait.
     assert {answer.status_code for answer in found} <= {200, 421, 503}
 
 
@@ -510,7 +510,7 @@ async def test_trust_token_is_bound_to_challenge_and_single_use(key, http, rp, s
     assert sum(await asyncio.gather(*uses)) == 1
 
 
-# What a completed login may still be told
+# Statuses that a completed login may still have
 
 
 @pytest.mark.requirement("users-9-11")

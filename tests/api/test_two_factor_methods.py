@@ -55,7 +55,7 @@ async def codes_of(key: httpx.AsyncClient, rp: RelyingParty) -> list[str]:
 
 
 async def enable(key: httpx.AsyncClient, rp: RelyingParty, clock, **members: Any) -> httpx.Response:
-    """Add the authenticator of the tests, unless told otherwise."""
+    """Add the authenticator of the tests by default."""
     secret = members.get("secret", two_factor.SECRET)
     code = two_factor.code(clock.now(), secret=secret or two_factor.SECRET)
     body = {"method": "authenticator", "secret": secret, "code": code, **members}

@@ -350,7 +350,7 @@ async def test_large_body_is_accepted_for_authorized_import_only(service: app.Se
 
 @pytest.mark.requirement("users-2.1-7")
 async def test_import_body_is_limited_by_configuration(build) -> None:
-    """Both ways of sending one: with its length, and in pieces of which nobody knows how many come."""
+    """Both ways of sending one: with a content length, and chunked."""
     limit = 8 * 2**20
 
     def sized(size: int, email: str) -> bytes:

@@ -174,7 +174,7 @@ async def test_invalid_users_are_refused_with_all_errors(
 
 
 @pytest.mark.requirement("core-1-1", "users-2-7")
-async def test_request_members_beside_user_are_validated(tenant_api: httpx.AsyncClient) -> None:
+async def test_request_members_next_to_user_are_validated(tenant_api: httpx.AsyncClient) -> None:
     assert codes(await tenant_api.post("/api/user", json={})) == {"[missing]user"}
     assert codes(await tenant_api.post("/api/user", content=b"[1]")) == {"[invalidJSON]"}
     wanted = {"email": "a@example.com", "password": PASSWORD}

@@ -263,7 +263,7 @@ async def test_anonymous_resend_reveals_nothing(scenario: Verification, http) ->
     made, verified = await scenario.made(), await scenario.made(skipVerification=True)
     await scenario.mailed()
     headers = {"X-FusionAuth-TenantId": scenario.tenant_id}
-    # The last one is the only one that is written to, and not told from the others.
+    # Only the last one is sent; the responses are equal.
     for email in (f"{new_id()}@example.com", verified["user"]["email"], made["user"]["email"]):
         answer = await http.put(PATH, params={"email": email, "sendVerifyEmail": "false"}, headers=headers)
         assert (answer.status_code, answer.content) == (200, b"")

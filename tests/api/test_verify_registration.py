@@ -237,7 +237,7 @@ async def test_gated_user_gets_id_matching_mailed_code(scenario: RegistrationVer
     assert body.keys() == {"user", "emailVerificationId", "identityVerificationId"}
     assert body["emailVerificationId"] == body["identityVerificationId"] == first
     assert not answer.cookies
-    # Nobody but who knows the password is told.
+    # Only a caller with the password sees it.
     assert (await scenario.log_in(scenario.api, made, password="wrong")).status_code == 404
     right = {"verificationId": first, "oneTimeCode": code}
     assert (await http.post("/api/user/verify-email", json=right)).status_code == 200

@@ -254,7 +254,7 @@ async def test_dead_letters_are_listed_and_recovered(api, tenant_api, tenant, ev
     assert (letters["total"], letters["deadLetters"][0]["eventId"]) == (1, log["id"])
     assert letters["deadLetters"][0]["attempts"] == log["attempts"]
     assert (await api.get(f"/api/webhook/{webhook['id']}/dead-letter?startRow=1")).json()["deadLetters"] == []
-    # 410 has disabled it, which is told in the webhook and in the event log.
+    # 410 has disabled it, as the webhook and the event log say.
     while (shown := await find(api, webhook)).get("status") != "Disabled":
         await asyncio.sleep(0.05)
     assert shown["disabledInstant"] >= log["insertInstant"]

@@ -60,7 +60,7 @@ async def given_up(service: Any, api: httpx.AsyncClient, tenant_api: httpx.Async
 
 @pytest.mark.requirement("webhooks-own-1")
 async def test_repeated_resend_creates_no_second_delivery(api, tenant_api, tenant, events, receiver):
-    """A caller who did not hear the answer asks again; while the receiver is out of reach, that is one delivery."""
+    """A repeated request while the receiver is unreachable results in one delivery."""
     webhook = await make_webhook(api, tenant, receiver.url)
     (log,) = await until(api, await make_user(tenant_api), has_attempts(1))
     await put_status(api, webhook, "Paused")
@@ -100,7 +100,7 @@ async def test_event_is_not_resent_to_webhook_of_another_tenant(api, tenant_api,
         stranger = await make_webhook(api, other, theirs.url)
         refused = await api.post(f"/api/webhook/{stranger['id']}/resend", json={"eventId": log["id"]})
         assert [each["code"] for each in refused.json()["fieldErrors"]["webhookId"]] == ["[invalid]webhookId"]
-        # One that heard of it, and has another tenant since, is left out of all.
+        # A webhook that received the event and has another tenant since is excluded.
         moved = {"webhook": {"tenantIds": [other["id"]]}}
         merge = {"Content-Type": "application/merge-patch+json"}
         path = f"/api/webhook/{webhook['id']}"

@@ -46,7 +46,7 @@ async def test_the_client_takes_modifies_cancels_and_lists_actions(service: app.
 
 
 @pytest.mark.requirement("users-11-23")
-async def test_the_client_is_told_what_prevents_a_login(service: app.Service) -> None:
+async def test_client_receives_actions_that_prevent_a_login(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name = new_id()
         user = successful(client.create_user({"user": {"username": name, "password": "password"}}))["user"]["id"]

@@ -1,4 +1,4 @@
-"""The official Python client, unmodified: tokens for entities, and what introspection tells it of them."""
+"""The official Python client, unmodified: tokens of entities and their introspection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The official Python client, unmodified, from a webhook to what the logs tell of its deliveries."""
+"""The official Python client, unmodified, webhooks and the logs of their deliveries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.receiver import DEADLINE_SECONDS, Receiver, answers, receiving
 
 
 def make(client: FusionAuthClient, receiver: Receiver) -> tuple[str, dict[str, Any]]:
-    """A tenant that tells of new users, and its webhook."""
+    """A tenant with events of new users, and its webhook."""
     enabled = {"events": {"user.create.complete": {"enabled": True, "transactionType": "None"}}}
     wanted = {"name": new_id(), "issuer": "https://id.example.com", "eventConfiguration": enabled}
     tenant_id = successful(client.create_tenant({"tenant": wanted}))["tenant"]["id"]
@@ -26,7 +26,7 @@ def make(client: FusionAuthClient, receiver: Receiver) -> tuple[str, dict[str, A
 
 
 def logs_of(client: FusionAuthClient, user_id: str) -> list[dict[str, Any]]:
-    """What the log tells of a user once an attempt was made and noted."""
+    """Return the log about a user after the first attempt."""
     criteria = {"search": {"event": user_id, "numberOfResults": 5, "orderBy": "insertInstant DESC", "startRow": 0}}
     deadline = time.monotonic() + DEADLINE_SECONDS
     while True:
@@ -63,7 +63,7 @@ async def test_the_client_finds_an_event_and_its_attempts(service: app.Service) 
 
 
 @pytest.mark.requirement("webhooks-10-16")
-async def test_the_client_is_told_what_it_cannot_read(service: app.Service) -> None:
+async def test_client_receives_errors_of_unreadable_logs(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         assert client.retrieve_webhook_event_log(new_id()).status == 404
         assert client.retrieve_webhook_attempt_log(new_id()).status == 404

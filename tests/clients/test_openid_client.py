@@ -55,7 +55,7 @@ class Script:
         return dict(json.loads(line))
 
     def tell(self, text: str) -> None:
-        """What a person tells it."""
+        """The input of the user."""
         assert self._process.stdin
         self._process.stdin.write(f"{text}\n".encode())
 

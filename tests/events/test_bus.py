@@ -287,7 +287,7 @@ async def test_announced_event_cannot_be_vetoed(engine: Any) -> None:
     assert await engine.states() == [("due", 0)]
 
 
-async def test_call_of_another_tenant_reaches_nobody(engine: Any, things: Things) -> None:
+async def test_call_of_another_tenant_reaches_no_webhook(engine: Any, things: Things) -> None:
     engine.enable("user.create")
     engine.add_webhook("http://127.0.0.1:9/", "user.create")
     other = engine.call("00000000-0000-4000-8000-000000000000")

@@ -101,7 +101,7 @@ async def test_attack_63_failed_delivery_of_a_log_event_is_not_logged(engine: An
         await receiver.wait_for(1)
         await until(lambda: _settled(engine, 1))
         assert engine.told == []
-        # The webhook is as dead for other events, and of those somebody hears: the silence above had its reason.
+        # The webhook fails for other events as well, and those are logged.
         await raise_events(engine)
         await until(lambda: engine.told)
     assert "[user.create]" in engine.told[0]

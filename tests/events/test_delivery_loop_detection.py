@@ -98,7 +98,7 @@ async def test_attack_63_webhook_to_the_service_itself_is_rejected_and_logged_on
         before = await loops_of(api)
         user_id = await make_user(api)
         (log,) = await logs_of(api, user_id)
-        # The rows about it are told of at the same address, and refused as well; of that nothing is written any more.
+        # Events about these rows fail at the same address; those failures are not logged.
         while len(rows := await event_log_messages(api, webhook_id)) < 2:
             await asyncio.sleep(0.05)
         of_rows = await logs_of(api, webhook_id)

@@ -50,7 +50,7 @@ async def test_password_reset_raises_events_from_start_to_success(scenario: Pass
             assert event["user"]["id"] == event["linkedObjectId"] == scenario.rp.user["id"]
             assert event["info"]["ipAddress"] == "192.0.2.7"
         change_id = await scenario.change_id()
-        # Nobody was sent this one.
+        # This one was not sent.
         await webhooks.received("user.password.reset.start")
         assert (await scenario.change(change_id)).status_code == 200
         succeeded, updated = await webhooks.received(*RESET[2:])

@@ -65,7 +65,7 @@ async def test_ordinary_event_is_not_logged(engine):
 
 
 @pytest.mark.requirement("webhooks-15.2-24")
-async def test_large_event_is_delivered_and_told_of_once_in_a_while(engine):
+async def test_large_event_is_delivered_and_logged_periodically(engine):
     async with receiving() as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create.complete")
         with structlog.testing.capture_logs() as logs:
@@ -107,7 +107,7 @@ async def test_oversized_event_is_not_delivered_but_its_change_is_made(engine):
     (delivery,) = refused["deliveries"]
     (attempt,) = delivery["attempts"]
     assert attempt["exception"].startswith("payload: the event has 3")
-    # Nobody can have it sent once more: there is nothing to send.
+    # It cannot be resent: there is no body.
     again = await engine.log.redeliver(None, EventId(refused["_id"]), WebhookId(webhook["id"]), engine.clock.now())
     assert again == "unknown"
     assert await engine.log.recover(None, WebhookId(webhook["id"]), 0, engine.clock.now() + 1, engine.clock.now()) == 0
@@ -234,7 +234,7 @@ async def test_update_event_of_a_large_user_is_complete_up_to_the_limit(roomy):
         large = {"username": new_id(), "password": "password", "data": {"large": "x" * 9 * MEGABYTE}}
         made = await api.post("/api/user", json={"user": large})
         user_id = made.json()["user"]["id"]
-        # An update tells of the user twice, as it was and as it is: 18 MB.
+        # An update contains the user twice, before and after: 18 MB.
         answer = await api.put(f"/api/user/{user_id}", json={"user": {**large, "firstName": "Ada"}})
         assert answer.status_code == 200, answer.text
         (heard,) = await receiver.wait_for(1)

@@ -25,7 +25,7 @@ from tests.receiver import Received, answers, in_turn, receiving, until
 from tests.webhooks import make_user, make_webhook
 
 with warnings.catch_warnings(record=True):
-    # The older of its two JOSE libraries, which says so whatever it is told: many receivers have it installed.
+    # The older JOSE library, which warns unconditionally: many receivers use it.
     from authlib.jose import JsonWebKey, JsonWebSignature
     from authlib.jose import errors as authlib_errors
 

@@ -63,7 +63,7 @@ def test_webhook_with_a_repeated_tenant_gets_an_event_once() -> None:
 
 
 @pytest.mark.requirement("webhooks-7-4")
-def test_tenant_event_without_a_tenant_reaches_nobody() -> None:
+def test_tenant_event_without_tenant_reaches_no_webhook() -> None:
     assert SubscriptionIndex([webhook(True, [], True)]).webhooks_for(CREATE, None, tenant(enabled=True)) == ()
 
 

@@ -226,7 +226,7 @@ async def test_retries_are_spans_of_their_own_in_one_trace_and_failures_have_a_r
     assert first.is_sent_by(receiver.requests[0].headers["traceparent"])
     assert second.is_sent_by(receiver.requests[1].headers["traceparent"])
     assert first.span_id != second.span_id
-    # Nobody asked for it by a request: the event itself is where the trace begins.
+    # No request caused it: the trace begins with the event.
     assert (raised.name, raised.kind, raised.parent_id) == ("raise user.create", "producer", "")
     assert first.parent_id == second.parent_id == raised.span_id
     assert first.trace_id == second.trace_id == raised.trace_id

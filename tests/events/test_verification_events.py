@@ -55,7 +55,7 @@ async def test_verified_email_raises_both_events_once(subscriber: Subscriber, ht
     assert (identity["loginId"], identity["loginIdType"]) == (made["user"]["email"], "email")
     order = [request.event["type"] for request in subscriber.receiver.requests]
     assert sorted(order) == sorted(VERIFIED)
-    # An administrator who says so afterwards changes nothing, and nothing is told: the next is of another user.
+    # A later verification by an administrator changes nothing and raises no event: the next event is of another user.
     again = await subscriber.api.post("/api/user/verify-email", json={"userId": made["user"]["id"]})
     assert again.status_code == 200
     other = await make(subscriber.api)

@@ -220,7 +220,7 @@ async def _wrong_password(scenario: Scenario) -> REQUEST:
 
 
 async def _email_verified(scenario: Scenario) -> REQUEST:
-    # No mail is in the way: one that nobody takes is tried again meanwhile.
+    # No queued mail interferes: undeliverable ones would be retried.
     email = f"{new_id()}@example.com"
     await scenario.made("/api/user", user={"email": email, "password": PASSWORD})
     await scenario.rp.configure_tenant(

@@ -70,7 +70,7 @@ class Scenario:
         assert answer.status_code == 200, answer.text
 
     async def log_in(self, data: Document | None = None, **members: Any) -> httpx.Response:
-        """Log in through the provider, with a code unless told otherwise."""
+        """Log in through the provider, by default with a code."""
         usual = {"code": "the-code", "redirect_uri": REDIRECT_URI}
         body = {
             "applicationId": self.application["id"],

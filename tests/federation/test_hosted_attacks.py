@@ -38,7 +38,7 @@ async def test_attack_42_unknown_state_is_rejected(hosted, state) -> None:
 
 @pytest.mark.requirement("attack-42")
 async def test_attack_42_state_is_bound_to_its_browser(hosted, service) -> None:
-    """Whoever lures somebody to the callback with a code of their own would have them logged in as themselves."""
+    """An attacker who sends a victim to the callback with their own code would log the victim in as themselves."""
     left = await hosted.leave()
     async with checking_client(service.base_url) as victim:
         await is_refused_here(await hosted.come_back(left, browser=victim))

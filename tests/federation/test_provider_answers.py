@@ -127,7 +127,7 @@ async def test_every_supported_algorithm_is_accepted(federated, fake, algorithm)
     ids=str,
 )
 async def test_id_token_for_another_client_is_rejected(federated, fake, changes) -> None:
-    """Another issuer, client or person, or no life left: a mix-up, or a token that somebody collected elsewhere."""
+    """Another issuer, client or subject, or an expired token: a mix-up, or a stolen token."""
     fake.id_claims = fake.claims(**changes)
     assert await is_refused(federated)
 
@@ -300,7 +300,7 @@ async def test_invalid_provider_metadata_is_rejected(federated, fake, published)
 
 @pytest.mark.parametrize("url", ["https://10.0.0.1/token", "https://169.254.169.254/latest", "http://127.0.0.1:22/"])
 async def test_issuer_in_an_internal_network_is_rejected(federated, fake, url) -> None:
-    """The guard judges every address at the moment of the call, whoever named it."""
+    """The guard checks every address at the time of the request, whatever its source."""
     fake.published = {"token_endpoint": url}
     assert await failed_at(federated) == TOKEN
 

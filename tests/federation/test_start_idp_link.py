@@ -93,7 +93,7 @@ async def test_sso_session_does_not_replace_the_password(linking) -> None:
 
 @pytest.mark.requirement("attack-42")
 async def test_attack_42_pending_link_is_bound_to_its_browser(linking, service) -> None:
-    """Whoever lured somebody to the page of their own link would have that account for good."""
+    """An attacker who sends a victim to the attacker's link page would gain that account."""
     place = await return_to_link_page(linking)
     shown = await linking.browser.get(place)
     form = relying_party.page(shown).forms[0]

@@ -37,7 +37,7 @@ CHECKS = [
 ]
 
 ALLOWED_FAILURES = {503, 504, 512}
-"""A busy store, a webhook that vetoes, a lambda that fails: told as such, in the published shape."""
+"""A busy store, a veto, a failing lambda: reported in the published shape."""
 
 _EACH = 8
 _MEMBERS = 5

@@ -76,7 +76,7 @@ _OBJECTS: list[tuple[str, dict[str, Any]]] = [
 
 
 async def plant(api: httpx.AsyncClient, manager: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
-    """Make the objects, and tell the fuzzer of them."""
+    """Create the objects, and register them with the fuzzer."""
     for name, values in VALUES.items():
         fuzzer.know(name, *values)
     made = await _made(api, "/api/application", {"application": _APPLICATION})
@@ -116,7 +116,7 @@ async def _made(api: httpx.AsyncClient, path: str, wanted: dict[str, Any], metho
 
 
 async def _configure_tenant(api: httpx.AsyncClient, template_id: str, messenger_id: str) -> None:
-    """Let the tenant verify, mail and tell what it can; nobody takes its mails."""
+    """Enable verification, mails and events of the tenant; its mail server is unreachable."""
     mails = {"host": "127.0.0.1", "port": 9098, "verifyEmail": True, "verificationEmailTemplateId": template_id}
     mails |= {"forgotPasswordEmailTemplateId": template_id, "passwordlessEmailTemplateId": template_id}
     tenant = {
@@ -155,7 +155,7 @@ async def _plant_about_users(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
 
 
 async def _plant_open_ids(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
-    """One of each id that somebody was given and has not used yet, of a user of its own where it would end others."""
+    """One unused id of each kind, of a separate user where using it would revoke others."""
     known = fuzzer.known()
     forgot = {"loginId": "fuzz@example.com", "sendForgotPasswordEmail": False}
     fuzzer.remember(await _made(api, "/api/user/forgot-password", forgot))

@@ -1,6 +1,6 @@
 """Thousands of requests made up from the OpenAPI document: no crash, no 500, no answer that breaks its promise.
 
-The short run here belongs to the gate; `make fuzz` sends FUZZ_REQUESTS of them, 20,000 unless told otherwise, in the
+The short run here belongs to the gate; `make fuzz` sends FUZZ_REQUESTS of them, 20,000 by default, in the
 order of FUZZ_SEED, where 0 is a random one. A failure names the request as a curl command; the seed repeats the run.
 """
 

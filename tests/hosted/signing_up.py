@@ -40,12 +40,12 @@ async def found(rp: RelyingParty, **query: str) -> dict[str, Any] | None:
 
 
 def an_email() -> str:
-    """An address that nobody has."""
+    """An unused address."""
     return f"{new_id()}@example.com"
 
 
 async def press(browser: httpx.AsyncClient, shown: httpx.Response, number: int = 0, **answers: str) -> httpx.Response:
-    """Send a form of a page, the first one unless told otherwise, under the names that its fields have."""
+    """Submit a form of a page, by default the first one, with the names of its fields."""
     form = page(shown).forms[number]
     return await browser.post(form["action"], data={**form["fields"], **answers})
 

@@ -13,7 +13,7 @@ OUTSIDE, INSIDE = "198.51.100.7", "203.0.113.5"
 
 @pytest.fixture
 async def list_id(api) -> str:
-    """A list that lets in one network and nobody else."""
+    """A list that allows one network."""
     entries = [
         {"action": "Block", "startIPAddress": "*"},
         {"action": "Allow", "startIPAddress": "203.0.113.0", "endIPAddress": "203.0.113.255"},

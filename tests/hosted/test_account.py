@@ -47,7 +47,7 @@ def secret_of(shown) -> str:
 
 
 @pytest.mark.requirement("self-service-16")
-async def test_account_shows_what_is_known_of_whoever_is_signed_in(rp, browser):
+async def test_account_shows_data_of_the_signed_in_user(rp, browser):
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"firstName": "Ada", "birthDate": "1815-12-10"}})
     away = await browser.get("/account", params=place(rp))
     query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(away.headers["Location"]).query))
@@ -145,7 +145,7 @@ async def test_what_a_form_shows_in_part_is_not_lost_by_sending_it(rp, browser):
 
 
 @pytest.mark.requirement("self-service-17", "webhooks-8-16")
-async def test_veto_of_a_change_is_told_and_changes_nothing(rp, browser, api):
+async def test_vetoed_change_shows_error_and_changes_nothing(rp, browser, api):
     shown = await enter(rp, browser, "/account/edit")
     async with receiving(answers(500)) as receiver:
         await Subscriber(api, receiver, rp.tenant["id"]).subscribe(["user.update"], "AbsoluteMajority")
@@ -157,7 +157,7 @@ async def test_veto_of_a_change_is_told_and_changes_nothing(rp, browser, api):
 
 
 @pytest.mark.requirement("attack-44")
-async def test_attack_44_address_of_somebody_else_is_told_as_one_that_cannot_be_used(rp, browser, api):
+async def test_attack_44_address_of_another_user_is_reported_as_unusable(rp, browser, api):
     other = await relying_party.make_user(api, rp.tenant["id"])
     shown = await enter(rp, browser, "/account/edit")
     told = await press(browser, shown, **{"user.email": other["email"], "currentPassword": PASSWORD})
@@ -166,7 +166,7 @@ async def test_attack_44_address_of_somebody_else_is_told_as_one_that_cannot_be_
 
 
 @pytest.mark.requirement("event-user.password.update", "self-service-18")
-async def test_password_is_changed_by_whoever_knows_the_present_one_and_ends_every_session(rp, browser, api):
+async def test_password_change_requires_current_password_and_ends_all_sessions(rp, browser, api):
     shown = await enter(rp, browser, "/account/password")
     for fields, told in (
         ({"currentPassword": "wrong", "password": NEW_PASSWORD}, "Incorrect current password."),
@@ -296,7 +296,7 @@ async def test_application_without_second_factor_is_no_way_to_another_one(rp, br
 
 
 @pytest.mark.requirement("self-service-16")
-async def test_attack_54_nobody_reaches_another_account(rp, browser, api):
+async def test_attack_54_account_pages_never_show_another_account(rp, browser, api):
     other = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
     factor = {"methods": [authenticator(id="OTHR")], "recoveryCodes": []}
     await rp.patch(f"/api/user/{other['id']}", {"user": {"twoFactor": factor}})

@@ -58,7 +58,7 @@ async def test_login_registers_where_people_may_register_themselves(unregistered
 
 
 @pytest.mark.requirement("self-service-9")
-async def test_login_registers_nobody_where_people_may_not_register_themselves(unregistered_party, browser):
+async def test_login_does_not_register_user_if_self_registration_is_disabled(unregistered_party, browser):
     assert (await unregistered_party.log_in(browser))["userState"] == "AuthenticatedNotRegistered"
     await offer(unregistered_party, type="advanced")
     assert (await unregistered_party.log_in(browser, prompt="login"))["userState"] == "AuthenticatedNotRegistered"
@@ -107,7 +107,7 @@ async def test_login_is_no_way_around_the_lambda_of_the_registration(unregistere
 
 
 @pytest.mark.requirement("event-user.registration.create-2", "self-service-10")
-async def test_missing_fields_are_asked_for_first_and_told_with_the_registration(unregistered_party, browser, api):
+async def test_missing_fields_are_requested_first_and_stored_with_registration(unregistered_party, browser, api):
     required = {"enabled": True, "required": True}
     await offer(unregistered_party, firstName=required, lastName=required, birthDate={"enabled": True})
     await unregistered_party.patch(f"/api/user/{unregistered_party.user['id']}", {"user": {"lastName": "Lovelace"}})

@@ -36,7 +36,7 @@ async def rp(api):
 
 
 @pytest.mark.requirement("oauth-1.9-20")
-async def test_scope_is_told_in_the_words_of_application_tenant_theme_or_by_its_name(rp, browser, api):
+async def test_scope_text_comes_from_application_tenant_theme_or_name(rp, browser, api):
     application, tenant = rp.client_id, rp.tenant["id"]
     await add_scope(rp, name="plain")
     asked = "openid email calendar:read plain unheard-of"

@@ -1,4 +1,4 @@
-"""The pages on which a user connects a device: nobody is connected by a link, by a session or by a forged form."""
+"""The pages on which a user connects a device: a link, a session or a forged form alone connects none."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_attack_49_complete_link_fills_the_code_in_and_nothing_more(rp, br
 
 
 @pytest.mark.requirement("error-access_denied", "oauth-2.2-31")
-async def test_device_that_is_not_wanted_is_told_so(rp, browser, http):
+async def test_denied_device_receives_access_denied(rp, browser, http):
     device = await Device.begin(rp, http)
     last = await follow(browser, await send(browser, await approval_page(browser, rp, device), action="cancel"))
     assert "not connected" in page(last).text
@@ -156,7 +156,7 @@ async def test_wrong_code_is_asked_for_again(rp, browser, typed):
     assert "<script>" not in again.text
 
 
-async def test_expired_code_is_told_as_such(rp, browser, http, clock):
+async def test_expired_code_is_reported(rp, browser, http, clock):
     device, late = [await Device.begin(rp, http) for _ in range(2)]
     question = await approval_page(browser, rp, late)
     clock.advance(seconds=300)

@@ -213,7 +213,7 @@ async def test_later_change_replaces_an_earlier_one(party, browser, mailbox_of_p
 
 
 @pytest.mark.requirement("audit-a1")
-async def test_address_taken_meanwhile_is_not_given_to_two_users(party, browser, mailbox_of_party, http, api):
+async def test_address_is_not_given_to_two_users(party, browser, mailbox_of_party, http, api):
     email, _ = await request_change(party, browser)
     verification = await verification_id(mailbox_of_party, email)
     other = await relying_party.make_user(api, party.tenant["id"], email=email)

@@ -88,7 +88,7 @@ async def test_session_does_not_stand_for_the_password(rp, browser):
 
 
 @pytest.mark.requirement("oauth-1.9-11")
-async def test_form_without_the_login_changes_the_password_and_logs_nobody_in(rp, browser):
+async def test_form_without_login_changes_password_without_login(rp, browser):
     shown = await log_in(rp, browser)
     other = await browser.get(path(shown))
     assert other.status_code == 200

@@ -89,7 +89,7 @@ async def test_last_choice_of_the_checkbox_is_remembered(rp, browser):
 
 
 @pytest.mark.requirement("attack-14", "oauth-0.4-2")
-async def test_attack_14_page_is_framed_by_nobody_not_even_the_applications_own_origins(rp, browser):
+async def test_attack_14_page_cannot_be_framed_not_even_by_origins_of_the_application(rp, browser):
     await rp.configure(authorizedOriginURLs=[OWN])
     for headers in ({"Origin": OWN}, {"Referer": f"{OWN}/cart"}):
         shown = await browser.get("/oauth2/authorize", params=rp.query(), headers=headers)
@@ -99,7 +99,7 @@ async def test_attack_14_page_is_framed_by_nobody_not_even_the_applications_own_
 
 
 @pytest.mark.requirement("oauth-1.9-17")
-async def test_who_is_not_registered_is_told_and_another_user_may_go_on(rp, browser, api):
+async def test_unregistered_user_sees_error_and_another_user_can_log_in(rp, browser, api):
     await rp.configure(requireRegistration=True)
     registered = rp.user
     rp.user = await relying_party.make_user(api, rp.tenant["id"])
@@ -117,7 +117,7 @@ async def test_who_is_not_registered_is_told_and_another_user_may_go_on(rp, brow
 
 
 @pytest.mark.requirement("oauth-1.9-17")
-async def test_session_of_somebody_who_is_not_registered_does_not_shut_others_out(rp, browser, api):
+async def test_session_of_unregistered_user_does_not_block_other_users(rp, browser, api):
     sibling = await relying_party.make(api, tenant=rp.tenant)
     await sibling.log_in(browser)
     await rp.configure(requireRegistration=True)
@@ -150,7 +150,7 @@ async def test_page_of_the_unregistered_needs_a_client_and_offers_no_way_without
 
 
 @pytest.mark.requirement("oauth-1.9-29")
-async def test_failures_are_told_in_the_published_keys(rp, browser, api):
+async def test_failures_are_shown_with_published_messages(rp, browser, api):
     keys = (
         *("[InvalidLogin]", "[UserLockedException]", "[UserExpiredException]", "[RateLimitedException]"),
         *("[WebhookTransactionException]", "[InvalidOrMissingCSRFToken]"),

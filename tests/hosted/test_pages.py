@@ -182,7 +182,7 @@ async def test_user_who_knows_the_password_learns_what_is_missing(rp, browser):
     assert "fusionauth.sso" not in browser.cookies
 
 
-async def test_locked_user_is_told_so_and_only_with_the_password(rp, browser, api):
+async def test_locked_user_sees_lock_only_with_the_right_password(rp, browser, api):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.delete(f"/api/user/{rp.user['id']}", headers=headers)).status_code == 200
     shown = await rp.authorize(browser)

@@ -1,4 +1,4 @@
-"""The pages of forgotten and changed passwords: nobody learns who is there, and no step can be left out."""
+"""The pages of forgotten and changed passwords: they do not reveal accounts, and no step can be skipped."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def choose(browser, shown, password: str = NEW_PASSWORD, again: str | None
 
 
 async def opened(scenario: PasswordReset, browser, **query: str):
-    """The page of an id that nobody was mailed."""
+    """The page of an id that was not mailed."""
     path = f"/password/change/{await scenario.change_id()}"
     shown = await browser.get(path, params={"client_id": scenario.rp.client_id, **query})
     assert shown.status_code == 200
@@ -111,7 +111,7 @@ async def test_attack_44_forgot_page_says_the_same_of_everybody(service, scenari
     assert [mail.recipients for mail in mails] == [[scenario.rp.login_id]]
 
 
-async def test_attack_44_limit_of_the_tenant_is_told_of_nobody_as_of_somebody(scenario, browser):
+async def test_attack_44_tenant_limit_is_the_same_for_unknown_and_known_users(scenario, browser):
     limit = {"forgotPassword": {"enabled": True, "limit": 1, "timePeriodInSeconds": 600}}
     await scenario.rp.configure_tenant(rateLimitConfiguration=limit)
     for login_id in (scenario.rp.login_id, f"{new_id()}@example.com"):
@@ -159,7 +159,7 @@ async def test_form_of_the_forgot_page_is_judged(scenario, browser):
 
 
 @pytest.mark.requirement("self-service-12")
-async def test_rules_and_typing_errors_are_told_and_change_nothing(scenario, browser):
+async def test_password_rules_and_mismatches_are_shown_and_change_nothing(scenario, browser):
     past = {"rememberPreviousPasswords": {"enabled": True, "count": 2}}
     await scenario.rp.configure_tenant(passwordValidationRules={"requireNumber": True, **past})
     shown = await opened(scenario, browser)
@@ -193,7 +193,7 @@ async def test_link_to_set_a_first_password_leads_to_the_same_form(scenario, bro
 
 
 @pytest.mark.requirement("event-user.password.reset.start-2", "self-service-12")
-async def test_change_by_page_tells_what_a_change_by_the_api_tells(scenario, browser, api):
+async def test_change_by_page_raises_the_events_of_a_change_by_the_api(scenario, browser, api):
     kinds = ["user.password.reset.success", "user.password.update"]
     async with receiving() as receiver:
         subscriber = Subscriber(api, receiver, scenario.tenant_id)

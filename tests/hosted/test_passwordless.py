@@ -1,4 +1,4 @@
-"""The pages of logins without a password: what they tell of nobody, and whom a link logs in, in which browser."""
+"""Pages of passwordless logins: they do not reveal accounts, and a link logs in its user in the same browser only."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_without_switch_or_template_nothing_is_offered(rp, browser):
 
 
 @pytest.mark.requirement("attack-44", "oauth-1.9-12")
-async def test_attack_44_answer_tells_nothing_of_who_has_an_account(rp, browser, mailbox):
+async def test_attack_44_response_does_not_reveal_accounts(rp, browser, mailbox):
     unknown = f"{new_id()}@example.com"
     answers = [await request_mail(rp, browser, login_id) for login_id in (unknown, rp.login_id)]
     await mailbox.wait_for(1)
@@ -106,7 +106,7 @@ async def test_attack_44_code_to_type_is_asked_for_of_everybody(rp, browser, typ
 
 
 @pytest.mark.requirement("attack-44")
-async def test_attack_44_code_of_the_page_tells_the_api_nothing_either(rp, browser, typed, http):
+async def test_attack_44_code_of_the_page_does_not_reveal_accounts_at_the_api(rp, browser, typed, http):
     answers = []
     for login_id in (f"{new_id()}@example.com", rp.login_id):
         code = page(await request_mail(rp, browser, login_id)).forms[0]["action"].rpartition("/")[2]
@@ -152,7 +152,7 @@ async def test_looking_at_a_link_uses_nothing_up_and_another_browser_is_asked(rp
 
 
 @pytest.mark.requirement("attack-42")
-async def test_attack_42_link_alone_or_a_forged_form_logs_nobody_in(rp, browser, service, mailbox):
+async def test_attack_42_link_alone_or_forged_form_does_not_log_in(rp, browser, service, mailbox):
     await request_mail(rp, browser)
     link = await newest(mailbox)
     query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(link).query))
@@ -213,7 +213,7 @@ async def test_of_64_who_send_one_link_one_is_logged_in(rp, browser, mailbox):
     assert sum("code" in answer.headers.get("Location", "") for answer in answers) == 1
 
 
-async def test_mails_are_counted_for_nobody_as_for_somebody(rp, browser, mailbox):
+async def test_mails_are_counted_for_unknown_and_known_users_alike(rp, browser, mailbox):
     limit = {"sendPasswordless": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
     await rp.configure_tenant(rateLimitConfiguration=limit)
     for login_id in (f"{new_id()}@example.com", rp.login_id):
@@ -254,7 +254,7 @@ async def test_link_of_a_pushed_request_works_in_its_own_browser(rp, browser, ma
     assert response(await post(browser, await browser.get(link)))["state"] == "the-state"
 
 
-async def test_new_login_takes_the_place_of_the_session_of_somebody_else(rp, browser, mailbox, api):
+async def test_new_login_replaces_session_of_another_user(rp, browser, mailbox, api):
     await rp.log_in(browser)
     before = browser.cookies["fusionauth.sso"]
     rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)

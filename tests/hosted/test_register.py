@@ -70,7 +70,7 @@ async def test_login_page_leads_to_the_registration_and_back_with_the_whole_requ
 
 
 @pytest.mark.requirement("event-user.create-4", "self-service-6")
-async def test_registration_tells_of_user_and_registration_and_of_no_login(rp, browser, api):
+async def test_registration_raises_events_of_user_and_registration_but_not_of_login(rp, browser, api):
     await offer(rp)
     email = an_email()
     async with receiving() as receiver:
@@ -87,7 +87,7 @@ async def test_registration_tells_of_user_and_registration_and_of_no_login(rp, b
 
 @pytest.mark.requirement("self-service-6", "webhooks-8-16")
 @pytest.mark.parametrize("kind", ["user.create", "user.registration.create"])
-async def test_veto_of_a_registration_makes_nobody_and_says_so(service, rp, browser, api, kind):
+async def test_vetoed_registration_creates_no_user_and_shows_error(service, rp, browser, api, kind):
     await offer(rp)
     email = an_email()
     shown = await open_page(rp, browser)
@@ -101,7 +101,7 @@ async def test_veto_of_a_registration_makes_nobody_and_says_so(service, rp, brow
 
 
 @pytest.mark.requirement("self-service-2")
-async def test_fields_are_those_of_the_application_and_nothing_else_is_taken(rp, browser):
+async def test_only_fields_of_the_application_are_accepted(rp, browser):
     await offer(
         rp, confirmPassword=True, birthDate={"enabled": True}, lastName={"enabled": True, "required": True},
         preferredLanguages={"enabled": True}, mobilePhone={"enabled": True}, middleName={"required": True},
@@ -227,7 +227,7 @@ async def test_rules_for_passwords_are_shown(rp, browser):
 
 
 @pytest.mark.requirement("event-user.loginId.duplicate.create-2", "self-service-7")
-async def test_login_id_of_somebody_else_is_told_to_webhooks_and_changes_nothing(service, rp, browser, api):
+async def test_duplicate_login_id_raises_event_and_changes_nothing(service, rp, browser, api):
     await offer(rp)
     shown = await open_page(rp, browser)
     async with receiving() as receiver:
@@ -270,7 +270,7 @@ async def test_lambda_of_the_application_may_refuse_a_registration(rp, browser, 
 
 
 @pytest.mark.requirement("self-service-4")
-async def test_page_of_an_application_that_lets_nobody_register_is_an_error(rp, browser):
+async def test_page_is_an_error_if_self_registration_is_disabled(rp, browser):
     shown = await browser.get("/oauth2/register", params=rp.query())
     assert shown.status_code == 400
     assert "Self-service registration is not enabled" in page(shown).text
@@ -279,7 +279,7 @@ async def test_page_of_an_application_that_lets_nobody_register_is_an_error(rp, 
 
 
 @pytest.mark.requirement("self-service-3")
-async def test_registration_of_the_type_advanced_is_told_not_to_be_here(rp, browser):
+async def test_advanced_registration_is_reported_as_unsupported(rp, browser):
     await offer(rp, type="advanced", formId=new_id())
     shown = await browser.get("/oauth2/register", params=rp.query())
     assert shown.status_code == 400
@@ -301,7 +301,7 @@ async def test_request_is_judged_as_at_the_authorization_endpoint(rp, browser):
     assert (await browser.get(f"/{rp.tenant['id']}/oauth2/register", params=rp.query())).status_code == 200
 
 
-async def test_request_about_a_certain_user_registers_nobody(rp, browser):
+async def test_request_for_a_known_user_registers_no_other_user(rp, browser):
     await offer(rp)
     about = f'{{"id_token": {{"sub": {{"value": "{rp.user["id"]}"}}}}}}'
     email = an_email()
@@ -311,7 +311,7 @@ async def test_request_about_a_certain_user_registers_nobody(rp, browser):
 
 
 @pytest.mark.parametrize("change", [{"csrf_token": "x"}, {"csrf_token": ""}])
-async def test_attack_42_form_that_this_browser_was_not_shown_registers_nobody(rp, browser, change):
+async def test_attack_42_form_of_another_browser_registers_no_user(rp, browser, change):
     await offer(rp)
     shown, email = await open_page(rp, browser), an_email()
     told = await send(browser, shown, email=email, password=PASSWORD, **change)
@@ -321,7 +321,7 @@ async def test_attack_42_form_that_this_browser_was_not_shown_registers_nobody(r
 
 
 @pytest.mark.requirement("attack-42")
-async def test_attack_42_another_site_registers_nobody_in_the_victims_browser(service, rp, browser):
+async def test_attack_42_cross_site_form_registers_no_user(service, rp, browser):
     await offer(rp)
     form, email = page(await open_page(rp, browser)).forms[0], an_email()
     data = {**form["fields"], "user.email": email, "user.password": PASSWORD}
@@ -400,7 +400,7 @@ async def test_who_registers_where_a_second_factor_is_needed_sets_one_up_on_the_
 
 @pytest.fixture
 async def discreet(rp, api):
-    """Registration is on, and nobody goes on before the address is verified. Answers the mailbox."""
+    """Registration is enabled and requires a verified address; returns the mailbox."""
     await offer(rp)
     template_id = await make_template(api, "${verificationId}")
     async with mailbox_of() as mailbox:
@@ -411,9 +411,7 @@ async def discreet(rp, api):
 
 
 @pytest.mark.requirement("attack-44")
-async def test_attack_44_taken_address_is_answered_as_a_new_one_where_addresses_are_verified_first(
-    rp, browser, discreet
-):
+async def test_attack_44_existing_address_gets_the_response_of_a_new_one_if_verified_first(rp, browser, discreet):
     shown, email = await open_page(rp, browser), an_email()
     new = await send(browser, shown, email=email, password=PASSWORD)
     taken = await send(browser, shown, email=rp.login_id, password=PASSWORD)
@@ -433,7 +431,7 @@ async def test_attack_44_taken_address_is_answered_as_a_new_one_where_addresses_
 
 
 @pytest.mark.requirement("attack-44")
-async def test_attack_44_taken_address_costs_a_hash_where_addresses_are_verified_first(
+async def test_attack_44_existing_address_takes_as_long_as_a_new_one_if_verified_first(
     rp, browser, discreet, monkeypatch
 ):
     hashed = []
@@ -475,14 +473,14 @@ async def test_registration_that_has_to_be_verified_first_leads_to_its_gate(rp, 
         assert answer.headers["Location"].startswith("/registration/verification-required?")
         (mail,) = await mailbox.wait_for(1)
         done = await browser.get(f"/registration/verify/{mail.part('plain').strip()}")
-        # The user is signed in in this browser: there is nobody to be asked.
+        # The user is signed in in this browser, and no page is shown.
         assert done.headers["Location"] == "/registration/complete"
         assert "code" in response(await rp.authorize(browser))
         assert len(mailbox.mails) == 1
 
 
 @pytest.mark.requirement("self-service-23", "users-2.1-14")
-async def test_a_child_registers_where_the_tenant_lets_children_and_whoever_is_no_child_anyway(service, rp, browser):
+async def test_child_registers_only_if_the_tenant_allows_it_and_adults_always(service, rp, browser):
     family = {"enabled": True, "allowChildRegistrations": False, "maximumChildAge": 12}
     await rp.configure_tenant(familyConfiguration=family)
     await offer(rp, birthDate={"enabled": True})
@@ -555,7 +553,7 @@ async def test_new_user_enters_the_code_right_after_registering(rp, browser, cod
 
 
 @pytest.mark.requirement("attack-44")
-async def test_attack_44_page_for_the_code_is_the_same_for_a_taken_address(rp, browser, coded):
+async def test_attack_44_code_page_is_the_same_for_an_existing_address(rp, browser, coded):
     shown = await open_page(rp, browser)
     pages = []
     for email in (an_email(), rp.login_id):

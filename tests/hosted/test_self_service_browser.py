@@ -18,7 +18,7 @@ from tests.two_factor import code
 
 
 async def picture(chromium, name: str) -> None:
-    """A picture of the page, for whoever wants to look at it."""
+    """Save a screenshot of the page."""
     folder = os.environ.get("PICTURES")
     if folder:
         await chromium.screenshot(Path(folder) / f"{name}.png")

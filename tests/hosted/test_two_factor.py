@@ -109,7 +109,7 @@ async def test_attack_46_page_belongs_to_one_browser_and_no_step_can_be_left_out
     assert (await browser.get(url)).status_code == 400
 
 
-async def test_login_of_somebody_else_than_the_request_is_about_is_told_to_the_application(rp, browser, clock):
+async def test_login_of_another_user_than_requested_is_returned_to_the_application(rp, browser, clock):
     about = json.dumps({"id_token": {"sub": {"value": new_id()}}})
     shown = await log_in(rp, browser, claims=about)
     error = response(await send(browser, shown, code=two_factor.code(clock.now())))
@@ -117,7 +117,7 @@ async def test_login_of_somebody_else_than_the_request_is_about_is_told_to_the_a
     assert "fusionauth.sso" not in browser.cookies
 
 
-async def test_request_that_the_application_may_not_make_any_more_is_told_to_it(rp, browser, clock):
+async def test_request_that_is_no_longer_allowed_is_returned_to_the_application(rp, browser, clock):
     shown = await log_in(rp, browser)
     await rp.configure(enabledGrants=["refresh_token"])
     error = response(await send(browser, shown, code=two_factor.code(clock.now())))
@@ -160,7 +160,7 @@ async def test_one_method_by_mail_is_sent_at_once_and_again_when_asked_for(rp, b
         assert [mail.recipients for mail in box.mails] == [["ada@example.com"]] * 2
 
 
-async def test_limit_of_messages_and_a_missing_template_are_told(rp, browser):
+async def test_message_limit_and_missing_template_are_shown(rp, browser):
     await add_methods(rp, {"method": "email", "email": "ada@example.com"})
     assert says(await log_in(rp, browser), "We could not send a code with this method.")
     async with receiving() as box:
@@ -369,7 +369,7 @@ async def test_where_no_method_is_left_to_set_up_the_login_page_says_so(newcomer
     assert says(await log_in(newcomer, browser), "requires two-factor authentication")
 
 
-async def test_who_has_no_address_for_the_only_method_is_told_on_the_login_page(newcomer, browser, api):
+async def test_missing_address_for_the_only_method_is_shown_on_login_page(newcomer, browser, api):
     rp = newcomer
     async with receiving() as box:
         await two_factor.enable_email(rp, box)
@@ -380,7 +380,7 @@ async def test_who_has_no_address_for_the_only_method_is_told_on_the_login_page(
         assert says(await follow(browser, stopped), "requires two-factor authentication")
 
 
-async def test_policy_disabled_asks_nobody(rp, browser):
+async def test_disabled_policy_requires_no_second_factor(rp, browser):
     await policy(rp, "Disabled")
     assert "code" in response(await log_in(rp, browser))
 

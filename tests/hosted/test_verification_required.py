@@ -26,7 +26,7 @@ async def rp(api):
 
 
 async def unverified(rp, api):
-    """Log in as somebody whose address is not verified."""
+    """Log in as a user whose address is not verified."""
     body = {"user": {"email": f"{new_id()}@example.com", "password": relying_party.PASSWORD}}
     made = await api.post("/api/user", json=body, headers={"X-FusionAuth-TenantId": rp.tenant["id"]})
     assert made.status_code == 200, made.text
@@ -119,7 +119,7 @@ async def test_mail_is_sent_again_when_asked_for_and_not_at_each_login(rp, brows
     assert "code" in response(await send(browser, again, oneTimeCode=second.split()[1]))
 
 
-async def test_limit_of_mails_is_told(rp, browser, coded):
+async def test_mail_limit_is_shown(rp, browser, coded):
     shown = await log_in(rp, browser)
     limit = {"sendEmailVerification": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
     await rp.configure_tenant(rateLimitConfiguration=limit)

@@ -88,7 +88,7 @@ async def test_looking_at_a_link_verifies_nothing_and_pressing_the_button_does(g
 
 
 @pytest.mark.requirement("self-service-13")
-async def test_link_verifies_at_once_where_its_user_is_signed_in_and_nobody_else(gate, browser, api):
+async def test_link_verifies_immediately_if_only_its_user_is_signed_in(gate, browser, api):
     found, other = await made(gate), await made(gate)
     gate.user = found["user"]
     await gate.log_in(browser)
@@ -104,7 +104,7 @@ async def test_link_verifies_at_once_where_its_user_is_signed_in_and_nobody_else
 @pytest.mark.parametrize(
     ("kind", "event"), [("email", "user.email.verified"), ("registration", "user.registration.verified")]
 )
-async def test_veto_leaves_the_link_good_and_following_it_tells_once(gate, browser, api, kind, event):
+async def test_vetoed_link_stays_valid_and_raises_one_event_when_followed(gate, browser, api, kind, event):
     found = await made(gate)
     shown = await browser.get(link(found, kind))
     async with receiving(in_turn(answers(500), answers())) as receiver:
@@ -122,7 +122,7 @@ async def test_veto_leaves_the_link_good_and_following_it_tells_once(gate, brows
     assert await is_verified(gate, found["user"]["id"], kind)
 
 
-async def test_of_64_who_press_the_button_at_once_all_hear_that_it_is_done_and_one_event_is_told(gate, browser, api):
+async def test_of_64_racing_confirmations_all_succeed_with_one_event(gate, browser, api):
     found = await made(gate)
     shown = await browser.get(link(found, "email"))
     async with receiving() as receiver:

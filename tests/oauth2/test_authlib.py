@@ -29,7 +29,7 @@ class AuthlibApp(AsyncOAuth2Mixin, AsyncOpenIDMixin, BaseApp):
 async def client(api, service):
     """A relying party of the default tenant, whose issuer is the base URL.
 
-    Its logout redirects at once, whatever other tests' applications of that tenant want to be told.
+    Its logout redirects immediately, regardless of logout URLs of other applications of the tenant.
     """
     tenant = {"id": DEFAULT_TENANT, "issuer": service.base_url}
     return await relying_party.make(api, tenant=tenant, logoutBehavior="RedirectOnly")

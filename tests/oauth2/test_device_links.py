@@ -147,7 +147,7 @@ async def test_page_shows_the_account_and_the_result(rp, http, service, provider
 
 
 async def connected(rp: RelyingParty, browser: httpx.AsyncClient, device: Device, login_id: str) -> httpx.Response:
-    """The last page after somebody allowed a device that brings an account along."""
+    """The last page after a user allowed a device with an account to link."""
     shown = await browser.get("/oauth2/device", params={"client_id": rp.client_id})
     for fields in (
         {"interactive_user_code": device.user_code}, {"loginId": login_id, "password": PASSWORD}, {"action": "allow"},

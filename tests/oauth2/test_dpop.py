@@ -281,7 +281,7 @@ async def test_dpop_jkt_binds_the_code(rp, browser, http, key):
         code = await rp.code(browser, dpop_jkt=key.thumbprint)
         refused(await token_request(rp, http, headers, **exchange(code)), "invalid_grant", "unknown")
         right = await token_request(rp, http, key.header(http, "POST", TOKEN), **exchange(code))
-        refused(right, "invalid_grant", "auth_code_not_found")  # whoever tried has used it up
+        refused(right, "invalid_grant", "auth_code_not_found")  # the attempt consumed it
     assert (await bound(rp, browser, http, key, dpop_jkt=key.thumbprint))["token_type"] == "DPoP"
 
 

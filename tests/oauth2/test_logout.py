@@ -81,7 +81,7 @@ async def test_logout_sends_events_that_can_be_vetoed(logged_in_party, browser, 
     )
     assert not {"applicationId"} & {*event, *event["refreshToken"]}
     assert not await is_logged_in(logged_in_party, browser)
-    # Whoever is not logged in ends nothing.
+    # Without a session nothing ends.
     assert (await log_out(browser, client_id=logged_in_party.client_id)).status_code == 302
 
 

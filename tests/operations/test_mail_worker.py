@@ -345,7 +345,7 @@ async def test_missing_template_is_logged(mails_of_tenant: TenantMails) -> None:
 
 
 @pytest.mark.requirement("core-18-templates-20")
-async def test_values_of_a_feature_stand_beside_the_user(mails_of_tenant: TenantMails, api, tenant_api) -> None:
+async def test_feature_values_are_passed_next_to_the_user(mails_of_tenant: TenantMails, api, tenant_api) -> None:
     """Template values of a feature, in addition to the user."""
     template = {
         "name": new_id(),

@@ -145,7 +145,7 @@ async def test_a_wrong_password_is_named(stores, tmp_path, store, expected):
         ("redis__url", "ssl_ca_certs", "Redis does not answer (redis.url)"),
     ],
 )
-async def test_a_certificate_of_somebody_else_is_refused(stores, tmp_path, store, trust, expected):
+async def test_certificate_of_another_host_is_refused(stores, tmp_path, store, trust, expected):
     other = tmp_path / "other.pem"
     other.write_text(certificates.make("somebody else", is_authority=True).pem)
     settings = stores.settings()

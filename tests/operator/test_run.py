@@ -170,7 +170,7 @@ def has_tenant(process: Process, key: str, name: str) -> bool:
 
 
 @pytest.mark.requirement("project-10")
-def test_requests_in_flight_finish_while_no_new_connection_is_taken(used):
+def test_requests_in_flight_finish_while_no_new_connection_is_accepted(used):
     data_dir, _ = used
     with serving(data_dir) as process:
         # A request whose body is still on its way when the signal comes.

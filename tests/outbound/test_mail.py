@@ -103,7 +103,7 @@ async def test_name_and_password(smtp) -> None:
         nameless = await smtp.send(server(mailbox), "a@example.com", READERS, MESSAGE)
     assert mailbox.mails[0].username == "we"
     assert len(mailbox.mails) == 1
-    # All of them may still get it, when somebody has put the password right.
+    # All of them can still be sent after the password is corrected.
     assert refused.deferred == READERS
     assert refused.reply.startswith("535")
     assert "not the password" not in str(refused)

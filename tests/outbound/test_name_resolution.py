@@ -146,7 +146,7 @@ async def test_stale_answer_is_served_while_the_name_server_is_silent(servers: N
     servers.released.clear()
     seconds.now += FRESH_SECONDS
     assert await known.resolve("silent.example.com", 0.1) == ("192.0.2.1",)
-    # Nobody else waits while that is asked.
+    # No other resolution waits meanwhile.
     assert await known.resolve("silent.example.com", 1e6) == ("192.0.2.1",)
     await known.close()
 

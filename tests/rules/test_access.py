@@ -145,7 +145,7 @@ async def test_key_kind_decides(client, dispatched, keys, route: Route, method: 
         headers = {"X-Forwarded-For": "203.0.113.9"} | ({} if key is None else {"Authorization": key})
         sender = client if kind in {"none", "super", "manager"} else dispatched
         answer = await sender.request(method, path_of(route), json={}, headers=headers)
-        # Metrics belong to nobody without a key; the route is public only to near addresses.
+        # Metrics need a key; the route is public to local addresses only.
         expected = is_refused(kind, route, method, access) or (
             route.template == "/api/prometheus/metrics" and kind in _WITHOUT
         )

@@ -238,7 +238,7 @@ def test_methods_that_read_a_body_say_which_and_patches_too(route: Route) -> Non
 
 
 def test_everything_that_is_retrieved_has_a_described_answer() -> None:
-    """The answers to changes are judged when a test sees them: JSON that nobody declared is not promised."""
+    """Responses to changes are checked when a test receives them: undeclared JSON is an error."""
     for path, method, operation in OPERATIONS:
         if method == "get" and path not in ANSWERED_BY_STATUS:
             contents = [answer.get("content") for status, answer in operation["responses"].items() if status < "400"]

@@ -96,7 +96,7 @@ def test_patch_requires_nothing_and_takes_null(components: Components) -> None:
     assert thing["properties"]["kind"] == {"type": ["string", "null"], "enum": ["a", "b", None]}
 
 
-def test_reference_with_more_than_annotations_beside_it_is_put_in_place(components: Components) -> None:
+def test_reference_with_siblings_other_than_annotations_is_inlined(components: Components) -> None:
     components.body("api/thing.json", Use.REQUEST)
     assert components.schemas["ThingInput"]["properties"]["name"] == {"type": "string", "minLength": 1, "maxLength": 3}
 

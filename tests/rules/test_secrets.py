@@ -27,7 +27,7 @@ Document = dict[str, Any]
 
 @pytest.mark.requirement("management-5")
 def test_the_secrets_of_the_schemas_are_write_only() -> None:
-    """A new secret that nobody marked is found here, or is put here by decision."""
+    """A new secret that is not marked is found here, or is listed here by decision."""
     # Those of identity providers are hidden by the operation from callers who may not change the provider.
     shown = {
         "application.oauthConfiguration.clientSecret",
@@ -37,8 +37,8 @@ def test_the_secrets_of_the_schemas_are_write_only() -> None:
         "identityProvider.consumerSecret",
         "identityProvider.oauth2.client_secret",
         "oauthConfiguration.clientSecret",
-        "oneTimePassword",  # for the login after a change of the password, told when it is made
-        "secret",  # a new one of a webhook, told when it is made
+        "oneTimePassword",  # for the login after a change of the password, shown once
+        "secret",  # a new one of a webhook, shown once
         "messenger.httpAuthenticationPassword",
         "webhook.httpAuthenticationPassword",
     }
@@ -172,7 +172,7 @@ async def test_neither_do_the_answers_to_changes(service, planted) -> None:
 @pytest.mark.requirement("attack-56")
 async def test_and_neither_does_the_log(service, caplog) -> None:
     """Nor a refusal: what a caller sends as a secret is not said again."""
-    # Lines about requests are made where somebody wants them.
+    # Request lines are formatted where a handler is enabled.
     caplog.set_level(logging.DEBUG, logger="identity.access")
     secret = f"secret {new_id()}"
     with structlog.testing.capture_logs() as logs:

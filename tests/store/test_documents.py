@@ -55,7 +55,7 @@ async def test_document_that_would_exceed_the_size_limit_is_rejected_and_unchang
                 await run
     assert (await services.directory.groups.get(tenant_id, group["id"]))["data"] == {"a": half}
     assert (await services.directory.users.get(tenant_id, user["id"]))["memberships"] == []
-    # They are no whole group and no whole user: whoever lists all tenants' would stumble over them.
+    # They are incomplete documents, which a list of all tenants would include.
     await services.directory.groups.delete(tenant_id, group["id"])
     await services.directory.users.delete(tenant_id, user["id"])
 

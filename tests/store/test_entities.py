@@ -112,7 +112,7 @@ async def test_grants_follow_their_target_in_its_tenant_only(both) -> None:
     assert followed["private"] == {"entityName": "Two", "typeId": "u"}
 
 
-async def test_permission_is_renamed_and_taken_away_in_every_tenant(both) -> None:
+async def test_permission_is_renamed_and_removed_in_every_tenant(both) -> None:
     _, grants = both
     await add(grants, *(grant(tenant_id, new_id(), userId=new_id()) for tenant_id in (ONE, OTHER)))
     foreign = grant(ONE, new_id(), userId=new_id(), private={"entityName": "One", "typeId": "another"})

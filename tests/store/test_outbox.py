@@ -243,7 +243,7 @@ async def test_success_after_the_lease_expired_counts(outbox: Outbox) -> None:
 
 @pytest.mark.requirement("webhooks-15.2-14")
 async def test_late_success_does_not_count_for_a_later_request(outbox: Outbox, log: WebhookEventLog) -> None:
-    """Somebody presses "once more" for a receiver that has lost the event: that it once had it is no answer."""
+    """A resend to a receiver that lost the event sends it, although it was delivered before."""
     (row,) = await record(outbox, 1, ["w"])
     (late,) = await lease_due(outbox)
     (current,) = await lease_due(outbox, later(NOW, seconds=LEASE_SECONDS))

@@ -230,7 +230,7 @@ def test_hash_is_half_the_digest_of_the_algorithm(algorithm, length):
 
 
 @pytest.mark.requirement("oauth-2.10-2")
-async def test_header_tells_the_grants(setup):
+async def test_header_lists_the_grants(setup):
     issued = await setup.issuer.access_token(setup.login(grants=("authorization_code", "refresh_token")), NOW)
     verified = await jws.verify(issued.token, lambda kid, claims: setup.issuer.key(setup.rs256))
     kid = setup.keys[setup.rs256]["kid"]

@@ -49,7 +49,7 @@ def test_previous_key_signs_until_published_and_verifies_until_its_last_token_ex
     tenant = changed(tenant_with(), **{ACCESS: _id(2)})
     assert signs(tenant, application, NOW) == signs(tenant, application, NOW + LAG_MS - 1) == _id(1)
     assert signs(tenant, application, NOW + LAG_MS) == _id(2)
-    # Signed at the last moment, in a process that hears of the change as late as it may.
+    # Signed at the last moment by a process that reads the change as late as possible.
     assert ONCE_DEAD > 2 * LAG_MS + HOUR
     assert trusted(tenant, application, NOW) == trusted(tenant, application, NOW + ONCE_DEAD - 1) == {_id(1), _id(2)}
     assert trusted(tenant, application, NOW + ONCE_DEAD) == {_id(2)}

@@ -60,7 +60,7 @@ async def test_names_chosen_by_an_administrator_are_kept(service, api) -> None:
 
 
 @pytest.mark.requirement("audit-b6-names")
-async def test_taken_published_name_does_not_prevent_the_start(service, api) -> None:
+async def test_used_published_name_does_not_prevent_the_start(service, api) -> None:
     await named(service, "Administration", "FusionAuth")
     other = (await api.post("/api/application", json={"application": {"name": "FusionAuth"}})).json()["application"]
     try:

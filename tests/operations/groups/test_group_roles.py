@@ -60,7 +60,7 @@ async def test_roles_are_the_user_s_own_and_those_of_all_groups_without_asking_a
     assert [registration["roles"] for registration in registrations] == [["b"], []], "what is shared stays as it is"
 
 
-async def test_deleted_role_is_granted_to_nobody() -> None:
+async def test_deleted_role_is_granted_to_no_member() -> None:
     one = application("a")
     user = member("g", registrations=[make_registration(one, "b")])
     assert await roles(user, [one], [group("g", one, "a", "gone")]) == [["a", "b"]]

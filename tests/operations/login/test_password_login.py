@@ -276,7 +276,7 @@ def with_passwords(services: Services, pool: Any) -> Services:
 
 
 def watch(logins: Logins) -> list[str]:
-    """What is compared from now on, in its order: `verify` for a user's hash, `verify_decoy` for nobody's."""
+    """The comparisons from now on, in order: `verify` for a user's hash, `verify_decoy` for an unknown user."""
     calls: list[str] = []
     pool = logins.services.runtime.passwords
 

@@ -123,7 +123,7 @@ async def test_new_address_restarts_the_period(cleanup: Cleanup, clock) -> None:
 
 
 @pytest.mark.requirement("users-8-21")
-async def test_disabled_policy_deletes_nobody(cleanup: Cleanup, clock) -> None:
+async def test_disabled_policy_deletes_no_user(cleanup: Cleanup, clock) -> None:
     made, registered = await cleanup.made(), await cleanup.registered()
     await cleanup.wait(clock, seconds=(DAYS + 1) * DAY)
     await cleanup.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
@@ -171,7 +171,7 @@ async def test_vetoed_deletion_is_retried_and_others_proceed(cleanup: Cleanup, c
     async with receiving(answers(500)) as receiver:
         subscriber = Subscriber(cleanup.api, receiver, cleanup.tenant_id)
         await subscriber.subscribe(["user.delete", "user.registration.delete"], "AbsoluteMajority")
-        # Mails that nobody takes are tried again meanwhile.
+        # Undeliverable mails are retried meanwhile.
         async with unchanged(cleanup.service, cleanup.tenant_id, except_for=("mails ",)):
             await cleanup.sweep()
         await subscriber.received("user.delete", "user.registration.delete")
@@ -216,7 +216,7 @@ async def test_several_batches_are_deleted(cleanup: Cleanup, clock, monkeypatch)
 async def test_one_process_sweeps_per_hour(cleanup: Cleanup, clock) -> None:
     made = await cleanup.made()
     await cleanup.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
-    clock.advance(seconds=3 * 365 * DAY)  # an hour that nobody else has had
+    clock.advance(seconds=3 * 365 * DAY)  # an hour that no other test uses
     await internals.run(cleanup.service, unverified_user_cleanup.sweep_hourly)
     await cleanup.change_tenant(userDeletePolicy=POLICY)
     await internals.run(cleanup.service, unverified_user_cleanup.sweep_hourly)
