@@ -19,10 +19,10 @@ VERSION       ?= $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' identity/__in
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fuzz bench chaos docs dist image release format clean debian-run debian-test debian-bench
+.PHONY: help run test check fuzz screenshots bench chaos docs dist image release format clean debian-run debian-test debian-bench
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  make test T=tests/api/test_webhooks.py    runs one part"
 
 run: debian-run $(VENV)/.installed-run  ## start the service on port 9011, with its own MongoDB and Redis
@@ -40,6 +40,11 @@ check: debian-test $(VENV)/.installed-test  ## run the complete gate: format, li
 
 fuzz: debian-test $(VENV)/.installed-test  ## send FUZZ_REQUESTS (20000) generated requests, with the seed FUZZ_SEED
 	@FUZZ_REQUESTS=$(FUZZ_REQUESTS) FUZZ_SEED=$(FUZZ_SEED) $(PYTHON) -m pytest -q -s tests/fuzz
+
+screenshots: debian-test $(VENV)/.installed-test  ## write screenshots of all pages to build/screenshots
+	@mkdir -p build/screenshots
+	@SCREENSHOTS=$(CURDIR)/build/screenshots $(PYTHON) -m pytest -q tests/hosted/test_accessibility.py \
+		tests/hosted/test_steps_browser.py tests/hosted/test_self_service_browser.py tests/hosted/test_builtin_mails.py tests/console/test_browser.py
 
 bench: debian-bench $(VENV)/.installed-test  ## measure start-up time, memory and throughput
 	@$(PYTHON) -m bench

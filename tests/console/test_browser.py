@@ -1,6 +1,6 @@
 """The console in a real browser, as the administrator that the shipped kickstart file creates.
 
-With PICTURES, a folder, the screens are written there, light and dark, 360 and 1280 pixels wide.
+With SCREENSHOTS, a folder, the screens are written there, light and dark, 360 and 1280 pixels wide.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pages under axe-core (WCAG 2.2), narrow and wide, light and dark; with PICTURES every look, and screenshots."""
+"""The pages under axe-core (WCAG 2.2), narrow and wide, light and dark; SCREENSHOTS adds screenshots of every page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.relying_party import PASSWORD, RelyingParty
 
 HERE = Path(__file__).resolve().parent / "axe"
 ALL_LOOKS = [(width, scheme) for width in (360, 1280) for scheme in ("light", "dark")]
-LOOKS = ALL_LOOKS if os.environ.get("PICTURES") else [(360, "light"), (1280, "dark")]
+LOOKS = ALL_LOOKS if os.environ.get("SCREENSHOTS") else [(360, "light"), (1280, "dark")]
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 pytestmark = pytest.mark.skipif(shutil.which("npm") is None, reason="the pages are examined where npm is installed")
@@ -64,7 +64,7 @@ class Examiner:
             self.problems += [f"{name} {scheme} {width}: {problem}" for problem in found]
             if await self.chromium.run("return document.documentElement.scrollWidth") > width:
                 self.problems.append(f"{name} {scheme} {width}: wider than the window")
-            if folder := os.environ.get("PICTURES"):
+            if folder := os.environ.get("SCREENSHOTS"):
                 await self.chromium.screenshot(Path(folder) / f"{name}-{scheme}-{width}.png")
 
     async def submit(self, **values: str) -> None:

@@ -75,5 +75,5 @@ async def test_mail_is_readable_in_a_client(rp, browser, mailbox, chromium, sche
     await chromium.go(f"data:text/html;charset=utf-8;base64,{encoded}")
     assert await chromium.run("return document.documentElement.scrollWidth") <= 360
     assert "Choose a new password" in await chromium.text()
-    if folder := os.environ.get("PICTURES"):
+    if folder := os.environ.get("SCREENSHOTS"):
         await chromium.screenshot(Path(folder) / f"mail-{scheme}-360.png")

@@ -19,7 +19,7 @@ from tests.two_factor import code
 
 async def picture(chromium, name: str) -> None:
     """Save a screenshot of the page."""
-    folder = os.environ.get("PICTURES")
+    folder = os.environ.get("SCREENSHOTS")
     if folder:
         await chromium.screenshot(Path(folder) / f"{name}.png")
 
