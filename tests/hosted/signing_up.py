@@ -51,7 +51,8 @@ async def press(browser: httpx.AsyncClient, shown: httpx.Response, number: int =
 
 
 def alike(answer: httpx.Response) -> tuple[object, ...]:
-    """All that a browser sees of an answer."""
-    headers = {name: value for name, value in answer.headers.items() if name not in {"date", "set-cookie"}}
+    """Return what must not differ between responses."""
+    changing = {"date", "set-cookie", "x-request-id"}
+    headers = {name: value for name, value in answer.headers.items() if name not in changing}
     cookies = sorted(line.partition("=")[0] for line in answer.headers.get_list("Set-Cookie"))
     return answer.status_code, headers, cookies, answer.text
