@@ -20,8 +20,8 @@ from tests import internals
 _RAW = CodecOptions(document_class=RawBSONDocument)
 _ABOUT_THE_VETO = frozenset({"events", "deliveries", "webhook_health", "counters", "event_logs"})
 """Collections that record deliveries to webhooks."""
-_USED_IDS = ":used:"
-"""Part of the keys of ids, such as those of client assertions, that are consumed even if the request fails."""
+_RECORDS_OF_REQUESTS = (":used:", ":failed-logins:", ":activity:")
+"""Parts of keys that record a request even if it fails: consumed ids, failed logins, and counters of both."""
 
 
 @contextlib.asynccontextmanager
@@ -63,8 +63,8 @@ async def _kept_in_redis(service: app.Service, tenant_id: str) -> dict[str, Any]
     """The keys with the tenant's id in key or value, without counters that are zero."""
     values = {}
     for key, value in (await _redis_values(service)).items():
-        is_counter_at_rest = ":limit:" in key and value in ("0", None)
-        if tenant_id in f"{key} {value}" and _USED_IDS not in key and not is_counter_at_rest:
+        is_ignored = any(part in key for part in _RECORDS_OF_REQUESTS) or (":limit:" in key and value in ("0", None))
+        if tenant_id in f"{key} {value}" and not is_ignored:
             values[key] = value
     return values
 

@@ -289,9 +289,9 @@ TABLE = [
     Row(
         ("tenantManagerApplication",),
         "tenant manager",
-        _api("POST", "/api/application/{world.tenant_manager_id}", {"application": {}}),
+        _api("POST", "/api/application/{instance.tenant_manager_id}", {"application": {}}),
     ),
-    Row((CUSTOM, SCOPES), "scope", _api("POST", "/api/application/{world.plain.client_id}/scope", {"scope": {}})),
+    Row((CUSTOM, SCOPES), "scope", _api("POST", "/api/application/{instance.plain.client_id}/scope", {"scope": {}})),
     *_authorize("third party", lambda instance: instance.third_party, THIRD, SCOPES),
     *_authorize("custom scope", lambda instance: instance.scoped, CUSTOM, SCOPES, scope="openid orders"),
     *_authorize("universal application", lambda instance: instance.universal, "universalApplication"),
