@@ -60,12 +60,14 @@ from identity.web.console import actions as console_actions
 from identity.web.console import connect as console_connect
 from identity.web.console import home as console_home
 from identity.web.console import key_check as console_key_check
+from identity.web.console import previews as console_previews
 from identity.web.console import refusals as console_refusals
 from identity.web.console import resources as console_resources
 from identity.web.console import sign_in as console_sign_in
 from identity.web.console import try_it as console_try_it
 from identity.web.console import user_export as console_user_export
 from identity.web.console import user_import as console_user_import
+from identity.web.console import webhook_pages as console_webhook_pages
 from identity.web.hosted import landing_page
 from identity.web.in_flight import InFlight
 from identity.web.oauth2 import (
@@ -192,12 +194,14 @@ _PAGES = (
     console_home,
     console_user_export,
     console_user_import,
+    console_previews,
     console_resources,
     console_actions,
     console_connect,
     console_key_check,
     console_try_it,
     console_refusals,
+    console_webhook_pages,
 )
 
 

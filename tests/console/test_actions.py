@@ -214,8 +214,6 @@ async def test_webhook_is_tested_paused_and_resumed(roles: dict[str, Browser], e
     assert (await press(browser, f"{screen}/do/resume")).status_code == 303
     rotated = await press(browser, f"{screen}/do/secret", overlap="60")
     assert rotated.status_code == 200
-    tested = await press(browser, f"{screen}/do/test", eventType="user.create")
-    assert tested.status_code in {200, 400}
     assert (await browser.open(f"{screen}/tab/dead-letters")).status_code == 200
 
 

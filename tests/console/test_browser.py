@@ -131,14 +131,20 @@ async def test_script_asks_before_changes_are_lost_and_confirms_deletions(
     await wait_for_text(signed_in, "Deleted.")
 
 
+@pytest.fixture(scope="module")
+async def screens(shipped: app.Service) -> list[tuple[str, str]]:
+    """The screens to look at, with their paths."""
+    return list((await example_data.create(shipped.base_url, shipped.announcement["API key"])).items())
+
+
 @pytest.mark.skipif(shutil.which("npm") is None, reason="the pages are examined where npm is installed")
 @pytest.mark.requirement("console-15")
+@pytest.mark.parametrize("part", range(3))
 async def test_screens_are_accessible_and_fit_narrow_windows(
-    signed_in: Chromium, shipped: app.Service, axe: str
+    signed_in: Chromium, shipped: app.Service, axe: str, screens: list[tuple[str, str]], part: int
 ) -> None:
-    screens = await example_data.create(shipped.base_url, shipped.announcement["API key"])
     examiner = Examiner(signed_in, shipped.base_url, axe)
-    for name, path in screens.items():
+    for name, path in screens[part::3]:
         await signed_in.go(shipped.base_url + path)
         await examiner.examine(name)
     assert examiner.problems == []

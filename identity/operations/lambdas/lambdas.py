@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from identity.call import Call, Document
-from identity.domain.lambdas import default_lambdas
+from identity.domain.lambdas import default_lambdas, lambda_samples
 from identity.domain.lambdas import lambdas as lambda_rules
 from identity.domain.objects.resource_definition import Resource, SearchRules
 from identity.errors import Duplicate, FieldError, Invalid, LambdaFailed
@@ -106,6 +107,29 @@ async def invoke(services: Services, call: Call, lambda_id: str, kind: str, *arg
         return lambda_rules.returned(outcome.result, arguments)
     except lambda_rules.ReturnedError as error:
         raise await failure(services, call, lambda_, str(error)) from error
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrialRun:
+    """A test run: the arguments, what they became (None if the run failed), the problem, and the console output."""
+
+    arguments: list[Any]
+    returned: list[Any] | None
+    problem: str
+    printed: str
+
+
+async def try_out(services: Services, kind: str, body: str, arguments: list[Any] | None) -> TrialRun:
+    """Run a body on arguments, or on examples of its type. Raises Unavailable if too many are queued."""
+    given = lambda_samples.arguments(kind) if arguments is None else arguments
+    outcome = await services.runtime.sandbox.call(body, lambda_rules.FUNCTIONS[kind], orjson.dumps(given))
+    if outcome.result is None:
+        location = "" if outcome.line is None else f" (line {outcome.line})"
+        return TrialRun(given, None, f"{outcome.problem or 'Nothing was returned.'}{location}", outcome.printed)
+    try:
+        return TrialRun(given, lambda_rules.returned(outcome.result, given), "", outcome.printed)
+    except lambda_rules.ReturnedError as error:
+        return TrialRun(given, None, f"The result cannot be used: {error}.", outcome.printed)
 
 
 async def log_failure(services: Services, call: Call, lambda_id: str, reason: str) -> LambdaFailed:

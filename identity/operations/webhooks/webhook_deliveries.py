@@ -36,7 +36,7 @@ async def test(services: Services, call: Call, webhook_id: str, body: Document) 
     Raises NotFound, and Invalid for an unknown type.
     """
     webhook = await services.configuration.webhooks.get(None, webhook_id)
-    event = body.get("event") or _sample(body["eventType"], call.now)
+    event = body.get("event") or sample(body["eventType"], call.now)
     octets = orjson.dumps({"event": event}, option=orjson.OPT_SORT_KEYS)
     event_type = str(event.get("type"))
     event_type = event_type if event_type in EVENTS else webhook_samples.TEST
@@ -45,7 +45,7 @@ async def test(services: Services, call: Call, webhook_id: str, body: Document) 
     return webhook_event_logs.attempt_response(webhook_id, result.attempt.to_document(), 1)
 
 
-def _sample(event_type: str, now: Instant) -> Document:
+def sample(event_type: str, now: Instant) -> Document:
     """A sample event. Raises Invalid for an unknown type."""
     if event_type == webhook_samples.TEST:
         return webhook_samples.test_event(new_id(), now)

@@ -73,8 +73,8 @@ class ActionHandler(FormHandler):
         if not response.is_success:
             by_path, general = self.errors_of(response, ())
             return await self.action_page(document, given, by_path, general)
-        if action.reveals or action.shows:
-            found = [(name, member_of(response.json(), name)) for name in (*action.reveals, *action.shows)]
+        if action.reveals:
+            found = [(name, member_of(response.json(), name)) for name in action.reveals]
             return self.object_page("revealed.html", document, "", action=action, found=found)
         back = f"{self.screen_of(object_id)}/tab/{action.in_tab}" if action.in_tab else self.screen_of(object_id)
         return self.redirect_to(back, done=action.done)

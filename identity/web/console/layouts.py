@@ -63,8 +63,7 @@ class Action:
 
     Texts of `path`, `query` and `body` may contain `{member}`: members of the object, values of the `inputs`, those of
     the row as `keys` name them (`#` is its index), `me` (the administrator) and `secret` (a new random one). `when` are
-    members that the object must have, with their values. `shows` are members of the response to be shown, `reveals`
-    secret ones.
+    members that the object must have, with their values. `reveals` are secret members of the response, shown once.
     """
 
     name: str
@@ -78,7 +77,6 @@ class Action:
     inputs: Sequence[Input] = ()
     when: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    shows: Sequence[str] = ()
     reveals: Sequence[str] = ()
     is_dangerous: bool = False
     in_tab: str = ""
@@ -146,6 +144,7 @@ class Layout:
     `is_single` marks an object without an id and a list, `has_items` a list of objects that have a page each. `fixed`
     are parameters of every search, `text` is empty if there is none to type. `references` are members that hold the id
     of another resource, with its slug. `secrets` are shown on demand; `matrix` are members with permissions.
+    `preview` labels the button that shows what the values of a form result in.
     """
 
     slug: str
@@ -179,6 +178,7 @@ class Layout:
     removes: Sequence[Count] = ()
     export: str = ""
     list_pages: Sequence[ListPage] = ()
+    preview: str = ""
     is_single: bool = False
     has_items: bool = True
     fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -18,8 +18,8 @@ from identity.web.endpoint import Reply
 _HERE: Final = Path(__file__).resolve().parent
 TYPES: Final = {"console.css": "text/css; charset=utf-8", "console.js": "text/javascript; charset=utf-8"}
 _POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self';"
-    " frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-src 'self';"
+    " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 HEADERS: Final = {
     "Content-Type": "text/html; charset=utf-8",

@@ -33,7 +33,7 @@ for (const source of document.querySelectorAll("[data-copy]")) {
 let changed = false;
 for (const form of document.querySelectorAll("form[data-guard]")) {
   form.addEventListener("input", () => { changed = true; });
-  form.addEventListener("submit", () => { changed = false; });
+  form.addEventListener("submit", (event) => { changed = changed && event.submitter?.formTarget === "preview"; });
 }
 addEventListener("beforeunload", (event) => {
   if (changed) {
@@ -58,4 +58,14 @@ for (const input of document.querySelectorAll("input[data-narrow]")) {
       label.hidden = !label.textContent.toLowerCase().includes(input.value.toLowerCase());
     }
   });
+}
+
+// Live previews: submit the form to the frame once typing pauses.
+for (const button of document.querySelectorAll("button[data-live]")) {
+  let timer = 0;
+  button.form.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => button.form.requestSubmit(button), REFILTER_MILLISECONDS);
+  });
+  button.form.requestSubmit(button);
 }

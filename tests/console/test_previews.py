@@ -1,0 +1,94 @@
+"""Previews of templates, themes and lambdas: they show the values of the form, store nothing and run no script."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.domain.lambdas import lambda_samples, lambdas
+from tests.console.administrator import Browser, Page
+
+MAIL = {
+    "emailTemplate.name": "x", "emailTemplate.defaultSubject": "Hello ${user.firstName}",
+    "emailTemplate.defaultTextTemplate": "Dear ${user.fullName}",
+    "emailTemplate.defaultHtmlTemplate": "<p style='color:red'>Hi</p><script>alert(1)</script>",
+}  # fmt: skip
+
+
+async def preview(browser: Browser, slug: str, **fields: Any) -> httpx.Response:
+    token = Page(await browser.open("/admin")).form("/admin/sign-out")["fields"]["csrf_token"]
+    return await browser.http.post(f"/admin/{slug}/preview", data={"csrf_token": token, **fields})
+
+
+async def test_email_is_rendered_for_an_example_user(roles: dict[str, Browser]) -> None:
+    shown = await preview(roles["developer"], "email-templates", **MAIL)
+    assert shown.status_code == 200
+    assert "Hello Ada" in Page(shown).text
+    assert "Dear Ada Lovelace" in Page(shown).text
+    assert "<script" not in shown.text
+    assert "&lt;script&gt;" in shown.text
+    policy = shown.headers["Content-Security-Policy"]
+    assert policy.startswith("sandbox;")
+    assert "script-src" not in policy
+    assert shown.headers["X-Frame-Options"] == "SAMEORIGIN"
+    broken = {**MAIL, "emailTemplate.defaultTextTemplate": "Dear ${user."}
+    assert "alert" in (await preview(roles["developer"], "email-templates", **broken)).text
+    assert (await preview(roles["user-manager"], "email-templates", **MAIL)).status_code == 403
+
+
+async def test_message_is_rendered(roles: dict[str, Browser]) -> None:
+    fields = {"messageTemplate.name": "x", "messageTemplate.defaultTemplate": "Code for ${user.firstName}"}
+    shown = await preview(roles["admin"], "message-templates", **fields)
+    assert "Code for Ada" in Page(shown).text
+
+
+async def test_theme_is_shown_on_the_login_page_with_its_contrast(roles: dict[str, Browser]) -> None:
+    fields = {
+        "theme.name": "x",
+        "theme.type": "simple",
+        "theme.variables": '{"fontColor": "#eeeeee", "panelBackgroundColor": "#ffffff"}',
+        "theme.stylesheet": "p { color: red } </style><script>alert(1)</script>",
+        "theme.defaultMessages": "login.heading=Welcome back",
+    }
+    shown = await preview(roles["developer"], "themes", **fields)
+    assert shown.status_code == 200
+    assert "--text: #eeeeee" in shown.text
+    assert "Welcome back" in Page(shown).text
+    assert "The contrast of fontColor" in Page(shown).text
+    assert "</style><script>" not in shown.text
+    wrong = await preview(roles["developer"], "themes", **{**fields, "theme.variables": '{"fontColor": "url(x)"}'})
+    assert "not a CSS value" in Page(wrong).text
+    assert (await preview(roles["auditor"], "themes", **fields)).status_code == 403
+    assert (await preview(roles["auditor"], "lambdas", **{"lambda.name": "x"})).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("body", "sample", "expected"),
+    [
+        ("function populate(jwt, user) { jwt.plan = user.data.plan; console.log('hi') }", "", ['"plan": "gold"', "hi"]),
+        ("function populate(jwt) { jwt.a = 1 }", '[{"b": 2}, null, null]', ['"a": 1', '"b": 2']),
+        ("function populate(jwt) {\n  jwt.a = ;\n}", "", ["line 2"]),
+        ("function other() {}", "", ["populate"]),
+        ("function populate(jwt) { throw new Error('no') }", "", ["no"]),
+        ("function populate(jwt) { while (true) {} }", "", ["alert"]),
+        ("function populate() {}", "{", ["not JSON"]),
+        ("function populate() {}", "{}", ["must be a JSON list"]),
+        ("", "", ["Choose a type"]),
+    ],
+)
+async def test_lambda_runs_on_a_sample(roles: dict[str, Browser], body: str, sample: str, expected: list[str]) -> None:
+    fields = {"lambda.name": "x", "lambda.type": "JWTPopulate", "lambda.body": body, "console.sample": sample}
+    shown = await preview(roles["developer"], "lambdas", **fields)
+    assert shown.status_code == 200
+    for text in expected:
+        assert text in Page(shown).text or text in shown.text
+
+
+@pytest.mark.parametrize("kind", sorted(lambdas.FUNCTIONS))
+def test_every_type_has_sample_arguments(kind: str) -> None:
+    found = lambda_samples.arguments(kind)
+    assert found
+    found[0]["changed"] = True
+    assert "changed" not in lambda_samples.arguments(kind)[0]
