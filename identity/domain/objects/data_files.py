@@ -12,5 +12,5 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load_yaml(module_file: str, name: str) -> Any:
-    """Load the YAML file `name` from the folder of a module, whose `__file__` is given."""
-    return yaml.load(Path(module_file).with_name(name).read_text("utf-8"), Loader=_LOADER)  # noqa: S506 (safe)
+    """Load the YAML file `name` below the folder of a module, whose `__file__` is given."""
+    return yaml.load((Path(module_file).parent / name).read_text("utf-8"), Loader=_LOADER)  # noqa: S506 (safe)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
+from identity.domain.objects.data_files import load_yaml
 
 _FOLDER: Final = Path(__file__).resolve().parent / "layouts"
 
@@ -219,7 +219,7 @@ class Layout:
 @functools.cache
 def load(slug: str) -> Layout:
     """Return the layout of a resource."""
-    given = yaml.safe_load((_FOLDER / f"{slug}.yaml").read_text("utf-8"))
+    given = load_yaml(__file__, f"layouts/{slug}.yaml")
     given["columns"] = [Column(**column) for column in given["columns"]]
     given["groups"] = [Group(**group) for group in given.get("groups", [])]
     given["removes"] = [Count(**count) for count in given.get("removes", [])]
