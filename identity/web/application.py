@@ -94,6 +94,7 @@ from identity.web.oauth2 import (
     verification_gates,
 )
 from identity.web.oauth2 import webauthn as webauthn_pages
+from identity.web.routing import RoutedApplication
 from identity.web.self_service import (
     account,
     account_access,
@@ -230,13 +231,10 @@ def application(
     settings = services.config.server
     addresses = ClientAddresses(settings.trusted_proxies, settings.base_url)
     common = {"services": services, "addresses": addresses, "in_flight": in_flight}
-    rules = [
-        (route.pattern, route.handler, {**common, "template": route.template, **route.arguments})
-        for route in routes(registry)
-    ]
     missing = {**common, "template": "none"}
-    return tornado.web.Application(
-        rules,
+    return RoutedApplication(
+        routes(registry),
+        common,
         default_handler_class=landing_page.UnknownPathHandler,
         default_handler_args=missing,
         log_function=_RequestLog(registry),
