@@ -256,6 +256,7 @@ def _federation(config: Config) -> FederationClient:
         read_timeout_ms=settings.read_timeout,
         # Even four unresponsive providers leave connections for the others.
         max_per_host=max(1, settings.max_concurrency // 5),
+        overrides=settings.endpoint_overrides,
     )
 
 

@@ -157,6 +157,7 @@ class IdentityProviders:
     connect_timeout: int
     read_timeout: int
     allowed_networks: AllowedNetworks
+    endpoint_overrides: Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

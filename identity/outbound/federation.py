@@ -47,9 +47,19 @@ class FederationClient:
     """Sends requests to identity providers and caches the documents that they publish."""
 
     def __init__(
-        self, http: HttpClient, *, connect_timeout_ms: int, read_timeout_ms: int, max_per_host: int = 10
+        self,
+        http: HttpClient,
+        *,
+        connect_timeout_ms: int,
+        read_timeout_ms: int,
+        max_per_host: int = 10,
+        overrides: Mapping[str, str] | None = None,
     ) -> None:
-        """`max_per_host` is the number of concurrent requests to a host, so that a slow one blocks no other."""
+        """`max_per_host` is the number of concurrent requests to a host, so that a slow one blocks no other.
+
+        `overrides` maps origins to the URLs that replace them in requests.
+        """
+        self._overrides = overrides or {}
         self._http = http
         self._hosts = Bulkhead(sys.maxsize, max_per_host)
         self._max_queued_per_host = _QUEUE_FACTOR * max_per_host
@@ -75,6 +85,21 @@ class FederationClient:
         With `refetch`, because the cached set lacks a key, it is fetched again after `REFETCH_SECONDS`.
         """
         return await self._get_cached(url, now, REFETCH_SECONDS if refetch else CACHE_SECONDS)
+
+    async def post_form(
+        self,
+        url: str,
+        form: Mapping[str, str],
+        *,
+        headers: Mapping[str, str] | None = None,
+        basic: tuple[str, Secret] | None = None,
+    ) -> bytes:
+        """Post a form and return the body of the response, which need not be JSON. Raises FederationError."""
+        body, kind = urllib.parse.urlencode(form).encode(), {"Content-Type": _FORM, **(headers or {})}
+        response = await self._send("POST", url, kind, body, _escaped(basic))
+        if response.status != 200:
+            raise FederationError(f"{_without_query(url)} answered {response.status}")
+        return response.body
 
     async def exchange(self, url: str, form: Mapping[str, str], basic: tuple[str, Secret] | None) -> Document:
         """The response of a token endpoint (RFC 6749 section 4.1.3). Raises FederationError."""
@@ -141,10 +166,25 @@ class FederationClient:
         *,
         name: str = "",
     ) -> Any:
+        response = await self._send(method, url, headers, body, basic, max_bytes, name=name)
+        return _parse(response, name or _without_query(url))
+
+    async def _send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        basic: tuple[str, Secret] | None,
+        max_bytes: int = _MAX_RESPONSE_BYTES,
+        *,
+        name: str = "",
+    ) -> Response:
         source = name or _without_query(url)
+        origin = "/".join(url.split("/", 3)[:3])
         request = Request(
             method=method,
-            url=url,
+            url=self._overrides.get(origin, origin) + url[len(origin) :],
             headers=headers,
             body=body,
             connect_timeout_ms=self._connect_timeout_ms,
@@ -160,7 +200,9 @@ class FederationClient:
                 response = await self._http.request(request)
         except OutboundError as error:
             raise FederationError(f"no answer from {source}: {error.message}") from error
-        return _parse(response, source)
+        if response.truncated:
+            raise FederationError(f"the response of {source} is too large")
+        return response
 
 
 class _DocumentCache:
@@ -204,8 +246,6 @@ class _DocumentCache:
 
 
 def _parse(response: Response, source: str) -> Any:
-    if response.truncated:
-        raise FederationError(f"the response of {source} is too large")
     try:
         found: Any = json.loads(response.body)
     except (ValueError, RecursionError) as error:
