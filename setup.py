@@ -105,6 +105,8 @@ setup(
         # Name resolution without a thread per name.
         "aiodns>=4.0.4,<5",
         "pycares>=5,<6",
+        # Signatures of OAuth 1.0a, which logins through X require.
+        "oauthlib>=3.3,<4",
         # Verification of passkeys.
         "webauthn>=3.0.1,<4",
         # Regular expressions of form fields, matched in linear time.
@@ -136,7 +138,6 @@ setup(
             "Authlib>=1.9,<2",
             "httpx2>=2,<3",  # what Authlib's client stands on
             "joserfc>=1.8,<2",
-            "oauthlib>=3.3,<4",
             "requests-oauthlib>=2,<3",
             "types-oauthlib>=3.3,<5",
             "fusionauth-client>=1.69,<2",

@@ -28,7 +28,8 @@ from identity.ids import new_id
 from identity.instants import Instant, SystemClock
 from identity.store.embedded.stores import EmbeddedStores
 from identity.store.outages import OUTAGES
-from tests import internals, openapi, relying_party
+from tests import fake_social, internals, openapi, relying_party
+from tests.fake_social import FakeSocial
 from tests.loopback import Loopback
 from tests.receiver import Receiver, receiving
 from tests.relying_party import RelyingParty
@@ -278,9 +279,19 @@ async def _retry_during_outage(work: Callable[[], Awaitable[T]]) -> T:
 
 
 @pytest.fixture(scope="session")
-async def service(build: Build, session_clock: ShiftedClock) -> AsyncIterator[app.Service]:
+async def social_providers(session_clock: ShiftedClock) -> AsyncIterator[FakeSocial]:
+    """The published identity providers, which the shared service reaches; take `social` instead, which resets them."""
+    async with fake_social.running(session_clock) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+async def service(
+    build: Build, session_clock: ShiftedClock, social_providers: FakeSocial
+) -> AsyncIterator[app.Service]:
     """The service that most tests share. Each test creates its own tenants and objects."""
-    async with build(clock=session_clock) as running:
+    overrides = social_providers.overrides()
+    async with build(clock=session_clock, identity_providers__endpoint_overrides=overrides) as running:
         _SHARED.append(running)
         yield running
 

@@ -235,7 +235,8 @@ async def test_other_types_are_stored_and_returned(api, tenant_api, tenant, kind
     provider = await made(tenant_api, {**wanted, "claimMap": {"a": "UserData"}})
     assert {name: provider[name] for name in members} == members
     assert provider["name"] == members.get("name", kind)
-    assert provider["linkingStrategy"] == "LinkByEmail"
+    players = {"EpicGames", "Nintendo", "SonyPSN", "Steam", "Twitch", "Xbox"}
+    assert provider["linkingStrategy"] == ("CreatePendingLink" if kind in players else "LinkByEmail")
     assert {"claimMap", "oauth2"}.isdisjoint(provider)
     assert ("buttonImageURL" in provider) is (kind == "SAMLv2")
 

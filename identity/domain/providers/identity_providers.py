@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.objects.data_files import load_yaml
+from identity.domain.providers import social_providers
+from identity.domain.providers.social_providers import CLAIMS
 from identity.errors import FieldError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -23,7 +25,11 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 OPENID_CONNECT: Final = "OpenIDConnect"
 EXTERNAL_JWT: Final = "ExternalJWT"
 
-AUTHENTICATION_TYPES: Final[Mapping[str, str]] = {OPENID_CONNECT: "OPENID_CONNECT", EXTERNAL_JWT: "FEDERATED_JWT"}
+AUTHENTICATION_TYPES: Final[Mapping[str, str]] = {
+    OPENID_CONNECT: "OPENID_CONNECT",
+    EXTERNAL_JWT: "FEDERATED_JWT",
+    **{name: row.authentication_type for name, row in social_providers.PROVIDERS.items()},
+}
 """The types that users can log in with, and the authenticationType of their logins."""
 
 _NAMED: Final = frozenset({EXTERNAL_JWT, OPENID_CONNECT, "SAMLv2", "SAMLv2IdPInitiated"})
@@ -39,20 +45,16 @@ MEMBERS: Final[Mapping[str, list[str]]] = _TYPES["members"]
 """The members of each type in addition to the common ones."""
 
 REQUIRED: Final[Mapping[str, list[str]]] = _TYPES["required"]
-"""The required members of types that are only stored."""
+"""The required members of the types without `oauth2`."""
 
 _OVERRIDES: Final = frozenset({"createRegistration", "data", "enabled"})
-_OPENID_CONNECT_ONLY: Final = ("clientAuthenticationMethod", "client_id", "client_secret", "issuer", "scope")
+_OPENID_CONNECT_ONLY: Final = (
+    *("clientAuthenticationMethod", "client_id", "client_secret", "emails_endpoint", "issuer", "scope"),
+)
 _NOT_OVERRIDDEN: Final = frozenset({"domains", "keys", "postRequest", "trustEmail"})
-_CLAIMS: Final = {
-    "emailClaim": "email",
-    "emailVerifiedClaim": "email_verified",
-    "uniqueIdClaim": "sub",
-    "usernameClaim": "preferred_username",
-}
 _BUTTON: Final = "Login with OpenID Connect"
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
-CALLED_URLS: Final = ("issuer", "token_endpoint", "userinfo_endpoint")
+CALLED_URLS: Final = ("emails_endpoint", "issuer", "token_endpoint", "userinfo_endpoint")
 """The URLs of a provider that the service calls."""
 
 _IMAGE: Final = re.compile(r"https://[A-Za-z0-9._-]+(:[0-9]{1,5})?(/[\x21\x23-\x7e]*)?")
@@ -88,8 +90,10 @@ def complete(document: Document, stored: Document | None) -> Document:
         provider = _complete_openid_connect(provider)
     elif kind == EXTERNAL_JWT:
         provider = _complete_external_jwt(provider, stored or {})
-    if "domains" in members:
+    if "domains" in members and ("domains" in provider or kind not in social_providers.PROVIDERS):
         provider["domains"] = sorted(provider.get("domains", []))
+    row = social_providers.PROVIDERS.get(kind)
+    provider.setdefault("linkingStrategy", "LinkByEmail" if row is None else row.linking_strategy)
     return {**provider, "private": _lookup_members(provider)}
 
 
@@ -118,6 +122,8 @@ def is_enabled_for(provider: Document, tenant_id: str, application_id: str) -> b
 
 def effective_oauth2(provider: Document, application_id: str) -> Document:
     """Return the `oauth2` of a provider, with the overrides of an application."""
+    if provider["type"] in social_providers.PROVIDERS:
+        return social_providers.oauth2_of(provider, application_id)
     own = provider["applicationConfiguration"].get(application_id, {}).get("oauth2", {})
     return {**provider["oauth2"], **own}
 
@@ -138,11 +144,16 @@ def link_limit(provider: Document, tenant_id: str) -> int | None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Button:
-    """The button of a provider on the login page; `image_url` is None without an image that the page may load."""
+    """The button of a provider on the login page; `image_url` is None without an image that the page may load.
+
+    Without a text of its own, the page names the `label`; `symbol` is the name of the drawing that goes with it.
+    """
 
     provider_id: str
-    text: str
+    text: str | None
     image_url: str | None
+    label: str = ""
+    symbol: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -160,7 +171,9 @@ NO_OPTIONS: Final = ProviderOptions()
 def login_page_providers(providers: Iterable[Document], tenant_id: str, application_id: str) -> list[Document]:
     """Return the providers that the login page of an application can redirect to, sorted by name."""
     usable = [
-        one for one in providers if one["type"] == OPENID_CONNECT and is_enabled_for(one, tenant_id, application_id)
+        one
+        for one in providers
+        if is_enabled_for(one, tenant_id, application_id) and _is_redirectable(one, application_id)
     ]
     return sorted(usable, key=lambda one: (one["name"].lower(), one["id"]))
 
@@ -172,7 +185,7 @@ def options_of(providers: Iterable[Document], application_id: str) -> ProviderOp
     urls = [one.get(name) or "" for one in configurations for name in ("authorization_endpoint", "issuer")]
     return ProviderOptions(
         tuple(_button(one, application_id) for one in known),
-        any(one["domains"] for one in known),
+        any(one.get("domains") for one in known),
         tuple(sorted({url for url in urls if url.startswith("http:")})),
     )
 
@@ -180,12 +193,21 @@ def options_of(providers: Iterable[Document], application_id: str) -> ProviderOp
 def find_by_domain(providers: Iterable[Document], login_id: str) -> Document | None:
     """Return the provider that manages the domain of an email address, or a domain; those of the tenant come first."""
     domain = domain_of(login_id)
-    managing = [one for one in providers if domain in one["domains"]]
+    managing = [one for one in providers if domain in one.get("domains", ())]
     return min(managing, key=lambda one: ("tenantId" not in one, one["id"]), default=None)
+
+
+def _is_redirectable(provider: Document, application_id: str) -> bool:
+    if provider["type"] in social_providers.PROVIDERS:
+        return social_providers.is_redirectable(provider, application_id)
+    return bool(provider["type"] == OPENID_CONNECT)
 
 
 def _button(provider: Document, application_id: str) -> Button:
     settings = {**provider, **provider["applicationConfiguration"][application_id]}
+    row = social_providers.PROVIDERS.get(provider["type"])
+    if row is not None:
+        return Button(provider["id"], settings.get("buttonText"), None, row.label, provider["type"])
     image_url = settings.get("buttonImageURL")
     is_safe = image_url is not None and _IMAGE.fullmatch(image_url) is not None
     return Button(provider["id"], settings["buttonText"], image_url if is_safe else None)
@@ -241,7 +263,7 @@ def key_ids(provider: Document) -> Iterable[tuple[str, str]]:
 
 
 def _complete_openid_connect(provider: Document) -> Document:
-    oauth2 = {**_CLAIMS, "clientAuthenticationMethod": "client_secret_basic", **provider.get("oauth2", {})}
+    oauth2 = {**CLAIMS, "clientAuthenticationMethod": "client_secret_basic", **provider.get("oauth2", {})}
     if oauth2["clientAuthenticationMethod"] == "none":
         oauth2.pop("client_secret", None)
     return {"buttonText": _BUTTON, "postRequest": False, **provider, "oauth2": oauth2}
@@ -249,7 +271,7 @@ def _complete_openid_connect(provider: Document) -> Document:
 
 def _complete_external_jwt(provider: Document, stored: Document) -> Document:
     members = provider.get("oauth2", {})
-    oauth2 = {**_CLAIMS, **{name: value for name, value in members.items() if name not in _OPENID_CONNECT_ONLY}}
+    oauth2 = {**CLAIMS, **{name: value for name, value in members.items() if name not in _OPENID_CONNECT_ONLY}}
     deprecated = provider.get("uniqueIdentityClaim")
     if deprecated is not None and oauth2.get("emailClaim", "email") == "email":
         oauth2["emailClaim"] = deprecated

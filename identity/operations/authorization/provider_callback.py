@@ -14,6 +14,7 @@ from identity.call import Call, Document
 from identity.domain.configuration import page_texts
 from identity.domain.login import login_outcomes
 from identity.domain.providers import identity_providers as provider_rules
+from identity.domain.providers.social_providers import PROVIDERS
 from identity.errors import (
     AlreadyLinked,
     Invalid,
@@ -47,7 +48,18 @@ from identity.services import Services
 FAILED: Final = "[ExternalAuthenticationException]"
 """The page text of errors without their own."""
 
+_DECLINED: Final = frozenset({"access_denied", "user_cancelled_authorize", "user_cancelled_login"})
+"""The errors of a user who declined; Apple and LinkedIn have their own."""
 _MAXIMUM_QUOTE: Final = 200
+_PROOFS: Final = {"oauth1": "oauth_verifier", "oauth2": "code", "openid2": "openid.sig"}
+"""The member of a successful response, by the flow of the provider."""
+_EXPECTED: Final = {
+    "code_verifier": "codeVerifier",
+    "nonce": "nonce",
+    "oauth_token_secret": "tokenSecret",
+    "redirect_uri": "redirectUri",
+}
+"""The member of the state that completes a response, by its name in the response."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,10 +104,9 @@ async def complete_login(
         return LoginPage(client, "", ProviderFailed("[InvalidIdentityProviderId]"))
     request = authorization.validate(call, state.verified_client)
     try:
-        _require_code(document, response)
-        expected = {"redirect_uri": document["redirectUri"], "code_verifier": document["codeVerifier"]}
-        if document["nonce"] is not None:
-            expected["nonce"] = document["nonce"]
+        row = PROVIDERS.get(provider["type"])
+        _require_proof(document, response, _PROOFS["oauth2" if row is None else row.flow])
+        expected = {name: document[member] for name, member in _EXPECTED.items() if document.get(member) is not None}
         result = await provider_login.authenticate(services, call, client, provider, {**response, **expected})
     except _InvalidResponseError as error:
         await authorization_redirect.log_failure(services, call, client, provider, error.reason, error.kind)
@@ -135,15 +146,15 @@ def problem_of(error: ServiceError) -> Problem:
 
 
 class _InvalidResponseError(Exception):
-    """The provider's response contains no code to exchange."""
+    """The provider's response contains no proof of a login."""
 
     def __init__(self, key: str, reason: str, kind: event_logs.Kind = "Error") -> None:
         super().__init__(reason)
         self.key, self.reason, self.kind = key, reason, kind
 
 
-def _require_code(stored: Document, response: Mapping[str, str]) -> None:
-    """Require a code from the expected provider. Raises _InvalidResponseError.
+def _require_proof(stored: Document, response: Mapping[str, str], proof: str) -> None:
+    """Require a code, or another proof, from the expected provider. Raises _InvalidResponseError.
 
     A provider that announces `iss` always sends it, also with errors (RFC 9207 section 2.4). A response without it or
     from another issuer may be a mix-up attack, which has a code redeemed at the wrong provider.
@@ -159,11 +170,13 @@ def _require_code(stored: Document, response: Mapping[str, str]) -> None:
         description = (
             f"it returned {_quoted(response['error'])} {_quoted(response.get('error_description', ''))}".strip()
         )
-        if response["error"] == "access_denied":
+        if response["error"] in _DECLINED:
             raise _InvalidResponseError("[ExternalAuthenticationException]AccessDenied", description, "Information")
         raise _InvalidResponseError(FAILED, description)
-    if "code" not in response:
-        raise _InvalidResponseError(FAILED, "its response has neither code nor error")
+    if "denied" in response or response.get("openid.mode") == "cancel":
+        raise _InvalidResponseError("[ExternalAuthenticationException]AccessDenied", "the user declined", "Information")
+    if proof not in response:
+        raise _InvalidResponseError(FAILED, f"its response has neither {proof} nor error")
 
 
 def _quoted(text: str) -> str:

@@ -6,6 +6,7 @@ every redirect (RFC 9700 section 2.1) and are stored with the complete authoriza
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,6 +15,7 @@ from identity.domain.authorization import pkce
 from identity.domain.authorization.authorization_request import PUSHED
 from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.providers.identity_providers import ProviderOptions
+from identity.domain.providers.social_providers import PROVIDERS
 from identity.errors import Invalid
 from identity.ids import new_secret, parse_id
 from identity.operations.clients.clients import Client
@@ -28,7 +30,7 @@ from identity.operations.login_transactions.authorization_steps import (
     VerifiedClient,
 )
 from identity.operations.objects import event_logs
-from identity.operations.providers import openid_connect
+from identity.operations.providers import oauth1, openid_connect, steam_openid
 from identity.operations.providers.openid_connect import ProviderEndpoints
 from identity.services import Services
 
@@ -101,46 +103,103 @@ async def _redirect(
     is_persistent: bool,
 ) -> ProviderRedirect | LoginPage:
     client = verified_client.client
+    secret, state_data = (
+        browser.federation_secret or new_secret(),
+        _state_data(services, call, verified_client, provider),
+    )
+    state_data["isPersistent"] = is_persistent
+    row = PROVIDERS.get(provider["type"])
     try:
-        endpoints = await openid_connect.resolve_endpoints(
-            services, call, provider_rules.effective_oauth2(provider, client.client_id)
+        request = await _FLOWS["oauth2" if row is None else row.flow](
+            services, call, client, provider, state_data, login_id
         )
-        url = _authorization_endpoint(endpoints)
     except Invalid as error:
         await log_failure(services, call, client, provider, error.log_detail, "Error")
-        return LoginPage(client, login_id, ProviderFailed(error.general[0].code))
-    secret, state = browser.federation_secret or new_secret(), new_secret()
-    state_data: Document = {
-        "codeVerifier": new_secret(),
-        "given": login_transactions.request_parameters(services, verified_client),
-        "isPersistent": is_persistent,
-        "issuer": endpoints.issuer,
-        "namesItself": endpoints.published.get("authorization_response_iss_parameter_supported") is True,
-        # Without an issuer there are no keys for the ID token, and hence no nonce.
-        "nonce": new_secret() if endpoints.issuer is not None and "openid" in _scope(endpoints).split() else None,
-        "providerId": provider["id"],
-        "redirectUri": call.origin.base_url + CALLBACK_PATH,
-    }
+        return LoginPage(client, "", ProviderFailed(error.general[0].code))
     if PUSHED not in verified_client.given:
         anonymous_request_limits.require_maximum_size(state_data)
     await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
-    await services.sessions.provider_logins.issue(client.tenant_id, state, secret, state_data, ttl_seconds)
-    is_post = bool(provider["postRequest"])
-    parameters = _parameters(endpoints, state_data, state, login_id, prefers_form=is_post)
-    return ProviderRedirect(client, url, parameters, secret, is_post=is_post)
+    await services.sessions.provider_logins.issue(client.tenant_id, request.state, secret, state_data, ttl_seconds)
+    is_post = bool(provider.get("postRequest"))
+    return ProviderRedirect(client, request.url, request.parameters, secret, is_post=is_post)
+
+
+def _state_data(services: Services, call: Call, verified_client: VerifiedClient, provider: Document) -> Document:
+    return {
+        "codeVerifier": None,
+        "given": login_transactions.request_parameters(services, verified_client),
+        "issuer": provider_rules.effective_oauth2(provider, verified_client.client.client_id).get("issuer"),
+        "namesItself": False,
+        "nonce": None,
+        "providerId": provider["id"],
+        "redirectUri": call.origin.base_url + CALLBACK_PATH,
+    }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _AuthorizationRequest:
+    """The request that the browser is redirected with; `state` identifies its response."""
+
+    url: str
+    parameters: dict[str, str]
+    state: str
+
+
+async def _oauth2_request(
+    services: Services, call: Call, client: Client, provider: Document, state_data: Document, login_id: str
+) -> _AuthorizationRequest:
+    """Return an authentication request (OpenID Connect Core 3.1.2.1), and complete its state. Raises Invalid."""
+    oauth2, row = provider_rules.effective_oauth2(provider, client.client_id), PROVIDERS.get(provider["type"])
+    endpoints = await openid_connect.resolve_endpoints(services, call, oauth2)
+    url, state = _authorization_endpoint(endpoints), new_secret()
+    published = endpoints.published.get("authorization_response_iss_parameter_supported") is True
+    # Without an issuer there are no keys for the ID token, and hence no nonce.
+    has_nonce = endpoints.issuer is not None and "openid" in _scope(endpoints).split() and (row is None or row.nonce)
+    state_data |= {
+        "codeVerifier": new_secret() if row is None or row.pkce else None,
+        "namesItself": published,
+        "nonce": new_secret() if has_nonce else None,
+    }
+    hint = login_id if row is None or row.login_hint else ""
+    parameters = _parameters(endpoints, state_data, state, hint, prefers_form=bool(provider.get("postRequest")))
+    return _AuthorizationRequest(url, {**parameters, **({} if row is None else row.parameters)}, state)
+
+
+async def _oauth1_request(
+    services: Services, call: Call, client: Client, provider: Document, state_data: Document, _login_id: str
+) -> _AuthorizationRequest:
+    """Return the authorization request of OAuth 1.0a (RFC 5849 section 2.2); its token is the state. Raises Invalid."""
+    oauth2 = provider_rules.effective_oauth2(provider, client.client_id)
+    token, secret = await oauth1.request_token(services, call, oauth2, state_data["redirectUri"])
+    state_data["tokenSecret"] = secret
+    return _AuthorizationRequest(oauth2["authorization_endpoint"], {"oauth_token": token}, token)
+
+
+async def _openid2_request(
+    _services: Services, call: Call, client: Client, provider: Document, state_data: Document, _login_id: str
+) -> _AuthorizationRequest:
+    """Return the request of OpenID Authentication 2.0; the return URL, which is signed, contains the state."""
+    oauth2, state = provider_rules.effective_oauth2(provider, client.client_id), new_secret()
+    state_data["redirectUri"] += f"?state={state}"
+    parameters = steam_openid.parameters(state_data["redirectUri"], call.origin.base_url)
+    return _AuthorizationRequest(oauth2["authorization_endpoint"], parameters, state)
+
+
+_FLOWS: Final = {"oauth1": _oauth1_request, "oauth2": _oauth2_request, "openid2": _openid2_request}
 
 
 def _parameters(
     endpoints: ProviderEndpoints, state_data: Document, state: str, login_id: str, *, prefers_form: bool
 ) -> dict[str, str]:
-    """Return the authentication request (OpenID Connect Core 3.1.2.1); form_post only if the provider publishes it."""
+    """Return the parameters of an authentication request; form_post only if the provider publishes it."""
     modes = endpoints.published.get("response_modes_supported")
     is_form = prefers_form and isinstance(modes, list) and "form_post" in modes
+    verifier = state_data["codeVerifier"]
     parameters = {
         "client_id": endpoints.oauth2["client_id"],
-        "code_challenge": pkce.challenge(state_data["codeVerifier"]),
-        "code_challenge_method": pkce.METHOD,
+        "code_challenge": verifier and pkce.challenge(verifier),
+        "code_challenge_method": verifier and pkce.METHOD,
         "login_hint": login_id or None,
         "nonce": state_data["nonce"],
         "redirect_uri": state_data["redirectUri"],

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from identity.call import Call, Document
-from identity.domain.providers import external_identities
+from identity.domain.providers import external_identities, social_providers
 from identity.domain.providers.external_identities import ExternalIdentity
 from identity.errors import Unauthorized
 from identity.ids import Secret
@@ -63,8 +63,7 @@ async def identify(
 
     Raises Unauthorized for tokens that cannot be trusted, Invalid for an unusable response of the platform.
     """
-    own = provider["applicationConfiguration"].get(application_id, {})
-    settings = {name: own.get(name, provider.get(name)) for name in _SETTINGS}
+    settings = _settings(provider, application_id)
     if len(tokens) not in TOKEN_COUNTS[provider["type"]] or not all(map(_is_sendable, tokens)):
         raise Unauthorized(log_detail="the scope has too few or too many tokens, or one that cannot be sent")
     try:
@@ -73,6 +72,23 @@ async def identify(
         raise openid_connect.provider_error(provider["type"], str(error)) from error
     trace.add_claims(provider["type"], identity.claims)
     return identity
+
+
+async def identify_steam_account(
+    services: Services, call: Call, provider: Document, application_id: str, steam_id: str, trace: LoginTrace
+) -> ExternalIdentity:
+    """Return the account with a verified Steam id. Raises Unauthorized for an unknown player, and Invalid."""
+    try:
+        identity = await _steam_player(Request(services, call, _settings(provider, application_id), ()), steam_id, None)
+    except FederationError as error:
+        raise openid_connect.provider_error(provider["type"], str(error)) from error
+    trace.add_claims(provider["type"], identity.claims)
+    return identity
+
+
+def _settings(provider: Document, application_id: str) -> Document:
+    settings = social_providers.settings_of(provider, application_id)
+    return {name: settings.get(name) for name in _SETTINGS}
 
 
 async def _epic_games(request: Request) -> ExternalIdentity:
@@ -131,6 +147,10 @@ async def _steam(request: Request) -> ExternalIdentity:
         steam_id, token = await _steam_ticket(request, *request.tokens), None
     else:
         steam_id, token = await _steam_token(request, request.tokens[0]), request.tokens[0]
+    return await _steam_player(request, steam_id, token)
+
+
+async def _steam_player(request: Request, steam_id: str, token: str | None) -> ExternalIdentity:
     query = {"key": request.settings["webAPIKey"], "steamids": steam_id}
     response = await _steam_get(request, "ISteamUser/GetPlayerSummaries/v2/", query)
     player = _first(response.get("players"))

@@ -2,7 +2,7 @@
 
 The tokens are verified when the device requests authorization, and the account is linked to the user who approves the
 device: a JWT of an ExternalJWT provider, an ID token that an OpenIDConnect provider issued to the configured client, or
-tokens of a console platform.
+a token that the API login accepts for the type of the provider.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.providers.external_identities import ExternalIdentity
+from identity.domain.providers.social_providers import PROVIDERS
 from identity.errors import Invalid, InvalidScope, ServiceError, Unauthorized
 from identity.ids import parse_id
 from identity.operations.clients.clients import Client
 from identity.operations.limits import failed_login_limits
 from identity.operations.objects import features
-from identity.operations.providers import console_tokens, external_jwt, openid_connect
+from identity.operations.providers import console_tokens, external_jwt, openid_connect, social_login
 from identity.operations.providers.login_trace import LoginTrace
 from identity.services import Services
 
@@ -62,7 +63,8 @@ async def _get_provider(services: Services, client: Client, provider_id: str) ->
     if not provider or not provider_rules.is_enabled_for(provider, client.tenant_id, client.client_id):
         raise _refused(f"The identity provider is unknown: {provider_id[:100]}")
     features.require_provider(services, provider)
-    if provider["type"] not in {*provider_rules.AUTHENTICATION_TYPES, *console_tokens.VERIFIERS}:
+    row = PROVIDERS.get(provider["type"])
+    if provider["type"] not in provider_rules.AUTHENTICATION_TYPES or (row is not None and not row.token):
         raise _refused(f"Accounts at identity providers of type {provider['type']} cannot be linked by a device.")
     if provider["linkingStrategy"] in {"Disabled", "Unsupported"}:
         raise _refused(f"The identity provider {provider['name']} does not support links.")
@@ -75,6 +77,8 @@ async def _identify(
     if provider["type"] in console_tokens.VERIFIERS:
         tokens = token.split(":")
         return await console_tokens.identify(services, call, provider, client.client_id, tokens, trace)
+    if provider["type"] in PROVIDERS:
+        return await social_login.identify(services, call, provider, client.client_id, {"token": token}, trace)
     if provider["type"] == provider_rules.EXTERNAL_JWT:
         return await external_jwt.identify(services, call, provider, token, trace)
     return await openid_connect.identify_by_id_token(services, call, provider, client.client_id, token, trace)

@@ -8,7 +8,7 @@ take precedence over those of the ID token; both must be about the same user.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from identity.call import Call, Document
 from identity.domain.providers import external_identities
@@ -28,6 +28,7 @@ from identity.tokens.signing_keys import SigningKey
 _LEEWAY_SECONDS = 60
 """The tolerated clock difference to a provider."""
 
+_ENDPOINTS = ("jwks_uri", "token_endpoint", "userinfo_endpoint")
 _TOKENS = ("access_token", "id_token", "refresh_token")
 
 
@@ -43,6 +44,10 @@ class ProviderEndpoints:
     published: Document = dataclasses.field(default_factory=dict, repr=False)
 
 
+FetchUserinfo = Callable[[Services, ProviderEndpoints, object], Awaitable[Document]]
+"""(services, endpoints, access token) -> claims of the user."""
+
+
 async def identify(
     services: Services, call: Call, provider: Document, application_id: str, data: Mapping[str, str], trace: LoginTrace
 ) -> ExternalIdentity:
@@ -55,15 +60,25 @@ async def identify(
         [FieldError.of("blank", f"data.{n}", f"You must specify the [data.{n}] property.") for n in missing]
     )
     endpoints = await resolve_endpoints(services, call, effective_oauth2(provider, application_id))
-    # The authorization response may name its issuer (RFC 9207), which prevents mix-up attacks.
-    if data.get("iss") and endpoints.issuer is not None and data["iss"] != endpoints.issuer:
-        raise Unauthorized(log_detail="the authorization response is of another issuer")
-    tokens = await _exchange_code(services, endpoints, data)
+    tokens = await exchange_code(services, endpoints, data)
+    return await identify_by_tokens(services, call, endpoints, tokens, data.get("nonce"), trace)
+
+
+async def identify_by_tokens(
+    services: Services,
+    call: Call,
+    endpoints: ProviderEndpoints,
+    tokens: Document,
+    nonce: str | None,
+    trace: LoginTrace,
+    fetch_userinfo: FetchUserinfo | None = None,
+) -> ExternalIdentity:
+    """Return the identity of the user of a token response. Raises as `identify`."""
     if not external_identities.is_storable({name: tokens[name] for name in _TOKENS if name in tokens}):
         raise Unauthorized(log_detail="the tokens cannot be stored")
     trace.add(f"token endpoint: {', '.join(name for name in _TOKENS if name in tokens)}")
-    id_token = await _verify_id_token(services, call, endpoints, tokens.get("id_token"), data.get("nonce"))
-    userinfo = await _userinfo(services, endpoints, tokens.get("access_token"))
+    id_token = await _verify_id_token(services, call, endpoints, tokens.get("id_token"), nonce)
+    userinfo = await (fetch_userinfo or _userinfo)(services, endpoints, tokens.get("access_token"))
     if not external_identities.is_storable(userinfo) or not external_identities.is_storable(id_token):
         raise Unauthorized(log_detail="the claims cannot be stored")
     trace.add_claims("userinfo", userinfo)
@@ -104,13 +119,13 @@ async def resolve_endpoints(services: Services, call: Call, oauth2: Document) ->
     """Return endpoints and keys; published ones take precedence over configured ones. Raises Invalid."""
     issuer = oauth2.get("issuer")
     published: Document = {}
-    if issuer is not None:
+    # The key sets of published providers are known.
+    if issuer is not None and "jwks_uri" not in oauth2:
         try:
             published = await services.outbound.federation.configuration(issuer, call.now)
         except FederationError as error:
             raise provider_error("OpenIDConnectToken", str(error)) from error
-    urls = {name: published.get(name) or oauth2.get(name) for name in ("token_endpoint", "userinfo_endpoint")}
-    urls["jwks_uri"] = published.get("jwks_uri")
+    urls = {name: published.get(name) or oauth2.get(name) for name in _ENDPOINTS}
     networks = services.config.identity_providers.allowed_networks
     for name, url in urls.items():
         if url is not None and (not isinstance(url, str) or transport_problem(url, networks)):
@@ -122,33 +137,50 @@ async def resolve_endpoints(services: Services, call: Call, oauth2: Document) ->
     )
 
 
-async def _exchange_code(services: Services, endpoints: ProviderEndpoints, data: Mapping[str, str]) -> Document:
-    """Return the token response; the client authenticates with the configured method."""
-    oauth2 = endpoints.oauth2
-    method, client_id = oauth2["clientAuthenticationMethod"], oauth2["client_id"]
-    form = {"grant_type": "authorization_code", "code": data["code"], "redirect_uri": data["redirect_uri"]}
-    if data.get("code_verifier"):
-        form["code_verifier"] = data["code_verifier"]
-    basic = None
-    if method == "client_secret_basic":
-        basic = (client_id, Secret(oauth2["client_secret"]))
-    else:
-        form["client_id"] = client_id
-        if method == "client_secret_post":
-            form["client_secret"] = oauth2["client_secret"]
+async def exchange_code(services: Services, endpoints: ProviderEndpoints, data: Mapping[str, str]) -> Document:
+    """Return the token response; the client authenticates with the configured method.
+
+    Raises Invalid for an unusable response of the provider, Unauthorized for a code of another issuer.
+    """
+    # The authorization response may name its issuer (RFC 9207), which prevents mix-up attacks.
+    if data.get("iss") and endpoints.issuer is not None and data["iss"] != endpoints.issuer:
+        raise Unauthorized(log_detail="the authorization response is of another issuer")
+    given = {name: data[name] for name in ("code", "code_verifier", "redirect_uri") if data.get(name)}
+    form, basic = authenticate_client(endpoints.oauth2, {"grant_type": "authorization_code", **given})
     try:
         return await services.outbound.federation.exchange(endpoints.token_endpoint, form, basic)
     except FederationError as error:
         raise provider_error("OpenIDConnectToken", str(error)) from error
 
 
+def authenticate_client(oauth2: Document, form: dict[str, str]) -> tuple[dict[str, str], tuple[str, Secret] | None]:
+    """Return a form and HTTP Basic credentials with the configured client authentication (RFC 6749 section 2.3.1)."""
+    method, client_id = oauth2["clientAuthenticationMethod"], oauth2["client_id"]
+    if method == "client_secret_basic":
+        return form, (client_id, Secret(oauth2["client_secret"]))
+    secret = {"client_secret": oauth2["client_secret"]} if method == "client_secret_post" else {}
+    return {**form, "client_id": client_id, **secret}, None
+
+
 async def _userinfo(services: Services, endpoints: ProviderEndpoints, access_token: object) -> Document:
     if endpoints.userinfo_endpoint is None or not isinstance(access_token, str):
         return {}
+    federation, emails_endpoint = services.outbound.federation, endpoints.oauth2.get("emails_endpoint")
     try:
-        return await services.outbound.federation.userinfo(endpoints.userinfo_endpoint, access_token)
+        claims = await federation.userinfo(endpoints.userinfo_endpoint, access_token)
+        if emails_endpoint is None:
+            return claims
+        headers = {"Authorization": f"Bearer {access_token}"}
+        return claims | _primary_email(endpoints.oauth2, await federation.get_json(emails_endpoint, headers=headers))
     except FederationError as error:
         raise provider_error("OpenIDConnectUserinfo", str(error)) from error
+
+
+def _primary_email(oauth2: Document, emails: object) -> Document:
+    """Return the email claims of the primary address in a list of addresses; without one they are null."""
+    known = [one for one in emails if isinstance(one, dict)] if isinstance(emails, list) else []
+    primary = next((one for one in known if one.get("primary") is True), {})
+    return {oauth2["emailClaim"]: primary.get("email"), oauth2["emailVerifiedClaim"]: primary.get("verified") is True}
 
 
 def key_finder(services: Services, call: Call, jwks_uri: str) -> FindExternalKey:

@@ -16,6 +16,7 @@ from identity.call import Call, Document
 from identity.domain.login import login_outcomes
 from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.providers.external_identities import ExternalIdentity
+from identity.domain.providers.social_providers import PROVIDERS
 from identity.domain.users import identity_provider_links as link_rules
 from identity.domain.users import registrations
 from identity.domain.users import users as user_rules
@@ -29,7 +30,13 @@ from identity.operations.login import login_records, password_login, threat_dete
 from identity.operations.login.threat_detection import ThreatAssessment
 from identity.operations.messaging import user_events
 from identity.operations.objects import crud, features
-from identity.operations.providers import account_takeover_prevention, external_jwt, openid_connect, user_resolution
+from identity.operations.providers import (
+    account_takeover_prevention,
+    external_jwt,
+    openid_connect,
+    social_login,
+    user_resolution,
+)
 from identity.operations.providers.account_takeover_prevention import AccountClaim
 from identity.operations.providers.login_trace import LoginTrace
 from identity.operations.providers.user_resolution import ResolvedUser
@@ -134,13 +141,18 @@ async def authenticate(
     *,
     trust_id: str | None = None,
 ) -> ProviderLoginResult:
-    """Log in the user of an authorization response of an OpenID Connect provider. Raises as `log_in`.
+    """Log in the user of an authorization response, which contains the `redirect_uri`. Raises as `log_in`.
 
     `trust_id` is the two-factor trust of the browser's cookie.
     """
     call, trace = call.within(client.tenant_id), LoginTrace()
     async with _failure_limit(services, call, provider, trace):
-        identity = await openid_connect.identify(services, call, provider, client.client_id, response, trace)
+        if provider["type"] in PROVIDERS:
+            identity = await social_login.identify(
+                services, call, provider, client.client_id, response, trace, return_to=response["redirect_uri"]
+            )
+        else:
+            identity = await openid_connect.identify(services, call, provider, client.client_id, response, trace)
         options = login_responses.LoginOptions()
         login = _ProviderLogin(provider, client, identity, options, False, trace, trust_id)
         result = await _reconcile(services, call, login)
@@ -182,6 +194,8 @@ async def _identify(
     if provider["type"] == provider_rules.EXTERNAL_JWT:
         token = request.get("encodedJWT") or data.get("token")
         return await external_jwt.identify(services, call, provider, token, trace)
+    if provider["type"] in PROVIDERS:
+        return await social_login.identify(services, call, provider, client.client_id, data, trace)
     raise _unsupported(provider["type"])
 
 

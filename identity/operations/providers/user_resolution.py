@@ -8,6 +8,7 @@ from identity.call import Call, Document
 from identity.domain.providers import external_identities
 from identity.domain.providers.external_identities import ExternalIdentity
 from identity.domain.providers.identity_providers import RECONCILE_LAMBDAS, is_email_trusted
+from identity.domain.providers.social_providers import PROVIDERS, missing_profile
 from identity.domain.users import registrations
 from identity.domain.users import users as user_rules
 from identity.errors import Invalid, NotFound, Unauthorized
@@ -67,6 +68,9 @@ async def apply_claims(
     """Apply claim map and reconcile lambda to the user and the registration. Raises LambdaFailed."""
     registration = resolved.registration or user_rules.find_registration(resolved.user, application["id"])
     user_members, registration_members = external_identities.map_claims(provider.get("claimMap", {}), identity.claims)
+    row = PROVIDERS.get(provider["type"])
+    if row is not None:
+        user_members = missing_profile(row, resolved.user, identity.claims)
     user = _with_valid_members(services, resolved.user, _merge_data(resolved.user, user_members), trace)
     registered = None if registration is None else {**registration, **_merge_data(registration, registration_members)}
     lambda_id = provider["lambdaConfiguration"].get("reconcileId")

@@ -45,7 +45,9 @@ class CallbackHandler(LoginFlowHandler):
     async def complete_login(self, call: Call, answer: Document) -> Reply:
         """Continue the authorization request that started the login at the provider."""
         browser = self.browser()
-        login_state = await provider_callback.consume_state(self.services, call, answer.get("state"), browser)
+        # OAuth 1.0a has no state; its temporary token is as unguessable, and new for each login.
+        state = answer.get("state") or answer.get("oauth_token") or answer.get("denied")
+        login_state = await provider_callback.consume_state(self.services, call, state, browser)
         self.verified_client = login_state.verified_client
         step = await provider_callback.complete_login(self.services, call, login_state, answer, browser)
         given = dict(login_state.verified_client.given)
