@@ -19,6 +19,7 @@ class Origin:
     """The origin of a request; `base_url` is the URL of the service as the caller sees it, without a slash at the end.
 
     `trace` is its trace, if any; `via` are the services whose deliveries caused it, as the request states.
+    `client_certificate` is that of the client's TLS connection in DER form, as a trusted proxy states it (RFC 8705).
     """
 
     ip_address: str
@@ -27,6 +28,7 @@ class Origin:
     base_url: str
     trace: TraceContext | None = None
     via: tuple[str, ...] = ()
+    client_certificate: bytes | None = dataclasses.field(default=None, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

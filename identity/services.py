@@ -67,6 +67,7 @@ from identity.store.users import Users
 from identity.store.webauthn_credentials import WebAuthnCredentials
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
+from identity.tokens.client_certificates import Authorities
 from identity.tokens.client_jwks import ClientKeys
 from identity.tokens.issuer import TokenIssuer
 
@@ -141,6 +142,8 @@ class Tokens:
     revocations: Revocations
     client_keys: ClientKeys
     """The public keys of applications, with the client that fetches them."""
+    client_authorities: Authorities
+    """The authorities that issue client certificates (`mutual_tls.authorities_file`)."""
     dpop_nonces: DpopNonces
     one_time_ids: OneTimeIds
     one_time_tokens: OneTimeTokens

@@ -47,6 +47,7 @@ from identity.store.report_counts import ReportCounts
 from identity.store.telemetry import CacheMetrics, StoreTelemetry
 from identity.store.wakeups import Wakeups
 from identity.store.webhook_health import WebhookHealth
+from identity.tokens import client_certificates
 from identity.tokens.client_jwks import ClientKeys
 from identity.tokens.issuer import TokenIssuer
 from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
@@ -149,6 +150,7 @@ def wired(
         "federation": _federation(config),
         "breached_passwords": breached_passwords.create_source(config.breaches, _USER_AGENT),
         "client_keys": _client_keys(config),
+        "client_authorities": client_certificates.load_authorities(config.mutual_tls.authorities_file),
         "deliverer": delivery.deliverer,
         "tracer": tracer,
         "service_id": service_id,

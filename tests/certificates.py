@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import datetime
 import functools
+import hashlib
 import ipaddress
 import ssl
 import tempfile
+import urllib.parse
 from pathlib import Path
 
 from cryptography import x509
@@ -26,6 +29,32 @@ class Certificate:
     @property
     def pem(self) -> str:
         return self.certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+    @property
+    def der(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.DER)
+
+    @property
+    def thumbprint(self) -> str:
+        """The `x5t#S256` (RFC 8705 section 3.1)."""
+        return base64.urlsafe_b64encode(hashlib.sha256(self.der).digest()).rstrip(b"=").decode()
+
+    @property
+    def client_cert(self) -> str:
+        """The header of RFC 9440."""
+        return f":{base64.b64encode(self.der).decode()}:"
+
+    @property
+    def escaped_pem(self) -> str:
+        """`$ssl_client_escaped_cert` of nginx."""
+        return urllib.parse.quote(self.pem)
+
+    @property
+    def jwk(self) -> dict[str, str]:
+        """The public key of the certificate."""
+        point = self.key.public_key().public_numbers()
+        x, y = (base64.urlsafe_b64encode(n.to_bytes(32, "big")).rstrip(b"=").decode() for n in (point.x, point.y))
+        return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
 
     @property
     def key_pem(self) -> str:

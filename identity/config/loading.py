@@ -55,6 +55,7 @@ def _file_faults(file: Path, values: Mapping[str, Any]) -> Iterator[str]:
         ("secrets", "master_key_file"): "create it, or set null to generate one",
         ("geoip", "file"): "create it, or set null for no locations",
         ("email", "authorities_file"): "create it, or set null to trust only those of the system",
+        ("mutual_tls", "authorities_file"): "create it, or set null without tls_client_auth",
         ("breaches", "file"): "create it, or set null",
     }
     for (section, name), remedy in remedies.items():

@@ -179,6 +179,16 @@ class TokenExchange:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class MutualTls:
+    """Client certificates (RFC 8705), and the header in which a trusted proxy passes them on."""
+
+    enabled: bool
+    certificate_header: str
+    authorities_file: Path | None
+    base_url: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Breaches:
     """The source of breached passwords; timeouts are milliseconds."""
 
@@ -273,6 +283,7 @@ class Config:
     identity_providers: IdentityProviders
     client_keys: ClientKeys
     token_exchange: TokenExchange
+    mutual_tls: MutualTls
     breaches: Breaches
     geoip: GeoIp
     outbound: Outbound

@@ -47,6 +47,13 @@ class ClientKeys:
             key = self._find_in(application["id"], await self._published.get(tenant_id, url, now, refetch=True), header)
         return key
 
+    async def find_set(self, tenant_id: TenantId, application: Document, now: Instant) -> Document | None:
+        """Return the application's key set, or None without one. Raises ClientKeysError."""
+        oauth = OAuthSettings.of(application)
+        if oauth.jwks is not None or oauth.jwks_uri is None:
+            return oauth.jwks
+        return await self._published.get(tenant_id, oauth.jwks_uri, now)
+
     async def close(self) -> None:
         """Close every connection."""
         await self._published.close()

@@ -26,7 +26,7 @@ def to_jwk_set(documents: Iterable[Document]) -> Document:
 
 def to_jwk(document: Document) -> Document:
     """Return the JWK of an asymmetric key, with public members only."""
-    jwk = {"alg": document["algorithm"], "kid": document["kid"], "use": "sig", **_numbers(document["publicKey"])}
+    jwk = {"alg": document["algorithm"], "kid": document["kid"], "use": "sig", **public_members(document["publicKey"])}
     if "certificate" in document:
         certificate = x509.load_pem_x509_certificate(document["certificate"].encode())
         # Unlike all other members, x5c is plain base64 (RFC 7517 section 4.7).
@@ -42,7 +42,8 @@ def thumbprint(jwk: Document) -> str:
     return base64url(hashlib.sha256(orjson.dumps(members, option=orjson.OPT_SORT_KEYS)).digest())
 
 
-def _numbers(pem: str) -> Document:
+def public_members(pem: str) -> Document:
+    """Return the members of a JWK that define a public RSA, EC or Ed25519 key."""
     public = load_pem_public_key(pem.encode())
     if isinstance(public, rsa.RSAPublicKey):
         numbers = public.public_numbers()

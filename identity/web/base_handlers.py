@@ -23,7 +23,7 @@ from identity.operations.objects import audited_writes, features
 from identity.permissions import endpoint_of
 from identity.services import Services
 from identity.store.outages import OUTAGES
-from identity.web import authentication, cross_origin, internal_requests, method_override
+from identity.web import authentication, client_certificates, cross_origin, internal_requests, method_override
 from identity.web.client_address import REQUEST_ID_HEADER, ClientAddresses
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Endpoint, Method, Parameters, Reply, Tenancy
@@ -223,7 +223,15 @@ class BaseHandler(RequestReader, ResponseWriter):
             self.addresses.base_url(self.request),
             self.request_context.trace,
             self.request_context.via,
+            self.client_certificate(),
         )
+
+    def client_certificate(self) -> bytes | None:
+        """Return the client's certificate in DER form, if mutual TLS is on and a trusted proxy sent one."""
+        settings = self.services.config.mutual_tls
+        if not settings.enabled:
+            return None
+        return client_certificates.read(self.request, self.addresses, settings.certificate_header)
 
     def access_entry(self) -> dict[str, Any]:
         """Return what the access log records about the caller, the client, the user, and the reason of a refusal."""

@@ -63,12 +63,16 @@ class ClientAddresses:
             return given
         return f"{random.getrandbits(128):032x}"
 
+    def is_from_trusted_proxy(self, request: HTTPServerRequest) -> bool:
+        """Return whether the peer of the connection is one of our proxies, whose headers count."""
+        return self._is_trusted(_canonical(request.remote_ip or "") or "")
+
     def base_url(self, request: HTTPServerRequest) -> str:
         """Return the configured base URL, or else scheme and host of the request, as a trusted proxy reports them."""
         if self._base_url is not None:
             return self._base_url
         scheme, host = request.protocol, request.host
-        if self._is_trusted(_canonical(request.remote_ip or "") or ""):
+        if self.is_from_trusted_proxy(request):
             scheme = request.headers.get("X-Forwarded-Proto", scheme).strip().lower()
             host = request.headers.get("X-Forwarded-Host", host).strip()
         if scheme not in {"http", "https"}:

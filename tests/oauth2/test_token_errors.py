@@ -11,7 +11,7 @@ import pytest
 from identity.errors import NotLicensed
 from identity.ids import new_id
 from identity.web.oauth2 import oauth_handlers
-from tests import internals, relying_party
+from tests import certificates, internals, relying_party
 from tests.relying_party import CHALLENGE, PASSWORD, PKCE, REDIRECT_URI, VERIFIER
 
 
@@ -315,3 +315,17 @@ async def test_token_exchange_is_off_by_default(rp, http):
     assert (answer.status_code, answer.json()["error"]) == (400, "unsupported_grant_type")
     metadata = (await http.get("/.well-known/openid-configuration")).json()
     assert "urn:ietf:params:oauth:grant-type:token-exchange" not in metadata["grant_types_supported"]
+
+
+@pytest.mark.requirement("oauth-12-38")
+async def test_mutual_tls_is_off_by_default(rp, http):
+    own = certificates.make("client")
+    await rp.configure(clientAuthenticationMethods=["self_signed_tls_client_auth"], jwks={"keys": [own.jwk]})
+    form = {"grant_type": "authorization_code", "client_id": rp.client_id, "code": "x", "redirect_uri": REDIRECT_URI}
+    answer = await http.post(
+        "/oauth2/introspect", data={**form, "token": "x"}, headers={"Client-Cert": own.client_cert}
+    )
+    assert (answer.status_code, answer.json()["error_reason"]) == (401, "client_authentication_missing")
+    metadata = (await http.get("/.well-known/openid-configuration")).json()
+    assert not metadata.keys() & {"mtls_endpoint_aliases", "tls_client_certificate_bound_access_tokens"}
+    assert "tls_client_auth" not in metadata["token_endpoint_auth_methods_supported"]

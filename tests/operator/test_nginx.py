@@ -12,6 +12,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import tempfile
 from pathlib import Path
 
 import httpx
@@ -47,6 +48,18 @@ http {{
 """
 
 
+class NamedTransport(httpx.AsyncHTTPTransport):
+    """A transport that names a host in the handshake (SNI), by which nginx selects the server."""
+
+    def __init__(self, host: str, **options) -> None:
+        super().__init__(**options)
+        self.host = host
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        request.extensions["sni_hostname"] = self.host
+        return await super().handle_async_request(request)
+
+
 @dataclasses.dataclass
 class Site:
     """nginx and the two processes behind it."""
@@ -64,6 +77,23 @@ class Site:
             transport=transport,
             base_url=f"https://127.0.0.1:{self.https_port}",
             headers={"Host": f"{HOST}:{self.https_port}"},
+            timeout=30,
+        )
+
+    def certified(self, certificate: certificates.Certificate | None) -> httpx.AsyncClient:
+        """A client of the host for clients with certificates, which presents one in the handshake."""
+        context = ssl.create_default_context(cadata=certificates.authority().pem)
+        context.check_hostname = False  # the certificate of the test names the address only
+        if certificate is not None:
+            with tempfile.NamedTemporaryFile("w") as file:
+                file.write(certificate.pem + certificate.key_pem)
+                file.flush()
+                context.load_cert_chain(file.name)
+        host = f"mtls.{HOST}"
+        return httpx.AsyncClient(
+            transport=NamedTransport(host, verify=context, local_address="127.0.0.1"),
+            base_url=f"https://127.0.0.1:{self.https_port}",
+            headers={"Host": f"{host}:{self.https_port}"},
             timeout=30,
         )
 
@@ -102,6 +132,7 @@ async def site(tmp_path_factory):
             mongodb__uri=str(stores.mongodb_uri),
             redis__url=stores.redis_url,
             kickstart__file=folder / "kickstart.json",
+            mutual_tls__enabled="true",
         )
 
     ports = [free_port(), free_port()]
@@ -313,3 +344,43 @@ async def test_a_rolling_restart_fails_no_request(site):
     failed = [answer for answer in answers if not isinstance(answer[1], int) or answer[1] >= 500]
     assert not failed
     assert len(answers) > 600
+
+
+@pytest.mark.requirement("oauth-12-35", "oauth-12-36", "oauth-12-37")
+async def test_certificate_of_the_handshake_authenticates_the_client(site):
+    own, other = certificates.make("own"), certificates.make("other")
+    oauth = {
+        "clientAuthenticationMethods": ["self_signed_tls_client_auth"],
+        "enabledGrants": ["password"],
+        "jwks": {"keys": [own.jwk]},
+        "tlsClientCertificateBoundAccessTokens": True,
+    }
+    async with site.client() as client:
+        client.headers["Authorization"] = API_KEY
+        body = {"application": {"name": "mutual TLS", "oauthConfiguration": oauth}}
+        made = (await client.post("/api/application", json=body)).json()["application"]
+        user = {"email": "mtls@example.com", "password": "correct horse battery"}
+        body = {"user": user, "registration": {"applicationId": made["id"]}, "skipVerification": True}
+        assert (await client.post("/api/user/registration", json=body)).status_code == 200
+
+    form = {
+        "grant_type": "password",
+        "client_id": made["id"],
+        "username": user["email"],
+        "password": user["password"],
+        "scope": "openid",
+    }
+    async with site.certified(own) as client, site.certified(other) as stranger, site.certified(None) as bare:
+        tokens = (await client.post("/oauth2/token", data=form)).json()
+        bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
+        assert (await client.get("/oauth2/userinfo", headers=bearer)).status_code == 200
+        forged = {"Client-Cert": own.client_cert}
+        for thief in (stranger, bare):
+            answer = await thief.post("/oauth2/token", data=form, headers=forged)
+            assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+            answer = await thief.get("/oauth2/userinfo", headers={**bearer, **forged})
+            assert (answer.status_code, answer.json()["error"]) == (401, "invalid_token")
+        assert (await client.get("/api/status")).status_code == 404
+    async with site.client() as browser:
+        answer = await browser.post("/oauth2/token", data=form, headers=forged)
+        assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")

@@ -243,12 +243,12 @@ def _require_id_token_for_openid(input_: _Input) -> None:
 
 
 def _require_bindable(input_: _Input) -> None:
-    """Access tokens of an authorization response cannot be bound to a key (RFC 9449 section 5)."""
+    """Access tokens of an authorization response cannot be bound to a key or certificate (RFC 9449 section 5)."""
     response_type = input_.response_type
-    is_bound = input_.oauth.dpop_bound_access_tokens
+    is_bound = input_.oauth.has_bound_access_tokens
     if is_bound and response_type is not None and response_type.gives("token"):
         raise UnsupportedResponseType(
-            "invalid_response_type", "The access tokens of this client are bound to keys (DPoP), which needs a code."
+            "invalid_response_type", "The access tokens of this client are bound to keys, which needs a code."
         )
 
 

@@ -13,7 +13,15 @@ from identity.domain.configuration.applications import DEVICE_GRANT
 from identity.errors import InvalidClient, InvalidRequest
 from identity.ids import same_secret
 
-Method = Literal["client_secret_basic", "client_secret_post", "none", "client_secret_jwt", "private_key_jwt"]
+Method = Literal[
+    "client_secret_basic",
+    "client_secret_post",
+    "none",
+    "client_secret_jwt",
+    "private_key_jwt",
+    "tls_client_auth",
+    "self_signed_tls_client_auth",
+]
 
 METHODS: Final[tuple[Method, ...]] = (
     "client_secret_basic",
@@ -22,7 +30,11 @@ METHODS: Final[tuple[Method, ...]] = (
     "private_key_jwt",
     "none",
 )
-"""All methods (OpenID Connect Core 9), as in `clientAuthenticationMethods`."""
+"""The methods without mutual TLS (OpenID Connect Core 9), as in `clientAuthenticationMethods`."""
+PKI_CERTIFICATE: Final = "tls_client_auth"
+SELF_SIGNED_CERTIFICATE: Final = "self_signed_tls_client_auth"
+CERTIFICATES: Final = frozenset({PKI_CERTIFICATE, SELF_SIGNED_CERTIFICATE})
+"""The methods with a client certificate (RFC 8705 section 2), which an application has to enable."""
 _DEFAULT_METHODS: Final = ("client_secret_basic", "client_secret_post", "none")
 ASSERTIONS: Final = frozenset({"client_secret_jwt", "private_key_jwt"})
 """The methods with a signed assertion (RFC 7523 section 2.2), which an application has to enable."""
@@ -73,14 +85,14 @@ def require_method(method: Method, allowed: Collection[str]) -> None:
 def authenticate(credentials: PresentedCredentials, application: Document, *, is_required: bool) -> None:
     """Verify the secret if one is presented, and require one if `is_required`. Raises InvalidClient.
 
-    Assertions are verified before; here only their method is checked.
+    Assertions and certificates are verified before; here only their method is checked.
     """
     if credentials.method == "none":
         if is_required:
             raise InvalidClient("client_authentication_missing", "The client must authenticate.")
         return
     require_method(credentials.method, methods(application))
-    if credentials.method in ASSERTIONS:
+    if credentials.method in ASSERTIONS | CERTIFICATES:
         return
     require_secret(credentials, application["oauthConfiguration"]["clientSecret"])
 

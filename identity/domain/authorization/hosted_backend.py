@@ -18,6 +18,7 @@ _UNSUPPORTED: Final = (
     "dpopBoundAccessTokens",
     "requirePushedAuthorizationRequests",
     "requireSignedRequestObject",
+    "tlsClientCertificateBoundAccessTokens",
 )
 """Settings that require a key or signed requests, which browsers with cookies do not have."""
 

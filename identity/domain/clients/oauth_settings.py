@@ -30,12 +30,18 @@ class OAuthSettings:
     generate_refresh_tokens: bool = False
     dpop_bound_access_tokens: bool = False
     dpop_nonce_required: bool = False
+    tls_client_certificate_bound_access_tokens: bool = False
     authentication_context_class: str | None = None
     authentication_methods_enabled: bool = False
     device_verification_url: str | None = stored_as("deviceVerificationURL", default=None)
     logout_url: str | None = stored_as("logoutURL", default=None)
     logout_behavior: str = "AllApplications"
     debug: bool = False
+
+    @property
+    def has_bound_access_tokens(self) -> bool:
+        """Whether every access token is bound to a key or a certificate."""
+        return self.dpop_bound_access_tokens or self.tls_client_certificate_bound_access_tokens
 
     @classmethod
     def of(cls, application: Document) -> OAuthSettings:

@@ -22,7 +22,8 @@ class RefreshToken:
     """The authorization that a refresh token represents, which later tokens repeat.
 
     `grants` are the grant types so far (`gty`). `pkce_verified`: the code was bound by PKCE. `dpop_jkt` is the
-    thumbprint of the key that the token is bound to. `claims` is a stored ClaimsRequest.
+    thumbprint of the key that the token is bound to, `certificate_thumbprint` that of the certificate. `claims` is a
+    stored ClaimsRequest.
     """
 
     user_id: UserId
@@ -36,6 +37,7 @@ class RefreshToken:
     dpop_jkt: str | None = None
     claims: Document | None = None
     resources: tuple[str, ...] = ()
+    certificate_thumbprint: str | None = None
 
     @classmethod
     def from_record(cls, record: Document) -> RefreshToken:
@@ -53,7 +55,13 @@ class RefreshToken:
             private.get("dpopJkt"),
             private.get("claims"),
             tuple(meta_data.get("resources", ())),
+            private.get("certificateThumbprint"),
         )
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the token is bound to a key or a certificate."""
+        return self.dpop_jkt is not None or self.certificate_thumbprint is not None
 
     def new_record(self, device: Document, now: Instant) -> Document:
         """Return a new record, without the value and the tenant, which the store adds."""
@@ -68,6 +76,8 @@ class RefreshToken:
             private["claims"] = self.claims
         if self.dpop_jkt is not None:
             private["dpopJkt"] = self.dpop_jkt
+        if self.certificate_thumbprint is not None:
+            private["certificateThumbprint"] = self.certificate_thumbprint
         meta_data: Document = {"data": {}, "device": device, "scopes": list(self.scopes)}
         if self.resources:
             meta_data["resources"] = list(self.resources)

@@ -35,7 +35,7 @@ _PRIVATE_USE = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+", re.IGNORECASE)
 _LOOPBACK = re.compile(r"http://(127\.0\.0\.1|\[::1\])(:[0-9]+)?(/.*|\?.*)?")
 _PKCS1_ALGORITHMS: Final = frozenset({"RS256", "RS384", "RS512"})
 _ID_TOKEN_ALGORITHMS: Final = frozenset({"ES256", "PS256", "Ed25519"})
-_FAPI_METHODS: Final = frozenset({"private_key_jwt"})
+_FAPI_METHODS: Final = frozenset({"private_key_jwt", "self_signed_tls_client_auth", "tls_client_auth"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ def allows_tokens_by_api(application: Document) -> bool:
     """Whether logins and refreshes over the API issue tokens.
 
     Under strict only the token endpoint does, which authenticates the client; also if tokens have to be bound to a key
-    (RFC 9449), for which the API has no proof.
+    (RFC 9449) or a certificate (RFC 8705), for which the API has no proof.
     """
-    return not (is_strict(application) or application["oauthConfiguration"].get("dpopBoundAccessTokens"))
+    return not (is_strict(application) or _has_bound_access_tokens(application["oauthConfiguration"]))
 
 
 def allows_hybrid_flow(application: Document) -> bool:
@@ -133,7 +133,7 @@ def contradictions(application: Document) -> Iterator[Shortcoming]:
     yield from _key_contradictions(oauth, prefix)
     if application["jwtConfiguration"]["enabled"] and _needs_rotation(application):
         yield from _reuse_contradictions(application["jwtConfiguration"], "application.jwtConfiguration")
-    if oauth.get("requirePushedAuthorizationRequests") and oauth.get("dpopBoundAccessTokens"):
+    if oauth.get("requirePushedAuthorizationRequests") and _has_bound_access_tokens(oauth):
         yield from _fapi_contradictions(oauth, prefix)
 
 
@@ -217,8 +217,9 @@ def _key_contradictions(oauth: Document, prefix: str) -> Iterator[Shortcoming]:
 
 def _fapi_contradictions(oauth: Document, prefix: str) -> Iterator[Shortcoming]:
     """Yield the authentication methods that FAPI 2.0 does not allow."""
-    if set(oauth.get("clientAuthenticationMethods", ())) != _FAPI_METHODS:
-        problem = "must be private_key_jwt alone"
+    methods = set(oauth.get("clientAuthenticationMethods", ()))
+    if not methods or methods - _FAPI_METHODS:
+        problem = "must be private_key_jwt or a method of mutual TLS, and no other"
         yield Shortcoming(f"{prefix}.clientAuthenticationMethods", problem, "FAPI 2.0 section 5.3.2.1")
 
 
@@ -226,7 +227,11 @@ def _needs_rotation(application: Document) -> bool:
     """Whether the application gets refresh tokens that are bound to no key, and hence need rotation."""
     oauth: dict[str, Any] = application["oauthConfiguration"]
     issues_refresh_tokens = oauth["generateRefreshTokens"] and "refresh_token" in oauth["enabledGrants"]
-    return bool(issues_refresh_tokens and not oauth.get("dpopBoundAccessTokens"))
+    return bool(issues_refresh_tokens and not _has_bound_access_tokens(oauth))
+
+
+def _has_bound_access_tokens(oauth: Document) -> bool:
+    return bool(oauth.get("dpopBoundAccessTokens") or oauth.get("tlsClientCertificateBoundAccessTokens"))
 
 
 def _reuse_contradictions(jwt_configuration: Document, prefix: str) -> Iterator[Shortcoming]:

@@ -37,6 +37,15 @@ _MAX_CACHED_SETS: Final = 1000
 _MAX_CACHED_KEYS: Final = 10_000
 _AUTHENTICATED: Final = ("introspection", "revocation", "token")
 """The endpoints with client authentication."""
+_ALIASED: Final = (
+    "device_authorization_endpoint",
+    "introspection_endpoint",
+    "pushed_authorization_request_endpoint",
+    "revocation_endpoint",
+    "token_endpoint",
+    "userinfo_endpoint",
+)
+"""The endpoints that read client certificates."""
 _RESPONSE_TYPES: Final = ["code", "id_token", "token id_token"]
 _HYBRID_TYPES: Final = ["code id_token", "code token", "code id_token token"]
 _WITH_OPTIONS: Final = {
@@ -160,13 +169,30 @@ async def configuration(services: Services, hints: TenantHints, base_url: str) -
     document = _metadata(tenant, base_url, options, grant_types)
     if features.off(services, [feature_settings.DPOP]):
         del document["dpop_signing_alg_values_supported"]
+    if services.config.mutual_tls.enabled:
+        document |= _mutual_tls_metadata(services, base_url)
     if named is not None:
         document["jwks_uri"] = f"{base_url}/{named['id']}{_PATHS['jwks_uri']}"
-    return JsonDocument(document)
+    return JsonDocument(dict(sorted(document.items())))
+
+
+def _mutual_tls_metadata(services: Services, base_url: str) -> Document:
+    """Return the members of RFC 8705: authentication methods, and the endpoints that request certificates."""
+    settings = services.config.mutual_tls
+    certificates = set(client_authentication.CERTIFICATES)
+    if settings.authorities_file is None:
+        certificates.discard(client_authentication.PKI_CERTIFICATE)
+    methods = [*_CLIENT_AUTHENTICATION, *sorted(certificates)]
+    aliased = settings.base_url or base_url
+    return {
+        **{f"{name}_endpoint_auth_methods_supported": methods for name in _AUTHENTICATED},
+        "mtls_endpoint_aliases": {name: aliased + _PATHS[name] for name in _ALIASED},
+        "tls_client_certificate_bound_access_tokens": True,
+    }
 
 
 def _metadata(tenant: Document, base_url: str, options: Sequence[Document], grant_types: Iterable[str]) -> Document:
-    """Return the provider metadata in alphabetical order.
+    """Return the provider metadata.
 
     `options` are the oauthConfigurations of the applications with options that are published only if an application
     of the tenant uses them (docs/decisions/0027).
@@ -182,4 +208,4 @@ def _metadata(tenant: Document, base_url: str, options: Sequence[Document], gran
     }
     if classes:
         document["acr_values_supported"] = sorted(classes)
-    return dict(sorted(document.items()))
+    return document

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.clients import dpop_proofs as dpop_rules
+from identity.domain.clients import sender_constraints
 from identity.errors import InvalidRequest, InvalidToken, UnsupportedTokenType
 from identity.ids import TenantId
 from identity.instants import Instant, numeric_date
-from identity.operations.clients import active_users, dpop_proofs
+from identity.operations.clients import active_users
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client
 from identity.operations.entities.entity_clients import EntityClient
@@ -76,9 +77,8 @@ async def _introspect_jwt(
         return _inactive()
     if await services.tokens.revocations.is_revoked(client.tenant_id, issued.revocable_ids):
         return _inactive()
-    token_type = (
-        {"token_type": dpop_rules.SCHEME} if dpop_proofs.bound_key_thumbprint(issued.claims) is not None else {}
-    )
+    is_key_bound = sender_constraints.key_thumbprint(issued.claims) is not None
+    token_type = {"token_type": dpop_rules.SCHEME} if is_key_bound else {}
     return {**issued.claims, **token_type, "active": True}
 
 

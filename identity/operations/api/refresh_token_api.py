@@ -49,7 +49,7 @@ async def refresh(services: Services, call: Call, body: Document) -> LoginRespon
     if presented is None or client is None or not _allows_refresh(client.application):
         raise _unusable("The [refreshToken] is unknown, expired, or cannot be used here.")
     tenant_id = client.tenant_id
-    if presented.record["private"].get("dpopJkt") is not None:
+    if refresh_token_rules.RefreshToken.from_record(presented.record).is_bound:
         raise _unusable("The [refreshToken] is bound to a key.")
     form = {"refresh_token": value, "access_token": request.get("token")}
     if "timeToLiveInSeconds" in request:

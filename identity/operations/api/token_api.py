@@ -111,7 +111,7 @@ async def _issue_refresh_token(services: Services, call: Call, client: Client, b
     presented = await services.tokens.refresh_tokens.find_by_value(client.tenant_id, value, call.now)
     if presented is None or not presented.is_current or presented.record["userId"] != bearer.user["id"]:
         raise Unauthorized(log_detail="the refresh token is not one of the user")
-    if presented.record["private"].get("dpopJkt") is not None:
+    if RefreshToken.from_record(presented.record).is_bound:
         raise Unauthorized(log_detail="the refresh token is bound to a key")
     if not client.application["loginConfiguration"]["generateRefreshTokens"]:
         return {}

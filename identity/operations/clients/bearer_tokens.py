@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Call, Document
+from identity.domain.clients import sender_constraints
 from identity.errors import InvalidToken
 from identity.ids import TenantId
 from identity.instants import Instant
 from identity.operations.clients import active_users, clients, dpop_proofs
 from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.services import Services
+from identity.tokens import client_certificates
 from identity.tokens.issuer import VerifiedToken
 from identity.tokens.jws import Rejection
 
@@ -59,7 +61,8 @@ async def verify(
     """Verify an access token and return its user. Raises InvalidToken.
 
     A token that is bound to a key requires `dpop_proof`, which comes with the authorization scheme DPoP; a bearer token
-    must not have one (RFC 9449 section 7). Raises InvalidDpopProofAtResource for an invalid proof.
+    must not have one (RFC 9449 section 7). One that is bound to a certificate requires that of the connection. Raises
+    InvalidDpopProofAtResource for an invalid proof.
     """
     if not token:
         raise InvalidToken("access_token_required", "An access token is required.")
@@ -74,4 +77,12 @@ async def verify(
     if await services.tokens.revocations.is_revoked(tenant_id, verified.revocable_ids):
         raise InvalidToken("access_token_invalid", "The access token was revoked.")
     await dpop_proofs.require_binding(services, call, token, verified, dpop_proof)
+    _require_certificate(call, verified)
     return Bearer(verified, user)
+
+
+def _require_certificate(call: Call, verified: VerifiedToken) -> None:
+    """Raise InvalidToken unless the connection has the certificate that the token is bound to (RFC 8705 section 3)."""
+    bound, presented = sender_constraints.certificate_thumbprint(verified.claims), call.origin.client_certificate
+    if bound is not None and (presented is None or client_certificates.thumbprint(presented) != bound):
+        raise InvalidToken("access_token_invalid", "The access token is bound to a client certificate.")

@@ -6,20 +6,23 @@ import dataclasses
 
 from identity.call import Document
 from identity.domain.authorization import client_authentication as authentication_rules
-from identity.errors import InvalidClient
+from identity.domain.clients import sender_constraints
+from identity.errors import InvalidClient, InvalidRequest
 from identity.ids import TenantId
-from identity.operations.clients import client_assertions, clients
+from identity.operations.clients import client_assertions, clients, tls_client_authentication
 from identity.operations.clients.client_assertions import Assertion, Signer
 from identity.operations.clients.clients import Client, TenantHints
 from identity.services import Services
+from identity.tokens import client_certificates
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IdentifiedClient:
     """The client that a request names, and its credentials, which `require` verifies.
 
-    An assertion is verified and consumed when the client is identified; `failure` is its error. `key_thumbprint` is the
-    key of the verified DPoP proof (RFC 9449). `is_internal`: the service itself acts for the client, as its hosted
+    An assertion or a certificate is verified when the client is identified; `failure` is its error. `key_thumbprint` is
+    the key of the verified DPoP proof (RFC 9449), `certificate_thumbprint` the certificate of the connection, which may
+    also authenticate the client (RFC 8705). `is_internal`: the service itself acts for the client, as its hosted
     backend does, without credentials.
     """
 
@@ -27,6 +30,7 @@ class IdentifiedClient:
     presented: authentication_rules.PresentedCredentials
     failure: InvalidClient | None = None
     key_thumbprint: str | None = None
+    certificate_thumbprint: str | None = None
     is_internal: bool = False
 
     @property
@@ -38,6 +42,13 @@ class IdentifiedClient:
     def has_credentials(self) -> bool:
         """Whether a secret or an assertion was presented, which `require` verifies."""
         return self.presented.method != "none"
+
+    @property
+    def confirmation(self) -> Document | None:
+        """The `cnf` of access tokens for this request; None for bearer tokens."""
+        is_bound = self.client.oauth.tls_client_certificate_bound_access_tokens
+        certificate = self.certificate_thumbprint if is_bound else None
+        return sender_constraints.confirmation_claim(self.key_thumbprint, certificate)
 
     @classmethod
     def internal(cls, client: Client) -> IdentifiedClient:
@@ -57,6 +68,11 @@ class IdentifiedClient:
         is_required = authentication_rules.is_secret_required(application, grant_type, pkce_verified=pkce_verified)
         authentication_rules.authenticate(self.presented, application, is_required=is_required)
 
+    def require_certificate(self) -> None:
+        """Raise InvalidRequest without the certificate that the client's tokens have to be bound to."""
+        if self.client.oauth.tls_client_certificate_bound_access_tokens and self.certificate_thumbprint is None:
+            raise InvalidRequest("unknown", "The client must connect with its certificate (mutual TLS).")
+
     def require_authenticated(self) -> None:
         """Raise InvalidClient for a request without credentials, which some policies accept."""
         if not (self.is_internal or self.has_credentials):
@@ -64,24 +80,47 @@ class IdentifiedClient:
 
 
 async def identify(
-    services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
+    services: Services,
+    authorization: str,
+    form: Document,
+    hints: TenantHints,
+    base_url: str,
+    certificate: bytes | None = None,
 ) -> IdentifiedClient:
-    """Return the client of a request, not authenticated yet. `base_url` is the URL of this service in the request.
+    """Return the client of a request, not authenticated yet.
 
-    Raises InvalidRequest and InvalidClient.
+    `base_url` is the URL of this service in the request, `certificate` that of the client's TLS connection. Raises
+    InvalidRequest and InvalidClient.
     """
     credentials = read_credentials(authorization, form)
     client = await _get_client(services, hints, credentials.client_id)
     if isinstance(credentials, authentication_rules.PresentedCredentials):
-        return IdentifiedClient(client, credentials)
+        return await _with_certificate(services, IdentifiedClient(client, credentials), certificate)
     failure = None
     try:
         await client_assertions.verify(services, Signer.of(client), credentials, base_url)
     except InvalidClient as error:
         failure = error
-    return IdentifiedClient(
-        client, authentication_rules.PresentedCredentials(credentials.client_id, credentials.method), failure
-    )
+    presented = authentication_rules.PresentedCredentials(credentials.client_id, credentials.method)
+    return await _with_certificate(services, IdentifiedClient(client, presented, failure), certificate)
+
+
+async def _with_certificate(
+    services: Services, identified: IdentifiedClient, certificate: bytes | None
+) -> IdentifiedClient:
+    """Return the client with the certificate of its connection, which authenticates it if nothing else does."""
+    if certificate is None:
+        return identified
+    identified = dataclasses.replace(identified, certificate_thumbprint=client_certificates.thumbprint(certificate))
+    if identified.has_credentials:
+        return identified
+    try:
+        method = await tls_client_authentication.find_method(services, identified.client, certificate)
+    except InvalidClient as error:
+        return dataclasses.replace(identified, failure=error)
+    if method is None:
+        return identified
+    return dataclasses.replace(identified, presented=dataclasses.replace(identified.presented, method=method))
 
 
 def read_credentials(authorization: str, form: Document) -> authentication_rules.PresentedCredentials | Assertion:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from identity.call import Document
-from identity.domain.authorization.client_authentication import methods
+from identity.domain.authorization.client_authentication import PKI_CERTIFICATE, SELF_SIGNED_CERTIFICATE, methods
+from identity.domain.clients.tls_client_names import TlsClientName
 from identity.domain.providers.identity_providers import transport_problem
 from identity.errors import FieldError
 from identity.outbound.addresses import check_url
 from identity.services import Services
-from identity.tokens import external_keys
+from identity.tokens import client_certificates, external_keys
 
 _PATH: Final = "application.oauthConfiguration"
 _MEMBERS: Final = ("kty", "kid", "use", "alg", "crv", "n", "e", "x", "y")
@@ -54,13 +55,26 @@ def _address_problems(services: Services, oauth: Document) -> Iterator[FieldErro
 
 def _method_problems(application: Document) -> Iterator[FieldError]:
     oauth = application["oauthConfiguration"]
+    yield from _certificate_problems(application)
     if oauth.keys() & {"jwks", "jwksURI"}:
         return
+    if SELF_SIGNED_CERTIFICATE in methods(application):
+        message = "self_signed_tls_client_auth needs the public keys of the client, in jwks or at jwksURI."
+        yield _problem("missing", "jwks", message)
     if "private_key_jwt" in methods(application):
         yield _problem("missing", "jwks", "private_key_jwt needs the public keys of the client, in jwks or at jwksURI.")
     elif oauth["requireSignedRequestObject"] and "client_secret_jwt" not in methods(application):
         message = "Signed requests need the public keys of the client, in jwks or at jwksURI, or client_secret_jwt."
         yield _problem("missing", "jwks", message)
+
+
+def _certificate_problems(application: Document) -> Iterator[FieldError]:
+    name = TlsClientName.of(application)
+    if name is None and PKI_CERTIFICATE in methods(application):
+        message = "tls_client_auth needs the name in the certificate of the client."
+        yield _problem("missing", "tlsClientAuthConfiguration", message)
+    if name is not None and not client_certificates.is_name(name.kind, name.value):
+        yield _problem("invalid", "tlsClientAuthConfiguration.value", f"It is not a name of the type {name.kind}.")
 
 
 def _problem(kind: str, member: str, message: str) -> FieldError:

@@ -6,12 +6,10 @@ A request without a DPoP header costs nothing; a proof costs a signature verific
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.clients import dpop_proofs as dpop_proof_rules
-from identity.domain.clients import security_profiles
+from identity.domain.clients import security_profiles, sender_constraints
 from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.domain.configuration import feature_settings
 from identity.errors import (
@@ -67,7 +65,7 @@ async def require_binding(
     `dpop_proof` is None for a token of the scheme Bearer. Raises InvalidToken, and InvalidDpopProofAtResource for an
     invalid proof.
     """
-    bound_key, tenant_id = bound_key_thumbprint(verified.claims), TenantId(verified.tenant["id"])
+    bound_key, tenant_id = sender_constraints.key_thumbprint(verified.claims), TenantId(verified.tenant["id"])
     if dpop_proof is None:
         if bound_key is not None:
             raise InvalidToken("access_token_invalid", "The access token is bound to a key and needs the scheme DPoP.")
@@ -85,21 +83,9 @@ async def require_binding(
         raise InvalidToken("access_token_invalid", "The access token is bound to another key.")
 
 
-def confirmation_claim(key_thumbprint: str | None) -> Document | None:
-    """Return the `cnf` claim of tokens that are bound to a key (RFC 9449 section 6.1)."""
-    return None if key_thumbprint is None else {"jkt": key_thumbprint}
-
-
-def bound_key_thumbprint(claims: Mapping[str, Any]) -> str | None:
-    """Return the thumbprint of the key that the token with these claims is bound to, if any."""
-    confirmation = claims.get("cnf")
-    thumbprint = confirmation.get("jkt") if isinstance(confirmation, dict) else None
-    return thumbprint if isinstance(thumbprint, str) else None
-
-
 def token_type(confirmation: Document | None) -> str:
     """Return the token_type of an access token (RFC 9449 section 5)."""
-    return "Bearer" if confirmation is None else dpop_proof_rules.SCHEME
+    return dpop_proof_rules.SCHEME if confirmation and sender_constraints.KEY in confirmation else "Bearer"
 
 
 def proof_required() -> InvalidDpopProof:

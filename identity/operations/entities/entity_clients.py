@@ -68,7 +68,12 @@ async def identify(
 
 
 async def identify_any(
-    services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
+    services: Services,
+    authorization: str,
+    form: Document,
+    hints: TenantHints,
+    base_url: str,
+    certificate: bytes | None = None,
 ) -> IdentifiedClient | EntityClient:
     """Authenticate the application or entity of a request. Raises InvalidRequest and InvalidClient.
 
@@ -80,7 +85,7 @@ async def identify_any(
         entity = await identify(services, authorization, form, hints, base_url)
         if entity is not None:
             return entity
-    return await client_authentication.identify(services, authorization, form, hints, base_url)
+    return await client_authentication.identify(services, authorization, form, hints, base_url, certificate)
 
 
 async def find_with_tenant_and_type(

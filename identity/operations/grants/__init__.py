@@ -64,7 +64,12 @@ def is_supported(services: Services, grant_type: str) -> bool:
 
 
 async def identify(
-    services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
+    services: Services,
+    authorization: str,
+    form: Document,
+    hints: TenantHints,
+    base_url: str,
+    certificate: bytes | None = None,
 ) -> IdentifiedClient | EntityClient:
     """Return the client of a token request: an application, not authenticated yet, or an authenticated entity.
 
@@ -74,7 +79,7 @@ async def identify(
         entity = await client_credentials.identify(services, authorization, form, hints, base_url)
         if entity is not None:
             return entity
-    return await client_authentication.identify(services, authorization, form, hints, base_url)
+    return await client_authentication.identify(services, authorization, form, hints, base_url, certificate)
 
 
 async def exchange(
@@ -101,6 +106,7 @@ async def exchange(
         oauth = client.client.oauth
         if dpop_proof is None and oauth.dpop_bound_access_tokens:
             raise dpop_proofs.proof_required()
+        client.require_certificate()
     key_thumbprint = await dpop_proofs.verify_proof(services, call, client.tenant_id, dpop_proof, oauth)
     client = dataclasses.replace(client, key_thumbprint=key_thumbprint)
     response = await GRANTS[grant_type].exchange(services, call, client, form)

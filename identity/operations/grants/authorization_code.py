@@ -11,7 +11,7 @@ from identity.domain.clients import resource_indicators, security_profiles
 from identity.errors import InvalidGrant
 from identity.operations.authorization import device_grants
 from identity.operations.authorization.device_grants import Approver
-from identity.operations.clients import active_users, dpop_proofs
+from identity.operations.clients import active_users
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client
 from identity.operations.issuance import token_responses
@@ -45,7 +45,7 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
     context = dataclasses.replace(
         TokenContext.of_code(client.tenant, client.application, user, code, grant_type),
         resources=resource_indicators.for_code(form.get("resource"), code.resources, client.oauth),
-        confirmation=dpop_proofs.confirmation_claim(identified.key_thumbprint),
+        confirmation=identified.confirmation,
     )
     if code.user_code is not None and code.device_grant_id is not None:
         device = await device_grants.get_pending_by_id(services, call, client, code.user_code, code.device_grant_id)

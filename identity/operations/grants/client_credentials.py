@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from identity.call import Call, Document
 from identity.domain.authorization import entity_scopes
+from identity.domain.clients import sender_constraints
 from identity.domain.entities import entities as entity_rules
 from identity.operations.clients import dpop_proofs
 from identity.operations.clients.clients import TenantHints
@@ -45,7 +46,7 @@ async def identify(
 
 async def exchange(services: Services, call: Call, client: EntityClient, form: Document) -> Document:
     """Return the token response for an entity. Raises InvalidScope and LambdaFailed."""
-    confirmation = dpop_proofs.confirmation_claim(client.key_thumbprint)
+    confirmation = sender_constraints.confirmation_claim(client.key_thumbprint)
     scope = form.get("scope", "").strip() or None
     requested = entity_scopes.parse(scope)
     targets = [await _get_target(services, client, target_id, names) for target_id, names in requested.items()]

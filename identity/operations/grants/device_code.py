@@ -18,7 +18,7 @@ from identity.errors import (
     OAuth2Error,
     SlowDown,
 )
-from identity.operations.clients import active_users, dpop_proofs
+from identity.operations.clients import active_users
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.issuance import token_responses
 from identity.services import Services
@@ -84,7 +84,7 @@ async def _token_context(
         auth_instant=approval.auth_instant,
         authentication_methods=approval.authentication_methods,
         resources=resources,
-        confirmation=dpop_proofs.confirmation_claim(identified.key_thumbprint),
+        confirmation=identified.confirmation,
     )
 
 

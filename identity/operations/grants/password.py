@@ -24,7 +24,6 @@ from identity.errors import (
 )
 from identity.operations.authorization import device_grants
 from identity.operations.authorization.device_grants import Approver
-from identity.operations.clients import dpop_proofs
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client
 from identity.operations.configuration import scope_consents
@@ -87,7 +86,7 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
         grants=(grant_type,),
         authentication_type="PASSWORD",
         auth_instant=call.now,
-        confirmation=dpop_proofs.confirmation_claim(identified.key_thumbprint),
+        confirmation=identified.confirmation,
         authentication_methods=authentication_methods.of("PASSWORD"),
         resources=resources,
     )

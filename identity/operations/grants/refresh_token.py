@@ -15,7 +15,7 @@ from identity.errors import InvalidGrant, InvalidRequest, InvalidScope, WebhookT
 from identity.events.changes import Change, Event
 from identity.operations.authorization import device_grants
 from identity.operations.authorization.device_grants import Approver
-from identity.operations.clients import active_users, dpop_proofs
+from identity.operations.clients import active_users
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client
 from identity.operations.issuance import token_responses
@@ -84,7 +84,7 @@ async def refresh(
         authentication_methods=refresh_token.authentication_methods,
         claims_request=ClaimsRequest.from_document(refresh_token.claims),
         resources=resource_indicators.for_refresh(form.get("resource"), refresh_token.resources, client.oauth),
-        confirmation=dpop_proofs.confirmation_claim(identified.key_thumbprint),
+        confirmation=identified.confirmation,
     )
     access_token, response = await token_responses.issue_access_token(services, call, context, ttl=ttl)
     event = _refresh_event(client, user, form, access_token.token)
@@ -99,13 +99,16 @@ async def refresh(
 
 
 def _require_key(identified: IdentifiedClient, refresh_token: RefreshToken) -> None:
-    """Raise InvalidGrant if a public client does not prove the key that its refresh token is bound to.
+    """Raise InvalidGrant if a public client does not prove the key or certificate that its refresh token is bound to.
 
-    The token of a client that authenticates is bound by its authentication (RFC 9449 section 5).
+    The token of a client that authenticates is bound by its authentication (RFC 9449 section 5, RFC 8705 section 4).
     """
-    bound_key = refresh_token.dpop_jkt
-    if bound_key is not None and bound_key != identified.key_thumbprint and not identified.has_credentials:
+    if identified.has_credentials:
+        return
+    if refresh_token.dpop_jkt not in {None, identified.key_thumbprint}:
         raise InvalidGrant("unknown", "The refresh token is bound to a key for which the request has no DPoP proof.")
+    if refresh_token.certificate_thumbprint not in {None, identified.certificate_thumbprint}:
+        raise InvalidGrant("unknown", "The refresh token is bound to another client certificate.")
 
 
 async def _require_unspent(services: Services, call: Call, client: Client, presented: PresentedRefreshToken) -> None:

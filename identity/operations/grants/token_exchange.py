@@ -77,7 +77,7 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
         auth_instant=bearer.auth_instant,
         refresh_token_id=subject.claims.get("sid"),
         resources=tuple(dict.fromkeys((*audiences, *resources))),
-        confirmation=dpop_proofs.confirmation_claim(identified.key_thumbprint),
+        confirmation=identified.confirmation,
         actor=exchange_rules.act_claim(subject.claims, None if is_impersonation else actor, maximum),
     )
     presented = [subject.claims] if actor_token is None else [subject.claims, actor_token.claims]
@@ -144,7 +144,7 @@ async def _verify(
     accepted = {identified.client.client_id, *policy.subject_audiences}
     if accepted.isdisjoint(access_tokens.audiences(verified.claims)):
         raise InvalidRequest("access_token_invalid", f"The {name} is not intended for this client.")
-    if verified.claims.get("cnf") not in (None, dpop_proofs.confirmation_claim(identified.key_thumbprint)):
+    if verified.claims.get("cnf") not in (None, identified.confirmation):
         raise InvalidRequest("access_token_invalid", f"The {name} is bound to a key that the request does not prove.")
     if await services.tokens.revocations.is_revoked(tenant_id, verified.revocable_ids):
         raise InvalidRequest("access_token_invalid", f"The {name} was revoked.")

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 from identity.call import Call, Document
-from identity.domain.clients import refresh_tokens, scopes
+from identity.domain.clients import refresh_tokens, scopes, sender_constraints
 from identity.domain.clients.refresh_tokens import RefreshToken
 from identity.errors import InvalidRequest, ServiceError
 from identity.events.changes import Change, Event
@@ -91,6 +91,7 @@ async def issue_refresh_token(
     pkce_verified: bool,
 ) -> Document:
     """Store a new refresh token and return its record; whether one is granted is decided by the caller."""
+    confirmation = context.confirmation or {}
     refresh_token = RefreshToken(
         UserId(context.user["id"]),
         client.client_id,
@@ -100,9 +101,10 @@ async def issue_refresh_token(
         context.authentication_methods,
         pkce_verified,
         context.sso_session_id,
-        None if context.confirmation is None else context.confirmation["jkt"],
+        confirmation.get(sender_constraints.KEY),
         context.claims_request.to_document(),
         context.resources,
+        confirmation.get(sender_constraints.CERTIFICATE),
     )
     record = refresh_token.new_record(refresh_tokens.device(device, call.origin.ip_address, call.now), call.now)
     expires = client.refresh_policy.expires(call.now, call.now)

@@ -90,11 +90,13 @@ class OAuth2Handler(BaseHandler):
         """Return the tenant ids that a request names."""
         return TenantHints(path, given.get("tenantId"), self.request.headers.get("X-FusionAuth-TenantId", "").strip())
 
-    def client_parameters(self, form: Document, path_tenant_id: str | None) -> tuple[str, Document, TenantHints, str]:
-        """Return what identifies the client: Authorization header, form, tenant hints and the URL of this service."""
+    def client_parameters(
+        self, form: Document, path_tenant_id: str | None
+    ) -> tuple[str, Document, TenantHints, str, bytes | None]:
+        """Return what identifies the client: header, form, tenant hints, URL of this service, and its certificate."""
         authorization = self.request.headers.get("Authorization", "")
         hints = self.tenant_hints(path_tenant_id, form)
-        return authorization, form, hints, self.addresses.base_url(self.request)
+        return authorization, form, hints, self.addresses.base_url(self.request), self.client_certificate()
 
     async def identify_client(self, form: Document, path_tenant_id: str | None) -> IdentifiedClient:
         """Return the client of a request, not authenticated yet. Raises InvalidRequest and InvalidClient."""
