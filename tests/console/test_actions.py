@@ -183,7 +183,9 @@ async def test_role_cannot_act_on_an_administrator_with_more_permissions(
 async def test_action_page_is_shown_with_its_call_and_refused_without_a_token(
     roles: dict[str, Browser], user: dict[str, Any], action: str
 ) -> None:
-    path = f"/admin/users/{user['id']}/do/{action}?row={new_id()}"
+    declared = layouts.load("users").action(action)
+    assert declared is not None
+    path = f"/admin/users/{user['id']}/do/{action}?{'&'.join(f'{name}={new_id()}' for name in declared.keys)}"
     shown = await roles["admin"].open(path)
     assert shown.status_code == 200
     assert "curl -X" in shown.text
@@ -258,3 +260,42 @@ async def test_check_says_whether_a_key_would_be_allowed(
     )
     assert answer.status_code == 200
     assert expected in Page(answer).text
+
+
+async def test_families_of_a_user_are_managed(
+    roles: dict[str, Browser], api: httpx.AsyncClient, every_tenant: httpx.AsyncClient
+) -> None:
+    tenant = {"name": new_id(), "familyConfiguration": {"enabled": True, "allowChildRegistrations": False}}
+    tenant_id = (await every_tenant.post("/api/tenant", json={"tenant": tenant})).json()["tenant"]["id"]
+    headers = {"X-FusionAuth-TenantId": tenant_id}
+    users = []
+    for _ in range(2):
+        body = {"user": {"username": new_id(), "password": "a long password", "birthDate": "1980-01-01"}}
+        users.append((await every_tenant.post("/api/user", json=body, headers=headers)).json()["user"]["id"])
+    screen, browser = f"/admin/users/{users[0]}", roles["user-manager"]
+    assert (await press(browser, f"{screen}/do/create-family")).status_code == 303
+    links = Page(await browser.open(f"{screen}/tab/families")).links
+    add = next(link for link in links if "/do/add-to-family" in link)
+    added = await press(browser, add, memberId=users[1], role="Adult")
+    assert added.status_code == 303, Page(added).text
+    shown = Page(await browser.open(f"{screen}/tab/families"))
+    assert f"/admin/users/{users[1]}" in shown.links
+    remove = next(link for link in shown.links if "/do/remove-from-family" in link and users[1] in link)
+    assert (await press(browser, remove)).status_code == 303
+    assert f"/admin/users/{users[1]}" not in Page(await browser.open(f"{screen}/tab/families")).links
+
+
+async def test_roles_and_scopes_of_an_application_are_added_and_removed(
+    roles: dict[str, Browser], api: httpx.AsyncClient
+) -> None:
+    made = (await api.post("/api/application", json={"application": {"name": new_id()}}, headers=HEADERS)).json()
+    screen, browser = f"/admin/applications/{made['application']['id']}", roles["developer"]
+    for action, inputs in (("add-role", {"roleName": "editor"}), ("add-scope", {"scopeName": "orders"})):
+        done = await press(browser, f"{screen}/do/{action}", **inputs)
+        assert done.status_code == 303, Page(done).text
+    shown = Page(await browser.open(f"{screen}/tab/roles"))
+    assert "editor" in shown.text
+    for link in [link for link in shown.links if "/do/remove-" in link]:
+        assert (await press(browser, link)).status_code == 303
+    stored = (await api.get(f"/api/application/{made['application']['id']}")).json()["application"]
+    assert (stored["roles"], stored["scopes"]) == ([], [])

@@ -163,6 +163,8 @@ class TabHandler(FormHandler):
             request = ApiCall("GET", panel.path.format_map(document), filled(panel.query, document))
             response = await self.call_api("GET", request.path, request.query, headers=headers)
             rows = member_of(response.json(), panel.list) or [] if response.is_success else []
+            if panel.expand:
+                rows = [{**entry, "parent": row} for row in rows for entry in member_of(row, panel.expand) or []]
             panels.append((panel, rows, response.status, request, self.offered(panel.above, document)))
         row_actions = {panel.title: self.offered(panel.rows, document) for panel in tab.panels}
         names = await self.names_of([(panel, rows) for panel, rows, *_ in panels])

@@ -87,7 +87,8 @@ class Action:
 class Panel:
     """A table of a tab: the API call, the dotted member of its response with the rows, and the columns.
 
-    `rows` are the names of actions with a button in each row, `above` those above the table.
+    `rows` are the names of actions with a button in each row, `above` those above the table. `expand` is a list in each
+    object: the rows are its entries, each with the object as `parent`.
     """
 
     title: str
@@ -98,6 +99,7 @@ class Panel:
     query: Mapping[str, str] = dataclasses.field(default_factory=dict)
     rows: Sequence[str] = ()
     above: Sequence[str] = ()
+    expand: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

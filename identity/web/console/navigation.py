@@ -35,9 +35,9 @@ SPECIAL: Final = {
 
 SECTIONS: Final[Sequence[tuple[str, Sequence[str]]]] = (
     ("", ("", "reports")),
-    ("People", ("users", "groups", "consents", "user-actions")),
+    ("People", ("users", "groups", "consents", "user-actions", "user-action-reasons")),
     ("Applications", ("applications", "entities", "entity-types", "identity-providers", "lambdas", "refusals")),
-    ("Design", ("themes", "forms", "form-fields", "email-templates", "message-templates")),
+    ("Design", ("themes", "forms", "form-fields", "email-templates", "message-templates", "messengers")),
     ("Integration", ("webhooks", "webhook-log", "api-keys", "keys")),
     ("Logs", ("audit-log", "event-log", "login-records")),
     ("System", ("tenants", "ip-acls", "settings")),
