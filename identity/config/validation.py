@@ -55,8 +55,8 @@ _FORMATS: Mapping[str, tuple[Callable[[object], bool], str]] = {
         "write http://host:port or http://user:password@host:port",
     ),
     "redis-url": (
-        partial(_matches, rf"{EMBEDDED}|(redis|rediss|unix)://.(?s:.)*"),
-        "write `embedded`, or a URL that begins with redis://, rediss:// or unix://",
+        partial(_matches, rf"{EMBEDDED}|(rediss?(\+(sentinel|cluster))?|unix)://.(?s:.)*"),
+        "write `embedded`, or a URL that begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://",
     ),
 }
 

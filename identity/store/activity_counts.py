@@ -5,6 +5,7 @@ They serve charts: an outage of Redis loses counts and delays nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -21,20 +22,14 @@ class ActivityCounts(RedisStore):
 
     async def add(self, tenant_id: TenantId, day: str, name: str) -> None:
         """Add one to the count of an activity on a day (`2026-01-31`)."""
-        async with self._redis.client.pipeline(transaction=True) as pipeline:
-            for owner in (tenant_id, _ALL):
-                key = self._key(owner, day)
-                pipeline.hincrby(key, name, 1)
-                pipeline.expire(key, _TTL_SECONDS)
-            await self._redis.execute(pipeline)
+        keys = [self._key(owner, day) for owner in (tenant_id, _ALL)]
+        await asyncio.gather(*(self._redis.run("hash_increment", [key], name, _TTL_SECONDS) for key in keys))
 
     async def by_day(self, tenant_id: TenantId | None, days: Sequence[str]) -> list[dict[str, int]]:
         """Return the counts of each day by name, of one tenant or of all."""
-        async with self._redis.client.pipeline(transaction=False) as pipeline:
-            for day in days:
-                pipeline.hgetall(self._key(tenant_id or _ALL, day))
-            found = await self._redis.execute(pipeline)
-        return [{name: int(count) for name, count in counts.items()} for counts in found]
+        keys = [self._key(tenant_id or _ALL, day) for day in days]
+        found = await asyncio.gather(*(self._redis.client.hgetall(key) for key in keys))
+        return [{str(name): int(count) for name, count in counts.items()} for counts in found]
 
     def _key(self, owner: str, day: str) -> str:
         return self._redis.key("activity", owner, day)

@@ -11,10 +11,11 @@ OUTAGES: Final[tuple[type[Exception], ...]] = (
     ConnectionFailure,
     ExecutionTimeout,
     WTimeoutError,
-    exceptions.ClusterDownError,
+    exceptions.ClusterError,
     exceptions.ConnectionError,
     exceptions.OutOfMemoryError,
     exceptions.ReadOnlyError,
     exceptions.TimeoutError,
+    exceptions.TryAgainError,
 )
 """The command may or may not have been executed; the caller may retry it later."""

@@ -21,11 +21,7 @@ class RecentEntries(RedisStore):
     async def add(self, tenant_id: TenantId, subject: str, entry: Document) -> None:
         """Add an entry, and remove the oldest ones beyond the maximum."""
         key = self._key(tenant_id, subject)
-        async with self._redis.client.pipeline(transaction=True) as pipeline:
-            pipeline.lpush(key, json.dumps(entry))
-            pipeline.ltrim(key, 0, self._maximum - 1)
-            pipeline.expire(key, self._ttl_seconds)
-            await self._redis.execute(pipeline)
+        await self._redis.run("list_push", [key], json.dumps(entry), self._maximum, self._ttl_seconds)
 
     async def find(self, tenant_id: TenantId, subject: str) -> list[Document]:
         """Return the entries, newest first."""

@@ -13,7 +13,8 @@ import structlog
 
 from identity import background_tasks
 from identity.ids import new_id
-from identity.store.redis import STORE_ERRORS, Redis, with_time_limit
+from identity.store.redis import STORE_ERRORS, Redis
+from identity.store.redis_clients import with_time_limit
 
 _log = structlog.get_logger(__name__)
 
@@ -79,6 +80,7 @@ class Wakeups:
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _listen(self) -> None:
+        await self._redis.ping()  # a client of a cluster finds its nodes
         async with self._redis.client.pubsub(ignore_subscribe_messages=True) as listener:
             await with_time_limit(listener.subscribe(self._channel))
             self._set_connected(connected=True)

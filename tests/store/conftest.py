@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,8 +18,8 @@ from identity.store.vault import Vault
 
 @pytest.fixture(scope="session")
 async def redis(stores: EmbeddedStores) -> AsyncIterator[Redis]:
-    """A separate key prefix in the session's Redis."""
-    connected = Redis(str(stores.redis_url), f"test_{new_id()}")
+    """A separate key prefix in the session's Redis, or in the one at TEST_REDIS_URL."""
+    connected = Redis(os.environ.get("TEST_REDIS_URL") or str(stores.redis_url), f"test_{new_id()}")
     yield connected
     await connected.close()
 
