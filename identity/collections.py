@@ -189,7 +189,7 @@ def redis_stores(redis: Redis, vault: Vault) -> Mapping[str, object]:
         "authorization_codes": AuthorizationCodes(redis),
         "device_grants": DeviceGrants(redis),
         "sso_sessions": SsoSessions(redis),
-        "login_intents": LoginIntents(redis),
+        "login_intents": LoginIntents(redis, vault),
         "lock_outs": LockOuts(redis),
         "rate_limits": RateLimits(redis),
         "failed_api_keys": FailedApiKeys(redis),

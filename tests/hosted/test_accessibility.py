@@ -14,9 +14,11 @@ import pytest
 from identity import app
 from identity.ids import new_id
 from tests import relying_party
+from tests.api.test_forms import make_field
 from tests.hosted import signing_up
 from tests.hosted.chromium import Chromium
 from tests.hosted.steps import mailing
+from tests.hosted.test_registration_forms import EMAIL, SECRET, offer_form
 from tests.hosted.test_two_factor import shown_code
 from tests.oauth2.devices import device_client
 from tests.receiver import until
@@ -187,4 +189,30 @@ async def test_pages_of_a_verification_consent_and_device(examiner: Examiner, ap
     party = await device_client(api)
     await examiner.open("/oauth2/device", client_id=party.client_id, tenantId=party.tenant["id"])
     await examiner.examine("device")
+    assert examiner.problems == []
+
+
+async def test_pages_of_a_registration_form(examiner: Examiner, rp: RelyingParty) -> None:
+    fields = [
+        await make_field(rp.api, control="radio", options=["red", "blue"], required=True, name=f"Color {new_id()}"),
+        await make_field(rp.api, key="user.data.sports", control="checkbox", options=["Tennis", "Table tennis"]),
+        await make_field(rp.api, key="user.data.news", control="checkbox", type="bool", required=True),
+        await make_field(rp.api, key="user.data.about", control="textarea"),
+        await make_field(rp.api, key="user.data.size", control="number", type="number"),
+        await make_field(rp.api, key="user.data['plan']", control="select", options=["Free", "Team"]),
+    ]
+    await offer_form(rp, [EMAIL, SECRET], [field["id"] for field in fields])
+    await examiner.open("/oauth2/register", **rp.query())
+    await examiner.examine("register-step")
+    email, script = signing_up.an_email(), "return document.querySelector('h1 ~ .quiet').textContent"
+    await examiner.submit(**{"user.email": email, "user.password": PASSWORD, "confirm.user.password": PASSWORD})
+    assert await examiner.chromium.run(script) == "Step 2 / 2"
+    await examiner.examine("register-last-step")
+    await examiner.submit(**{"user.data.size": "", "user.data.about": "I sail."})
+    await examiner.examine("register-step-errors")
+    wrong = "return [...document.querySelectorAll('p.wrong')].map((one) => one.id)"
+    assert await examiner.chromium.run(wrong) == ["user.data.color-errors", "user.data.news-errors"]
+    links = "[...document.querySelectorAll('#errors a')]"
+    linked = f"return {links}.every((a) => document.getElementById(decodeURIComponent(a.hash.slice(1))))"
+    assert await examiner.chromium.run(linked)
     assert examiner.problems == []

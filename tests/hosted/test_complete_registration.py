@@ -9,6 +9,7 @@ import pytest
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.hosted.signing_up import found, offer, send
+from tests.hosted.test_registration_forms import EMAIL, SECRET, offer_form
 from tests.oauth2.test_lambdas import hook
 from tests.receiver import answers, in_turn, receiving
 from tests.relying_party import page, response
@@ -60,7 +61,7 @@ async def test_login_registers_where_people_may_register_themselves(unregistered
 @pytest.mark.requirement("self-service-9")
 async def test_login_does_not_register_user_if_self_registration_is_disabled(unregistered_party, browser):
     assert (await unregistered_party.log_in(browser))["userState"] == "AuthenticatedNotRegistered"
-    await offer(unregistered_party, type="advanced")
+    await offer_form(unregistered_party, [EMAIL, SECRET])
     assert (await unregistered_party.log_in(browser, prompt="login"))["userState"] == "AuthenticatedNotRegistered"
     assert await registered(unregistered_party) == []
 

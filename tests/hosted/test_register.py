@@ -278,15 +278,6 @@ async def test_page_is_an_error_if_self_registration_is_disabled(rp, browser):
     assert answer.status_code == 400
 
 
-@pytest.mark.requirement("self-service-3")
-async def test_advanced_registration_is_reported_as_unsupported(rp, browser):
-    await offer(rp, type="advanced", formId=new_id())
-    shown = await browser.get("/oauth2/register", params=rp.query())
-    assert shown.status_code == 400
-    assert "advanced registration forms, which this service does not support" in page(shown).text
-    assert "/oauth2/register" not in (await rp.authorize(browser)).text
-
-
 @pytest.mark.requirement("self-service-1")
 async def test_request_is_judged_as_at_the_authorization_endpoint(rp, browser):
     await offer(rp)

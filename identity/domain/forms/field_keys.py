@@ -14,7 +14,7 @@ from identity.call import Document
 PREDEFINED: Final = {
     "registration.preferredLanguages": ("select", "string"),
     "registration.roles": ("checkbox", "string"),
-    "registration.timezone": ("text", "string"),
+    "registration.timezone": ("select", "string"),
     "registration.username": ("text", "string"),
     "user.birthDate": ("text", "date"),
     "user.email": ("text", "email"),
@@ -27,7 +27,7 @@ PREDEFINED: Final = {
     "user.password": ("password", "string"),
     "user.phoneNumber": ("text", "string"),
     "user.preferredLanguages": ("select", "string"),
-    "user.timezone": ("text", "string"),
+    "user.timezone": ("select", "string"),
     "user.username": ("text", "string"),
 }
 """Predefined key -> its control and type."""

@@ -53,15 +53,19 @@ def read(fields: Sequence[Document], form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def problems(field: Document, answer: Any, form: Mapping[str, str]) -> list[FieldError]:
-    """Return the errors of the answer to one field; `form` has the repeated value of a field to confirm."""
+    """Return the errors of the answer to one field; `form` has the repeated value of a field to confirm.
+
+    They have no message: pages have a text for each kind.
+    """
     key = field["key"]
     if not answer:
-        return [FieldError.of("blank", key, f"You must specify the [{key}] property.")] if field["required"] else []
+        kind = "blank" if key in field_keys.PREDEFINED else "missing"
+        return [FieldError.of(kind, key, "")] if field["required"] else []
     kind = next((found for text in _texts(answer) if (found := _text_problem(field, text))), "")
     if kind:
-        return [FieldError.of(kind, key, f"The [{key}] is not valid.")]
+        return [FieldError.of(kind, key, "")]
     if field["confirm"] and _trimmed(field, form.get(CONFIRM + key, "")) != answer:
-        return [FieldError.of("doNotMatch", CONFIRM + key, f"The [{CONFIRM}{key}] differs from the [{key}].")]
+        return [FieldError.of("doNotMatch", CONFIRM + key, "")]
     return []
 
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from identity.call import Document
-from identity.domain.users import users
 from identity.errors import FieldError
 
 PASSWORD: Final = "user.password"  # noqa: S105 (the name of a field)
@@ -47,9 +46,18 @@ PARENT_EMAIL: Final = RegistrationField("parentEmail", is_required=False)
 
 
 def is_enabled(application: Document) -> bool:
-    """Whether self-service registration is available; the type `advanced` is not, because it needs custom forms."""
-    configured = application["registrationConfiguration"]
-    return bool(configured["enabled"]) and configured["type"] == "basic"
+    """Whether users may register themselves."""
+    return bool(application["registrationConfiguration"]["enabled"])
+
+
+def is_basic(application: Document) -> bool:
+    """Whether users register with the configured fields."""
+    return is_enabled(application) and application["registrationConfiguration"]["type"] == "basic"
+
+
+def uses_form(application: Document) -> bool:
+    """Whether users register with a form."""
+    return is_enabled(application) and application["registrationConfiguration"]["type"] == "advanced"
 
 
 def login_id_field(application: Document) -> RegistrationField:
@@ -108,11 +116,6 @@ def to_registration_request(
     """Return the request of the registration API that a form makes."""
     user = {**read_values(fields, form), "password": form.get(PASSWORD, "")}
     return {"user": user, "registration": {"applicationId": application["id"]}}
-
-
-def login_id(application: Document, form: Mapping[str, str]) -> str:
-    """Return the login id of a form in the form in which login ids are compared."""
-    return users.login_key(form.get(login_id_field(application).name, ""))
 
 
 def _split(value: str) -> list[str]:

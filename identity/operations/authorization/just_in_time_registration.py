@@ -46,7 +46,7 @@ _USER = "api/user.json"
 
 def is_due(client: Client, user: Document) -> bool:
     """Whether a login has to register the user, or to collect missing fields. Decided from memory."""
-    if not self_registration.is_enabled(client.application):
+    if not self_registration.is_basic(client.application):
         return False
     if user_rules.find_registration(user, client.client_id) is None:
         return True

@@ -7,6 +7,7 @@ skipped, repeated or taken out of order.
 
     InterruptedTransaction    the credentials were correct; the login still has to meet a requirement on `page`
     AuthenticatedTransaction  the login is complete; the response waits for consent, a device or registration data
+    RegistrationTransaction   the user has filled in some steps of a registration form; the only kind that may go back
 
 Redis and the settings call a transaction a login intent.
 """
@@ -14,6 +15,7 @@ Redis and the settings call a transaction a login intent.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -42,10 +44,11 @@ TWO_FACTOR_ENABLED: Final = "two-factor-enable-complete"
 CHANGE_PASSWORD: Final = "/password/change"  # noqa: S105 (a path)
 VERIFY_EMAIL: Final = "/email/verification-required"
 VERIFY_REGISTRATION: Final = "/registration/verification-required"
+REGISTRATION_STEPS: Final = "register/steps"
 
 _MAXIMUM_PER_BROWSER: Final = 4
 _SEPARATOR: Final = "."
-_FORM: Final = "oauth2/authorize.form.json"
+_FORMS: Final = ("oauth2/authorize.form.json", "oauth2/register.form.json")
 _REQUEST: Final = "oauth2/authorize.request.json"
 
 
@@ -89,6 +92,15 @@ class AuthenticatedLogin:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class RegistrationDraft:
+    """The valid answers to the first `steps_done` steps of a registration form, by the keys of their fields."""
+
+    answers: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    steps_done: int = 0
+    is_persistent: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class LoginTransaction:
     """The parts of a stored transaction that a page and its form need.
 
@@ -118,6 +130,13 @@ class AuthenticatedTransaction(LoginTransaction):
     """The transaction of a complete login whose response waits for `page`."""
 
     login: AuthenticatedLogin
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RegistrationTransaction(LoginTransaction):
+    """The transaction of a user who fills in a registration form."""
+
+    draft: RegistrationDraft
 
 
 class TransactionEndedError(InvalidRequest):
@@ -174,6 +193,35 @@ async def store_authenticated(
     }
     secret = await _store(services, verified_client, page, document)
     return IntermediatePage(verified_client.client, page, secret, SsoCookie.of(verified_client.client, current))
+
+
+async def store_registration(
+    services: Services, verified_client: VerifiedClient, draft: RegistrationDraft
+) -> IntermediatePage:
+    """Store the answers to the first steps of a registration form."""
+    secret = await _store(services, verified_client, REGISTRATION_STEPS, stored_values.to_document(draft))
+    return IntermediatePage(verified_client.client, REGISTRATION_STEPS, secret)
+
+
+async def find_registration(
+    services: Services, client: Client, cookie: str, transaction_id: str
+) -> tuple[Document, RegistrationDraft] | None:
+    """Find the request and the answers of a browser's registration."""
+    stored = await _find(services, client, REGISTRATION_STEPS, cookie, transaction_id)
+    if stored is None:
+        return None
+    return stored["given"], stored_values.from_document(RegistrationDraft, stored)
+
+
+async def update_registration(
+    services: Services, transaction: RegistrationTransaction, draft: RegistrationDraft
+) -> None:
+    """Store the answers to another step. Raises TransactionEndedError if the transaction was consumed meanwhile."""
+    document = _with_request(services, transaction.verified_client, transaction.page, stored_values.to_document(draft))
+    secret = _secret(transaction.cookie, transaction.transaction_id)
+    tenant_id = transaction.client.tenant_id
+    if secret is None or not await services.sessions.login_intents.replace(tenant_id, secret, document):
+        raise ended()
 
 
 async def find_interrupted(
@@ -257,9 +305,19 @@ def cookie_without(cookie: str, transaction_id: str) -> str:
 
 
 def request_parameters(services: Services, verified_client: VerifiedClient) -> Document:
-    """Return the parameters of the authorization request, without those that only the login form has (passwords)."""
-    form, request = (services.schemas[name].schema["properties"] for name in (_FORM, _REQUEST))
-    return {name: value for name, value in verified_client.given.items() if name in request or name not in form}
+    """Return the parameters of the authorization request, without those that only forms have, such as passwords."""
+    request = services.schemas[_REQUEST].schema["properties"]
+    forms = [services.schemas[name].schema for name in _FORMS]
+    return {
+        name: value
+        for name, value in verified_client.given.items()
+        if name in request or not any(_has_parameter(form, name) for form in forms)
+    }
+
+
+def _has_parameter(schema: Mapping[str, Any], name: str) -> bool:
+    patterns = schema.get("patternProperties", ())
+    return name in schema["properties"] or any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
 async def _store(services: Services, verified_client: VerifiedClient, page: str, login: Document) -> str:

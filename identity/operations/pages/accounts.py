@@ -216,7 +216,7 @@ async def require_password(services: Services, call: Call, account: Account, cur
 
 def _profile_fields(account: Account) -> tuple[RegistrationField, ...]:
     application = account.client.application
-    if self_registration.is_enabled(application):
+    if self_registration.is_basic(application):
         return self_registration.profile_fields(application)
     return _DEFAULT_PROFILE
 

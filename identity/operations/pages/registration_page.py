@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from identity.call import Call, Document
@@ -12,7 +12,7 @@ from identity.domain.authorization.authorization_request import AuthorizationReq
 from identity.domain.objects import ip_addresses
 from identity.domain.users import families as family_rules
 from identity.domain.users import self_registration
-from identity.domain.users.self_registration import RegistrationField
+from identity.domain.users import users as user_rules
 from identity.errors import (
     FieldError,
     GeneralError,
@@ -25,6 +25,8 @@ from identity.ids import new_id
 from identity.instants import Instant
 from identity.operations.authorization import authorization, current_logins
 from identity.operations.clients.clients import Client
+from identity.operations.forms import form_consents
+from identity.operations.forms.form_consents import GivenConsent
 from identity.operations.lambdas import login_validation_lambdas
 from identity.operations.login_transactions.authorization_steps import Browser, NewLogin, Step, VerifiedClient
 from identity.operations.pages import page_messages, registration_code
@@ -54,6 +56,31 @@ class FormRejected:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Submission:
+    """A submitted registration: the request of the registration API that it makes.
+
+    `shown` are the names of its fields, `errors` those of its values. `consents` are the consents that it gives.
+    """
+
+    body: Document = dataclasses.field(repr=False)
+    shown: frozenset[str]
+    errors: Sequence[FieldError]
+    consents: Sequence[GivenConsent] = ()
+
+    @property
+    def has_email(self) -> bool:
+        """Whether it has an email address."""
+        return bool(self.body["user"].get("email"))
+
+    @property
+    def login_id(self) -> str:
+        """The login id in the form in which login ids are compared."""
+        user = self.body["user"]
+        members = ("email", "username", "phoneNumber")
+        return user_rules.login_key(next((user[name] for name in members if user.get(name)), ""))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class EmailSent:
     """The result is sent by email, so that the page does not reveal whether the account existed.
 
@@ -80,7 +107,28 @@ async def register(
     *,
     is_persistent: bool,
 ) -> Step | FormRejected | EmailSent:
-    """Create the user of a form, log the user in and continue with the authorization request.
+    """Register the user of a form with the configured fields: see `complete`."""
+    client = verified_client.client
+    application = client.application
+    fields = self_registration.page_fields(client.tenant, application)
+    submission = Submission(
+        self_registration.to_registration_request(application, fields, form),
+        frozenset({self_registration.PASSWORD, *(field.name for field in fields)}),
+        [*self_registration.problems(fields, form), *self_registration.password_problems(application, form)],
+    )
+    return await complete(services, call, verified_client, browser, submission, is_persistent=is_persistent)
+
+
+async def complete(
+    services: Services,
+    call: Call,
+    verified_client: VerifiedClient,
+    browser: Browser,
+    submission: Submission,
+    *,
+    is_persistent: bool,
+) -> Step | FormRejected | EmailSent:
+    """Create the user of a submission, log the user in and continue with the authorization request.
 
     If the email address has to be verified before the first login, no login follows, and an address in use gets the
     same response as a new one: only the owner of its mailbox learns the difference.
@@ -91,23 +139,22 @@ async def register(
     if step is not None:
         return step
     client, request = verified_client.client, authorization.validate(call, verified_client)
-    login_id = self_registration.login_id(client.application, form)
     provider_redirect = await authorization_redirect.redirect_by_domain(
-        services, call, verified_client, browser, login_id, is_persistent=is_persistent
+        services, call, verified_client, browser, submission.login_id, is_persistent=is_persistent
     )
     if provider_redirect is not None:
         return provider_redirect
     try:
-        user = await _create_user(services, call.within(client.tenant_id), client, request, form)
+        user = await _create_user(services, call.within(client.tenant_id), client, request, submission)
     except Invalid as error:
-        if _hides_existing_users(client):
-            return await _reject_without_email_in_use(services, client, form, error)
+        if hides_existing_users(client, submission):
+            return await _reject_without_email_in_use(services, client, submission, error)
         return FormRejected(error.fields, error.general)
     except WebhookTransactionFailed:
         return FormRejected(general=[GeneralError(REJECTED, "")])
     except Unavailable:
         return FormRejected(general=[GeneralError(page_messages.SERVICE_BUSY, "")])
-    if _hides_existing_users(client):
+    if hides_existing_users(client, submission):
         return EmailSent(await registration_code.issue(services, client, user))
     new_login = NewLogin(user, AUTHENTICATION_TYPE, is_persistent)
     return await authorization.continue_with_login(services, call, verified_client, request, browser, new_login)
@@ -115,74 +162,76 @@ async def register(
 
 def require_enabled(client: Client) -> None:
     """Raise InvalidRequest unless users may register themselves at the application."""
-    if self_registration.is_enabled(client.application):
-        return
-    if client.application["registrationConfiguration"]["enabled"]:
-        raise InvalidRequest(
-            "unknown", "The application uses advanced registration forms, which this service does not support."
-        )
-    raise InvalidRequest("unknown", "Self-service registration is not enabled for the application.")
+    if not self_registration.is_enabled(client.application):
+        raise InvalidRequest("unknown", "Self-service registration is not enabled for the application.")
 
 
-def _hides_existing_users(client: Client) -> bool:
+def hides_existing_users(client: Client, submission: Submission) -> bool:
     """Whether new users log in with an email address that they have to verify first."""
     email = client.tenant["emailConfiguration"]
     is_gated = email["verifyEmail"] and email["unverified"]["behavior"] == "Gated"
-    return bool(is_gated) and self_registration.login_id_field(client.application).member == "email"
+    return bool(is_gated) and submission.has_email
+
+
+def without_email_in_use(errors: Iterable[FieldError]) -> list[FieldError]:
+    """Return the errors that do not reveal that an email address is in use."""
+    return [error for error in errors if error.code not in _EMAIL_IN_USE]
 
 
 async def _reject_without_email_in_use(
-    services: Services, client: Client, form: Mapping[str, str], error: Invalid
+    services: Services, client: Client, submission: Submission, error: Invalid
 ) -> FormRejected | EmailSent:
     """Return all errors but an email address in use; without others, respond as for a new address, and as slowly."""
-    others = [field for field in error.fields if field.code not in _EMAIL_IN_USE]
+    others = without_email_in_use(error.fields)
     if others or error.general:
         return FormRejected(others, error.general)
-    await user_passwords.is_correct(services, client.tenant, None, form.get(self_registration.PASSWORD, ""))
+    await user_passwords.is_correct(services, client.tenant, None, submission.body["user"].get("password", ""))
     return EmailSent(await registration_code.issue(services, client, None))
 
 
 async def _create_user(
-    services: Services, call: Call, client: Client, request: AuthorizationRequest, form: Mapping[str, str]
+    services: Services, call: Call, client: Client, request: AuthorizationRequest, submission: Submission
 ) -> Document:
     """Create the user. Raises Invalid, WebhookTransactionFailed, Unavailable and LambdaFailed."""
-    application = client.application
-    fields = self_registration.page_fields(client.tenant, application)
-    errors = self_registration.problems(fields, form) + self_registration.password_problems(application, form)
-    body = self_registration.to_registration_request(application, fields, form)
-    if errors or services.schemas[registrations.SCHEMA].examine(body)[1]:
-        await _count_attempt(services, call, client)
-        known = {error.path for error in errors}
-        raise Invalid([*errors, *await _further_problems(services, call, fields, body, known)])
+    body = submission.body
+    if submission.errors or services.schemas[registrations.SCHEMA].examine(body)[1]:
+        await count_attempt(services, call, client)
+        raise Invalid([*submission.errors, *await further_problems(services, call, submission)])
     _require_parent(client.tenant["familyConfiguration"], body["user"], call.now)
-    await _count_attempt(services, call, client)
+    await count_attempt(services, call, client)
     user_id = new_id()
     await current_logins.require_expected(services, request, user_id)
-    check = functools.partial(_require_lambda_approval, services, call, application)
+    check = functools.partial(_require_approval, services, call, client.application, submission)
     user, _ = await registrations.create_with_user(services, call, body, user_id, check)
+    for consent in submission.consents:
+        await form_consents.give(services, call, user, consent)
     if "parentEmail" in user:
         await families.send_parent_mail(services, call, client.tenant, user["parentEmail"], [user])
     return user
 
 
-async def _require_lambda_approval(
-    services: Services, call: Call, application: Document, user: Document, registration: Document
+async def _require_approval(
+    services: Services,
+    call: Call,
+    application: Document,
+    submission: Submission,
+    user: Document,
+    registration: Document,
 ) -> None:
-    """Raise Invalid with the errors of the application's registration validation lambda."""
+    """Raise Invalid for consents that the user is too young for, and with the errors of the validation lambda."""
+    too_young = form_consents.age_problems(submission.consents, user, call.now)
     field_errors, general = await login_validation_lambdas.registration_errors(
         services, call, application, user, registration
     )
-    if field_errors or general:
-        raise Invalid(field_errors, general)
+    if too_young or field_errors or general:
+        raise Invalid([*too_young, *field_errors], general)
 
 
-async def _further_problems(
-    services: Services, call: Call, fields: Sequence[RegistrationField], body: Document, known: Collection[str]
-) -> list[FieldError]:
-    """Return the other errors of a form that has errors in the `known` fields."""
-    shown = {self_registration.PASSWORD, *(field.name for field in fields)}
-    found = await new_users.request_problems(services, call, registrations.SCHEMA, body, None)
-    return [error for error in found if error.path in shown and error.path not in known]
+async def further_problems(services: Services, call: Call, submission: Submission) -> list[FieldError]:
+    """Return the errors of the fields of a submission that are not among its own ones."""
+    known = {error.path for error in submission.errors}
+    found = await new_users.request_problems(services, call, registrations.SCHEMA, submission.body, None)
+    return [error for error in found if error.path in submission.shown and error.path not in known]
 
 
 def _require_parent(configuration: Document, user: Document, now: Instant) -> None:
@@ -195,7 +244,7 @@ def _require_parent(configuration: Document, user: Document, now: Instant) -> No
         raise Invalid.field("blank", self_registration.PARENT_EMAIL.name, "Children must name a parent.")
 
 
-async def _count_attempt(services: Services, call: Call, client: Client) -> None:
+async def count_attempt(services: Services, call: Call, client: Client) -> None:
     """Count a registration attempt. Raises Invalid when the address exceeds the limit."""
     limit = Limit("register-address", ip_addresses.network(call.origin.ip_address), REGISTRATIONS, WINDOW_SECONDS)
     if await services.limits.rate_limits.consume(client.tenant_id, [limit]) is not None:

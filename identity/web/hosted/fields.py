@@ -21,7 +21,10 @@ from identity.web.hosted.render import Cookies
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Field:
-    """One field: `kind` is the type of its input, or `select`; `autocomplete` is the HTML attribute."""
+    """One field: `kind` is the type of its input, or `select`, `textarea`, `radio` or `checkboxes`.
+
+    `autocomplete` is the HTML attribute. `selected` are the values of checkboxes.
+    """
 
     name: str
     label: str
@@ -33,13 +36,20 @@ class Field:
     choices: tuple[tuple[str, str], ...] = ()
     errors: tuple[str, ...] = ()
     is_focused: bool = False
+    selected: tuple[str, ...] = ()
+
+    @property
+    def is_group(self) -> bool:
+        """Whether the field consists of several inputs."""
+        return self.kind in {"checkboxes", "radio"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Form:
     """A page of fields; `remember` is None without a "keep me signed in" checkbox.
 
-    `links` are pairs of text and URL. `notes` follow the form. `buttons` are separate forms: text, field name, value.
+    `links` are pairs of text and URL. `notes` follow the form. `progress` names the step of several. `buttons` are
+    separate forms: text, field name, value.
     """
 
     title: str
@@ -55,6 +65,7 @@ class Form:
     notes: Sequence[str] = ()
     buttons: Sequence[tuple[str, str, str]] = ()
     is_dangerous: bool = False
+    progress: str = ""
 
 
 def with_errors(fields: Iterable[Field], errors: Iterable[FieldError], theme: PageTheme) -> list[Field]:

@@ -20,7 +20,7 @@ from identity.web.hosted.fields import Field, Form
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
-_INPUTS: Final[Mapping[str, tuple[str, str]]] = {
+INPUTS: Final[Mapping[str, tuple[str, str]]] = {
     "birthDate": ("date", "bday"),
     "email": ("email", "email"),
     "firstName": ("text", "given-name"),
@@ -123,7 +123,7 @@ async def reply_missing_fields(
 
 def profile_field(field: RegistrationField, value: str, theme: PageTheme) -> Field:
     """Return the form field of a registration field; a language that is not listed is added to the choices."""
-    kind, autocomplete = _INPUTS[field.member]
+    kind, autocomplete = INPUTS[field.member]
     choices: tuple[tuple[str, str], ...] = LANGUAGES if kind == "select" else ()
     if choices and value and value not in dict(choices):
         choices = ((value, value), *choices)

@@ -7,17 +7,20 @@ import urllib.parse
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.users import self_registration
 from identity.operations.authorization import request_sources
 from identity.operations.clients.clients import Client
-from identity.operations.login_transactions.authorization_steps import VerifiedClient
-from identity.operations.pages import registration_page
+from identity.operations.login_transactions.authorization_steps import Step, VerifiedClient
+from identity.operations.pages import registration_form_page, registration_page
+from identity.operations.pages.registration_form_page import StepRejected
 from identity.operations.pages.registration_page import EmailSent, FormRejected
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import csrf, login, register
+from identity.web.hosted import csrf, login, register, register_form
+from identity.web.hosted.register_form import NOT_REJECTED
 from identity.web.oauth2.login_flow import REQUEST, LoginFlowHandler
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, tenant_routes
 
-_FORM: Final = "oauth2/register.form.json"
+FORM: Final = "oauth2/register.form.json"
 
 
 class RegisterHandler(LoginFlowHandler):
@@ -38,23 +41,32 @@ class RegisterHandler(LoginFlowHandler):
             return await self.redirect_to_reopened(verified_client.client, given, self.request.path)
         return await self.registration_page(verified_client.client, given)
 
-    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @endpoint(access=Access.BROWSER, form=FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Register the user; a form without a valid CSRF token shows the page again."""
         form, verified_client = await self.verify_registration(call, form, tenant_id)
         if not csrf.has_valid_token(self, form):
             return await self.registration_page(verified_client.client, form, message=csrf.INVALID_TOKEN)
         is_persistent = form.get("rememberDevice") == "true"
-        step = await registration_page.register(
-            self.services, call, verified_client, self.browser(), form, is_persistent=is_persistent
-        )
-        if isinstance(step, FormRejected):
-            return await self.registration_page(verified_client.client, form, refused=step)
-        if isinstance(step, EmailSent) and step.page_id:
-            return Reply(status=302, headers={"Location": self.code_url(verified_client.client, form, step.page_id)})
-        if isinstance(step, EmailSent):
-            return await register.reply_email_sent(self, verified_client.client, form, self.request_parameter_names())
-        reply = await self.render_step(step, form)
+        client = verified_client.client
+        uses_form = self_registration.uses_form(client.application)
+        submit = registration_form_page.submit_first if uses_form else registration_page.register
+        outcome = await submit(self.services, call, verified_client, self.browser(), form, is_persistent=is_persistent)
+        if isinstance(outcome, StepRejected):
+            outcome = outcome.rejected
+        if isinstance(outcome, FormRejected):
+            return await self.registration_page(client, form, refused=outcome)
+        return await self.finished(client, form, outcome, is_persistent=is_persistent)
+
+    async def finished(
+        self, client: Client, given: Document, outcome: Step | EmailSent, *, is_persistent: bool
+    ) -> Reply:
+        """Return the step after a registration."""
+        if isinstance(outcome, EmailSent) and outcome.page_id:
+            return Reply(status=302, headers={"Location": self.code_url(client, given, outcome.page_id)})
+        if isinstance(outcome, EmailSent):
+            return await register.reply_email_sent(self, client, given, self.request_parameter_names())
+        reply = await self.render_step(outcome, given)
         remembered = login.remember_cookie(self, is_persistent=is_persistent)
         return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
 
@@ -70,7 +82,11 @@ class RegisterHandler(LoginFlowHandler):
     async def registration_page(
         self, client: Client, given: Document, *, refused: FormRejected | None = None, message: str = ""
     ) -> Reply:
-        """Return the page."""
+        """Return the page, or the first step of the application's form."""
+        if self_registration.uses_form(client.application):
+            return await register_form.reply_first(
+                self, client, given, self.request_parameter_names(), rejected=refused or NOT_REJECTED, message=message
+            )
         return await register.reply(
             self, client, given, self.request_parameter_names(), refused=refused, message=message
         )

@@ -1,0 +1,69 @@
+"""Consents that users give or revoke by fields of forms."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from identity.call import Call, Document
+from identity.domain.users import ages
+from identity.errors import FieldError
+from identity.ids import TenantId
+from identity.instants import Instant
+from identity.operations.users import user_consents
+from identity.services import Services
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GivenConsent:
+    """A consent that a form gives: `key` is the name of its field, `values` are the chosen values of the consent."""
+
+    key: str
+    consent: Document
+    values: tuple[str, ...] = ()
+
+
+async def with_values(services: Services, field: Document) -> Document:
+    """Return a field with the values of its consent, if it has one, as options."""
+    consent = await _find(services, field)
+    if consent is None or not consent["values"]:
+        return field
+    control = "checkbox" if consent["multipleValuesAllowed"] else "radio"
+    return {**field, "options": consent["values"], "control": control}
+
+
+async def read(services: Services, field: Document, answer: Any) -> GivenConsent | None:
+    """Return the consent that the answer to a field gives."""
+    consent = await _find(services, field)
+    if consent is None or not answer:
+        return None
+    values = (answer if isinstance(answer, list) else [answer]) if consent["values"] else []
+    return GivenConsent(field["key"], consent, tuple(values))
+
+
+def age_problems(consents: Iterable[GivenConsent], user: Document, now: Instant) -> list[FieldError]:
+    """Return an error for each consent that the user is too young to give in person; pages have a text for it."""
+    errors = []
+    for given in consents:
+        years = ages.minimum_for_self_consent(given.consent, user)
+        if not ages.is_at_least(user, years, now):
+            errors.append(FieldError.of("tooYoung", given.key, ""))
+    return errors
+
+
+async def give(services: Services, call: Call, user: Document, given: GivenConsent) -> None:
+    """Store the consent of a user. Raises Invalid."""
+    user_consent = {
+        "consentId": given.consent["id"],
+        "giverUserId": user["id"],
+        "userId": user["id"],
+        "values": list(given.values),
+    }
+    body = {"userConsent": user_consent}
+    await user_consents.create(services, call.within(TenantId(user["tenantId"])), body, None)
+
+
+async def _find(services: Services, field: Document) -> Document | None:
+    consent_id = field.get("consentId")
+    return None if consent_id is None else await services.configuration.consents.find_cached(None, consent_id)

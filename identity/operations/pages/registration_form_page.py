@@ -1,0 +1,221 @@
+"""Registration by a form: its steps, one page each, whose answers wait in a login transaction.
+
+Each step is validated when it is submitted. The last one validates all of them again, because the form, its fields or
+other users may have changed meanwhile, and consumes the transaction, so that one of several concurrent requests
+registers the user.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from identity.call import Call, Document
+from identity.domain.forms import field_keys, field_values, form_requests
+from identity.errors import FieldError, Invalid, InvalidRequest
+from identity.operations.authorization import authorization
+from identity.operations.clients import clients
+from identity.operations.clients.clients import Client, TenantHints
+from identity.operations.forms import form_consents, forms
+from identity.operations.login_transactions import login_transactions
+from identity.operations.login_transactions.authorization_steps import Browser, Step, VerifiedClient
+from identity.operations.login_transactions.login_transactions import RegistrationDraft, RegistrationTransaction
+from identity.operations.pages import registration_page
+from identity.operations.pages.registration_page import EmailSent, FormRejected, Submission
+from identity.services import Services
+
+_NO_DRAFT: Final = RegistrationDraft()
+_BLANK: Final = "[blank]"
+
+Steps = Sequence[Sequence[Document]]
+"""The fields of each step."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NextStep:
+    """The answers to a step are valid and stored; `number` is the next step."""
+
+    number: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepRejected:
+    """The errors of a step. `transaction` is the new one of a form whose last step consumed the old one."""
+
+    rejected: FormRejected
+    number: int
+    transaction: RegistrationTransaction | None = None
+
+
+async def load_steps(services: Services, client: Client) -> Steps:
+    """Return the steps of the application's form. Raises InvalidRequest for a form that does not exist."""
+    form = await forms.find(services, client.application["registrationConfiguration"].get("formId"))
+    steps = [] if form is None else await forms.load_steps(services, form)
+    if not steps:
+        raise InvalidRequest("unknown", "The registration form of the application does not exist.")
+    return [[await form_consents.with_values(services, field) for field in step] for step in steps]
+
+
+async def find(
+    services: Services, call: Call, hints: TenantHints, given: Document, cookie: str
+) -> RegistrationTransaction:
+    """Find the registration of this browser. Raises TransactionEndedError and what `verify_client` raises."""
+    client = await clients.get_client(services, hints, given.get("client_id"))
+    transaction_id = given.get("intent", "")
+    found = await login_transactions.find_registration(services, client, cookie, transaction_id)
+    if found is None:
+        raise login_transactions.ended()
+    parameters, draft = found
+    verified_client = await authorization.verify_client(services, call, TenantHints(path=client.tenant_id), parameters)
+    page = login_transactions.REGISTRATION_STEPS
+    return RegistrationTransaction(verified_client, page, cookie, transaction_id, draft)
+
+
+async def submit_first(
+    services: Services,
+    call: Call,
+    verified_client: VerifiedClient,
+    browser: Browser,
+    form: Mapping[str, str],
+    *,
+    is_persistent: bool,
+) -> StepRejected | Step | EmailSent:
+    """Handle the first step, which has no transaction yet."""
+    steps = await load_steps(services, verified_client.client)
+    draft = dataclasses.replace(_NO_DRAFT, is_persistent=is_persistent)
+    result = await _apply(services, call, verified_client.client, steps, draft, 1, form)
+    if isinstance(result, StepRejected):
+        return result
+    if len(steps) > 1:
+        return await login_transactions.store_registration(services, verified_client, result)
+    return await _register(services, call, verified_client, browser, steps, result)
+
+
+async def submit(
+    services: Services,
+    call: Call,
+    transaction: RegistrationTransaction,
+    browser: Browser,
+    number: int,
+    form: Mapping[str, str],
+) -> NextStep | StepRejected | Step | EmailSent:
+    """Handle a step of a stored registration. Raises TransactionEndedError, and what `complete` raises."""
+    verified_client = transaction.verified_client
+    steps = await load_steps(services, verified_client.client)
+    number = reachable(transaction.draft, steps, number)
+    result = await _apply(services, call, verified_client.client, steps, transaction.draft, number, form)
+    if isinstance(result, StepRejected):
+        return result
+    if number < len(steps):
+        await login_transactions.update_registration(services, transaction, result)
+        return NextStep(number + 1)
+    await login_transactions.consume(services, transaction)
+    outcome = await _register(services, call, verified_client, browser, steps, result)
+    if isinstance(outcome, StepRejected):
+        return dataclasses.replace(outcome, transaction=await _store_again(services, transaction, result))
+    return outcome
+
+
+async def _store_again(
+    services: Services, transaction: RegistrationTransaction, draft: RegistrationDraft
+) -> RegistrationTransaction:
+    """Store the answers of a consumed transaction in a new one, which takes its place in the cookie."""
+    page = await login_transactions.store_registration(services, transaction.verified_client, draft)
+    rest = login_transactions.cookie_without(transaction.cookie, transaction.transaction_id)
+    return dataclasses.replace(
+        transaction,
+        draft=draft,
+        cookie=login_transactions.cookie_with(rest, page.transaction_secret),
+        transaction_id=login_transactions.transaction_id_of(page.transaction_secret),
+    )
+
+
+def reachable(draft: RegistrationDraft, steps: Steps, number: int) -> int:
+    """Return the number of a step, or that of the first one without answers if it comes earlier."""
+    return max(1, min(number, draft.steps_done + 1, len(steps)))
+
+
+async def _apply(
+    services: Services,
+    call: Call,
+    client: Client,
+    steps: Steps,
+    draft: RegistrationDraft,
+    number: int,
+    form: Mapping[str, str],
+) -> RegistrationDraft | StepRejected:
+    """Return the draft with the answers to a step, or the errors of the step."""
+    fields = steps[number - 1]
+    answers = {**field_values.read(fields, form)}
+    if _keeps_password(draft, answers):
+        answers[field_keys.PASSWORD] = draft.answers[field_keys.PASSWORD]
+        form = {**form, field_values.CONFIRM + field_keys.PASSWORD: answers[field_keys.PASSWORD]}
+    draft = dataclasses.replace(draft, answers={**draft.answers, **answers}, steps_done=max(draft.steps_done, number))
+    try:
+        await registration_page.count_attempt(services, call.within(client.tenant_id), client)
+    except Invalid as error:
+        return StepRejected(FormRejected(general=error.general), number)
+    submission = await _submission(services, client, steps, draft, form_requests.problems(fields, answers, form))
+    shown = frozenset(field["key"] for field in fields)
+    submission = dataclasses.replace(submission, shown=shown)
+    errors = [*submission.errors, *await _state_problems(services, call, client, submission)]
+    return StepRejected(FormRejected(errors), number) if errors else draft
+
+
+def _keeps_password(draft: RegistrationDraft, answers: Mapping[str, Any]) -> bool:
+    """Whether a step that is submitted again leaves the stored password, which its page does not show, unchanged."""
+    return answers.get(field_keys.PASSWORD) == "" and field_keys.PASSWORD in draft.answers
+
+
+async def _state_problems(services: Services, call: Call, client: Client, submission: Submission) -> list[FieldError]:
+    """Return the errors of a step that depend on the tenant's rules and on other users.
+
+    A blank login id is not one of them, because another step may have another one.
+    """
+    found = await registration_page.further_problems(services, call.within(client.tenant_id), submission)
+    if registration_page.hides_existing_users(client, submission):
+        found = registration_page.without_email_in_use(found)
+    return [error for error in found if not error.code.startswith(_BLANK)]
+
+
+async def _register(
+    services: Services,
+    call: Call,
+    verified_client: VerifiedClient,
+    browser: Browser,
+    steps: Steps,
+    draft: RegistrationDraft,
+) -> StepRejected | Step | EmailSent:
+    """Register the user. A rejected registration returns to the first step with an error."""
+    client = verified_client.client
+    repeated = {field_values.CONFIRM + key: answer for key, answer in draft.answers.items()}
+    errors = [error for fields in steps for error in form_requests.problems(fields, draft.answers, repeated)]
+    submission = await _submission(services, client, steps, draft, errors)
+    outcome = await registration_page.complete(
+        services, call, verified_client, browser, submission, is_persistent=draft.is_persistent
+    )
+    if not isinstance(outcome, FormRejected):
+        return outcome
+    paths = {error.path for error in outcome.fields}
+    numbers = (number for number, fields in enumerate(steps, 1) if paths.intersection(field["key"] for field in fields))
+    return StepRejected(outcome, next(numbers, len(steps)))
+
+
+async def _submission(
+    services: Services, client: Client, steps: Steps, draft: RegistrationDraft, errors: Sequence[FieldError]
+) -> Submission:
+    """Return what the answers so far register."""
+    fields = [field for step in steps for field in step]
+    start: Document = {"user": {}, "registration": {"applicationId": client.client_id}}
+    body = form_requests.members(_valid(fields, draft.answers, errors), draft.answers, start)
+    given = [await form_consents.read(services, field, draft.answers.get(field["key"])) for field in fields]
+    keys = frozenset(field["key"] for field in fields)
+    consents = [consent for consent in given if consent is not None]
+    return Submission(body, keys, errors, consents)
+
+
+def _valid(fields: Sequence[Document], answers: Mapping[str, Any], errors: Sequence[FieldError]) -> list[Document]:
+    """Return the fields with an answer that has no error."""
+    rejected = {error.path.removeprefix(field_values.CONFIRM) for error in errors}
+    return [field for field in fields if field["key"] in answers and field["key"] not in rejected]

@@ -1,0 +1,112 @@
+"""The fields of forms as inputs of pages, with labels and errors of the theme.
+
+A text of the theme for the key of a field labels it, else its name does. A text for an option, such as `red`, replaces
+the option; `confirm.` and the key label the repeated value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zoneinfo
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from identity.call import Document
+from identity.domain.forms import field_keys, field_values
+from identity.errors import FieldError
+from identity.web.hosted import register
+from identity.web.hosted.fields import Field
+from identity.web.hosted.page_theme import PageTheme
+
+_KINDS: Final = {"date": "date", "email": "email"}
+"""Type of a field with the control `text` -> type of its input."""
+
+_PLAIN: Final = ("text", "off")
+_LANGUAGES: Final = frozenset({"registration.preferredLanguages", "user.preferredLanguages"})
+_TIMEZONES: Final = frozenset({"registration.timezone", "user.timezone"})
+
+
+def inputs(
+    fields: Iterable[Document], answers: Mapping[str, Any], theme: PageTheme, password_hints: tuple[str, ...] = ()
+) -> list[Field]:
+    """Return the inputs of fields with their answers; passwords are never returned to the browser."""
+    found = []
+    for field in fields:
+        shown = _input(field, answers.get(field["key"], ""), theme)
+        if field["key"] == field_keys.PASSWORD:
+            shown = dataclasses.replace(shown, hints=password_hints)
+        found.append(shown)
+        if field["confirm"]:
+            found.append(_repeated(field, shown, theme))
+    return found
+
+
+def localized(errors: Iterable[FieldError], theme: PageTheme) -> list[FieldError]:
+    """Return errors of fields; one without a message gets the text for its kind."""
+    return [error if error.message else dataclasses.replace(error, message=_text(error, theme)) for error in errors]
+
+
+def _text(error: FieldError, theme: PageTheme) -> str:
+    kind, _, _ = error.code.partition("]")
+    return theme.find(f"{kind}]form", theme["[missing]form" if kind == "[blank" else "[invalid]form"])
+
+
+def _input(field: Document, answer: Any, theme: PageTheme) -> Field:
+    key, kind = field["key"], _kind(field)
+    is_text = isinstance(answer, str)
+    return Field(
+        key,
+        _label(field, theme),
+        kind,
+        _autocomplete(field, kind),
+        answer if is_text and kind != "password" else "",
+        is_required=field["required"],
+        choices=tuple(_choices(field, theme)),
+        selected=() if is_text else tuple(answer),
+    )
+
+
+def _repeated(field: Document, shown: Field, theme: PageTheme) -> Field:
+    """Return the input in which the value is repeated."""
+    name = field_values.CONFIRM + field["key"]
+    is_password = field["key"] == field_keys.PASSWORD
+    default = theme["register.confirm"] if is_password else theme["form.confirm"].replace("{0}", shown.label)
+    return dataclasses.replace(shown, name=name, label=theme.find(name, default), value="", hints=())
+
+
+def _kind(field: Document) -> str:
+    """Return the kind of the input of a control."""
+    control = field["control"]
+    if control == "checkbox":
+        return "checkboxes" if field["options"] else "checkbox"
+    if control == "text":
+        return _KINDS.get(field["type"]) or _profile_input(field)[0]
+    return str(control)
+
+
+def _label(field: Document, theme: PageTheme) -> str:
+    key = field["key"]
+    default = theme["register.password"] if key == field_keys.PASSWORD else field["name"]
+    return theme.find(key, default)
+
+
+def _autocomplete(field: Document, kind: str) -> str:
+    if kind == "password":
+        return "new-password"
+    return _profile_input(field)[1]
+
+
+def _profile_input(field: Document) -> tuple[str, str]:
+    """Return the type and the `autocomplete` attribute of the input of a predefined key."""
+    owner, _, member = field["key"].partition(".")
+    return register.INPUTS.get(member, _PLAIN) if owner == "user" else _PLAIN
+
+
+def _choices(field: Document, theme: PageTheme) -> Sequence[tuple[str, str]]:
+    options = field["options"]
+    if field["key"] in _LANGUAGES:
+        languages = dict(register.LANGUAGES)
+        return [(option, languages.get(option, option)) for option in options or languages]
+    if field["key"] in _TIMEZONES and not options:
+        return [(name, name.replace("_", " ")) for name in sorted(zoneinfo.available_timezones())]
+    return [(option, theme.find(option, option)) for option in options]

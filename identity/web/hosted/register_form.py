@@ -1,0 +1,119 @@
+"""The pages of a registration form, one per step."""
+
+from __future__ import annotations
+
+import dataclasses
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from identity.domain.forms import field_values
+from identity.operations.authorization import request_sources
+from identity.operations.clients.clients import Client
+from identity.operations.login_transactions import login_transactions
+from identity.operations.login_transactions.login_transactions import RegistrationTransaction
+from identity.operations.pages import registration_form_page
+from identity.operations.pages.registration_form_page import Steps
+from identity.operations.pages.registration_page import FormRejected
+from identity.web.endpoint import Reply
+from identity.web.hosted import csrf, fields, form_inputs, login, page_theme
+from identity.web.hosted.fields import Form
+from identity.web.hosted.page_theme import PageTheme
+from identity.web.oauth2.oauth_handlers import OAuth2Handler
+
+STEP: Final = "step"
+NOT_REJECTED: Final = FormRejected()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepPage:
+    """A step with its answers; `rejected` and `message` are the errors of the last attempt."""
+
+    client: Client
+    steps: Steps
+    number: int
+    answers: Mapping[str, Any]
+    rejected: FormRejected = NOT_REJECTED
+    message: str = ""
+
+
+async def reply_first(
+    handler: OAuth2Handler,
+    client: Client,
+    given: Mapping[str, str],
+    names: Sequence[str],
+    *,
+    rejected: FormRejected = NOT_REJECTED,
+    message: str = "",
+) -> Reply:
+    """Return the first step, whose form has the authorization parameters in `names`; nothing is stored yet."""
+    theme = await page_theme.load(handler, client.tenant, client.application, given)
+    steps = await registration_form_page.load_steps(handler.services, client)
+    answers = field_values.read(steps[0], given)
+    if "user.email" in answers:
+        answers["user.email"] = answers["user.email"] or given.get("login_hint", "")
+    page = StepPage(client, steps, 1, answers, rejected, message)
+    request = request_sources.form_parameters(given)
+    form = Form(
+        title="",
+        heading="",
+        lead="",
+        submit="",
+        hidden=[(name, request[name]) for name in names if name in request],
+        remember=given.get("rememberDevice") == "true",
+        links=[(theme["register.login"], login.url_with_request(handler, "authorize", given, list(names)))],
+    )
+    return _reply(handler, page, form, theme, given["redirect_uri"])
+
+
+async def reply_stored(handler: OAuth2Handler, page: StepPage, transaction: RegistrationTransaction) -> Reply:
+    """Return a step of a stored registration, with a link to the step before."""
+    given = transaction.verified_client.given
+    theme = await page_theme.load(handler, page.client.tenant, page.client.application, earlier=given)
+    query = _query(page.client, transaction.transaction_id, page.number)
+    before = url(handler, page.client, transaction.transaction_id, page.number - 1)
+    form = Form(
+        title="",
+        heading="",
+        lead="",
+        submit="",
+        hidden=list(query.items()),
+        links=[(theme["form.back"], before)] if page.number > 1 else [],
+    )
+    return _reply(handler, page, form, theme, given["redirect_uri"])
+
+
+def url(handler: OAuth2Handler, client: Client, transaction_id: str, number: int) -> str:
+    """Return the URL of a step of a stored registration."""
+    path = f"{login.base_path(handler)}/{login_transactions.REGISTRATION_STEPS}"
+    return f"{path}?{urllib.parse.urlencode(_query(client, transaction_id, number))}"
+
+
+def _query(client: Client, transaction_id: str, number: int) -> dict[str, str]:
+    return {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction_id, STEP: str(number)}
+
+
+def _reply(handler: OAuth2Handler, page: StepPage, form: Form, theme: PageTheme, redirect_uri: str) -> Reply:
+    """Return the page of a step in the given form."""
+    token, cookie = csrf.issue(handler)
+    name, total = page.client.application["name"], len(page.steps)
+    hints = fields.password_hints(page.client.tenant, theme)
+    errors = form_inputs.localized(page.rejected.fields, theme)
+    shown = fields.with_errors(
+        form_inputs.inputs(page.steps[page.number - 1], page.answers, theme, hints), errors, theme
+    )
+    messages = fields.general_messages(page.rejected.general, theme)
+    messages += fields.messages_without_field(errors, shown, theme)
+    form = dataclasses.replace(
+        form,
+        title=theme.fill("register.title", name),
+        heading=theme["register.heading"],
+        lead=theme.fill("register.lead", name, strong=True),
+        submit=theme["register.submit"] if page.number == total else theme["login.next"],
+        action=handler.request.path,
+        hidden=[*form.hidden, (csrf.FIELD, token)],
+        fields=shown,
+        message=" ".join(messages),
+        progress=theme.fill("form.step", f"{page.number} / {total}") if total > 1 else "",
+    )
+    return fields.page(form, theme, message=page.message, redirect_uri=redirect_uri, cookies=[cookie])
