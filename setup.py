@@ -68,6 +68,7 @@ setup(
             "web/console/templates/*",
             "web/hosted/static/*",
             "web/hosted/templates/*",
+            "web/hosted/templates/symbols/*",
         ]
     },
     install_requires=[

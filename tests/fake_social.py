@@ -33,25 +33,41 @@ WEB_API_KEY = "our-web-api-key"
 TEAM_ID = "TEAM123456"
 CONSOLE_PATHS = {"api.steampowered.com": "/public", "partner.steam-api.com": "/partner"}
 
-# Hosts of token endpoints -> (path, issuer of the ID tokens, whether the client authenticates by HTTP Basic).
+# Type or preset -> (path, issuer of the ID tokens, whether the client authenticates by HTTP Basic).
+DIRECTORY = "login.microsoftonline.com/the-directory"
 TOKEN_ENDPOINTS = {
     "Apple": ("/appleid.apple.com/auth/token", "https://appleid.apple.com", False),
+    "Discord": ("/discord.com/api/oauth2/token", None, False),
+    "EntraID": (f"/{DIRECTORY}/oauth2/v2.0/token", f"https://{DIRECTORY}/v2.0", False),
     "EpicGames": ("/api.epicgames.dev/epic/oauth/v2/token", None, True),
     "Facebook": ("/graph.facebook.com/v23.0/oauth/access_token", None, False),
+    "GitHub": ("/github.com/login/oauth/access_token", None, False),
+    "GitLab": ("/gitlab.com/oauth/token", "https://gitlab.com", False),
     "Google": ("/oauth2.googleapis.com/token", "https://accounts.google.com", False),
     "LinkedIn": ("/www.linkedin.com/oauth/v2/accessToken", "https://www.linkedin.com/oauth", False),
     "Nintendo": ("/accounts.nintendo.com/connect/1.0.0/api/token", None, True),
     "SonyPSN": ("/auth.api.sonyentertainmentnetwork.com/2.0/oauth/token", None, True),
+    "Slack": ("/slack.com/api/openid.connect.token", "https://slack.com", False),
     "Twitch": ("/id.twitch.tv/oauth2/token", "https://id.twitch.tv/oauth2", False),
     "Xbox": ("/login.live.com/oauth20_token.srf", None, False),
 }
+CONFIGURATIONS = {
+    "EntraID": (f"https://{DIRECTORY}/oauth2/v2.0/authorize", "https://graph.microsoft.com/oidc/userinfo"),
+    "GitLab": ("https://gitlab.com/oauth/authorize", "https://gitlab.com/oauth/userinfo"),
+    "Slack": ("https://slack.com/openid/connect/authorize", "https://slack.com/api/openid.connect.userInfo"),
+}
+"""Preset -> the endpoints that its issuer publishes: authorization and userinfo."""
 KEY_SETS = {
+    *(f"/slack.com/{kind}/keys" for kind in CONFIGURATIONS),
     "/appleid.apple.com/auth/keys",
     "/www.googleapis.com/oauth2/v3/certs",
     "/www.linkedin.com/oauth/openid/jwks",
     "/id.twitch.tv/oauth2/keys",
 }
 USERINFO = {
+    "/api.github.com/user": "GitHub",
+    "/discord.com/api/users/@me": "Discord",
+    **{url.removeprefix("https:/"): kind for kind, (_, url) in CONFIGURATIONS.items()},
     "/openidconnect.googleapis.com/v1/userinfo": "Google",
     "/api.linkedin.com/v2/userinfo": "LinkedIn",
     "/id.twitch.tv/oauth2/userinfo": "Twitch",
@@ -63,7 +79,8 @@ REVOCATION = {
     "/id.twitch.tv/oauth2/revoke",
 }
 HOSTS = (
-    *("accounts.nintendo.com", "api.accounts.nintendo.com", "api.epicgames.dev", "api.linkedin.com"),
+    *("api.github.com", "discord.com", "github.com", "gitlab.com", "graph.microsoft.com", "login.microsoftonline.com"),
+    *("slack.com", "accounts.nintendo.com", "api.accounts.nintendo.com", "api.epicgames.dev", "api.linkedin.com"),
     *("api.steampowered.com", "api.twitter.com", "appleid.apple.com", "auth.api.sonyentertainmentnetwork.com"),
     *("graph.facebook.com", "id.twitch.tv", "login.live.com", "oauth2.googleapis.com", "openidconnect.googleapis.com"),
     *("partner.steam-api.com", "steamcommunity.com", "user.auth.xboxlive.com", "www.googleapis.com"),
@@ -170,7 +187,7 @@ class FakeSocial:
         usual = {"iss": TOKEN_ENDPOINTS[kind][1], "aud": CLIENT_ID, "sub": self.account, "iat": now, "exp": now + 300}
         # Apple states it as text.
         verified: Any = str(self.is_verified).lower() if kind == "Apple" else self.is_verified
-        mail = {} if kind in {"LinkedIn", "Twitch"} else {"email": self.email, "email_verified": verified}
+        mail = {} if kind in {"EntraID", "LinkedIn", "Twitch"} else {"email": self.email, "email_verified": verified}
         claims = {**usual, **mail, **changes, **self.id_claims}
         return await signed(self.key, {name: value for name, value in claims.items() if value is not None})
 
@@ -186,6 +203,8 @@ class FakeSocial:
                 return await self.exchange(kind, request, form)
         if parts.path == self.broken:
             return 500, {}
+        if parts.path.endswith("/.well-known/openid-configuration"):
+            return self.configuration(parts.path)
         if parts.path in KEY_SETS:
             return 200, {"keys": [jwks.to_jwk(self.key)]}
         if parts.path in USERINFO:
@@ -205,6 +224,8 @@ class FakeSocial:
         if not self.is_client(kind, request, form, is_basic=is_basic):
             return 401, {"error": "invalid_client"}
         owner, asked = self.codes.pop(form.get("code", ""), ("", {}))
+        if owner != kind and kind == "GitHub":
+            return 200, {"error": "bad_verification_code"}
         if owner != kind or form.get("redirect_uri") != asked["redirect_uri"]:
             return 400, {"error": "invalid_grant"}
         challenge = asked.get("code_challenge")
@@ -216,6 +237,16 @@ class FakeSocial:
             nonce = None if kind == "LinkedIn" else asked.get("nonce")
             tokens["id_token"] = await self.id_token(kind, **({} if nonce is None else {"nonce": nonce}))
         return 200, tokens
+
+    def configuration(self, path: str) -> Answer:
+        """The configuration of an issuer (OpenID Connect Discovery 1.0)."""
+        issuer = "https:/" + path.removesuffix("/.well-known/openid-configuration")
+        kind = next(name for name in CONFIGURATIONS if TOKEN_ENDPOINTS[name][1] == issuer)
+        authorization, userinfo = CONFIGURATIONS[kind]
+        return 200, {
+            "issuer": issuer, "authorization_endpoint": authorization, "userinfo_endpoint": userinfo,
+            "token_endpoint": f"https:/{TOKEN_ENDPOINTS[kind][0]}", "jwks_uri": f"https://slack.com/{kind}/keys",
+        }  # fmt: skip
 
     def is_client(self, kind: str, request: Received, form: Document, *, is_basic: bool) -> bool:
         """Whether the client authenticated as the provider requires."""
@@ -237,6 +268,12 @@ class FakeSocial:
         """Claims of OpenID Connect."""
         if request.headers.get("authorization", "").removeprefix("Bearer ") not in self.issued:
             return 401, {"error": "invalid_token"}
+        if kind == "GitHub":
+            return 200, {"id": int(self.account), "login": "ada", "email": None}
+        if kind == "Discord":
+            return 200, {"id": self.account, "username": "ada", "email": self.email, "verified": self.is_verified}
+        if kind == "EntraID":
+            return 200, {"sub": self.account, "email": self.email, "name": "Ada Lovelace"}
         claims = {
             "sub": self.account, "email": self.email, "email_verified": self.is_verified,
             "picture": "https://images.example.com/ada.png",
@@ -249,6 +286,12 @@ class FakeSocial:
         if token not in self.issued:
             return 401, {"status": 401, "message": "invalid access token"}
         return 200, {"client_id": self.issued[token], "login": "ada", "user_id": self.account, "expires_in": 5520838}
+
+    def github_emails(self, request: Received, _given: Document) -> Answer:
+        if request.headers.get("authorization", "").removeprefix("Bearer ") not in self.issued:
+            return 401, {"message": "Bad credentials"}
+        other = {"email": "other@example.com", "primary": False, "verified": True, "visibility": None}
+        return 200, [other, {"email": self.email, "primary": True, "verified": self.is_verified, "visibility": None}]
 
     def facebook_debug_token(self, _request: Received, given: Document) -> Answer:
         if given.get("access_token") != f"{CLIENT_ID}|{SECRET}":
@@ -319,6 +362,7 @@ class FakeSocial:
 
 
 _HANDLERS: dict[str, Callable[[FakeSocial, Received, Document], Answer]] = {
+    "/api.github.com/user/emails": FakeSocial.github_emails,
     "/api.twitter.com/1.1/account/verify_credentials.json": FakeSocial.twitter_account,
     "/api.twitter.com/oauth/access_token": FakeSocial.twitter_access_token,
     "/api.twitter.com/oauth/request_token": FakeSocial.twitter_request_token,

@@ -486,6 +486,11 @@ async def test_deletion_asks_for_a_recent_login_and_says_what_goes_with_the_obje
 
 # Kinds, permissions, settings, exports
 
+PROVIDER_SECRETS = {
+    *("appId", "client_id", "client_secret", "consumerKey", "consumerSecret", "oauth2.client_id"),
+    *("oauth2.client_secret", "servicesId", "teamId", "webAPIKey"),
+}
+
 
 @pytest.mark.parametrize("kind", [preset.name for preset in layouts.load("applications").presets])
 async def test_application_of_a_kind_is_created_with_the_settings_that_fit(
@@ -506,6 +511,34 @@ async def test_application_of_a_kind_is_created_with_the_settings_that_fit(
     assert wanted is not None
     for name, value in wanted.values["oauthConfiguration"].items():
         assert oauth[name] == value
+
+
+@pytest.mark.parametrize("kind", [preset.name for preset in layouts.load("identity-providers").presets])
+async def test_identity_provider_of_a_kind_is_created_with_its_settings(
+    admin: Browser, api: httpx.AsyncClient, kind: str
+) -> None:
+    wanted = layouts.load("identity-providers").preset(kind)
+    assert wanted is not None
+    chooser = await admin.open("/admin/identity-providers/new")
+    assert f"/admin/identity-providers/new?kind={kind}" in Page(chooser).links
+    fields = {f"identityProvider.{name}": new_id() for name in wanted.members if name in PROVIDER_SECRETS}
+    fields["identityProvider.name"] = new_id()
+    if kind == "Apple":
+        key = (await api.post("/api/key/generate", json={"key": {"name": new_id(), "algorithm": "ES256"}})).json()[
+            "key"
+        ]
+        fields["identityProvider.keyId"] = key["id"]
+    if kind == "EntraID":
+        refused = await post(admin, f"/admin/identity-providers/new?kind={kind}", **fields)
+        assert "oauth2.issuer" in refused.text
+        fields["identityProvider.oauth2.issuer"] = "https://login.microsoftonline.com/the-directory/v2.0"
+    created = await post(admin, f"/admin/identity-providers/new?kind={kind}", **fields)
+    assert created.status_code == 303, Page(created).text
+    object_id = (await admin.follow(created)).url.path.rpartition("/")[2]
+    provider = (await api.get(f"/api/identity-provider/{object_id}")).json()["identityProvider"]
+    assert (provider["type"], provider["enabled"]) == (wanted.values["type"], True)
+    for name, value in wanted.values.get("oauth2", {}).items():
+        assert provider["oauth2"][name] == value or name == "issuer"
 
 
 async def test_api_key_gets_the_permissions_of_the_matrix(admin: Browser, every_tenant: httpx.AsyncClient) -> None:

@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from identity.ids import new_id
+from identity.web.console import layouts
 from tests import relying_party
-from tests.fake_social import CLIENT_ID, SECRET, TEAM_ID, TOKEN_ENDPOINTS, WEB_API_KEY, FakeSocial
+from tests.fake_social import CLIENT_ID, CONFIGURATIONS, SECRET, TEAM_ID, TOKEN_ENDPOINTS, WEB_API_KEY, FakeSocial
 from tests.federation.conftest import Scenario
 from tests.federation.hosted import CALLBACK, LINK_PAGE, Departure, departure
 from tests.relying_party import RelyingParty
@@ -18,6 +19,18 @@ from tests.relying_party import RelyingParty
 Document = dict[str, Any]
 
 CLIENT = {"client_id": CLIENT_ID, "client_secret": SECRET}
+
+
+def preset_values(kind: str) -> Document:
+    """The settings with which the console creates a provider of a kind."""
+    preset = layouts.load("identity-providers").preset(kind)
+    assert preset is not None
+    oauth2 = {**preset.values["oauth2"], **CLIENT}
+    if kind == "EntraID":
+        oauth2["issuer"] = TOKEN_ENDPOINTS[kind][1]
+    return {name: value for name, value in preset.values.items() if name != "name"} | {"oauth2": oauth2}
+
+
 SETTINGS: dict[str, Document] = {
     "Apple": {"servicesId": CLIENT_ID, "teamId": TEAM_ID, "bundleId": "our-bundle"},
     "EpicGames": CLIENT,
@@ -31,6 +44,9 @@ SETTINGS: dict[str, Document] = {
     "Twitter": {"consumerKey": CLIENT_ID, "consumerSecret": SECRET},
     "Xbox": CLIENT,
 }
+PUBLISHED = tuple(SETTINGS)
+PRESETS = ("Discord", "EntraID", "GitHub", "GitLab", "Slack")
+SETTINGS |= {kind: preset_values(kind) for kind in PRESETS}
 AUTHORIZATION = {
     "Apple": "https://appleid.apple.com/auth/authorize",
     "EpicGames": "https://www.epicgames.com/id/authorize",
@@ -43,12 +59,16 @@ AUTHORIZATION = {
     "Twitch": "https://id.twitch.tv/oauth2/authorize",
     "Twitter": "https://api.twitter.com/oauth/authenticate",
     "Xbox": "https://login.live.com/oauth20_authorize.srf",
+    "Discord": "https://discord.com/oauth2/authorize",
+    "GitHub": "https://github.com/login/oauth/authorize",
+    **{kind: authorization for kind, (authorization, _) in CONFIGURATIONS.items()},
 }
 AUTHENTICATION_TYPES = {
     **{kind: kind.upper() for kind in ("Apple", "Facebook", "Google", "LinkedIn", "Twitter")},
+    **dict.fromkeys(PRESETS, "OPENID_CONNECT"),
     **{kind: kind for kind in ("EpicGames", "Nintendo", "SonyPSN", "Steam", "Twitch", "Xbox")},
 }
-BY_MAIL = ["Apple", "Facebook", "Google", "LinkedIn", "Twitch", "Twitter"]
+BY_MAIL = ["Apple", "Facebook", "Google", "LinkedIn", "Twitch", "Twitter", *PRESETS]
 WITH_CODE = sorted(TOKEN_ENDPOINTS)
 WITH_ISSUER = [kind for kind in WITH_CODE if TOKEN_ENDPOINTS[kind][1]]
 UNTRUSTWORTHY = [
@@ -143,9 +163,9 @@ async def arrange(api: Any, tenant: Document, tenant_api: Any, http: Any, social
             social.apple_key = (await api.post("/api/key/generate", json=body)).json()["key"]
             settings["keyId"] = social.apple_key["id"]
         usual = {"linkingStrategy": "LinkByEmail" if kind in BY_MAIL else "LinkAnonymously"}
-        # Facebook does not state whether an address is verified.
-        trust = {"trustEmail": True} if kind == "Facebook" else {}
-        await scenario.add_provider(type=kind, **{**settings, **usual, **trust, **members})
+        # They do not state whether an address is verified.
+        trust = {"trustEmail": True} if kind in {"EntraID", "Facebook"} else {}
+        await scenario.add_provider(**{"type": kind, **settings, **usual, **trust, **members})
         return Login(kind, rp, scenario, social, browser)
 
     return arranged
@@ -160,7 +180,7 @@ async def test_user_of_a_provider_signs_in(arrange, kind) -> None:
     login = await arrange(kind)
     left = await login.leave(login_hint="ada@example.com")
     assert left.url == AUTHORIZATION[kind]
-    assert ("login_hint" in left.parameters) is (kind == "Google")
+    assert ("login_hint" in left.parameters) is (kind in {"Google", *PRESETS})
     answer = await login.come_back(login.social.approve(kind, left.parameters))
     claims = await login.claims(answer)
     assert claims["authenticationType"] == AUTHENTICATION_TYPES[kind]
@@ -334,6 +354,25 @@ async def test_reconcile_lambda_receives_the_claims(arrange) -> None:
     assert (await login.scenario.user(claims["sub"]))["fullName"] == "Ada of https://accounts.google.com"
 
 
+@pytest.mark.parametrize("kind", PUBLISHED)
+async def test_button_names_the_provider_in_the_language_of_the_page(arrange, kind) -> None:
+    login = await arrange(kind)
+    login.browser.headers["Accept-Language"] = "de"
+    shown = await login.rp.authorize(login.browser)
+    label = {"EpicGames": "Epic Games", "SonyPSN": "PlayStation", "Twitter": "X"}.get(kind, kind)
+    assert f"<span>Mit {label} anmelden</span>" in shown.text
+    assert '<svg class="symbol" viewBox="0 0 24 24" aria-hidden="true"' in shown.text
+    assert "style=" not in shown.text
+    assert "unsafe-inline" not in shown.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("kind", PRESETS)
+async def test_button_of_a_preset_has_the_symbol_of_its_host(arrange, kind) -> None:
+    shown = await (login := await arrange(kind)).rp.authorize(login.browser)
+    assert f"<span>Sign in with {'Microsoft' if kind == 'EntraID' else kind}</span>" in shown.text
+    assert '<svg class="symbol"' in shown.text
+
+
 async def test_google_without_secret_has_no_button(arrange) -> None:
     login = await arrange("Google", client_secret=None)
     assert "identityProviderId" not in (await login.rp.authorize(login.browser)).text
@@ -372,7 +411,8 @@ async def test_api_login_with_a_token_of_our_client_only(arrange, kind) -> None:
 async def test_api_login_names_what_is_missing(arrange, kind) -> None:
     login = await arrange(kind)
     answer = await login.api_login({})
-    names = {"LinkedIn": {"code", "redirect_uri"}, "Twitter": {"oauth_token", "oauth_token_secret"}}
+    names = {name: {"code", "redirect_uri"} for name in ("LinkedIn", *PRESETS)}
+    names |= {"Twitter": {"oauth_token", "oauth_token_secret"}}
     assert answer.status_code == 400
     assert set(answer.json()["fieldErrors"]) == {f"data.{name}" for name in names.get(kind, {"token"})}
 

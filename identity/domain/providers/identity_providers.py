@@ -60,6 +60,15 @@ CALLED_URLS: Final = ("emails_endpoint", "issuer", "token_endpoint", "userinfo_e
 _IMAGE: Final = re.compile(r"https://[A-Za-z0-9._-]+(:[0-9]{1,5})?(/[\x21\x23-\x7e]*)?")
 """Image URLs that a content security policy can name: https and a plain host."""
 
+_SYMBOLS: Final = {
+    "discord.com": "Discord",
+    "github.com": "GitHub",
+    "gitlab.com": "GitLab",
+    "login.microsoftonline.com": "Microsoft",
+    "slack.com": "Slack",
+}
+"""The symbol of a provider without a type of its own, by the host of its issuer or authorization endpoint."""
+
 _SHOWN_AT_LOOKUP: Final = ("client_id", "issuer", "scope", *_ENDPOINTS)
 
 RECONCILE_LAMBDAS: Final[Mapping[str, str]] = {
@@ -210,7 +219,11 @@ def _button(provider: Document, application_id: str) -> Button:
         return Button(provider["id"], settings.get("buttonText"), None, row.label, provider["type"])
     image_url = settings.get("buttonImageURL")
     is_safe = image_url is not None and _IMAGE.fullmatch(image_url) is not None
-    return Button(provider["id"], settings["buttonText"], image_url if is_safe else None)
+    oauth2 = effective_oauth2(provider, application_id)
+    host = urllib.parse.urlsplit(oauth2.get("issuer") or oauth2.get("authorization_endpoint") or "").hostname
+    return Button(
+        provider["id"], settings["buttonText"], image_url if is_safe else None, symbol=_SYMBOLS.get(str(host), "")
+    )
 
 
 def transport_problem(url: str, networks: Sequence[Network]) -> str | None:
