@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import httpx
+import pymongo
 import pytest
 
 from identity.ids import new_id
@@ -651,3 +652,30 @@ async def test_failed_logins_and_tokens_by_grant_are_counted(
     other = {"X-FusionAuth-TenantId": tenant["id"]}
     answer = await every_tenant.get("/api/report/activity", params={"start": now, "end": now}, headers=other)
     assert answer.json() == {"dailyActivities": []}
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?sort=email", "?sort=lastLoginInstant&order=desc", "?q=ada", f"?tenantId={DEFAULT_TENANT}"]
+)
+async def test_list_of_users_is_answered_from_an_index(
+    admin: Browser, service: Any, stores: Any, api: httpx.AsyncClient, query: str
+) -> None:
+    users = [{"username": new_id(), "fullName": "Ada"} for _ in range(300)]
+    headers = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
+    assert (await api.post("/api/user/import", json={"users": users}, headers=headers)).status_code == 200
+    mongo = pymongo.AsyncMongoClient(str(stores.mongodb_uri))
+    database = mongo[service.services.config.mongodb.database]
+    await database.command("profile", 2, filter={"ns": f"{database.name}.users"})
+    try:
+        answer = await admin.http.get(f"/admin/users{query}")
+    finally:
+        await database.command("profile", 0)
+    assert answer.status_code == 200
+    assert len(answer.content) < MAXIMUM_BYTES
+    rows = await database["system.profile"].find({"ns": f"{database.name}.users"}).to_list()
+    await database["system.profile"].drop()
+    await mongo.close()
+    plans = [row.get("planSummary", "") for row in rows if row["op"] in {"query", "command"}]
+    assert plans
+    assert not [plan for plan in plans if "COLLSCAN" in plan], plans
+    assert all(row.get("docsExamined", 0) <= 10_001 for row in rows)

@@ -166,6 +166,10 @@ class ConsoleHandler(PageHandler):
         """Return a page with a message."""
         return self.page("message.html", status, title=heading, message=message, details=details)
 
+    def forbidden(self) -> Reply:
+        """Return the page for what the roles of this administrator do not permit."""
+        return self.message_page(403, _TITLES[403], "Your roles do not permit it.")
+
     def api_error_page(self, response: InternalResponse) -> Reply:
         """Return the page of a failed API call."""
         messages = tuple(error["message"] for error in _errors(response))

@@ -40,7 +40,7 @@ class PreviewHandler(FormHandler):
     async def post(self, call: Call) -> Reply:
         """Render the values of the form."""
         if not self.may("POST", self.api_path):
-            return self.message_page(403, "You may not do this", "Your roles do not permit it.")
+            return self.forbidden()
         document, errors = await self.submitted({}, is_new=True)
         if errors:
             return self.preview_page(errors=[message for found in errors.values() for message in found])

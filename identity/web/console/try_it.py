@@ -55,7 +55,7 @@ class TryHandler(ResourceHandler):
         """Start the login."""
         document = await self.load(object_id)
         if not self.may_verb("update"):
-            return self.message_page(403, "You may not do this", "Your roles do not permit it.")
+            return self.forbidden()
         scope = self.field("scope").strip() or _SCOPE
         try:
             started = await trial_logins.begin(
@@ -99,7 +99,7 @@ class TryGrantHandler(ResourceHandler):
         """Send the request as the client, with its credentials."""
         document = await self.load(object_id)
         if not self.may_verb("update"):
-            return self.message_page(403, "You may not do this", "Your roles do not permit it.")
+            return self.forbidden()
         grant_type = self.field("grant_type")
         grant = trial_grants.find(grant_type)
         if grant is None:

@@ -59,13 +59,13 @@ class UserImportHandler(NewHandler):
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
     async def get(self, call: Call) -> Reply:
         """Show the form."""
-        return await self.import_page()
+        return await self.import_page() if self.may("POST", _API) else self.forbidden()
 
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
     async def post(self, call: Call) -> Reply:
         """Import the users of the file."""
         if not self.may("POST", _API):
-            return self.message_page(403, "You may not do this", "Your roles do not permit it.")
+            return self.forbidden()
         members = self.services.schemas[_SCHEMA].schema["properties"]["user"]["properties"]
         try:
             rows = [self.with_defaults(row) for row in user_files.read(self.field("file"), members)]
@@ -86,7 +86,6 @@ class UserImportHandler(NewHandler):
             400 if message else 200,
             title="Import users",
             message=message,
-            is_permitted=self.may("POST", _API),
             tenants=await self.tenants(),
             tenant_id=self.field(TENANT_FIELD),
             applications=await self.choices(layouts.load("applications")) or [],
