@@ -76,7 +76,7 @@ REVOCATION = {
     "/appleid.apple.com/auth/revoke",
     "/oauth2.googleapis.com/revoke",
     "/www.linkedin.com/oauth/v2/revoke",
-    "/id.twitch.tv/oauth2/revoke",
+    "/gitlab.com/oauth/revoke",
 }
 HOSTS = (
     *("api.github.com", "discord.com", "github.com", "gitlab.com", "graph.microsoft.com", "login.microsoftonline.com"),
@@ -243,7 +243,8 @@ class FakeSocial:
         issuer = "https:/" + path.removesuffix("/.well-known/openid-configuration")
         kind = next(name for name in CONFIGURATIONS if TOKEN_ENDPOINTS[name][1] == issuer)
         authorization, userinfo = CONFIGURATIONS[kind]
-        return 200, {
+        revocation = {"revocation_endpoint": "https://gitlab.com/oauth/revoke"} if kind == "GitLab" else {}
+        return 200, revocation | {
             "issuer": issuer, "authorization_endpoint": authorization, "userinfo_endpoint": userinfo,
             "token_endpoint": f"https:/{TOKEN_ENDPOINTS[kind][0]}", "jwks_uri": f"https://slack.com/{kind}/keys",
         }  # fmt: skip

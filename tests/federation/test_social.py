@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import urllib.parse
 from typing import Any
 
 import httpx
@@ -376,6 +377,48 @@ async def test_button_of_a_preset_has_the_symbol_of_its_host(arrange, kind) -> N
 async def test_google_without_secret_has_no_button(arrange) -> None:
     login = await arrange("Google", client_secret=None)
     assert "identityProviderId" not in (await login.rp.authorize(login.browser)).text
+
+
+# Unlinking
+
+REVOCATION = {
+    "Apple": "/appleid.apple.com/auth/revoke",
+    "GitLab": "/gitlab.com/oauth/revoke",
+    "Google": "/oauth2.googleapis.com/revoke",
+    "LinkedIn": "/www.linkedin.com/oauth/v2/revoke",
+}
+
+
+async def unlink(login: Login, user_id: str) -> None:
+    (link,) = await login.scenario.links(user_id)
+    names = ("identityProviderId", "identityProviderUserId", "userId")
+    answer = await login.scenario.api.delete("/api/identity-provider/link", params={name: link[name] for name in names})
+    assert answer.status_code == 200, answer.text
+    assert await login.scenario.links(user_id) == []
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+async def test_unlinking_revokes_the_token(arrange, kind) -> None:
+    login = await arrange(kind)
+    user_id = (await login.claims(await login.walk()))["sub"]
+    await unlink(login, user_id)
+    requests = [one for path in REVOCATION.values() for one in login.social.requests_to(path)]
+    assert [one.path for one in requests] == ([REVOCATION[kind]] if kind in REVOCATION else [])
+    for request in requests:
+        form = dict(urllib.parse.parse_qsl(request.body.decode()))
+        hint = "access_token" if kind == "LinkedIn" else "refresh_token"
+        assert form["token_type_hint"] == hint
+        assert form["token"] == "the-refresh-token" or form["token"] in login.social.issued
+        assert login.social.is_client(kind, request, form, is_basic=False)
+
+
+async def test_account_is_unlinked_although_the_provider_does_not_revoke(arrange) -> None:
+    login = await arrange("Google")
+    user_id = (await login.claims(await login.walk()))["sub"]
+    login.social.broken = REVOCATION["Google"]
+    await unlink(login, user_id)
+    (log,) = await login.event_log("did not revoke")
+    assert "the-refresh-token" not in log["message"]
 
 
 # Over the API

@@ -13,8 +13,8 @@ from identity.instants import Instant
 from identity.operations.api import refresh_token_api, scope_consent_api
 from identity.operations.authorization import passwordless
 from identity.operations.pages.accounts import Account
+from identity.operations.providers import unlinking
 from identity.operations.sessions import sso_session_records
-from identity.operations.users import identity_provider_links
 from identity.services import Services
 
 LAST_LOGIN: Final = "accountLinks.last"
@@ -140,9 +140,7 @@ async def remove_link(services: Services, call: Call, account: Account, provider
     is_own = any((link.provider_id, link.provider_user_id) == (provider_id, provider_user_id) for link in links)
     if is_own:
         inside, user_id = call.within(account.client.tenant_id), str(account.user_id)
-        await identity_provider_links.delete(
-            services, inside, provider_id=provider_id, account=provider_user_id, user_id=user_id
-        )
+        await unlinking.unlink(services, inside, provider_id=provider_id, account=provider_user_id, user_id=user_id)
     return ""
 
 

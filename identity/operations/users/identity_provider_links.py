@@ -81,8 +81,11 @@ async def retrieve(
 
 async def delete(
     services: Services, call: Call, *, provider_id: str | None, account: str | None, user_id: str | None
-) -> None:
-    """Delete the link of an account to a user. Raises NotFound, and Invalid when one of the three ids is missing."""
+) -> Document:
+    """Delete the link of an account to a user, and return it.
+
+    Raises NotFound, and Invalid when one of the three ids is missing.
+    """
     given = {"identityProviderId": provider_id, "identityProviderUserId": account, "userId": user_id}
     absent = [name for name, value in given.items() if not value]
     crud.require_no_errors(
@@ -96,7 +99,8 @@ async def delete(
         writes=[functools.partial(_remove, services, tenant_id, user["id"], str(provider_id), str(account))],
         after_commit=functools.partial(_unlink_events, user),
     )
-    await services.bus.commit(call.within(tenant_id), change)
+    (link,) = await services.bus.commit(call.within(tenant_id), change)
+    return dict(link)
 
 
 async def retrieve_pending(services: Services, call: Call, pending_id: str, user_id: str | None) -> Document:

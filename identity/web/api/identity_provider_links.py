@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from identity.call import Call, Document
+from identity.operations.providers import unlinking
 from identity.operations.users import identity_provider_links as operations
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, endpoint
@@ -31,8 +32,8 @@ class LinksHandler(ApiHandler):
 
     @endpoint(access=Access.API_KEY, query=_QUERY)
     async def delete(self, call: Call) -> Reply:
-        """Delete one."""
-        await operations.delete(self.services, call, **self._identifiers())
+        """Delete one, and have its token revoked."""
+        await unlinking.unlink(self.services, call, **self._identifiers())
         return Reply()
 
     def _identifiers(self) -> dict[str, str | None]:
