@@ -372,6 +372,17 @@ class Documents:
         """As `search` for all tenants, for callers with a global API key and no tenant."""
         return await self._search(query, {})
 
+    async def page(
+        self, tenant_id: Tenant, where: Mapping[str, Any], order: Order, start_row: int, limit: int
+    ) -> tuple[int, list[Document]]:
+        """The number of documents that match a filter of MongoDB, and one page of them."""
+        matching = {"$and": [self._scope(tenant_id), where]}
+        if limit == 0:
+            return await self._total(matching), []
+        cursor = self._collection.find(matching).sort(list(order)).skip(start_row).limit(limit)
+        found = [self._decode(stored) async for stored in cursor]
+        return await self._total_from_page(matching, found, start_row, limit), found
+
     async def reseal(self) -> int:
         """Reseal values that are sealed under an older master key; returns the number of changed documents."""
         return await self._exchange_all(self._is_outdated, self._vault.reseal)

@@ -31,6 +31,13 @@ class GroupMembers(Documents):
         found = [self._decode(stored) async for stored in cursor.sort([("insertInstant", 1), ("_id", 1)])]
         return [{name: value for name, value in member.items() if name != "tenantId"} for member in found]
 
+    async def summaries(self, tenant_id: TenantId, group_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """The number of members of each group that has some, and when the last one was added."""
+        match = {**self._scope(tenant_id), "groupId": {"$in": list(group_ids)}}
+        group = {"_id": "$groupId", "count": {"$sum": 1}, "latest": {"$max": "$insertInstant"}}
+        rows = self._collection.aggregate([{"$match": match}, {"$group": group}])
+        return {row["_id"]: (row["count"], row["latest"]) async for row in rows}
+
     async def insert_members(self, tenant_id: TenantId, members: Sequence[Document], session: Session) -> None:
         """Insert memberships. Raises Duplicate with USER_INDEX or ID_INDEX."""
         if not members:

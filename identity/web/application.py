@@ -39,6 +39,7 @@ from identity.web.api import (
     reactor,
     registrations,
     reports,
+    scim,
     scope_consents,
     system,
     system_configuration,
@@ -172,6 +173,7 @@ _API = (
     user_import,
     users,
     webauthn,
+    scim,
 )
 
 _PAGES = (

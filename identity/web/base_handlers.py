@@ -68,6 +68,8 @@ class BaseHandler(RequestReader, ResponseWriter):
     caller: Caller
     cross_origin: ClassVar[CrossOriginAccess] = CrossOriginAccess.CONFIGURED
     accepts_dpop_proof: ClassVar[bool] = False
+    media_type: ClassVar[str] = "application/json"
+    """The media type of JSON in requests and responses."""
 
     def initialize(
         self, *, services: Services, addresses: ClientAddresses, in_flight: InFlight, template: str, **arguments: Any

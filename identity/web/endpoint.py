@@ -22,8 +22,9 @@ class Access(enum.Enum):
 
     CLIENT_OR_KEY: an Authorization header without client credentials (Basic) must be an API key. KEY_OR_BEARER: one
     without an access token (Bearer, or JWT in older clients) must be an API key; without the header the operation
-    checks other credentials. RECOGNIZED_KEY: public, but a valid API key identifies the caller, who may then state the
-    user's address; any other Authorization header is ignored.
+    checks other credentials. ENTITY: an access token of an entity, which the operation checks. RECOGNIZED_KEY: public,
+    but a valid API key identifies the caller, who may then state the user's address; any other Authorization header is
+    ignored.
     """
 
     API_KEY = "api-key"
@@ -34,6 +35,7 @@ class Access(enum.Enum):
     BEARER = "bearer"
     KEY_OR_BEARER = "key-or-bearer"
     BROWSER = "browser"
+    ENTITY = "entity"
     RECOGNIZED_KEY = "recognized-key"
     PUBLIC = "public"
 

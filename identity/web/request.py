@@ -26,6 +26,8 @@ class RequestReader(tornado.web.RequestHandler):
     """The parsed JSON body, after it was read."""
     caller: Caller
     uuid_paths: ClassVar[bool] = True
+    accepted_types: ClassVar[frozenset[str]] = frozenset({"application/json", ""})
+    """The media types of a JSON body."""
 
     def path_ids(self, path: Mapping[str, str]) -> dict[str, Any]:
         """Return the ids in the path, in canonical form. Raises Invalid for one that is not a UUID."""
@@ -49,7 +51,7 @@ class RequestReader(tornado.web.RequestHandler):
     def json_object(self) -> Document:
         """Return the JSON body. Raises Invalid."""
         kind = self.content_type()
-        if kind not in {"application/json", ""} and self.request.body:
+        if kind not in self.accepted_types and self.request.body:
             raise self.unsupported(kind)
         body = json_body.parse_object(self.request.body)
         self.note_event_info(body)

@@ -23,6 +23,7 @@ ROOMS = {
     "opentelemetry": ("identity/outbound",),
     "quickjs": ("identity/sandbox",),
     "re2": ("identity/domain/forms",),
+    "scim2_models": ("identity/domain/scim",),
     "webauthn": ("identity/domain/webauthn",),
     "tornado": ("identity/web", "identity/app.py"),
 }

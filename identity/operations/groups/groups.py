@@ -36,11 +36,13 @@ async def prepare(services: Services, call: Call, document: Document, _stored: D
     return document
 
 
-async def create(services: Services, call: Call, body: Document, group_id: str | None) -> Document:
-    """Create a group. Raises Invalid and WebhookTransactionFailed."""
+async def create(
+    services: Services, call: Call, body: Document, group_id: str | None, private: Document | None = None
+) -> Document:
+    """Create a group, with further private members if given. Raises Invalid and WebhookTransactionFailed."""
     tenant_id = crud.require_tenant(call)
     own = {"id": group_id or new_id(), "tenantId": tenant_id, **crud.creation_instants(call.now)}
-    group = await _validate(services, call, body, own, None)
+    group = await _validate(services, call, body, {**own, "private": private or {}}, None)
     await crud.require_unique(services, RESOURCE, group, None)
     insert = functools.partial(services.directory.groups.insert, tenant_id, group)
     change = object_events.change_of("group", await to_response(services, group), None, [insert])
@@ -57,6 +59,20 @@ async def update(services: Services, call: Call, body: Document, group_id: str) 
 async def patch(services: Services, call: Call, kind: str, body: Any, group_id: str) -> Document:
     """Apply one of the three kinds of patch to a group and its `roleIds`. Raises NotFound and Invalid."""
     return await _change(services, call, group_id, body, patch_kind=kind)
+
+
+async def update_version(
+    services: Services, call: Call, stored: Document, body: Document, private: Document
+) -> Document:
+    """Replace a group that was read, with its private members; one without a change is not written.
+
+    Raises Conflict if the group changed since, and Invalid.
+    """
+    group = await _replacement(services, call, stored, body, private)
+    if crud.is_unchanged(stored, group):
+        return stored
+    await _replace(services, call, stored, group)
+    return group
 
 
 async def delete(services: Services, call: Call, group_id: str) -> None:
@@ -187,20 +203,32 @@ async def _change(
     call = call.within(tenant_id)
     stored = await services.directory.groups.get(tenant_id, group_id)
     if patch_kind is not None:
-        body = patches.apply(patch_kind, _patch_form(services, stored), body)
-    own = {**crud.update_instants(stored, call.now), "tenantId": tenant_id}
+        body = patches.apply(patch_kind, patch_form(services, stored), body)
+    group = await _replacement(services, call, stored, body, stored["private"])
+    await _replace(services, call, stored, group)
+    return group
+
+
+async def _replacement(services: Services, call: Call, stored: Document, body: Document, private: Document) -> Document:
+    """Return the next version of a group. Raises Invalid."""
+    own = {**crud.update_instants(stored, call.now), "tenantId": stored["tenantId"], "private": private}
     group = await _validate(services, call, body, own, stored)
     await crud.require_unique(services, RESOURCE, group, stored)
+    return group
+
+
+async def _replace(services: Services, call: Call, stored: Document, group: Document) -> None:
+    """Commit a changed group. Raises Conflict and Invalid."""
+    tenant_id = TenantId(stored["tenantId"])
     replace = functools.partial(services.directory.groups.replace, tenant_id, group, stored["lastUpdateInstant"])
     after, before = await to_response(services, group), await to_response(services, stored)
     with crud.report_duplicates(RESOURCE, group):
         await services.bus.commit(call, object_events.change_of("group", after, before, [replace]))
-    return group
 
 
 async def _validate(services: Services, call: Call, body: Document, own: Document, stored: Document | None) -> Document:
     """Return the group to store. Raises Invalid with all errors of the group and its roles."""
-    private = {**({} if stored is None else stored["private"]), "requestedRoleIds": _role_ids(services, body)}
+    private = {**own["private"], "requestedRoleIds": _role_ids(services, body)}
     return await crud.validate(services, call, RESOURCE, body, {**own, "private": private}, stored)
 
 
@@ -211,7 +239,7 @@ def _role_ids(services: Services, body: Document) -> list[str]:
     return [role_id for role_id in role_ids if parse_id(role_id)] if isinstance(role_ids, list) else []
 
 
-def _patch_form(services: Services, stored: Document) -> Document:
+def patch_form(services: Services, stored: Document) -> Document:
     """Return a stored group as a PUT sends it, to which patches are applied."""
     role_ids = list(dict.fromkeys(grant["roleId"] for grant in stored["private"]["grants"]))
     return {"group": crud.to_patch_target(services, RESOURCE, stored), "roleIds": role_ids}

@@ -281,6 +281,11 @@ async def require_unique(services: Services, resource: Resource, document: Docum
             raise duplicate_error(resource, document, Duplicate(unique.index))
 
 
+def is_unchanged(stored: Document, after: Document) -> bool:
+    """Return whether a next version differs from the stored object only in `lastUpdateInstant`."""
+    return {**stored, "lastUpdateInstant": 0} == {**after, "lastUpdateInstant": 0}
+
+
 def retry_on_conflict(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Decorate a read-modify-write: retry it with random pauses after concurrent changes of the object.
 

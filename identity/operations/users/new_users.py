@@ -56,17 +56,24 @@ async def resolve_tenant_id(services: Services, call: Call, application_id: str 
 
 
 async def draft_user(
-    services: Services, call: Call, tenant_id: TenantId, request: Document, user_id: str | None
+    services: Services,
+    call: Call,
+    tenant_id: TenantId,
+    request: Document,
+    user_id: str | None,
+    *,
+    provisioned: Document | None = None,
 ) -> NewUserDraft:
     """Build the user that a request describes and check everything but the unique indexes.
 
     With `sendSetPasswordEmail` no password is required if there is a template and an address; otherwise the member is
-    ignored, as the published API does.
+    ignored, as the published API does. `provisioned` are private members of a user who is created by a provisioning
+    protocol and needs no password.
     """
     tenant = await services.configuration.tenants.get_cached(None, tenant_id)
     requested = request["user"]
     user = user_rules.build_user(requested, UserId(user_id or new_id()), tenant_id, call.now)
-    user = user_rules.normalize_phone_number(user)
+    user = user_rules.normalize_phone_number({**user, "private": {**(provisioned or {})}})
     user["memberships"] = [
         group_rules.membership(one, one["groupId"], user["id"], call.now) for one in requested["memberships"]
     ]
@@ -77,18 +84,19 @@ async def draft_user(
     )
     user = verified.user
     by_mail = await _sets_password_by_mail(services, tenant, user, request)
-    password = None if by_mail else user_passwords.requested_password(tenant, requested)
+    is_random = by_mail or (provisioned is not None and "password" not in requested)
+    password = None if is_random else user_passwords.requested_password(tenant, requested)
     others = await services.directory.users.find_duplicates(tenant_id, user)
     errors = user_rules.problems(user) + await application_problems(services, tenant_id, request)
     if not request["disableDomainBlock"]:
         blocked_domains = tenant["registrationConfiguration"]["blockedDomains"]
         errors += user_rules.blocked_domain_problems(user, blocked_domains)
-    errors += [] if by_mail else await _password_problems(services, tenant, user, password)
+    errors += [] if is_random else await _password_problems(services, tenant, user, password)
     errors += await _membership_problems(services, tenant_id, requested["memberships"])
     errors += [*verified.errors, *user_rules.duplicate_problems(user, others)]
     if user_id is not None and await services.directory.users.find_cached_across_tenants(user_id) is not None:
         errors.append(duplicate_id(user))
-    password = user_passwords.under_tenant_scheme(tenant, new_secret()) if by_mail else password
+    password = user_passwords.under_tenant_scheme(tenant, new_secret()) if is_random else password
     return NewUserDraft(tenant, user, password, others, errors, by_mail, verified.uses)
 
 

@@ -49,13 +49,21 @@ async def create(services: Services, call: Call, body: Document, user_id: str | 
     request = await new_users.read_request(services, call, SCHEMA, body, user_id)
     tenant_id = await new_users.resolve_tenant_id(services, call, request.get("applicationId"))
     draft = await new_users.draft_user(services, call, tenant_id, request, user_id)
-    user = user_rules.with_derived_members(await new_users.finish_draft(services, call, draft, []))
-    await insert(services, call, user, uses=draft.uses)
-    application = await application_lookup.find(services, tenant_id, request.get("applicationId"))
-    await new_users.send_first_mail(services, call, draft, user, application)
+    user, application = await _create(services, call, draft, request)
     if draft.sets_password_by_mail:
         return CreatedUser(user, {})
     return CreatedUser(user, await user_tokens.issue_tokens(services, call, user, application, "USER_CREATE"))
+
+
+async def provision(services: Services, call: Call, body: Document, private: Document) -> Document:
+    """Create a user of the call's tenant with further private members, and without a token.
+
+    The user has a random password unless the request has one. Raises Invalid and WebhookTransactionFailed.
+    """
+    request = await new_users.read_request(services, call, SCHEMA, body, None)
+    tenant_id = crud.require_tenant(call)
+    draft = await new_users.draft_user(services, call, tenant_id, request, None, provisioned=private)
+    return (await _create(services, call, draft, request))[0]
 
 
 async def insert(
@@ -101,6 +109,17 @@ async def retrieve_by_token(services: Services, call: Call, token: str | None) -
 async def update(services: Services, call: Call, body: Document, user_id: str) -> Document:
     """Replace a user except for password, registrations, verification and state. Raises NotFound and Invalid."""
     return await _change(services, call, user_id, body)
+
+
+async def update_version(
+    services: Services, call: Call, stored: Document, body: Document, private: Document
+) -> Document:
+    """As `update` for a user that was read, with its private members; a user without a change is not written.
+
+    Raises Conflict if the user changed since.
+    """
+    request = services.schemas[SCHEMA].read(body)
+    return await _update(services, call, stored, {**stored, "private": private}, request)
 
 
 async def patch(services: Services, call: Call, kind: str, body: Any, user_id: str) -> Document:
@@ -172,6 +191,17 @@ def missing_id_error(verb: str) -> Invalid:
     return Invalid.field("missing", "userId", f"You must specify the [userId] in the path to {verb} a user.")
 
 
+async def _create(
+    services: Services, call: Call, draft: new_users.NewUserDraft, request: Document
+) -> tuple[Document, Document | None]:
+    """Store the user of a draft and send the first mail; return the user, and the application of the request."""
+    user = user_rules.with_derived_members(await new_users.finish_draft(services, call, draft, []))
+    await insert(services, call, user, uses=draft.uses)
+    application = await application_lookup.find(services, TenantId(user["tenantId"]), request.get("applicationId"))
+    await new_users.send_first_mail(services, call, draft, user, application)
+    return user, application
+
+
 async def _insert(
     services: Services, tenant_id: TenantId, user: Document, uses: Sequence[OneTimeTokenUse], session: Session | None
 ) -> None:
@@ -238,10 +268,20 @@ async def _change(
 ) -> Document:
     """Replace a user by the body of a PUT, or by the result of a patch of the given kind."""
     tenant_id = await user_lookup.get_tenant_id(services, call, user_id)
-    tenant = await services.configuration.tenants.get(None, tenant_id)
     stored = await services.directory.users.get(tenant_id, user_id)
     request = services.schemas[SCHEMA].read(body if patch_kind is None else _patched(stored, patch_kind, body))
-    user = await _replacement(services, call, tenant, stored, request)
+    return await _update(services, call, stored, None, request)
+
+
+async def _update(
+    services: Services, call: Call, stored: Document, base: Document | None, request: Document
+) -> Document:
+    """Replace a stored user by a request; with `base`, which replaces its private members, only if that changes it."""
+    tenant_id = TenantId(stored["tenantId"])
+    tenant = await services.configuration.tenants.get(None, tenant_id)
+    user = await _replacement(services, call, tenant, base or stored, request)
+    if base is not None and crud.is_unchanged(stored, user):
+        return stored
     await administrators.require_authority(services, call, stored, user)
     await _replace(services, call, tenant, stored, user)
     application = await application_lookup.find(services, tenant_id, request.get("applicationId"))

@@ -18,7 +18,9 @@ def of_method(
     handler: BaseHandler, declared: Endpoint, method: str, components: Components, *, has_body: bool, has_404: bool
 ) -> dict[int, Document]:
     """Return the error responses of a method."""
-    if isinstance(handler, ApiHandler):
+    if declared.access is Access.ENTITY:
+        responses = _scim_responses(handler, method, components, has_body=has_body)
+    elif isinstance(handler, ApiHandler):
         responses = _api_responses(declared, method, components, has_body=has_body, has_404=has_404)
     else:
         responses = _protocol_responses(declared, components, has_body=has_body)
@@ -39,6 +41,25 @@ def _api_responses(
     errors = _errors(components)
     responses: dict[int, Document] = {status: {"description": ERRORS[status], "content": errors} for status in statuses}
     return responses | {status: {"description": EMPTY_RESPONSES[status]} for status in empty}
+
+
+def _scim_responses(
+    handler: BaseHandler, method: str, components: Components, *, has_body: bool
+) -> dict[int, Document]:
+    """Return the errors of SCIM (RFC 7644 section 3.12)."""
+    statuses = [400, 401, 403, 404, 503]
+    if method != "GET":
+        statuses += [409, 412, 504, 512]
+    content = {handler.media_type: {"schema": components.body("api/scim-error.response.json", Use.RESPONSE)}}
+    described = {**OAUTH_ERRORS, **EMPTY_RESPONSES, **ERRORS}
+    responses: dict[int, Document] = {
+        status: {"description": described.get(status, "The request was refused."), "content": content}
+        for status in statuses
+    }
+    # These requests are refused before they are routed.
+    for status in _shared_statuses(has_body=has_body):
+        responses[status] = {"description": ERRORS[status], "content": {**content, **_errors(components)}}
+    return responses
 
 
 def _protocol_responses(declared: Endpoint, components: Components, *, has_body: bool) -> dict[int, Document]:

@@ -25,10 +25,11 @@ _SECURITY: Final[dict[Access, list[Document]]] = {
     Access.BEARER: [{"bearer": []}, {}],
     Access.KEY_OR_BEARER: [{"apiKey": []}, {"bearer": []}, {}],
     Access.BROWSER: [],
+    Access.ENTITY: [{"bearer": []}],
     Access.RECOGNIZED_KEY: [{}, {"apiKey": []}],
     Access.PUBLIC: [],
 }
-_WITHOUT_TENANT_HEADER = frozenset({Access.CLIENT, Access.CLIENT_OR_KEY, Access.BEARER, Access.BROWSER})
+_WITHOUT_TENANT_HEADER = frozenset({Access.CLIENT, Access.CLIENT_OR_KEY, Access.BEARER, Access.BROWSER, Access.ENTITY})
 
 
 def of_route(route: Route, components: Components) -> Iterator[tuple[str, str, Document]]:
@@ -145,9 +146,9 @@ class _Operation:
             search = None if self._resource is None else self._resource.request
             return {} if search is None else {JSON: {"schema": search}}
         file = file.format(**self._route.arguments)
-        if self._method == "PATCH":
+        if self._method == "PATCH" and isinstance(self._handler, ApiHandler):
             return self._patch_bodies(file)
-        kind = FORM if file.startswith("oauth2/") else JSON
+        kind = FORM if file.startswith("oauth2/") else self._handler.media_type
         return {kind: {"schema": self._components.body(file, Use.REQUEST)}}
 
     def _patch_bodies(self, file: str) -> Document:
@@ -179,7 +180,7 @@ class _Operation:
             if ".json" not in response:
                 return {"description": "Success.", "content": {response: {"schema": {"type": "string"}}}}
             response = self._components.body(response, Use.RESPONSE)
-        return {"description": "Success.", "content": {JSON: {"schema": response}}}
+        return {"description": "Success.", "content": {self._handler.media_type: {"schema": response}}}
 
     def _has_404(self, *, has_body: bool) -> bool:
         if self._resource is not None:

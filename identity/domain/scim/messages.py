@@ -1,0 +1,196 @@
+"""Parse SCIM messages and render resources (RFC 7644): every malformed input raises ScimError."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+from scim2_models import Context, PatchOp, ResponseParameters, SCIMException, SearchRequest
+
+from identity.call import Document
+from identity.domain.scim import models
+from identity.domain.scim.errors import ScimError, invalid
+
+LIST_SCHEMA: Final = "urn:ietf:params:scim:api:messages:2.0:ListResponse"
+MAXIMUM_RESULTS: Final = 200
+"""The maximum number of resources in one page."""
+MAXIMUM_PATCH_OPERATIONS: Final = 1000
+MAXIMUM_FILTER_LENGTH: Final = 4096
+
+_SERVICE_MEMBERS: Final = ("groups", "id", "meta")
+"""Attributes that only the service sets: clients may repeat them in a request, and they have no effect."""
+
+_QUERY: Final = ("attributes", "count", "excludedAttributes", "filter", "sortBy", "sortOrder", "startIndex")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Query:
+    """A search: its filter and order in the terms of the model, and its page."""
+
+    request: Any
+    start: int
+    count: int
+
+    @property
+    def is_descending(self) -> bool:
+        """Whether the order is descending."""
+        return bool(self.request.sort_order == SearchRequest.SortOrder.descending)
+
+
+def read_resource(tenant: Document, resource_type: str, body: Document) -> Document:
+    """Return a resource of a request with canonical attribute names, without the attributes of the service.
+
+    Raises ScimError for a value of the wrong type and a missing required attribute.
+    """
+    model = models.model_of(tenant, resource_type)
+    with _reported():
+        resource = model.model_validate(body, scim_ctx=Context.DEFAULT, scim_policy=models.POLICY)
+    return _of_client(resource_type, resource)
+
+
+def apply_patch(tenant: Document, resource_type: str, resource: Document, body: Document) -> Document:
+    """Return a resource after a PATCH (RFC 7644 section 3.5.2), as `read_resource` does. Raises ScimError."""
+    model = models.model_of(tenant, resource_type)
+    with _reported():
+        patch = PatchOp.__class_getitem__(model).model_validate(
+            _normalized_patch(body), scim_ctx=Context.RESOURCE_PATCH_REQUEST, scim_policy=models.POLICY
+        )
+        patched = model.model_validate(resource, scim_ctx=Context.DEFAULT, scim_policy=models.POLICY)
+        patch.patch(patched, scim_policy=models.POLICY)
+    return _of_client(resource_type, patched)
+
+
+def read_query(tenant: Document, resource_types: Sequence[str], parameters: Mapping[str, Any]) -> Query:
+    """Return a search of resource types by its parameters, which may be texts. Raises ScimError."""
+    given = {name: parameters[name] for name in _QUERY if parameters.get(name) not in {None, ""}}
+    start = _whole(given.pop("startIndex", 1), "startIndex")
+    count = _whole(given.pop("count", MAXIMUM_RESULTS), "count")
+    if len(str(given.get("filter", ""))) > MAXIMUM_FILTER_LENGTH:
+        raise invalid("invalidFilter", f"The filter exceeds the maximum of {MAXIMUM_FILTER_LENGTH} characters.")
+    with _reported():
+        bound: Any = SearchRequest.__class_getitem__(_union(tenant, resource_types))
+        request = bound.model_validate(given, scim_policy=models.POLICY)
+    return Query(request, max(1, start), min(max(0, count), MAXIMUM_RESULTS))
+
+
+def read_selection(tenant: Document, resource_types: Sequence[str], parameters: Mapping[str, Any]) -> Any:
+    """Return the `attributes` and `excludedAttributes` of a request. Raises ScimError."""
+    names = ("attributes", "excludedAttributes")
+    given = {name: parameters[name] for name in names if parameters.get(name)}
+    with _reported():
+        bound: Any = ResponseParameters.__class_getitem__(_union(tenant, resource_types))
+        return bound.model_validate(given, scim_policy=models.POLICY)
+
+
+def selects(selection: Any, attribute: str) -> bool:
+    """Return whether a response contains a top-level attribute that is returned by default."""
+    wanted, excluded = _heads(selection.attributes), _heads(selection.excluded_attributes, whole=True)
+    return attribute.lower() in wanted if wanted else attribute.lower() not in excluded
+
+
+def render(tenant: Document, resource_type: str, resource: Document, selection: Any) -> Document:
+    """Return a resource as a response contains it: with the selected attributes, never with a password.
+
+    Attributes with values of the wrong type, which administrators can store, are left out. Raises ValueError if the
+    rest is no resource.
+    """
+    model = models.model_of(tenant, resource_type)
+    try:
+        read = model.model_validate(resource, scim_ctx=Context.DEFAULT, scim_policy=models.POLICY)
+    except ValidationError as error:
+        wrong = {str(one["loc"][0]).split(".")[0].strip("`") for one in error.errors() if one["loc"]}
+        rest = {name: value for name, value in resource.items() if name not in wrong}
+        read = model.model_validate(rest, scim_ctx=Context.DEFAULT, scim_policy=models.POLICY)
+    shown: Document = read.model_dump(
+        scim_ctx=Context.RESOURCE_QUERY_RESPONSE, response_parameters=selection, scim_policy=models.POLICY
+    )
+    shown.pop("password", None)
+    return shown
+
+
+def list_response(resources: Sequence[Document], total: int, start: int) -> Document:
+    """Return a ListResponse (RFC 7644 section 3.4.2)."""
+    return {
+        "schemas": [LIST_SCHEMA],
+        "totalResults": total,
+        "startIndex": start,
+        "itemsPerPage": len(resources),
+        "Resources": list(resources),
+    }
+
+
+def _of_client(resource_type: str, resource: Any) -> Document:
+    """Return the attributes of a resource that clients may set. Raises ScimError without the required one."""
+    document: Document = resource.model_dump(scim_ctx=Context.DEFAULT, scim_policy=models.POLICY)
+    required = "displayName" if resource_type == models.GROUP else "userName"
+    if not str(document.get(required, "")).strip():
+        raise invalid("invalidValue", f"{required} is required.")
+    return {name: value for name, value in document.items() if name not in _SERVICE_MEMBERS}
+
+
+def _normalized_patch(body: Document) -> Document:
+    """Return a patch in which the ids of managers, which Microsoft Entra ID sends as texts, are objects.
+
+    Raises ScimError for too many operations.
+    """
+    name = next((name for name in body if name.lower() == "operations"), None)
+    operations = body.get(name) if name is not None else None
+    if not isinstance(operations, list):
+        return body
+    if len(operations) > MAXIMUM_PATCH_OPERATIONS:
+        raise invalid("tooMany", f"A patch may have {MAXIMUM_PATCH_OPERATIONS} operations.")
+    return {**body, str(name): [_normalized_operation(one) for one in operations]}
+
+
+def _normalized_operation(operation: Any) -> Any:
+    if not isinstance(operation, dict) or not isinstance(operation.get("value"), str):
+        return operation
+    if str(operation.get("path", "")).lower() != f"{models.ENTERPRISE_SCHEMA}:manager".lower():
+        return operation
+    return {**operation, "value": {"value": operation["value"]}}
+
+
+def _union(tenant: Document, resource_types: Sequence[str]) -> Any:
+    first, *rest = (models.model_of(tenant, name) for name in resource_types)
+    for model in rest:
+        first = first | model
+    return first
+
+
+def _heads(paths: Any, *, whole: bool = False) -> set[str]:
+    """Return the top-level attributes that paths name; with `whole`, only those without a sub-attribute."""
+    names = [str(path).rpartition(":")[2].lower() for path in paths or ()]
+    return {name.partition(".")[0] for name in names if not whole or "." not in name}
+
+
+def _whole(value: Any, name: str) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError) as error:
+        raise invalid("invalidValue", f"{name} must be an integer.") from error
+    if isinstance(value, bool | float) or abs(number) >= 2**31:
+        raise invalid("invalidValue", f"{name} must be an integer.")
+    return number
+
+
+@contextlib.contextmanager
+def _reported() -> Iterator[None]:
+    """Turn errors of the library into ScimError; the values of a request are not repeated in them."""
+    try:
+        yield
+    except SCIMException as error:
+        raise ScimError(error.status, _first_line(str(error)), error.scim_type or None) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        kind = str(first["type"])
+        scim_type = kind.removeprefix("scim_") if kind.startswith("scim_") else "invalidValue"
+        where = ".".join(str(step) for step in first["loc"])
+        detail = f"{where}: {first['msg']}" if where else str(first["msg"])
+        raise invalid(scim_type, detail[:500]) from error
+
+
+def _first_line(text: str) -> str:
+    return " ".join(text.partition("[type=")[0].split())[:500]

@@ -1,0 +1,213 @@
+"""SCIM groups and their members (RFC 7644 section 3).
+
+A PATCH that adds or removes members reads and writes only those, however large the group is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from identity.call import Document
+from identity.domain.scim import filters, group_mapping, group_patches, messages, models, user_mapping
+from identity.domain.scim.errors import invalid
+from identity.domain.scim.filters import Scope
+from identity.domain.scim.group_patches import MemberPlan
+from identity.ids import parse_id
+from identity.operations.groups import group_members, groups
+from identity.operations.objects import crud
+from identity.operations.scim import converters, resources
+from identity.operations.scim.clients import ScimCall
+from identity.operations.scim.resources import Answer, Request
+from identity.services import Services
+
+MAXIMUM_MEMBERS: Final = 20_000
+"""The maximum number of members in one response."""
+
+_MEMBERS: Final = "members"
+
+
+async def create(services: Services, scim: ScimCall, request: Request) -> Answer:
+    """Create a group with its members. Raises ScimError, Invalid, LambdaFailed and WebhookTransactionFailed."""
+    selection = messages.read_selection(scim.tenant, [models.GROUP], request.parameters)
+    resource = messages.read_resource(scim.tenant, models.GROUP, request.body)
+    body, members = await _convert(services, scim, resource, {"group": {"data": {}}, "roleIds": []})
+    await _require_users(services, scim, members)
+    private = user_mapping.with_external_id({}, resource.get("externalId"))
+    group = await groups.create(services, scim.call, body, None, private)
+    await _add(services, scim, group["id"], members)
+    return await _answer(services, scim, group, selection)
+
+
+async def retrieve(services: Services, scim: ScimCall, request: Request) -> Answer:
+    """Retrieve a group. Raises ScimError."""
+    selection = messages.read_selection(scim.tenant, [models.GROUP], request.parameters)
+    group = await _get(services, scim, request)
+    version = (await _versions(services, scim, [group]))[group["id"]]
+    if request.preconditions.is_unmodified(version):
+        return Answer(None, version, resources.location(scim, models.GROUP, group["id"]))
+    return await _answer(services, scim, group, selection)
+
+
+@crud.retry_on_conflict
+async def change(services: Services, scim: ScimCall, request: Request) -> Answer:
+    """Replace a group by a PUT, or apply a PATCH. Raises as `create`, and ScimError 404 and 412."""
+    selection = messages.read_selection(scim.tenant, [models.GROUP], request.parameters)
+    stored = await _get(services, scim, request)
+    if request.preconditions.if_match is not None:
+        request.preconditions.require((await _versions(services, scim, [stored]))[stored["id"]])
+    plan, resource = await _requested(services, scim, request, stored)
+    form = groups.patch_form(services, stored)
+    body, members = await _convert(services, scim, {**resource, _MEMBERS: plan.requested}, form)
+    await _require_users(services, scim, members)
+    private = user_mapping.with_external_id(stored["private"], resource.get("externalId"))
+    group = await groups.update_version(services, scim.call, stored, body, private)
+    await _change_members(services, scim, group["id"], plan, members)
+    return await _answer(services, scim, group, selection)
+
+
+async def delete(services: Services, scim: ScimCall, request: Request) -> None:
+    """Delete a group. Raises ScimError 404 and 412, and WebhookTransactionFailed."""
+    group = await _get(services, scim, request)
+    request.preconditions.require((await _versions(services, scim, [group]))[group["id"]])
+    await groups.delete(services, scim.call, group["id"])
+
+
+async def search(
+    services: Services, scim: ScimCall, query: messages.Query, start_row: int, limit: int
+) -> tuple[int, list[Document]]:
+    """Return how many groups match, and one page of them. Raises ScimError."""
+    model, where = models.model_of(scim.tenant, models.GROUP), [{"private.deleting": {"$exists": False}}]
+    if query.request.filter is not None:
+        scope = Scope(scim.tenant_id, await _groups_of(services, scim, filters.member_ids(query.request.filter)))
+        where.append(filters.translate(query.request.filter, model, group_mapping.FIELDS, scope))
+    order = filters.order_of(query, model, group_mapping.FIELDS)
+    total, found = await services.directory.groups.page(scim.tenant_id, {"$and": where}, order, start_row, limit)
+    shown = await _resources(services, scim, found, query.request)
+    return total, [messages.render(scim.tenant, models.GROUP, one, query.request) for one in shown]
+
+
+async def _requested(
+    services: Services, scim: ScimCall, request: Request, stored: Document
+) -> tuple[MemberPlan, Document]:
+    """Return what a request changes of the members, and the resource without members that it makes of a group."""
+    if request.method != "PATCH":
+        resource = messages.read_resource(scim.tenant, models.GROUP, request.body)
+        plan = MemberPlan({str(one.get("value")): one for one in resource.pop(_MEMBERS, [])})
+        return plan, resource
+    plan, rest = group_patches.split(request.body)
+    current = await converters.from_group(
+        services, scim, await groups.to_response(services, stored), [],
+        resources.base_of(scim, models.GROUP, stored, resources.version_of(stored["lastUpdateInstant"])),
+    )  # fmt: skip
+    current.pop(_MEMBERS, None)
+    return plan, current if rest is None else messages.apply_patch(scim.tenant, models.GROUP, current, rest)
+
+
+async def _convert(
+    services: Services, scim: ScimCall, resource: Document, form: Document
+) -> tuple[Document, dict[str, Document]]:
+    """Return the request of `/api/group` that a resource makes of a group, and its members by user id."""
+    group, members, role_ids = await converters.to_group(services, scim, resource, form["group"])
+    body = {"group": group, "roleIds": form["roleIds"] if role_ids is None else role_ids}
+    return body, group_mapping.read_members(members)
+
+
+async def _change_members(
+    services: Services, scim: ScimCall, group_id: str, plan: MemberPlan, members: dict[str, Document]
+) -> None:
+    if plan.replaced is None:
+        await _remove(services, scim, group_id, plan.removed)
+        await _add(services, scim, group_id, members)
+        return
+    current = await _member_ids(services, scim, {"groupId": group_id})
+    if current and not members:
+        await group_members.remove_from(services, scim.call, group_id, None)
+    elif set(current) != members.keys():
+        await group_members.replace(services, scim.call, {"members": {group_id: list(members.values())}})
+
+
+async def _add(services: Services, scim: ScimCall, group_id: str, members: Mapping[str, Document]) -> None:
+    """Add those who are not members yet."""
+    if not members:
+        return
+    known = set(await _member_ids(services, scim, {"groupId": group_id, "userId": {"$in": list(members)}}))
+    if fresh := [one for user_id, one in members.items() if user_id not in known]:
+        await group_members.add(services, scim.call, {"members": {group_id: fresh}})
+
+
+async def _remove(services: Services, scim: ScimCall, group_id: str, values: set[str]) -> None:
+    """Remove those who are members."""
+    wanted = [user_id for value in values if (user_id := parse_id(value)) is not None]
+    where = {"groupId": group_id, "userId": {"$in": wanted}}
+    if wanted and (found := await _member_ids(services, scim, where)):
+        await group_members.remove(services, scim.call, {"members": {group_id: found}})
+
+
+async def _require_users(services: Services, scim: ScimCall, members: Mapping[str, Document]) -> None:
+    """Raise ScimError for a member that is no user of the tenant."""
+    existing = await services.directory.users.existing_ids(scim.tenant_id, members) if members else set()
+    if missing := sorted(members.keys() - existing):
+        raise invalid("invalidValue", f"There is no user {missing[0]}.")
+
+
+async def _get(services: Services, scim: ScimCall, request: Request) -> Document:
+    group = await groups.find_live(services, scim.tenant_id, request.id)
+    if group is None:
+        raise resources.not_found(request.id)
+    return group
+
+
+async def _answer(services: Services, scim: ScimCall, group: Document, selection: Any) -> Answer:
+    (resource,) = await _resources(services, scim, [group], selection)
+    shown = messages.render(scim.tenant, models.GROUP, resource, selection)
+    return Answer(shown, resource["meta"]["version"], resource["meta"]["location"])
+
+
+async def _resources(services: Services, scim: ScimCall, found: Sequence[Document], selection: Any) -> list[Document]:
+    """Return the resources of groups, with their members if those are selected. Raises ScimError for too many."""
+    versions = await _versions(services, scim, found)
+    members: dict[str, list[Document]] = {group["id"]: [] for group in found}
+    if messages.selects(selection, _MEMBERS):
+        where = {"groupId": {"$in": list(members)}}
+        if await services.directory.group_members.count(scim.tenant_id, where) > MAXIMUM_MEMBERS:
+            raise invalid("tooMany", "The groups have too many members: use excludedAttributes=members.")
+        for one in await services.directory.group_members.find_members(scim.tenant_id, where):
+            members[one["groupId"]].append(one)
+    return [await _resource(services, scim, group, versions[group["id"]], members[group["id"]]) for group in found]
+
+
+async def _resource(
+    services: Services, scim: ScimCall, group: Document, version: str, members: Sequence[Document]
+) -> Document:
+    base = resources.base_of(scim, models.GROUP, group, version)
+    if members:
+        base[_MEMBERS] = [
+            {"value": one["userId"], "$ref": resources.location(scim, models.USER, one["userId"]), "type": "User"}
+            for one in members
+        ]
+    users = [{"id": one["userId"]} for one in members]
+    return await converters.from_group(services, scim, await groups.to_response(services, group), users, base)
+
+
+async def _versions(services: Services, scim: ScimCall, found: Sequence[Document]) -> dict[str, str]:
+    """Return the versions of groups: they change with the group and with its members."""
+    summaries = await services.directory.group_members.summaries(scim.tenant_id, [group["id"] for group in found])
+    return {
+        group["id"]: resources.version_of(group["lastUpdateInstant"], *summaries.get(group["id"], (0, 0)))
+        for group in found
+    }
+
+
+async def _member_ids(services: Services, scim: ScimCall, where: Document) -> list[str]:
+    return [one["userId"] for one in await services.directory.group_members.find_members(scim.tenant_id, where)]
+
+
+async def _groups_of(services: Services, scim: ScimCall, user_ids: set[str]) -> dict[str, list[str]]:
+    """Return the groups of users by user id."""
+    found: dict[str, list[str]] = {user_id: [] for user_id in user_ids}
+    if user_ids:
+        where = {"userId": {"$in": sorted(user_ids)}}
+        for one in await services.directory.group_members.find_members(scim.tenant_id, where):
+            found[one["userId"]].append(one["groupId"])
+    return found
