@@ -381,6 +381,9 @@ async def _check(answer: httpx.Response) -> None:
     )
     assert answer.headers.get("X-Content-Type-Options") == "nosniff", path
     openapi.check(answer)
+    if path.startswith("/api/scim/"):
+        _check_scim(answer)
+        return
     if not path.startswith("/api/"):
         return
     if answer.content and answer.status_code == 200 and path.rstrip("/").endswith("/export"):
@@ -392,6 +395,15 @@ async def _check(answer: httpx.Response) -> None:
         _check_errors(answer.json())
     if answer.status_code in {401, 404, 405}:
         assert answer.content == b"", path
+
+
+def _check_scim(answer: httpx.Response) -> None:
+    if answer.content:
+        assert answer.headers["Content-Type"] == "application/scim+json", answer.url
+        assert "password" not in answer.json(), answer.url
+    if answer.status_code >= 400:
+        assert answer.json()["status"] == str(answer.status_code)
+        assert answer.json()["detail"]
 
 
 def _check_errors(body: dict[str, Any]) -> None:

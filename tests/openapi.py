@@ -70,9 +70,9 @@ def problem_of(path: str, method: str, answer: httpx.Response) -> str | None:
     kind = answer.headers.get("Content-Type", "").partition(";")[0]
     if kind not in content:
         return f"the media type {kind} is not described"
-    if kind != "application/json":
+    if not kind.endswith("json"):
         return None
-    validator = _validator(path, "get" if is_head else method, str(answer.status_code))
+    validator = _validator(path, "get" if is_head else method, str(answer.status_code), kind)
     errors = [f"{error.instance_path}: {error.message}"[:500] for error in validator.iter_errors(answer.json())]
     return "; ".join(errors[:5]) or None
 
@@ -94,8 +94,8 @@ def _patterns() -> dict[int, list[tuple[str, re.Pattern[str]]]]:
 
 
 @functools.cache
-def _validator(path: str, method: str, status: str) -> jsonschema_rs.Draft202012Validator:
-    schema = served()["paths"][path][method]["responses"][status]["content"]["application/json"]["schema"]
+def _validator(path: str, method: str, status: str, kind: str) -> jsonschema_rs.Draft202012Validator:
+    schema = served()["paths"][path][method]["responses"][status]["content"][kind]["schema"]
     wanted: set[str] = set()
     _collect(schema, wanted)
     components = {name: served()["components"]["schemas"][name] for name in wanted}

@@ -34,6 +34,9 @@ UNIQUE = (
     Unique("phoneNumber", ("tenantId", "phoneNumber"), "user.phoneNumber", sparse=True),
 )
 
+EXTERNAL_ID = "private.externalId"
+"""The member with the `externalId` of a SCIM client."""
+
 IMPORT = "private.import"
 """The member with the id of the import that created a user."""
 
@@ -88,11 +91,12 @@ class Users(IndexSearched):
         super().__init__(database, "users", vault, stream_status, tenant_scoped=True, sealed=SEALED, unique=UNIQUE)
 
     def indexes(self) -> list[IndexModel]:
-        """The indexes of searches, and those by registration, membership, breach status, parent and for the cleanup."""
+        """The indexes of searches, those by members that identify users, and those for the cleanup."""
         return [
             *super().indexes(),
             _index("registrations", "registrations.applicationId"),
             _index("memberships", "memberships.groupId"),
+            _index("externalId", EXTERNAL_ID, where={EXTERNAL_ID: {"$exists": True}}),
             _index("breaches", "breachedPasswordStatus", where={"breachedPasswordStatus": {"$exists": True}}),
             _index("children", "parentEmail", where={"parentEmail": {"$exists": True}}),
             _index("unverified", "_id", where=PENDING),

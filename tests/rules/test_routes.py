@@ -152,7 +152,9 @@ def test_routes_without_credentials_are_the_ones_decided_on(access: Access, expe
 def test_management_routes_ask_for_an_api_key() -> None:
     exceptions = PUBLIC | RECOGNIZED_KEY | OPTIONAL_KEY | BEARER | KEY_OR_BEARER
     for route in ROUTES:
-        if route.template.startswith("/api/"):
+        if route.template.startswith("/api/scim/"):
+            assert {about.access for _, about in declared(route)} == {Access.ENTITY}
+        elif route.template.startswith("/api/"):
             assert issubclass(route.handler, ApiHandler), route.template
             for method, about in declared(route):
                 if (route.template, method) not in exceptions:

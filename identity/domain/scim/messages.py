@@ -65,7 +65,7 @@ def apply_patch(tenant: Document, resource_type: str, resource: Document, body: 
 
 def read_query(tenant: Document, resource_types: Sequence[str], parameters: Mapping[str, Any]) -> Query:
     """Return a search of resource types by its parameters, which may be texts. Raises ScimError."""
-    given = {name: parameters[name] for name in _QUERY if parameters.get(name) not in {None, ""}}
+    given = {name: parameters[name] for name in _QUERY if parameters.get(name) not in (None, "")}
     start = _whole(given.pop("startIndex", 1), "startIndex")
     count = _whole(given.pop("count", MAXIMUM_RESULTS), "count")
     if len(str(given.get("filter", ""))) > MAXIMUM_FILTER_LENGTH:
@@ -101,7 +101,7 @@ def render(tenant: Document, resource_type: str, resource: Document, selection: 
     try:
         read = model.model_validate(resource, scim_ctx=Context.DEFAULT, scim_policy=models.POLICY)
     except ValidationError as error:
-        wrong = {str(one["loc"][0]).split(".")[0].strip("`") for one in error.errors() if one["loc"]}
+        wrong = {str(one["loc"][0]) for one in error.errors() if one["loc"]}
         rest = {name: value for name, value in resource.items() if name not in wrong}
         read = model.model_validate(rest, scim_ctx=Context.DEFAULT, scim_policy=models.POLICY)
     shown: Document = read.model_dump(
@@ -128,6 +128,9 @@ def _of_client(resource_type: str, resource: Any) -> Document:
     required = "displayName" if resource_type == models.GROUP else "userName"
     if not str(document.get(required, "")).strip():
         raise invalid("invalidValue", f"{required} is required.")
+    for name, value in document.items():
+        if isinstance(value, list) and sum(one.get("primary") is True for one in value if isinstance(one, dict)) > 1:
+            raise invalid("invalidValue", f"{name} has more than one primary value.")
     return {name: value for name, value in document.items() if name not in _SERVICE_MEMBERS}
 
 

@@ -6,13 +6,14 @@ Importing this module loads scim2-models and takes a third of a second, so that 
 from __future__ import annotations
 
 import functools
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
 import scim2_models
 from pydantic import Field, ValidationError
-from scim2_models import ResourceType, ScimPolicy, ScimProvider
+from scim2_models import Mutability, Required, ResourceType, ScimPolicy, ScimProvider
 from scim2_models.resources import enterprise_user as published_enterprise
+from scim2_models.resources import group as published_group
 from scim2_models.resources import user as published_user
 
 from identity.call import Document
@@ -45,6 +46,9 @@ class Email(published_user.Email):
 class User(scim2_models.User[scim2_models.AnyExtension]):
     """The core schema of users."""
 
+    active: Annotated[bool | None, Required.true] = None
+    """Whether the user may log in; every user has it, so that it cannot be removed."""
+
     emails: list[Email] | None = None  # type: ignore[assignment]
     """Email addresses for the user."""
 
@@ -66,8 +70,18 @@ class EnterpriseUser(scim2_models.EnterpriseUser):
     """The User's manager."""
 
 
+class GroupMember(published_group.GroupMember):
+    """A member; its name is that of the user."""
+
+    display: Annotated[str | None, Mutability.read_only] = None
+    """The name of the user, which is not shown."""
+
+
 class Group(scim2_models.Group):
     """The core schema of groups."""
+
+    members: list[GroupMember] | None = None  # type: ignore[assignment]
+    """A list of members of the Group."""
 
 
 _RESERVED: Final = frozenset({USER_SCHEMA.lower(), GROUP_SCHEMA.lower(), ENTERPRISE_SCHEMA.lower()})

@@ -6,6 +6,7 @@ third of a second, and many services do not use SCIM.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from identity.call import Call, Document
@@ -55,7 +56,7 @@ class ScimHandler(BaseHandler):
     def send(self, reply: Reply) -> None:
         """Send a reply with the media type of the protocol."""
         if reply.body is not None:
-            self.set_header("Content-Type", MEDIA_TYPE)
+            reply = dataclasses.replace(reply, headers={"Content-Type": MEDIA_TYPE, **reply.headers})
         super().send(reply)
 
     def refuse(self, error: ServiceError) -> None:
@@ -243,6 +244,16 @@ class SchemaHandler(SchemasHandler):
         return await self.found(call, schema_id)
 
 
+class UnknownPathHandler(ScimHandler):
+    """Paths that the protocol does not define."""
+
+    @endpoint(answer={}, **_COMMON)
+    async def get(self, call: Call, path: str) -> Reply:
+        """Refuse."""
+        await self.scim_call(call)
+        raise ScimError(404, "There is no such endpoint.")
+
+
 def _routes_of(scim_type: str, path: str) -> list[Route]:
     return [
         Route(f"{_ROOT}/{path}", ResourcesHandler, {"scim_type": scim_type}),
@@ -262,4 +273,5 @@ ROUTES = [
     Route(f"{_ROOT}/ResourceTypes/{{resource_type_id}}", ResourceTypeHandler),
     Route(f"{_ROOT}/Schemas", SchemasHandler),
     Route(f"{_ROOT}/Schemas/{{schema_id}}", SchemaHandler),
+    Route(f"{_ROOT}/{{path}}", UnknownPathHandler),
 ]

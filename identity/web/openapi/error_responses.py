@@ -25,7 +25,7 @@ def of_method(
     else:
         responses = _protocol_responses(declared, components, has_body=has_body)
     if handler.cross_origin is CrossOriginAccess.CONFIGURED:
-        responses[403] = {"description": EMPTY_RESPONSES[403]}
+        responses.setdefault(403, {"description": EMPTY_RESPONSES[403]})
     return responses
 
 
