@@ -11,11 +11,11 @@ import pytest
 from identity import app
 from identity.domain.scim import filters, messages, models, user_mapping
 from identity.ids import new_id
-from tests import doors, scim
-from tests.conftest import NOBODY
+from tests import internals, scim
+from tests.conftest import UNKNOWN_ID
 from tests.receiver import Receiver, answers
 from tests.scim import ENTERPRISE, ERROR, USER, ScimClient
-from tests.webhooks import listen
+from tests.webhooks import subscribe
 
 Document = dict[str, Any]
 
@@ -152,7 +152,7 @@ async def test_deleted_user_is_gone(client: ScimClient) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
-@pytest.mark.parametrize("user_id", [NOBODY, "no-uuid"])
+@pytest.mark.parametrize("user_id", [UNKNOWN_ID, "no-uuid"])
 async def test_unknown_user_is_not_found(client: ScimClient, method: str, user_id: str) -> None:
     body = {"userName": "x", "Operations": [{"op": "add", "path": "title", "value": "x"}]}
     found = await client.refused(method, f"/Users/{user_id}", None if method in {"GET", "DELETE"} else body)
@@ -215,7 +215,7 @@ async def test_patch_changes_an_attribute(
     [
         ({"op": "remove"}, "noTarget"),
         ({"op": "move", "path": "title"}, "invalidValue"),
-        ({"op": "replace", "path": "id", "value": NOBODY}, "mutability"),
+        ({"op": "replace", "path": "id", "value": UNKNOWN_ID}, "mutability"),
         ({"op": "replace", "path": "emails[type eq", "value": "x"}, "invalidPath"),
         ({"op": "replace", "path": 'emails[value sw "nobody"].type', "value": "x"}, "noTarget"),
         ({"op": "remove", "path": "userName"}, "mutability"),
@@ -234,7 +234,7 @@ async def test_deactivated_user_loses_the_sessions_and_can_be_reactivated(
     client: ScimClient, receiver: Receiver
 ) -> None:
     names = ["user.deactivate", "user.reactivate", "user.update"]
-    await listen(client.api, client.tenant, receiver.url, names)
+    await subscribe(client.api, client.tenant, receiver.url, names)
     made = await client.make_user()
     shown = await client.patch(f"/Users/{made['id']}", {"op": "replace", "path": "active", "value": False})
     assert shown["active"] is False
@@ -380,7 +380,7 @@ async def examined(service: app.Service, client: ScimClient, scim_filter: str) -
     query = messages.read_query(client.tenant, ["User"], {"filter": scim_filter})
     scope = filters.Scope(client.tenant["id"])
     where = filters.translate(query.request.filter, models.model_of(client.tenant, "User"), user_mapping.FIELDS, scope)
-    collection = doors.database(service).collection("users")
+    collection = internals.database(service).collection("users")
     plan = await collection.find({"$and": [{"tenantId": client.tenant["id"]}, where]}).explain()
     return int(plan["executionStats"]["totalDocsExamined"])
 
@@ -402,7 +402,7 @@ async def test_attributes_that_administrators_broke_are_left_out(client: ScimCli
 async def test_veto_of_a_webhook_changes_nothing(client: ScimClient, receiver: Receiver) -> None:
     made = await client.make_user(title="Guide")
     names = ["user.create", "user.update", "user.deactivate", "user.delete"]
-    await listen(client.api, client.tenant, receiver.url, names, "AbsoluteMajority")
+    await subscribe(client.api, client.tenant, receiver.url, names, "AbsoluteMajority")
     receiver.behaviour = answers(500)
     path = f"/Users/{made['id']}"
     assert (await client.send("POST", "/Users", {"userName": f"user-{new_id()}"})).status_code == 504
@@ -446,10 +446,10 @@ async def test_users_of_another_tenant_do_not_exist(
 
 async def test_administrators_are_out_of_reach(service: app.Service, client: ScimClient) -> None:
     made = await client.make_user()
-    stored = await doors.store(service, "users").get(client.tenant["id"], made["id"])
+    stored = await internals.store(service, "users").get(client.tenant["id"], made["id"])
     administrators = "3c219e58-ed0e-4b18-ad48-f4f92793ae32"
     registration = {"id": new_id(), "applicationId": administrators, "roles": ["admin"], "data": {}, "insertInstant": 1}
-    await doors.store(service, "users").replace(
+    await internals.store(service, "users").replace(
         client.tenant["id"], {**stored, "registrations": [registration]}, stored["lastUpdateInstant"]
     )
     path = f"/Users/{made['id']}"

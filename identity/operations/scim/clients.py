@@ -10,11 +10,12 @@ import dataclasses
 import functools
 from typing import Final
 
+from identity import request_facts
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.entities import entities as entity_rules
 from identity.domain.scim.errors import ScimError
 from identity.ids import TenantId, parse_id
-from identity.operations.clients import clients, dpop_proofs
+from identity.operations.clients import clients
 from identity.operations.entities import entity_clients
 from identity.services import Services
 from identity.tokens.issuer import VerifiedEntityToken
@@ -62,6 +63,7 @@ async def authenticate(services: Services, call: Call, authorization: str, tenan
     if verified.entity["type"]["id"] != settings.get("clientEntityTypeId"):
         raise _unauthorized("the entity of the token is no SCIM client")
     granted = await _permissions(services, verified, settings.get("serverEntityTypeId"))
+    request_facts.note_client(str(verified.entity["clientId"]))
     call = dataclasses.replace(call, caller=_caller(verified)).within(TenantId(tenant["id"]))
     return ScimCall(call, tenant, granted, f"{call.origin.base_url}/api/scim/resource/v2")
 
@@ -75,8 +77,8 @@ async def _verify(services: Services, call: Call, authorization: str) -> Verifie
     )
     if not isinstance(verified, VerifiedEntityToken):
         raise _unauthorized("the token is not a valid access token of an entity")
-    if dpop_proofs.bound_key_thumbprint(verified.claims) is not None:
-        raise _unauthorized("the token is bound to a key")
+    if "cnf" in verified.claims:
+        raise _unauthorized("the token is bound to a key or certificate")
     if await services.tokens.revocations.is_revoked(TenantId(verified.tenant["id"]), verified.revocable_ids):
         raise _unauthorized("the token was revoked")
     return verified

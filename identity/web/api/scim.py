@@ -65,7 +65,6 @@ class ScimHandler(BaseHandler):
         headers = {"WWW-Authenticate": "Bearer"} if body["status"] == "401" else {}
         if isinstance(error, MethodNotAllowed):
             headers["Allow"] = self.allow()
-        self.log_refusal(int(body["status"]), error.log_detail)
         self.send(Reply(body, int(body["status"]), headers))
 
     def fail(self) -> None:
