@@ -64,6 +64,35 @@ async def give(services: Services, call: Call, user: Document, given: GivenConse
     await user_consents.create(services, call.within(TenantId(user["tenantId"])), body, None)
 
 
+async def find_active(services: Services, user: Document) -> dict[str, Document]:
+    """Return the active consents of a user by the id of the consent."""
+    where = {"userId": user["id"], "status": "Active"}
+    found = await services.directory.user_consents.find_all(TenantId(user["tenantId"]), where)
+    return {one["consentId"]: one for one in found}
+
+
+def to_answer(field: Document, active: Document | None) -> Any:
+    """Return the answer that the form shows for an active consent, or for none."""
+    if field["control"] == "radio":
+        return "".join(active["values"][:1]) if active else ""
+    if field["options"]:
+        return [option for option in field["options"] if active and option in active["values"]]
+    return "true" if active else ""
+
+
+async def replace(services: Services, call: Call, user: Document, consent_id: str, given: GivenConsent | None) -> None:
+    """Give a consent, change its values, or revoke it where `given` is None. Raises Invalid."""
+    call = call.within(TenantId(user["tenantId"]))
+    active = (await find_active(services, user)).get(consent_id)
+    if given is None and active is not None:
+        await user_consents.revoke(services, call, active["id"])
+    elif given is not None and active is None:
+        await give(services, call, user, given)
+    elif given is not None and active is not None:
+        body = {"userConsent": {"values": list(given.values)}}
+        await user_consents.update(services, call, body, active["id"])
+
+
 async def _find(services: Services, field: Document) -> Document | None:
     consent_id = field.get("consentId")
     return None if consent_id is None else await services.configuration.consents.find_cached(None, consent_id)

@@ -134,7 +134,7 @@ async def edit(services: Services, call: Call, account: Account, form: Mapping[s
     email = form.get(_EMAIL.name, "") if _EMAIL in fields else ""
     is_new_email = bool(email) and email_change_requests.is_different(account.user, email)
     if is_new_email:
-        await _require_confirmation(services, inside, account, form)
+        await require_confirmation(services, inside, account, form)
         await email_change_requests.require_usable(services, inside, client.tenant, account.user, email)
     change = _profile_change(account, form)
     if not is_new_email or any(account.user.get(member) != value for member, value in change.items()):
@@ -185,7 +185,7 @@ def without_email_reasons(errors: Sequence[FieldError]) -> list[FieldError]:
     ]
 
 
-async def _require_confirmation(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> None:
+async def require_confirmation(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> None:
     """Require the current password, or a two-factor code of a user without a password. Raises Invalid."""
     name = confirmation_of(account)
     value = form.get(name, "").strip() if name == "code" else form.get("currentPassword", "")

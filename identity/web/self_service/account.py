@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
 from identity.errors import (
     FieldError,
@@ -27,14 +26,12 @@ from identity.operations.pages import account_data, account_passkeys, accounts, 
 from identity.operations.pages.accounts import Account
 from identity.operations.sessions import sso_sessions
 from identity.operations.two_factor import two_factor_trust
-from identity.operations.verification.verification_codes import OpenVerification
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import csrf, fields, register, render
+from identity.web.hosted import csrf, fields, render
 from identity.web.hosted.fields import Field, Form
 from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 from identity.web.self_service.page_context import PageContext, SelfServiceHandler
-from identity.web.self_service.passwords import send_code_buttons
 
 REQUEST: Final = "oauth2/account.request.json"
 FORM: Final = "oauth2/account.form.json"
@@ -195,50 +192,6 @@ class HomeHandler(AccountHandler):
         return render.form("account.html", values, theme)
 
 
-class EditHandler(AccountFormHandler):
-    """`/account/edit`: change the profile and the email address."""
-
-    page_path = "/account/edit"
-
-    async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
-        """Apply the changes, or send a code that confirms them."""
-        try:
-            if "methodId" in form:
-                await accounts.send_confirmation(self.services, call, account, form["methodId"])
-                return await self.page(context, account, form, FormFeedback(message=page_messages.CODE_SENT))
-            started = await accounts.edit(self.services, call, account, form)
-        except (Invalid, Unavailable, WebhookTransactionFailed) as error:
-            feedback = FormFeedback.of(error)
-            if "methodId" in form:
-                return await self.page(context, account, form, feedback)
-            feedback = dataclasses.replace(feedback, errors=accounts.without_email_reasons(feedback.errors))
-            return self.edit_page(context, account, form, feedback)
-        return self.redirect_to(_url_after_edit(context, started))
-
-    async def page(
-        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
-    ) -> Reply:
-        """Return the form with the current values."""
-        return self.edit_page(context, account, accounts.field_values(account), feedback)
-
-    def edit_page(self, context: PageContext, account: Account, values: Document, feedback: FormFeedback) -> Reply:
-        """Return the form with these values."""
-        theme = context.theme
-        profile = [
-            register.profile_field(field, values.get(field.name, ""), theme)
-            for field in accounts.editable_fields(account)
-        ]
-        form = Form(
-            title=theme["accountEdit.title"],
-            heading=theme["accountEdit.heading"],
-            lead=theme.fill("account.lead", user_rules.primary_login_id(account.user), strong=True),
-            submit=theme["accountEdit.submit"],
-            fields=[*profile, *_confirmation_fields(context, account)],
-            buttons=_confirmation_buttons(context, account),
-        )
-        return self.account_form(context, account, form, feedback)
-
-
 class PasswordHandler(AccountFormHandler):
     """`/account/password`: change the password."""
 
@@ -291,33 +244,6 @@ def session_name(account: Account) -> str:
     return fingerprint(f"account {account.current.session.session_id} {account.user_id}")[:32]
 
 
-def _url_after_edit(context: PageContext, started: OpenVerification | None) -> str:
-    """Return the URL after a change: the page for the code of a new address, else the account."""
-    if started is not None and started.one_time_code is not None:
-        return context.url(f"/email/verify/{started.id}")
-    return context.url("/account", changed="data" if started is None else "email")
-
-
-def _confirmation_fields(context: PageContext, account: Account) -> list[Field]:
-    """Return the field that confirms a new email address."""
-    theme = context.theme
-    match accounts.confirmation_of(account):
-        case "currentPassword":
-            label = theme["accountEdit.currentPassword"]
-            return [Field("currentPassword", label, "password", "current-password", is_required=False)]
-        case "code":
-            return [Field("code", theme["accountEdit.code"], "text", "one-time-code", is_required=False)]
-    return []
-
-
-def _confirmation_buttons(context: PageContext, account: Account) -> list[tuple[str, str, str]]:
-    """Return a button for each two-factor method whose codes are sent."""
-    if accounts.confirmation_of(account) != "code":
-        return []
-    methods = account.user["twoFactor"]["methods"]
-    return send_code_buttons(context, [two_factor.visible_method(method, is_masked=True) for method in methods])
-
-
 def _facts(context: PageContext, account: Account, pending_email: str) -> list[tuple[str, str]]:
     """Return the user's data as labels and values."""
     theme, user = context.theme, account.user
@@ -335,6 +261,5 @@ def _facts(context: PageContext, account: Account, pending_email: str) -> list[t
 
 ROUTES = [
     Route("/account", HomeHandler),
-    Route("/account/edit", EditHandler),
     Route("/account/password", PasswordHandler),
 ]
