@@ -6,6 +6,8 @@ python-jose only receives key objects: it would parse a PEM on every call, and g
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
@@ -47,7 +49,17 @@ CLIENT_SECRET_KEYS: Final = {
 }
 """The fixed key ids that mean "the application's client secret", with their algorithms."""
 
+_MAX_REMEMBERED: Final = 2_000
+"""The digests of signatures that are remembered for each key."""
 _SIGNATURE_BYTES: Final = {"ES256": 64, "ES384": 96, "ES512": 132, "HS256": 32, "HS384": 48, "HS512": 64, "Ed25519": 64}
+
+
+_REMEMBERING: Final = threading.Lock()
+"""Signatures are verified in several threads."""
+
+
+def _remembered() -> LRUCache[bytes, None]:
+    return LRUCache(_MAX_REMEMBERED)
 
 
 class KeyOperations(Protocol):
@@ -73,6 +85,7 @@ class SigningKey:
     verifier: KeyOperations = dataclasses.field(repr=False)
     signer: KeyOperations | None = dataclasses.field(repr=False)
     signature_bytes: int
+    verified: LRUCache[bytes, None] = dataclasses.field(default_factory=_remembered, repr=False)
 
     @property
     def is_slow(self) -> bool:
@@ -85,8 +98,20 @@ class SigningKey:
         return self.algorithm in _SECRET_BYTES
 
     def has_signed(self, message: bytes, signature: bytes) -> bool:
-        """Whether the signature is valid; the length is checked first."""
-        return len(signature) == self.signature_bytes and self.verifier.verify(message, signature)
+        """Whether the signature is valid; the length is checked first.
+
+        Valid signatures are remembered, because clients present an access token many times.
+        """
+        if len(signature) != self.signature_bytes:
+            return False
+        digest = hashlib.sha256(message + signature).digest()
+        if digest in self.verified:
+            return True
+        is_valid = self.verifier.verify(message, signature)
+        if is_valid:
+            with _REMEMBERING:
+                self.verified[digest] = None
+        return is_valid
 
 
 def parse(document: Document) -> SigningKey:
