@@ -7,7 +7,8 @@ once, however many are waiting.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import collections
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pymongo import IndexModel, UpdateMany, UpdateOne
@@ -17,6 +18,10 @@ from identity.ids import WebhookId
 from identity.instants import Instant, later
 from identity.store.mongo import Collection
 
+_Object = tuple[WebhookId, str | None]
+"""The ids of a webhook and of the object that an event is about."""
+_Write = UpdateOne | UpdateMany
+
 INDEX: Final = IndexModel(
     [("webhookId", 1), ("linkedObjectId", 1), ("sequence", 1)],
     name="order",
@@ -24,6 +29,7 @@ INDEX: Final = IndexModel(
 )
 _IS_WAITING: Final = {"state": "due", "waits": True}
 WAITING: Final = IndexModel([("state", 1), ("waits", 1)], name="waiting", partialFilterExpression=_IS_WAITING)
+_OBJECTS_PER_QUERY: Final = 100
 _POSTPONE_SECONDS: Final = 3600
 """How long a delivery is postponed that is neither the first nor the second about its object."""
 
@@ -41,55 +47,43 @@ class DeliveryOrder:
         postponed, so that the next query finds other objects.
         """
         unblocked = [row["_id"] for row in candidates if not row.get("isOrdered")]
-        last_sequence: dict[tuple[str, str], int] = {}
+        last_sequence: dict[_Object, int] = {}
         for row in candidates:
             if row.get("isOrdered"):
                 key = (row["webhookId"], row["linkedObjectId"])
                 last_sequence[key] = max(last_sequence.get(key, 0), row["sequence"])
-        for key, sequence in last_sequence.items():
-            same_object = _same_object(*key)
-            members = {"nextAttempt": 1, "sequence": 1, "waits": 1}
-            queue = await self._deliveries.find(same_object, members).sort("sequence", 1).limit(2).to_list(None)
-            if queue and queue[0]["nextAttempt"] <= now:
+        writes: list[_Write] = []
+        for key, queue in (await self._find_first(list(last_sequence), 2)).items():
+            if queue[0]["nextAttempt"] <= now:
                 unblocked.append(queue[0]["_id"])
             if len(queue) > 1:
                 first, second = queue
                 retry_at = first["nextAttempt"] + 1 if first["nextAttempt"] > now else until
-                await self._postpone(same_object, second, now, retry_at, later_ones=sequence > second["sequence"])
-        return unblocked
-
-    async def _postpone(
-        self, same_object: Document, second: Document, now: Instant, retry_at: Instant, *, later_ones: bool
-    ) -> None:
-        """Postpone the second delivery until `retry_at` and, if one of the `later_ones` was a candidate, all of them.
-
-        A delivery that is not due, and not waiting, remains as it is: it may be leased, or be due for a retry.
-        """
-        writes: list[UpdateOne | UpdateMany] = []
-        far = later(now, seconds=_POSTPONE_SECONDS)
-        if later_ones:
-            due = {**same_object, "sequence": {"$gt": second["sequence"]}, "nextAttempt": {"$lte": now}}
-            writes.append(UpdateMany(due, {"$set": {"nextAttempt": far, "waits": True}}))
-        retry_at = min(retry_at, far)
-        if second["nextAttempt"] <= now or (second.get("waits") and second["nextAttempt"] > retry_at):
-            # Compare and set: another process may have leased it since it was read.
-            as_read = {"_id": second["_id"], "state": "due", "nextAttempt": second["nextAttempt"]}
-            writes.append(UpdateOne(as_read, {"$set": {"nextAttempt": retry_at, "waits": True}}))
+                later_ones = last_sequence[key] > second["sequence"]
+                writes += _postponements(_same_object(*key), second, now, retry_at, later_ones=later_ones)
         if writes:
             await self._deliveries.bulk_write(writes, ordered=False)
+        return unblocked
 
-    async def unblock_next(self, ended: Mapping[tuple[WebhookId, str | None], Instant]) -> bool:
+    async def _find_first(self, objects: Sequence[_Object], count: int) -> dict[_Object, list[Document]]:
+        """The first due deliveries about each of these objects that has any, by one query for many objects."""
+        found: dict[_Object, list[Document]] = collections.defaultdict(list)
+        for start in range(0, len(objects), _OBJECTS_PER_QUERY):
+            first, *others = (_first(key, count) for key in objects[start : start + _OBJECTS_PER_QUERY])
+            unions = [{"$unionWith": {"coll": self._deliveries.name, "pipeline": branch}} for branch in others]
+            for row in await self._deliveries.aggregate([*first, *unions]).to_list(None):
+                found[row["webhookId"], row.get("linkedObjectId")].append(row)
+        return found
+
+    async def unblock_next(self, ended: Mapping[_Object, Instant]) -> bool:
         """Make the next waiting delivery about each object due at the instant its predecessor ended; True if any was.
 
         If a process dies before this, the next delivery waits until the lease of its predecessor would have expired.
         """
         writes = []
-        for (webhook_id, object_id), instant in ended.items():
-            first = await self._deliveries.find_one(
-                _same_object(webhook_id, object_id), {"waits": 1}, sort=[("sequence", 1)]
-            )
-            if first is not None and first.get("waits"):
-                change = {"$set": {"nextAttempt": instant}, "$unset": {"waits": ""}}
+        for key, (first,) in (await self._find_first(list(ended), 1)).items():
+            if first.get("waits"):
+                change = {"$set": {"nextAttempt": ended[key]}, "$unset": {"waits": ""}}
                 writes.append(UpdateOne({"_id": first["_id"], **_IS_WAITING}, change))
         if writes:
             await self._deliveries.bulk_write(writes, ordered=False)
@@ -100,6 +94,30 @@ class DeliveryOrder:
         return await self._deliveries.count_documents(_IS_WAITING, limit=limit, hint=WAITING.document["name"])
 
 
-def _same_object(webhook_id: str, object_id: str | None) -> Document:
+def _postponements(
+    same_object: Document, second: Document, now: Instant, retry_at: Instant, *, later_ones: bool
+) -> Iterator[_Write]:
+    """Yield the writes that postpone the second delivery until `retry_at` and, if `later_ones`, those after it.
+
+    A delivery that is not due, and not waiting, remains as it is: it may be leased, or be due for a retry.
+    """
+    far = later(now, seconds=_POSTPONE_SECONDS)
+    if later_ones:
+        due = {**same_object, "sequence": {"$gt": second["sequence"]}, "nextAttempt": {"$lte": now}}
+        yield UpdateMany(due, {"$set": {"nextAttempt": far, "waits": True}})
+    retry_at = min(retry_at, far)
+    if second["nextAttempt"] <= now or (second.get("waits") and second["nextAttempt"] > retry_at):
+        # Compare and set: another process may have leased it since it was read.
+        as_read = {"_id": second["_id"], "state": "due", "nextAttempt": second["nextAttempt"]}
+        yield UpdateOne(as_read, {"$set": {"nextAttempt": retry_at, "waits": True}})
+
+
+def _first(key: _Object, count: int) -> list[Document]:
+    """The pipeline of the first due deliveries about an object."""
+    members = dict.fromkeys(("webhookId", "linkedObjectId", "nextAttempt", "sequence", "waits"), 1)
+    return [{"$match": _same_object(*key)}, {"$sort": {"sequence": 1}}, {"$limit": count}, {"$project": members}]
+
+
+def _same_object(webhook_id: WebhookId, object_id: str | None) -> Document:
     """The filter of the due ordered deliveries to a webhook about one object."""
     return {"webhookId": webhook_id, "linkedObjectId": object_id, "isOrdered": True, "state": "due"}

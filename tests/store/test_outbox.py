@@ -733,14 +733,15 @@ async def test_delivery_leased_meanwhile_is_not_postponed(
     outbox: Outbox, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await record_ordered(outbox, 2)
-    put_off = outbox._order._postpone
+    find_first = outbox._order._find_first
     under_way = {"lease": "of another process", "nextAttempt": later(NOW, seconds=7)}
 
-    async def meanwhile(*arguments: Any, **options: Any) -> None:
+    async def meanwhile(*arguments: Any) -> Any:
+        found = await find_first(*arguments)
         await database.collection("deliveries").update_one({"_id": ids[1]}, {"$set": under_way})
-        await put_off(*arguments, **options)
+        return found
 
-    monkeypatch.setattr(outbox._order, "_postpone", meanwhile)
+    monkeypatch.setattr(outbox._order, "_find_first", meanwhile)
     (lease,) = await lease_due(outbox)
     assert lease.delivery_id == ids[0]
     second = await database.collection("deliveries").find_one({"_id": ids[1]})
