@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from identity.ids import new_id
 from identity.web.console import layouts
@@ -160,8 +162,11 @@ async def arrange(api: Any, tenant: Document, tenant_api: Any, http: Any, social
         scenario = Scenario(tenant, rp.application, tenant_api, http)
         settings = dict(SETTINGS[kind])
         if kind == "Apple":
-            body = {"key": {"name": new_id(), "algorithm": "ES256"}}
-            social.apple_key = (await api.post("/api/key/generate", json=body)).json()["key"]
+            pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+                Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+            )
+            body = {"key": {"name": new_id(), "type": "EC", "kid": new_id()[:10], "privateKey": pem.decode()}}
+            social.apple_key = (await api.post("/api/key/import", json=body)).json()["key"]
             settings["keyId"] = social.apple_key["id"]
         usual = {"linkingStrategy": "LinkByEmail" if kind in BY_MAIL else "LinkAnonymously"}
         # They do not state whether an address is verified.
