@@ -15,7 +15,7 @@ import tornado.httpserver
 import tornado.netutil
 import tornado.web
 
-from identity import wiring
+from identity import __version__, wiring
 from identity.call import Document
 from identity.collections import Stores
 from identity.config import EMBEDDED, Config
@@ -31,6 +31,7 @@ from identity.outbound import mail
 from identity.services import Services
 from identity.store import cli_queries, data_dir
 from identity.store.instance import InstanceStore
+from identity.store.migrations import SchemaVersion
 from identity.store.mongo import Database
 from identity.store.redis import Redis
 from identity.store.store_circuit_breaker import time_limit
@@ -190,13 +191,15 @@ async def _built(
     telemetry: wiring.Telemetry,
 ) -> Service:
     await _checked(database.check(), redis.check())
+    schema = SchemaVersion(database, __version__)
+    await schema.require_supported()
     instance_store = InstanceStore(database)
     instance = await instance_store.ensure(vault)
     vault.with_fingerprint_key(instance.fingerprint_key)
     source = None if await instance_store.is_kickstarted() else _kickstart_source(config)
     stores = Stores(database, vault, wiring.schedule(config))
     await stores.ensure_indexes()
-    await stores.seal_plaintext()
+    await schema.migrate(stores.migrations())
     tenant_id = await _default_tenant_id(instance_store, source)
     services, parts = wiring.wired(config, role, clock, stores, redis, instance.instance_id, tenant_id, telemetry)
     return Service(services, role, parts, source)
@@ -248,13 +251,19 @@ async def store_faults(config: Config) -> list[str]:
     found = []
     if config.mongodb.uri != EMBEDDED:
         database = Database(config.mongodb.uri, config.mongodb.database)
-        found += await _fault(database.check())
+        found += await _fault(_usable(database))
         database.close()
     if config.redis.url != EMBEDDED:
         redis = Redis(config.redis.url, config.mongodb.database)
         found += await _fault(redis.check())
         await redis.close()
     return found
+
+
+async def _usable(database: Database) -> None:
+    """Raise StartupError for a database that does not answer, or that a later release has upgraded."""
+    await database.check()
+    await SchemaVersion(database, __version__).require_supported()
 
 
 async def _fault(check: Awaitable[None]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from identity import resources
 from identity.domain.configuration import reference_table
@@ -40,6 +40,7 @@ from identity.store.login_intents import LoginIntents
 from identity.store.login_records import LoginRecords
 from identity.store.logout_notices import LogoutNotices
 from identity.store.mails import Mails
+from identity.store.migrations import Migration
 from identity.store.mongo import Database
 from identity.store.name_reservations import NameReservations
 from identity.store.one_time_ids import OneTimeIds
@@ -162,10 +163,12 @@ class Stores:
             await self.outbox.ensure_indexes()
             await self.webhook_event_log.ensure_indexes()
 
-    async def seal_plaintext(self) -> None:
-        """Seal the headers of messengers, which earlier versions stored in plaintext."""
-        with time_limit(0):
-            await self.documents[messengers.RESOURCE.collection].seal_plaintext()
+    def migrations(self) -> Sequence[Migration]:
+        """Return the migrations of stored documents, in order.
+
+        Version 2 seals the headers of messengers; processes of 0.1.0 read the rest.
+        """
+        return (Migration(2, 1, self.documents[messengers.RESOURCE.collection].seal_plaintext),)
 
     async def reseal(self) -> int:
         """Reseal values that are sealed under an older master key; return the number of changed documents."""

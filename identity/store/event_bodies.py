@@ -66,7 +66,9 @@ class EventBodies:
         if "parts" in event:
             parts = [await self._part(part_id) for part_id in _part_ids(event["_id"], event["parts"])]
             return b"".join(parts) if all(parts) else b""
-        body: str = event["body"]
+        body: str | bytes = event["body"]
+        if isinstance(body, bytes):  # stored by 0.1.0
+            return body
         return (self._vault.unseal(body, _context(event["_id"])) if event.get("isSealed") else body).encode()
 
     async def reseal(self, events: Collection) -> int:

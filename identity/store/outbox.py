@@ -44,7 +44,7 @@ _UNSTORABLE = (BulkWriteError, Invalid, InvalidBSON, InvalidDocument, UnicodeErr
 _BODY_FIELDS = {"body": 1, "isSealed": 1, "parts": 1}
 MAX_LEASED_BODY_BYTES: Final = 65_536
 """Leases do not include larger bodies, because a process holds many leases; it reads such a body when it sends it."""
-_SIZE = {"$strLenBytes": "$body"}
+_SIZE = {"$binarySize": "$body"}
 _LEASED_EVENT_FIELDS = {
     **_BODY_FIELDS, "size": _SIZE, "body": {"$cond": [{"$lte": [_SIZE, MAX_LEASED_BODY_BYTES]}, "$body", "$$REMOVE"]},
     "type": 1, "trace": 1, "traceState": 1, "via": 1,
