@@ -11,6 +11,7 @@ import httpx
 import pymongo
 import pytest
 
+from identity.domain.forms.default_forms import FIELD_IDS
 from identity.ids import new_id
 from identity.schemas import load
 from identity.web.console import forms, layouts
@@ -83,6 +84,12 @@ FILLED: dict[str, dict[str, Any]] = {
         "emailTemplate.defaultHtmlTemplate": "h",
     },
     "entity-types": {"entityType.name": "{name}"},
+    "form-fields": {"field.name": "{name}", "field.key": "user.data.color"},
+    "forms": {
+        "form.name": "{name}",
+        "form.type": "selfServiceUser",
+        "form.steps": f'[{{{{"fields": ["{FIELD_IDS["user.email"]}"]}}}}]',
+    },
     "groups": {"group.name": "{name}", "console.tenantId": DEFAULT_TENANT},
     "identity-providers": {"identityProvider.name": "{name}", "identityProvider.type": "ExternalJWT"},
     "ip-acls": {
@@ -313,7 +320,8 @@ READABLE = {
     "developer": {
         "groups", "consents", "user-actions", "user-action-reasons", "messengers",
         "applications", "entities", "entity-types", "identity-providers",
-        "lambdas", "themes", "email-templates", "message-templates", "webhooks", "webhook-log", "keys", "event-log",
+        "lambdas", "themes", "forms", "form-fields",
+        "email-templates", "message-templates", "webhooks", "webhook-log", "keys", "event-log",
         "tenants", "ip-acls",
     },
     "auditor": {*layouts.slugs()} - {"api-keys"},
@@ -323,8 +331,8 @@ READABLE = {
 CREATABLE_BY = {
     "user-manager": {"users"},
     "developer": {
-        "applications", "entities", "entity-types", "identity-providers", "lambdas", "themes", "email-templates",
-        "message-templates", "messengers", "webhooks", "keys",
+        "applications", "entities", "entity-types", "identity-providers", "lambdas", "themes", "forms", "form-fields",
+        "email-templates", "message-templates", "messengers", "webhooks", "keys",
     },
     "auditor": set(),
     "tenant-admin": {"users", "groups", "applications", "entities", "identity-providers"},

@@ -56,6 +56,7 @@ _DEVELOPER_PREFIXES: Final = (
     "/api/application",
     "/api/email/template",
     "/api/entity",
+    "/api/form",
     "/api/identity-provider",
     "/api/key",
     "/api/lambda",
