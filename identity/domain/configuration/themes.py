@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from identity.call import Document
-from identity.domain.configuration import page_texts, simple_themes, theme_images
+from identity.domain.configuration import page_templates, page_texts, simple_themes, theme_images
 from identity.domain.objects import catalogues, property_files
 from identity.errors import FieldError
 
@@ -28,6 +28,7 @@ def problems(theme: Document) -> list[FieldError]:
         *_size_problems(theme),
         *simple_themes.problems(theme),
         *theme_images.problems(theme),
+        *page_templates.problems(theme),
     ]
 
 
@@ -43,7 +44,7 @@ def notices(theme: Document) -> list[str]:
         for path, url in theme_images.urls(theme).values()
         if not theme_images.is_uploaded(url)
     ]
-    return [*found, *simple_themes.contrast_problems(theme)]
+    return [*found, *page_templates.notices(theme), *simple_themes.contrast_problems(theme)]
 
 
 def stylesheet(theme: Document) -> str:
@@ -62,10 +63,10 @@ def _message_problems(theme: Document) -> Iterator[FieldError]:
 
 
 def _size_problems(theme: Document) -> Iterator[FieldError]:
-    if sum(map(len, theme.get("templates", {}).values())) > MAXIMUM_TEMPLATES:
-        yield FieldError.of(
-            "tooLong", "theme.templates", "The templates of the theme exceed the maximum length together."
-        )
+    for member in ("templates", "pageTemplates"):
+        if sum(map(len, theme.get(member, {}).values())) > MAXIMUM_TEMPLATES:
+            message = "The templates of the theme exceed the maximum length together."
+            yield FieldError.of("tooLong", f"theme.{member}", message)
 
 
 def resolve_texts(theme: Document, locales: Sequence[str]) -> tuple[str, dict[str, str]]:

@@ -97,7 +97,7 @@ def _validate_node(node: nodes.Node) -> None:
         raise ParseError("[recursive] is not part of the language of templates", node.lineno)
     if isinstance(node, nodes.Name) and node.name.startswith("__"):
         raise ParseError(f"[{node.name}] is no name for a value", node.lineno)
-    if isinstance(node, nodes.List | nodes.Dict | nodes.Pair | nodes.Tuple) and not _is_plain(node):
+    if isinstance(node, nodes.List | nodes.Dict | nodes.Pair | nodes.Tuple) and not is_plain(node):
         # A list built from values could multiply its size with each use.
         raise ParseError("a list or map that is written out may hold only texts and numbers", node.lineno)
     if isinstance(node, nodes.Filter) and node.name not in FILTER_NAMES:
@@ -106,7 +106,8 @@ def _validate_node(node: nodes.Node) -> None:
         raise ParseError(f"there is no test [{node.name}]", node.lineno)
 
 
-def _is_plain(node: nodes.Node) -> bool:
+def is_plain(node: nodes.Node) -> bool:
+    """Whether a list, map or tuple is written out of constants alone."""
     if isinstance(node, nodes.Tuple) and node.ctx == "store":
         return True
     plain = (nodes.Const, nodes.List, nodes.Dict, nodes.Pair, nodes.Tuple, nodes.Neg)

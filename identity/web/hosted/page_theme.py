@@ -14,7 +14,7 @@ import orjson
 from markupsafe import Markup, escape
 
 from identity.call import Document
-from identity.domain.configuration import page_texts, theme_images
+from identity.domain.configuration import page_templates, page_texts, theme_images
 from identity.domain.configuration import themes as theme_rules
 from identity.domain.objects import catalogues
 from identity.ids import fingerprint
@@ -65,7 +65,8 @@ class PageTheme:
         self._languages = theme_rules.languages(theme)
         self.direction = catalogues.direction(self.language)
         self.stylesheet = None if theme is None else stylesheet_path(theme)
-        self._theme_id = "" if theme is None else str(theme["id"])
+        self.theme_id = "" if theme is None else str(theme["id"])
+        self.templates = page_templates.of_theme(theme)
         self._images = theme_images.images(theme or {})
         self.has_footer = theme is None or theme.get("variables", {}).get("footerDisplay", True)
         self.query, self.cookies = query, tuple(cookies)
@@ -76,7 +77,7 @@ class PageTheme:
     def image_path(self, kind: str) -> str:
         """Return the path of the `logo` or `favicon` of the theme; empty if it has none."""
         image = self._images.get(kind)
-        return f"/theme/{self._theme_id}/{image.name}" if image is not None else ""
+        return f"/theme/{self.theme_id}/{image.name}" if image is not None else ""
 
     def message(self, key: str) -> str:
         """Return the text of a key; empty for an empty key."""

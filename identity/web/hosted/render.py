@@ -18,7 +18,7 @@ from markupsafe import Markup
 from identity.domain.providers.identity_providers import NO_OPTIONS, ProviderOptions
 from identity.operations.authorization import hosted_backend_callback
 from identity.web.endpoint import Reply
-from identity.web.hosted import assets
+from identity.web.hosted import assets, themed_pages
 from identity.web.hosted.page_theme import PageTheme
 
 Cookies = Sequence[Morsel[str]]
@@ -226,8 +226,10 @@ def _page(template: str, policy: str, values: Mapping[str, Any], theme: PageThem
     }
     hidden = values.get("hidden")
     languages = theme.language_choices(hidden) if template not in _TRANSIENT else []
-    body = _templates().get_template(template).render(**values, texts=theme, languages=languages).encode()
-    return Reply(body, headers=headers, cookies=[*cookies, *theme.cookies])
+    given = {**values, "texts": theme, "languages": languages}
+    page = themed_pages.render(template, given, theme.theme_id, theme.templates) if theme.templates else None
+    body = page if page is not None else _templates().get_template(template).render(given)
+    return Reply(body.encode(), headers=headers, cookies=[*cookies, *theme.cookies])
 
 
 def _fields(form: LoginForm | LinkForm) -> dict[str, Any]:
