@@ -78,7 +78,7 @@ debian-run:
 	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod
 
 debian-test:
-	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod browser nginx wrk examples
+	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod browser nginx wrk ldap examples
 
 debian-bench:
 	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod wrk

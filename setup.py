@@ -83,6 +83,8 @@ setup(
         "cryptography>=50,<52",
         # The wheels carry their own libcurl.
         "pycurl>=7.46,<8",
+        # LDAP messages, without input and output (decision 66).
+        "sansldap>=0.1,<0.2",
         "argon2-cffi>=25.1,<27",
         "bcrypt>=5,<6",
         "jsonpatch>=1.33,<2",

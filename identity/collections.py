@@ -10,6 +10,7 @@ from identity.domain.configuration import reference_table
 from identity.domain.objects.resource_definition import Resource
 from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.operations.configuration import applications, integrations, keys, system_configuration, tenants
+from identity.operations.connectors import connectors
 from identity.operations.entities import entities, entity_grants, entity_types
 from identity.operations.groups import group_members, groups
 from identity.operations.lambdas import lambdas
@@ -71,6 +72,7 @@ STORED_RESOURCES: tuple[Resource, ...] = (
     applications.RESOURCE,
     groups.RESOURCE,
     group_members.RESOURCE,
+    connectors.RESOURCE,
     identity_providers.RESOURCE,
     keys.RESOURCE,
     system_configuration.RESOURCE,

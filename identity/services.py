@@ -13,6 +13,7 @@ from identity.events.delivery import Deliverer
 from identity.ids import TenantId
 from identity.instants import Clock
 from identity.outbound import breached_passwords
+from identity.outbound.connector_clients import ConnectorClients
 from identity.outbound.federation import FederationClient
 from identity.outbound.geoip import GeoIpDatabase
 from identity.outbound.http import HttpClient
@@ -118,7 +119,6 @@ class Outbound:
     mails: Mails
     text_messages: TextMessages
     deliverer: Deliverer
-    webhook_health: WebhookHealth
     wake_workers: Callable[[], None]
     """Notifies the workers of pending deliveries."""
     service_id: str
@@ -128,6 +128,7 @@ class Outbound:
     """The client for webhooks."""
     federation: FederationClient
     """The client for identity providers."""
+    connector_clients: ConnectorClients
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -186,7 +187,7 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Logs:
-    """The append-only logs, the journal of user imports, recent failures, and the counts of reports."""
+    """The append-only logs, the journal of user imports, recent failures, health of webhooks, and counts of reports."""
 
     audit_logs: AppendOnlyLog
     event_logs: AppendOnlyLog
@@ -195,6 +196,7 @@ class Logs:
     webhook_event_log: WebhookEventLog
     user_imports: UserImports
     report_counts: ReportCounts
+    webhook_health: WebhookHealth
     activity_counts: ActivityCounts
     failed_logins: RecentEntries
     """The failed logins of each user."""

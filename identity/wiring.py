@@ -16,7 +16,7 @@ from identity.call import AnonymousCaller, Call, Document, Origin
 from identity.collections import Stores, redis_stores
 from identity.config import Config
 from identity.config.sections import ClientKeys as ClientKeysSettings
-from identity.config.sections import IdentityProviders
+from identity.config.sections import Connectors, IdentityProviders
 from identity.domain.webhooks import delivery_loop_detection
 from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.events.bus import MAX_APPROVAL_REQUESTS, Bus
@@ -31,9 +31,11 @@ from identity.operations.sessions import back_channel_logout
 from identity.operations.webhooks.webhook_monitoring import WebhookMonitor
 from identity.outbound import breached_passwords, tracing
 from identity.outbound.client_key_fetch import ClientKeyFetcher
+from identity.outbound.connector_clients import ConnectorClients
 from identity.outbound.federation import FederationClient
 from identity.outbound.geoip import GeoIpDatabase
 from identity.outbound.http import HttpClient
+from identity.outbound.ldap import LdapClient
 from identity.password_pool import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
@@ -148,6 +150,7 @@ def wired(
         "sandbox": Sandbox(config.lambdas),
         "http": delivery.http,
         "federation": _federation(config),
+        "connector_clients": _connector_clients(config),
         "breached_passwords": breached_passwords.create_source(config.breaches, _USER_AGENT),
         "client_keys": _client_keys(config),
         "client_authorities": client_certificates.load_authorities(config.mutual_tls.authorities_file),
@@ -198,6 +201,7 @@ def _parts(
         services.runtime.redis.close,
         services.outbound.http.close,
         services.outbound.federation.close,
+        services.outbound.connector_clients.close,
         services.tokens.client_keys.close,
         services.runtime.breached_passwords.close,
         services.runtime.sandbox.close,
@@ -262,6 +266,12 @@ def _federation(config: Config) -> FederationClient:
     )
 
 
+def _connector_clients(config: Config) -> ConnectorClients:
+    settings = config.connectors
+    ldap = LdapClient(allowed_networks=settings.allowed_networks, authorities_file=settings.authorities_file)
+    return ConnectorClients(_client_for(config, settings), ldap, max_concurrency=settings.max_concurrency)
+
+
 def _client_keys(config: Config) -> ClientKeys:
     settings = config.client_keys
     http = _client_for(config, settings)
@@ -271,7 +281,7 @@ def _client_keys(config: Config) -> ClientKeys:
     return ClientKeys(published)
 
 
-def _client_for(config: Config, settings: IdentityProviders | ClientKeysSettings) -> HttpClient:
+def _client_for(config: Config, settings: IdentityProviders | ClientKeysSettings | Connectors) -> HttpClient:
     """Return a separate HTTP client, with its own networks and its own limit of connections."""
     return HttpClient(
         allowed_networks=settings.allowed_networks,

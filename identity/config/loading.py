@@ -56,6 +56,7 @@ def _file_faults(file: Path, values: Mapping[str, Any]) -> Iterator[str]:
         ("geoip", "file"): "create it, or set null for no locations",
         ("email", "authorities_file"): "create it, or set null to trust only those of the system",
         ("mutual_tls", "authorities_file"): "create it, or set null without tls_client_auth",
+        ("connectors", "authorities_file"): "create it, or set null to trust only those of the system",
         ("breaches", "file"): "create it, or set null",
     }
     for (section, name), remedy in remedies.items():

@@ -161,6 +161,15 @@ class IdentityProviders:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Connectors:
+    """Requests to the servers and directories of connectors."""
+
+    max_concurrency: int
+    authorities_file: Path | None
+    allowed_networks: AllowedNetworks
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ClientKeys:
     """Requests for the key sets that applications publish; timeouts are milliseconds."""
 
@@ -281,6 +290,7 @@ class Config:
     email: Email
     lambdas: Lambdas
     identity_providers: IdentityProviders
+    connectors: Connectors
     client_keys: ClientKeys
     token_exchange: TokenExchange
     mutual_tls: MutualTls

@@ -36,6 +36,7 @@ _METADATA_NAMES = frozenset(_LISTS["metadataNames"])
 
 # Services of other protocols that an HTTP request could attack.
 _FORBIDDEN_PORTS = frozenset(_LISTS["forbiddenPorts"])
+_LDAP_PORTS = frozenset({389, 636})
 
 _NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*")
 _LOOKS_LIKE_A_NUMBER = re.compile(r"(0[xX][0-9A-Fa-f]*|[0-9]+)")
@@ -88,6 +89,23 @@ def check_url(url: str, allowed: Sequence[Network]) -> str | None:
     if parts.netloc.endswith(":"):
         return "its port is empty"
     if port is not None and (reason := forbidden_port(port)) is not None:
+        return reason
+    return _forbidden_host(parts.netloc.removesuffix(f":{port}"), allowed)
+
+
+def check_ldap_url(url: str, allowed: Sequence[Network]) -> str | None:
+    """Why connections to this LDAP URL are forbidden, as far as known without DNS, or None if they are allowed.
+
+    Allowed are ldap and ldaps URLs (RFC 4516) of a host and a port; the search is configured apart.
+    """
+    if re.search(r"[^\x21-\x7e]", url) or not re.fullmatch(r"ldaps?://[^/?#@]+/?", url, re.IGNORECASE):
+        return "it is not an ldap or ldaps URL of a host and a port only"
+    try:
+        parts = urllib.parse.urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        return str(error)
+    if port is not None and port not in _LDAP_PORTS and (reason := forbidden_port(port)) is not None:
         return reason
     return _forbidden_host(parts.netloc.removesuffix(f":{port}"), allowed)
 

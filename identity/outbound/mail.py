@@ -7,7 +7,6 @@ import base64
 import contextlib
 import dataclasses
 import functools
-import ipaddress
 import socket
 import ssl
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -18,8 +17,10 @@ from identity.call import Document
 from identity.config.sections import Email
 from identity.domain.objects import property_files
 from identity.ids import Secret
-from identity.outbound.addresses import Network, forbidden_reason
-from identity.outbound.name_resolution import Addresses, NameResolver, UnknownNameError
+from identity.outbound import sockets
+from identity.outbound.addresses import Network
+from identity.outbound.name_resolution import NameResolver, UnknownNameError
+from identity.outbound.sockets import ForbiddenAddressError
 
 if TYPE_CHECKING:
     import aiosmtplib
@@ -88,7 +89,7 @@ def properties(configuration: Document) -> dict[str, str]:
 
 
 class ForbiddenServerError(Exception):
-    """The service may not connect to a mail server, or not with these settings; the message is the reason."""
+    """The service may not send credentials to a mail server; the message is the reason."""
 
 
 class SmtpClient:
@@ -146,7 +147,7 @@ class SmtpClient:
             return SmtpResult({}, tuple(recipients), _without_secrets(reply, server))
         except TimeoutError:
             return SmtpResult({}, tuple(recipients), "no answer in time")
-        except (ForbiddenServerError, UnknownNameError) as error:
+        except (ForbiddenServerError, ForbiddenAddressError, UnknownNameError) as error:
             return SmtpResult({}, tuple(recipients), str(error) or f"the host {server.host} has no address")
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
             # ValueError: an address or a name that SMTP cannot encode.
@@ -171,7 +172,7 @@ class SmtpClient:
                 return None
         except TimeoutError:
             return "no answer in time"
-        except (ForbiddenServerError, UnknownNameError) as error:
+        except (ForbiddenServerError, ForbiddenAddressError, UnknownNameError) as error:
             return str(error) or f"the host {server.host} has no address"
         except aiosmtplib.SMTPResponseException as error:
             return _without_secrets(f"{error.code} {error.message}", server)
@@ -187,7 +188,9 @@ class SmtpClient:
     async def _connected(self, server: MailServer) -> AsyncIterator[aiosmtplib.SMTP]:
         """Provide a connection that is ready for a mail."""
         self._require_protected(server)
-        connection = await self._connect(server)
+        connection = await sockets.connect(
+            self._resolver, server.host, server.port, self._allowed_networks, self._timeout_seconds
+        )
         try:
             client = self._client(server, connection)
         except ValueError:
@@ -209,24 +212,6 @@ class SmtpClient:
                 "credentials are not sent without TLS; set emailConfiguration.security to TLS or SSL, or allow the host"
                 " in email.plaintext_auth_hosts"
             )
-
-    async def _connect(self, server: MailServer) -> socket.socket:
-        """Connect to the first allowed address of the server that accepts a connection."""
-        addresses = await self._addresses(server.host)
-        reasons = {address: forbidden_reason(address, self._allowed_networks) for address in addresses}
-        permitted = [address for address, reason in reasons.items() if reason is None]
-        if not permitted:
-            raise ForbiddenServerError(str(reasons[addresses[0]]))
-        for address in permitted[:-1]:
-            with contextlib.suppress(OSError):
-                return await _connect_to(address, server.port)
-        return await _connect_to(permitted[-1], server.port)
-
-    async def _addresses(self, host: str) -> Addresses:
-        try:
-            return (str(ipaddress.ip_address(host)),)
-        except ValueError:
-            return await self._resolver.resolve(host, self._timeout_seconds)
 
     def _client(self, server: MailServer, connection: socket.socket) -> aiosmtplib.SMTP:
         import aiosmtplib  # noqa: PLC0415
@@ -256,19 +241,6 @@ def _without_secrets(text: str, server: MailServer) -> str:
     for secret in secrets if server.password else ():
         text = text.replace(secret, "***")
     return text
-
-
-async def _connect_to(address: str, port: int) -> socket.socket:
-    """Open a non-blocking socket to an IP address."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    connection = socket.socket(family, socket.SOCK_STREAM)
-    connection.setblocking(False)
-    try:
-        await asyncio.get_running_loop().sock_connect(connection, (address, port))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 @functools.cache

@@ -16,18 +16,15 @@ convert_true_false start start_anonymous
 """
 
 LATER = {
-    "not offered: connectors, tenant manager": """
-    create_connector
-    create_tenant_manager_identity_provider_type_configuration delete_connector
+    "not offered: tenant manager": """
+    create_tenant_manager_identity_provider_type_configuration
     delete_tenant_manager_identity_provider_type_configuration
-    patch_connector
     patch_tenant_manager_configuration
-    patch_tenant_manager_identity_provider_type_configuration retrieve_connector retrieve_connectors
+    patch_tenant_manager_identity_provider_type_configuration
 
     retrieve_identity_provider_connection_test_results
     retrieve_tenant_manager_configuration
     start_identity_provider_connection_test
-    update_connector
     update_tenant_manager_configuration
     update_tenant_manager_identity_provider_type_configuration
     """,

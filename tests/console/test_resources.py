@@ -76,6 +76,9 @@ async def post(browser: Browser, path: str, **fields: Any) -> httpx.Response:
 FILLED: dict[str, dict[str, Any]] = {
     "api-keys": {"apiKey.name": "{name}"},
     "applications": {"application.name": "{name}", "console.tenantId": DEFAULT_TENANT},
+    "connectors": {"connector.name": "{name}", "connector.type": "Generic",
+                   "connector.authenticationURL": "https://users.example.com/login",
+                   "connector.connectTimeout": "1000", "connector.readTimeout": "2000"},
     "consents": {"consent.name": "{name}", "consent.defaultMinimumAgeForSelfConsent": "13"},
     "email-templates": {
         "emailTemplate.name": "{name}",

@@ -21,6 +21,7 @@ ROOMS = {
     "pycares": ("identity/outbound",),
     "pycurl": ("identity/outbound",),
     "opentelemetry": ("identity/outbound",),
+    "sansldap": ("identity/outbound",),
     "quickjs": ("identity/sandbox",),
     "re2": ("identity/domain/forms",),
     "scim2_models": ("identity/domain/scim",),

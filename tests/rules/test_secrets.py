@@ -40,6 +40,8 @@ def test_the_secrets_of_the_schemas_are_write_only() -> None:
         "oneTimePassword",  # for the login after a change of the password, shown once
         "secret",  # a new one of a webhook, shown once
         "messenger.httpAuthenticationPassword",
+        "connector.httpAuthenticationPassword",
+        "connector.systemAccountPassword",
         "webhook.httpAuthenticationPassword",
     }
     suspicious = re.compile(r"(?i)(secret|password|privateKey|salt)$")

@@ -28,6 +28,7 @@ USAGES: Final = {
     "entity_types": TOKENS,
     "webhooks": DELIVERIES,
     "messengers": DELIVERIES,
+    "connectors": DELIVERIES,
     "identity_providers": IDENTITY_PROVIDERS,
 }
 """The usage of a key by the collection of the documents that refer to it."""

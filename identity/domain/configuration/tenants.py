@@ -57,7 +57,7 @@ def _normalize_events(tenant: Document, transactional: frozenset[str], instance_
 
 def problems(tenant: Document) -> list[FieldError]:
     """Return the errors of a tenant that do not depend on other objects."""
-    checks = (_url_problems, _password_problems, _email_problems, _multi_factor_problems, _connector_problems)
+    checks = (_url_problems, _password_problems, _email_problems, _multi_factor_problems)
     errors = [error for check in checks for error in check(tenant)]
     return token_problems(tenant["jwtConfiguration"], _PATH) + errors
 
@@ -109,12 +109,6 @@ def _multi_factor_problems(tenant: Document) -> Iterator[FieldError]:
                 for name in required
                 if name not in settings
             )
-
-
-def _connector_problems(tenant: Document) -> Iterator[FieldError]:
-    for index, policy in enumerate(tenant["connectorPolicies"]):
-        if policy["connectorId"] != INTERNAL_CONNECTOR:
-            yield _invalid(f"tenant.connectorPolicies[{index}].connectorId", "must name an existing connector")
 
 
 def _invalid(path: str, what: str) -> FieldError:

@@ -30,6 +30,7 @@ from identity.operations.configuration import (
     tenants,
     themes,
 )
+from identity.operations.connectors import connectors
 from identity.operations.forms import default_forms
 from identity.operations.lambdas import lambdas
 from identity.operations.objects import crud, key_references, references, subresources
@@ -62,6 +63,7 @@ async def ensure(services: Services, call: Call) -> None:
     await system_configuration.ensure(services, call)
     await integrations.ensure(services, call)
     await default_forms.ensure(services, call)
+    await connectors.add_internal(services, call)
     await _migrate(services)
     existing = await services.configuration.applications.find_cached(
         services.runtime.default_tenant_id, ADMINISTRATOR_APPLICATION_ID

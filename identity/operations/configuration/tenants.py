@@ -11,10 +11,11 @@ from identity.domain.configuration import tenants as tenant_rules
 from identity.domain.configuration.key_rotation import VERIFICATION_MEMBERS
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.domain.objects.stored_credentials import Credential
-from identity.errors import Invalid, NotFound, Unauthorized
+from identity.errors import FieldError, Invalid, NotFound, Unauthorized
 from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
 from identity.ids import TenantId, WebhookId
 from identity.operations.configuration import ip_access_control_lists, keys, object_copies, tenant_issuers
+from identity.operations.connectors import connectors
 from identity.operations.forms import forms
 from identity.operations.lambdas import lambdas
 from identity.operations.objects import crud, features, key_references, references
@@ -71,9 +72,19 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += await user_actions.reference_problems(services, document)
     errors += await lambdas.reference_problems(services, "tenant", document)
     errors += await forms.reference_problems(services, "tenant", _FORMS, document, stored)
+    errors += await _connector_problems(services, document)
     errors += await references.problems(services, RESOURCE, document, stored, _REFERENCED)
     crud.require_no_errors(errors, features.event_problems(services, _newly_enabled(document, stored)))
     return document
+
+
+async def _connector_problems(services: Services, tenant: Document) -> list[FieldError]:
+    errors = []
+    for index, policy in enumerate(tenant["connectorPolicies"]):
+        if await connectors.find(services, policy["connectorId"]) is None:
+            path = f"tenant.connectorPolicies[{index}].connectorId"
+            errors.append(FieldError.of("invalid", path, f"The [{path}] must name an existing connector."))
+    return errors
 
 
 def _newly_enabled(document: Document, stored: Document | None) -> list[str]:

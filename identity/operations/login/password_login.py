@@ -27,6 +27,15 @@ from identity.domain.users import users as user_rules
 from identity.errors import LoginPrevented, Unavailable, WebhookTransactionFailed
 from identity.events.changes import Change, Event
 from identity.ids import ApplicationId, TenantId, UserId
+from identity.operations.connectors import connector_logins, connector_reconciliation
+from identity.operations.connectors.connector_logins import (
+    AcceptedByConnector,
+    AcceptedHere,
+    Refused,
+    Unverified,
+    Verification,
+)
+from identity.operations.connectors.connector_requests import ConnectorError, LoginRequest
 from identity.operations.lambdas import login_validation_lambdas
 from identity.operations.limits import failed_login_limits
 from identity.operations.login import (
@@ -93,18 +102,29 @@ async def authenticate(
     if is_token:
         authentication_type = "APPLICATION_TOKEN"
     lockout = await failed_login_lockout.count_attempt(services, call, tenant, user, credentials.login_id)
+    is_locked = lockout is not None and lockout.is_locked
+    login = _login_request(credentials, application, is_new_device=is_new_device)
     try:
-        is_correct = is_token or await user_passwords.is_correct(services, tenant, user, credentials.password)
+        verification: Verification = AcceptedHere()
+        if not is_token:
+            verification = await connector_logins.verify(services, call, tenant, user, login, is_locked=is_locked)
     except Unavailable:
         # Nothing was verified: retrying against a busy service must not lock the account.
         await failed_login_limits.refund_attempt(services, tenant, limited)
         await failed_login_lockout.refund_attempt(services, lockout)
         raise
-    if lockout is not None and lockout.is_locked:
+    if lockout is not None and is_locked:
         # Checked after the comparison and whatever its result: a locked account must not confirm a guess.
         locked = await failed_login_lockout.extend_lock_out(services, call.within(tenant_id), lockout)
         return _counted(services, authentication_type, locked)
-    if not is_correct or user is None:
+    if isinstance(verification, AcceptedByConnector):
+        authentication_type = verification.authentication_type
+        user = await _reconcile(services, call, tenant, verification, credentials)
+    if isinstance(verification, Unverified) or (isinstance(verification, AcceptedByConnector) and user is None):
+        await failed_login_limits.refund_attempt(services, tenant, limited)
+        await failed_login_lockout.refund_attempt(services, lockout)
+        return _counted(services, authentication_type, WrongCredentials())
+    if isinstance(verification, Refused) or user is None:
         # In the background: only existing users have an event, and the response time must not reveal that.
         event = announce_failure(services, call, user, application, authentication_type, {"code": "credentials"})
         await services.runtime.background_work.begin("failed login", event)
@@ -112,9 +132,11 @@ async def authenticate(
         return _counted(services, authentication_type, WrongCredentials())
     await failed_login_lockout.clear_failures(services, lockout)
     await failed_login_limits.refund_attempt(services, tenant, limited)
-    password = None if is_token else credentials.password
+    # The password rules of this service do not apply to passwords that a connector stores.
+    is_federated = isinstance(verification, AcceptedByConnector) and not verification.migrates
+    password = None if is_token or is_federated else credentials.password
     authenticated, side_effects = await _check_breach(
-        services, call, Authenticated(tenant, application, user, call.now, password)
+        services, call, Authenticated(tenant, application, user, call.now, password, is_federated)
     )
     authenticated = await two_factor_trust.apply_device_trust(services, call, authenticated, credentials.trust_id)
     return await continue_login(
@@ -126,6 +148,23 @@ async def authenticate(
         is_new_device=is_new_device,
         side_effects=side_effects,
     )
+
+
+def _login_request(credentials: Credentials, application: Document | None, *, is_new_device: bool) -> LoginRequest:
+    """Return the credentials as a connector receives them."""
+    application_id = None if application is None else application["id"]
+    return LoginRequest(credentials.login_id, credentials.password, application_id, is_new_device)
+
+
+async def _reconcile(
+    services: Services, call: Call, tenant: Document, accepted: AcceptedByConnector, credentials: Credentials
+) -> Document | None:
+    """Store the user of a connector; None, after logging, if the user cannot be stored."""
+    try:
+        return await connector_reconciliation.reconcile(services, call, tenant, accepted, credentials.password)
+    except ConnectorError as error:
+        await connector_logins.log_failure(services, call, tenant, accepted.connector, str(error))
+        return None
 
 
 async def _check_breach(

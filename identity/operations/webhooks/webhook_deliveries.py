@@ -146,7 +146,7 @@ async def _change(
     """Apply `change(webhook, *arguments)`; return the webhook, and whether this caller changed it."""
     webhook, is_changed = await _try_change(services, call, webhook_id, change, arguments)
     if is_changed:
-        await services.outbound.webhook_health.record_success(None, WebhookId(webhook_id))
+        await services.logs.webhook_health.record_success(None, WebhookId(webhook_id))
     return webhook, is_changed
 
 

@@ -80,7 +80,7 @@ class WebhookMonitor:
             now - self._succeeded_at.get(webhook_id, 0) >= _SUCCESS_INTERVAL_MILLISECONDS
             or webhook_id in self._failed_at
         ):
-            await self._services.outbound.webhook_health.record_success(None, webhook_id)
+            await self._services.logs.webhook_health.record_success(None, webhook_id)
             self._succeeded_at[webhook_id] = now
             self._failed_at.pop(webhook_id, None)
 
@@ -94,7 +94,7 @@ class WebhookMonitor:
         webhook = await self._services.configuration.webhooks.find_cached(None, webhook_id)
         # A change of the webhook restarts the period and its warnings.
         changed_at = Instant(0 if webhook is None else webhook["lastUpdateInstant"])
-        health = await self._services.outbound.webhook_health.record_failure(
+        health = await self._services.logs.webhook_health.record_failure(
             None, webhook_id, now, failures, forget_before, changed_at
         )
         if webhook is not None:
@@ -106,12 +106,12 @@ class WebhookMonitor:
         is_over = passed >= WARNINGS[-1]
         # Disabling needs no claim: it is idempotent, and the process that has the claim may die before it disables.
         if not passed or not (
-            is_over or await self._services.outbound.webhook_health.claim_warning(None, webhook_id, passed)
+            is_over or await self._services.logs.webhook_health.claim_warning(None, webhook_id, passed)
         ):
             return
         if await self._services.logs.webhook_event_log.has_succeeded(None, webhook_id, since):
             # Approval requests succeed, which are not recorded here: a webhook that can veto is not disabled.
-            await self._services.outbound.webhook_health.record_success(None, webhook_id)
+            await self._services.logs.webhook_health.record_success(None, webhook_id)
         elif is_over:
             await self._disable(webhook_id, f"Every delivery failed for {period_seconds} seconds.")
         else:

@@ -38,7 +38,7 @@ SECTIONS: Final[Sequence[tuple[str, Sequence[str]]]] = (
     ("People", ("users", "groups", "consents", "user-actions", "user-action-reasons")),
     ("Applications", ("applications", "entities", "entity-types", "identity-providers", "lambdas", "refusals")),
     ("Design", ("themes", "forms", "form-fields", "email-templates", "message-templates", "messengers")),
-    ("Integration", ("webhooks", "webhook-log", "api-keys", "keys")),
+    ("Integration", ("connectors", "webhooks", "webhook-log", "api-keys", "keys")),
     ("Logs", ("audit-log", "event-log", "login-records")),
     ("System", ("tenants", "ip-acls", "settings")),
 )

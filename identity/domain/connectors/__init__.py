@@ -1,0 +1,1 @@
+"""Connectors: their settings, the policies of tenants, and the users that they return."""

@@ -1,0 +1,1 @@
+"""Connectors: logins that another system, over HTTP or LDAP, authenticates."""
