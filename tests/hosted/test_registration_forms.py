@@ -11,11 +11,13 @@ import pytest
 
 from identity.domain.forms import default_forms
 from identity.ids import new_id
+from tests import relying_party
 from tests.api.test_consents import make as make_consent
 from tests.api.test_forms import make_field, make_form
 from tests.api.test_user_consents import birth_date
 from tests.conftest import checking_client
-from tests.hosted.signing_up import an_email, found, offer, press
+from tests.hosted.signing_up import alike, an_email, found, offer, press
+from tests.hosted.steps import mailing
 from tests.oauth2.test_lambdas import hook
 from tests.relying_party import PASSWORD, RelyingParty, page, response
 
@@ -255,3 +257,44 @@ async def test_lambda_refuses_the_last_step_and_the_answers_stay(rp, browser):
     user = await found(rp, email=email)
     assert user is not None
     assert (user["data"]["color"], user["firstName"]) == ("blue", "Grace")
+
+
+async def test_attack_44_form_does_not_reveal_addresses_where_they_are_verified_first(rp, browser, service):
+    await offer_form(rp, [EMAIL, SECRET], [FIRST_NAME])
+    async with mailing(
+        rp, "verificationEmailTemplateId", "${verificationId}", verifyEmail=True, unverified={"behavior": "Gated"}
+    ):
+        seen = []
+        for email in (an_email(), rp.login_id):
+            async with checking_client(service.base_url) as fresh:
+                second = await step(fresh, await open_form(rp, fresh), **{"user.email": email}, **LOGIN)
+                assert "2 / 2" in page(second).text
+                sent = await step(fresh, second, **{"user.firstName": "Grace"})
+            assert "Check your email" in page(sent).text
+            seen.append(alike(sent))
+        assert seen[0] == seen[1]
+
+
+async def test_registration_of_one_tenant_is_not_found_at_another(rp, browser, api):
+    await offer_form(rp, [EMAIL, SECRET], [FIRST_NAME])
+    other = await relying_party.make(api)
+    await offer_form(other, [EMAIL, SECRET], [FIRST_NAME])
+    second = await step(browser, await open_form(rp, browser), **{"user.email": an_email()}, **LOGIN)
+    form = page(second).forms[0]
+    foreign = {"client_id": other.client_id, "tenantId": other.tenant["id"]}
+    assert (await browser.get(form["action"], params={**form["fields"], **foreign})).status_code == 400
+    refused = await browser.post(form["action"], data={**form["fields"], **foreign, "user.firstName": "Grace"})
+    assert refused.status_code == 400
+
+
+async def test_answers_are_encrypted_and_the_request_has_no_password(rp, browser, service):
+    field = await make_field(rp.api)
+    await offer_form(rp, [EMAIL, SECRET, field["id"]], [FIRST_NAME])
+    email, color = an_email(), f"color-{new_id()}"
+    await step(browser, await open_form(rp, browser), **{"user.email": email, "user.data.color": color}, **LOGIN)
+    redis = service.services.runtime.redis.client
+    values = [await redis.get(key) async for key in redis.scan_iter(match="*login-intent*")]
+    assert values
+    for value in values:
+        for secret in (email, color, PASSWORD):
+            assert secret not in str(value)

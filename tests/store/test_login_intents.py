@@ -13,8 +13,8 @@ INTENT = {"clientId": "an application", "given": {"state": "the-state"}}
 
 
 @pytest.fixture
-def intents(redis) -> LoginIntents:
-    return LoginIntents(redis)
+def intents(redis, vault) -> LoginIntents:
+    return LoginIntents(redis, vault)
 
 
 @pytest.fixture
@@ -61,3 +61,15 @@ async def test_no_secret_is_stored_and_the_value_expires(intents, tenant_id, red
     key = redis.key("login-intent", tenant_id, fingerprint(secret))
     assert secret not in key + str(await redis.client.get(key))
     assert 0 < await redis.client.ttl(key) <= 30
+
+
+async def test_answers_are_encrypted_also_when_they_are_replaced(intents, tenant_id, redis):
+    first, second = ({**INTENT, "answers": {"user.password": password}} for password in ("first-pass", "second-pass"))
+    secret = await intents.issue(tenant_id, first, 30)
+    assert await intents.find(tenant_id, secret) == first
+    assert await intents.replace(tenant_id, secret, second)
+    stored = str(await redis.client.get(redis.key("login-intent", tenant_id, fingerprint(secret))))
+    assert "user.password" not in stored
+    assert "second-pass" not in stored
+    assert await intents.consume(TenantId(new_id()), secret) is None
+    assert await intents.consume(tenant_id, secret) == second
