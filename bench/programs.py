@@ -28,10 +28,19 @@ class Program:
         self, command: Sequence[str], port: int, log: Path, environment: Mapping[str, str] | None = None
     ) -> None:
         self.url = f"http://127.0.0.1:{port}"
-        self._log = log
+        self._command, self._log, self._environment = command, log, environment
+        self._start()
+
+    def _start(self) -> None:
         self._began = time.perf_counter()
-        with log.open("ab") as output:
-            self._popen = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
+        with self._log.open("ab") as output:
+            self._popen = subprocess.Popen(self._command, cwd=ROOT, env=self._environment, stdout=output, stderr=output)
+
+    async def restart(self, path: str) -> None:
+        """Terminate it, start it again on the same port, and wait until it is ready."""
+        await self.stop()
+        self._start()
+        await self.wait_until_ready(path)
 
     @property
     def pid(self) -> int:

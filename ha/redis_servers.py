@@ -18,6 +18,7 @@ from identity.store.embedded import redis_server
 HOST = "127.0.0.1"
 SERVICE = "identity"
 SLOTS = 16384
+_BUS_OFFSET = 10_000
 _START_SECONDS = 30
 
 
@@ -152,10 +153,19 @@ class Sharded:
 async def sharded(folder: Path, *, masters: int, replicas_each: int) -> AsyncIterator[Sharded]:
     """A running cluster whose slots are spread over its masters."""
     arguments = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000")
-    found = Sharded([Server(folder, *arguments) for _ in range(masters * (1 + replicas_each))])
+    count = masters * (1 + replicas_each)
+    found = Sharded([Server(folder, *arguments, port=_cluster_port()) for _ in range(count)])
     async with _running(found.servers):
         await _form(found.servers, masters)
         yield found
+
+
+def _cluster_port() -> int:
+    """A free port. The port of the cluster bus is higher by 10,000, and has to exist."""
+    while True:
+        port = free_port()
+        if port + _BUS_OFFSET < 2**16:
+            return port
 
 
 async def _form(servers: Sequence[Server], masters: int) -> None:
