@@ -16,7 +16,6 @@ from identity.call import Call, Document
 from identity.domain.login import login_outcomes
 from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.providers.external_identities import ExternalIdentity
-from identity.domain.providers.social_providers import PROVIDERS
 from identity.domain.users import identity_provider_links as link_rules
 from identity.domain.users import registrations
 from identity.domain.users import users as user_rules
@@ -32,9 +31,8 @@ from identity.operations.messaging import user_events
 from identity.operations.objects import crud, features
 from identity.operations.providers import (
     account_takeover_prevention,
-    external_jwt,
-    openid_connect,
-    social_login,
+    connection_tests,
+    identification,
     user_resolution,
 )
 from identity.operations.providers.account_takeover_prevention import AccountClaim
@@ -104,7 +102,7 @@ async def log_in(
 ) -> login_responses.LoginResponse:
     """Log in a user of a provider and return the Login API response; `only` restricts the type of the provider.
 
-    `trust_id` is the two-factor trust of the browser's cookie.
+    With a connection test, only the account is identified. `trust_id` is the two-factor trust of the browser's cookie.
 
     Raises:
         Invalid: the request is invalid, or as LoginPrevented a lambda rejected the login.
@@ -115,11 +113,13 @@ async def log_in(
     """
     request = services.schemas[SCHEMA].read(body)
     client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
+    if "connectionTestId" in request:
+        return await connection_tests.log_in(services, call.within(client.tenant_id), client, request)
     provider = await _get_provider(services, client, request["identityProviderId"], only)
     call = login_responses.with_stated_ip_address(call.within(client.tenant_id), request)
     options, trace = login_responses.LoginOptions.from_request(request), LoginTrace()
     async with _failure_limit(services, call, provider, trace):
-        identity = await _identify(services, call, provider, client, request, trace)
+        identity = await identification.by_request(services, call, provider, client, request, trace)
         login = _ProviderLogin(provider, client, identity, options, request.get("noLink", False), trace, trust_id)
         result = await _reconcile(services, call, login)
         if isinstance(result, PendingLink):
@@ -147,12 +147,7 @@ async def authenticate(
     """
     call, trace = call.within(client.tenant_id), LoginTrace()
     async with _failure_limit(services, call, provider, trace):
-        if provider["type"] in PROVIDERS:
-            identity = await social_login.identify(
-                services, call, provider, client.client_id, response, trace, return_to=response["redirect_uri"]
-            )
-        else:
-            identity = await openid_connect.identify(services, call, provider, client.client_id, response, trace)
+        identity = await identification.by_response(services, call, provider, client, response, trace)
         options = login_responses.LoginOptions()
         login = _ProviderLogin(provider, client, identity, options, False, trace, trust_id)
         result = await _reconcile(services, call, login)
@@ -171,7 +166,7 @@ async def start(services: Services, call: Call, body: Document) -> None:
     kind = (await _get_provider(services, client, request["identityProviderId"], None))["type"]
     if kind in provider_rules.AUTHENTICATION_TYPES:
         raise _invalid(f"Logins of type {kind} have no start. Complete them with POST /api/identity-provider/login.")
-    raise _unsupported(kind)
+    raise identification.unsupported(kind)
 
 
 async def _get_provider(services: Services, client: Client, provider_id: str, only: str | None) -> Document:
@@ -183,20 +178,6 @@ async def _get_provider(services: Services, client: Client, provider_id: str, on
     if only not in {None, provider["type"]}:
         raise _invalid(f"The identity provider is not of type {only}.")
     return provider
-
-
-async def _identify(
-    services: Services, call: Call, provider: Document, client: Client, request: Document, trace: LoginTrace
-) -> ExternalIdentity:
-    data = request["data"]
-    if provider["type"] == provider_rules.OPENID_CONNECT:
-        return await openid_connect.identify(services, call, provider, client.client_id, data, trace)
-    if provider["type"] == provider_rules.EXTERNAL_JWT:
-        token = request.get("encodedJWT") or data.get("token")
-        return await external_jwt.identify(services, call, provider, token, trace)
-    if provider["type"] in PROVIDERS:
-        return await social_login.identify(services, call, provider, client.client_id, data, trace)
-    raise _unsupported(provider["type"])
 
 
 @contextlib.asynccontextmanager
@@ -399,10 +380,6 @@ async def _store_pending_link(services: Services, login: _ProviderLogin) -> Pend
     pending_id = await services.sessions.pending_links.issue(login.client.tenant_id, link, ttl_seconds)
     login.trace.add("a link is pending")
     return PendingLink(pending_id)
-
-
-def _unsupported(kind: str) -> Invalid:
-    return _invalid(f"Users cannot log in through identity providers of type {kind} here.")
 
 
 def _invalid(message: str) -> Invalid:

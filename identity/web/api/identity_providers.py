@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.providers.identity_providers import EXTERNAL_JWT
+from identity.operations.providers import connection_tests, provider_login
 from identity.operations.providers import identity_providers as operations
-from identity.operations.providers import provider_login
 from identity.operations.two_factor import two_factor_trust
 from identity.web import crud
 from identity.web.api.login import LOGIN_ANSWERS, LoginApiHandler
@@ -52,12 +52,30 @@ class StartHandler(ApiHandler):
     )
 
 
+class ConnectionTestHandler(ApiHandler):
+    """Tests of the connection to a provider."""
+
+    @endpoint(
+        access=Access.API_KEY, answer="api/identity-provider-test.response.json", query={"connectionTestId": "text"}
+    )
+    async def get(self, call: Call) -> Reply:
+        """Retrieve the result."""
+        return Reply(await connection_tests.retrieve(self.services, call, self.query().get("connectionTestId")))
+
+    post = calls(
+        connection_tests.start,
+        "Start a test.",
+        takes="api/identity-provider-test.request.json",
+        answer="api/identity-provider-test.response.json",
+    )
+
+
 class ProviderLoginHandler(LoginApiHandler):
     """Logins with the credentials of a provider."""
 
-    @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)
+    @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS | {204: None})
     async def post(self, call: Call, body: Document) -> Reply:
-        """Log in."""
+        """Log in, or complete a connection test."""
         trust_id = self.cookie(two_factor_trust.COOKIE)
         return self.respond(await provider_login.log_in(self.services, call, body, trust_id=trust_id))
 
@@ -77,6 +95,7 @@ class ReconcileHandler(LoginApiHandler):
 ROUTES = [
     Route("/api/identity-provider/lookup", LookupHandler),
     Route("/api/identity-provider/start", StartHandler),
+    Route("/api/identity-provider/test", ConnectionTestHandler),
     Route("/api/identity-provider/login", ProviderLoginHandler),
     *crud.routes(operations.RESOURCE, collection=ProvidersHandler),
     Route("/api/jwt/reconcile", ReconcileHandler),
