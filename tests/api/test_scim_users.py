@@ -63,6 +63,7 @@ async def client(service: app.Service, api: httpx.AsyncClient) -> AsyncIterator[
     await scim.close(found)
 
 
+@pytest.mark.requirement("scim-1")
 async def test_created_user_has_every_attribute_of_the_request(client: ScimClient) -> None:
     answer = await client.send("POST", "/Users", {**BABS, "password": "t1meMa$heen", "id": "mine", "groups": []})
     assert answer.status_code == 201, answer.text
@@ -129,6 +130,7 @@ async def test_taken_user_name_is_a_uniqueness_conflict(client: ScimClient) -> N
     assert extension["fieldErrors"]["user.username"][0]["code"] == "[duplicate]user.username"
 
 
+@pytest.mark.requirement("scim-1")
 async def test_replaced_user_has_only_the_attributes_of_the_request(client: ScimClient) -> None:
     made = await client.ask("POST", "/Users", BABS, 201)
     two_factor = {"methods": [{"method": "email", "email": "second@example.com"}]}
@@ -198,6 +200,7 @@ PATCHES = [
 ]
 
 
+@pytest.mark.requirement("scim-5")
 @pytest.mark.parametrize(("operation", "attribute", "expected"), PATCHES)
 async def test_patch_changes_an_attribute(
     client: ScimClient, operation: Document, attribute: str, expected: Any
@@ -210,6 +213,7 @@ async def test_patch_changes_an_attribute(
     assert await client.ask("GET", f"/Users/{made['id']}") == shown
 
 
+@pytest.mark.requirement("scim-5", "scim-13")
 @pytest.mark.parametrize(
     ("operation", "scim_type"),
     [
@@ -251,6 +255,7 @@ async def test_created_user_may_be_inactive(client: ScimClient) -> None:
     assert (await client.user(made["id"]))["active"] is False
 
 
+@pytest.mark.requirement("scim-6")
 async def test_versions_are_preconditions(client: ScimClient) -> None:
     made = await client.make_user()
     path, old = f"/Users/{made['id']}", made["meta"]["version"]
@@ -295,6 +300,7 @@ async def test_attributes_select_what_is_returned(client: ScimClient) -> None:
     assert (await client.send("GET", path, params=both)).status_code == 400
 
 
+@pytest.mark.requirement("scim-4")
 async def test_search_pages_sorts_and_counts(client: ScimClient) -> None:
     for name in ("c", "a", "b"):
         await client.make_user(userName=f"{name}-{client.tenant['id']}", name={"familyName": name})
@@ -324,6 +330,7 @@ async def test_search_pages_sorts_and_counts(client: ScimClient) -> None:
         assert (await client.send("GET", "/Users", params=wrong)).status_code == 400
 
 
+@pytest.mark.requirement("scim-4")
 async def test_filters_find_users(client: ScimClient) -> None:
     babs = (await client.ask("POST", "/Users", BABS, 201))["id"]
     await client.make_user(userName="mandy", title="Manager")
@@ -362,6 +369,7 @@ async def test_filters_find_users(client: ScimClient) -> None:
         assert await client.refused("GET", "/Users", params={"filter": wrong}) == (400, "invalidFilter"), wrong
 
 
+@pytest.mark.requirement("scim-4")
 async def test_lookups_of_one_user_read_one_document(service: app.Service, client: ScimClient) -> None:
     for _ in range(3):
         await client.make_user(emails=[{"value": f"{new_id()}@example.com", "primary": True}])
@@ -399,6 +407,7 @@ async def test_attributes_that_administrators_broke_are_left_out(client: ScimCli
         assert shown["externalId"] == "701984"
 
 
+@pytest.mark.requirement("scim-9")
 async def test_veto_of_a_webhook_changes_nothing(client: ScimClient, receiver: Receiver) -> None:
     made = await client.make_user(title="Guide")
     names = ["user.create", "user.update", "user.deactivate", "user.delete"]
@@ -424,6 +433,7 @@ async def test_enterprise_users_are_the_same_users(client: ScimClient) -> None:
     assert await client.found("/EnterpriseUsers", f'{ENTERPRISE}:costCenter eq "4130"') == [made["id"]]
 
 
+@pytest.mark.requirement("scim-12")
 async def test_users_of_another_tenant_do_not_exist(
     service: app.Service, api: httpx.AsyncClient, client: ScimClient
 ) -> None:
@@ -444,6 +454,7 @@ async def test_users_of_another_tenant_do_not_exist(
     await scim.close(other)
 
 
+@pytest.mark.requirement("scim-9")
 async def test_administrators_are_out_of_reach(service: app.Service, client: ScimClient) -> None:
     made = await client.make_user()
     stored = await internals.store(service, "users").get(client.tenant["id"], made["id"])

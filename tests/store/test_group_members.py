@@ -70,6 +70,19 @@ async def test_members_are_those_of_the_tenant_the_oldest_first(database: Databa
     assert await members.delete_all(OTHER, {"_id": early["id"]}) == 0
 
 
+async def test_summaries_are_those_of_the_tenant(database: Database, members: GroupMembers) -> None:
+    late, early, theirs = (member(new_id(), insertInstant=at) for at in (NOW + 1, NOW, NOW + 2))
+
+    async def write(session: Any) -> None:
+        await members.insert_members(ONE, [late, early], session)
+        await members.insert_members(OTHER, [theirs], session)
+
+    await database.in_transaction(write)
+    assert await members.summaries(ONE, [GROUP, new_id()]) == {GROUP: (2, NOW + 1)}
+    assert await members.summaries(OTHER, [GROUP]) == {GROUP: (1, NOW + 2)}
+    assert await members.summaries(new_id(), [GROUP]) == {}
+
+
 async def test_duplicate_reports_the_violated_index(database: Database, members: GroupMembers) -> None:
     first = member(new_id())
     await database.in_transaction(lambda session: members.insert_members(ONE, [first], session))

@@ -408,3 +408,16 @@ async def test_login_ids_are_looked_up_in_indexes_however_many_users_there_are(u
     assert explained["executionStats"]["nReturned"] == 3
     assert explained["executionStats"]["totalDocsExamined"] == 3
     assert explained["executionStats"]["totalKeysExamined"] <= 6
+
+
+async def test_page_is_of_the_tenant_in_the_given_order(users: Users) -> None:
+    made = [await add(users, username=name) for name in ("b", "c", "a")]
+    await add(users, OTHER, username="a")
+    names = {"private.usernameKey": {"$in": ["a", "b", "c"]}}
+    order = (("private.usernameKey", -1), ("_id", -1))
+    total, found = await users.page(ONE, names, order, 1, 2)
+    assert (total, [one["id"] for one in found]) == (3, [made[0]["id"], made[2]["id"]])
+    assert await users.page(ONE, names, order, 0, 0) == (3, [])
+    assert await users.page(ONE, {"private.usernameKey": "x"}, order, 0, 5) == (0, [])
+    total, found = await users.page(OTHER, {}, order, 0, 5)
+    assert (total, [one["tenantId"] for one in found]) == (1, [OTHER])
