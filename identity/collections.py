@@ -25,6 +25,7 @@ from identity.store.api_keys import ApiKeys
 from identity.store.append_only_logs import AppendOnlyLog
 from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.cache import CacheCounts, ChangeStreamStatus
+from identity.store.client_registrations import ClientRegistrations, InitialAccessTokens
 from identity.store.console_sessions import ConsoleSessions
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
@@ -103,7 +104,15 @@ _CLASSES: Mapping[str, type[Documents]] = {
 """The collections with a class of their own."""
 
 
-_WITHOUT_RESOURCE = (ActionLogs, IdentityProviderLinks, ScopeConsents, TwoFactorTrusts, WebAuthnCredentials)
+_WITHOUT_RESOURCE = (
+    ActionLogs,
+    ClientRegistrations,
+    IdentityProviderLinks,
+    InitialAccessTokens,
+    ScopeConsents,
+    TwoFactorTrusts,
+    WebAuthnCredentials,
+)
 """The collections that no declared resource describes."""
 
 

@@ -386,6 +386,30 @@ class RegistrationNotSupported(OAuth2Error):
     error = "registration_not_supported"
 
 
+class InvalidRedirectUri(OAuth2Error):
+    """A redirect URI cannot be registered (RFC 7591 section 3.2.2)."""
+
+    error = "invalid_redirect_uri"
+
+
+class InvalidClientMetadata(OAuth2Error):
+    """The metadata of a client cannot be registered (RFC 7591 section 3.2.2)."""
+
+    error = "invalid_client_metadata"
+
+
+class InvalidSoftwareStatement(OAuth2Error):
+    """A software statement is malformed, forged or expired (RFC 7591 section 3.2.2)."""
+
+    error = "invalid_software_statement"
+
+
+class UnapprovedSoftwareStatement(OAuth2Error):
+    """The issuer of a software statement is not trusted (RFC 7591 section 3.2.2)."""
+
+    error = "unapproved_software_statement"
+
+
 class FeatureOff(OAuth2Error):
     """NotLicensed at the OAuth endpoints."""
 

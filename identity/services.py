@@ -26,6 +26,7 @@ from identity.store.activity_counts import ActivityCounts
 from identity.store.api_keys import ApiKeys
 from identity.store.append_only_logs import AppendOnlyLog
 from identity.store.authorization_codes import AuthorizationCodes
+from identity.store.client_registrations import ClientRegistrations, InitialAccessTokens
 from identity.store.console_sessions import ConsoleSessions
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
@@ -68,7 +69,6 @@ from identity.store.users import Users
 from identity.store.webauthn_credentials import WebAuthnCredentials
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
-from identity.tokens.client_certificates import Authorities
 from identity.tokens.client_jwks import ClientKeys
 from identity.tokens.issuer import TokenIssuer
 
@@ -142,9 +142,7 @@ class Tokens:
     pushed_requests: PushedRequests
     revocations: Revocations
     client_keys: ClientKeys
-    """The public keys of applications, with the client that fetches them."""
-    client_authorities: Authorities
-    """The authorities that issue client certificates (`mutual_tls.authorities_file`)."""
+    """The public keys of applications, with the client that fetches them, and of issuers that vouch for clients."""
     dpop_nonces: DpopNonces
     one_time_ids: OneTimeIds
     one_time_tokens: OneTimeTokens
@@ -177,12 +175,14 @@ class Sessions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The limits of attempts and of addresses."""
+    """The limits of attempts and of addresses, and of the registration of clients."""
 
     rate_limits: RateLimits
     lock_outs: LockOuts
     failed_api_keys: FailedApiKeys
     ip_access_control_lists: Documents
+    initial_access_tokens: InitialAccessTokens
+    client_registrations: ClientRegistrations
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

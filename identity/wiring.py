@@ -49,7 +49,7 @@ from identity.store.report_counts import ReportCounts
 from identity.store.telemetry import CacheMetrics, StoreTelemetry
 from identity.store.wakeups import Wakeups
 from identity.store.webhook_health import WebhookHealth
-from identity.tokens import client_certificates
+from identity.tokens import client_certificates, external_keys
 from identity.tokens.client_jwks import ClientKeys
 from identity.tokens.issuer import TokenIssuer
 from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
@@ -153,7 +153,6 @@ def wired(
         "connector_clients": _connector_clients(config),
         "breached_passwords": breached_passwords.create_source(config.breaches, _USER_AGENT),
         "client_keys": _client_keys(config),
-        "client_authorities": client_certificates.load_authorities(config.mutual_tls.authorities_file),
         "deliverer": delivery.deliverer,
         "tracer": tracer,
         "service_id": service_id,
@@ -278,7 +277,9 @@ def _client_keys(config: Config) -> ClientKeys:
     published = ClientKeyFetcher(
         http, connect_timeout_ms=settings.connect_timeout, read_timeout_ms=settings.read_timeout
     )
-    return ClientKeys(published)
+    authorities = client_certificates.load_authorities(config.mutual_tls.authorities_file)
+    statement_issuers = external_keys.load_issuers(config.client_registration.trusted_issuers_file)
+    return ClientKeys(published, authorities, statement_issuers)
 
 
 def _client_for(config: Config, settings: IdentityProviders | ClientKeysSettings | Connectors) -> HttpClient:

@@ -57,6 +57,7 @@ def _file_faults(file: Path, values: Mapping[str, Any]) -> Iterator[str]:
         ("email", "authorities_file"): "create it, or set null to trust only those of the system",
         ("mutual_tls", "authorities_file"): "create it, or set null without tls_client_auth",
         ("connectors", "authorities_file"): "create it, or set null to trust only those of the system",
+        ("client_registration", "trusted_issuers_file"): "create it, or set null to trust none",
         ("breaches", "file"): "create it, or set null",
     }
     for (section, name), remedy in remedies.items():

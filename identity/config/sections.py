@@ -198,6 +198,18 @@ class MutualTls:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ClientRegistration:
+    """Dynamic client registration (RFC 7591): what registered clients may have, and how many there may be."""
+
+    enabled: bool
+    grant_types: tuple[str, ...]
+    scopes: tuple[str, ...]
+    maximum_per_tenant: int
+    attempts_per_address: int
+    trusted_issuers_file: Path | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Breaches:
     """The source of breached passwords; timeouts are milliseconds."""
 
@@ -294,6 +306,7 @@ class Config:
     client_keys: ClientKeys
     token_exchange: TokenExchange
     mutual_tls: MutualTls
+    client_registration: ClientRegistration
     breaches: Breaches
     geoip: GeoIp
     outbound: Outbound

@@ -13,6 +13,7 @@ from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.ids import TenantId
 from identity.instants import Instant
 from identity.outbound.client_key_fetch import ClientKeyFetcher
+from identity.tokens.client_certificates import Authorities
 from identity.tokens.external_keys import CLIENT_ALGORITHMS, KeySet
 from identity.tokens.signing_keys import SigningKey
 
@@ -20,9 +21,19 @@ _MAXIMUM_SETS: Final = 1000
 
 
 class ClientKeys:
-    """Finds the key that a client signed with; the parsed key sets are cached."""
+    """Finds the key that a client signed with; the parsed key sets are cached.
 
-    def __init__(self, published: ClientKeyFetcher) -> None:
+    `authorities` issue client certificates, `statement_issuers` sign software statements (issuer -> keys).
+    """
+
+    def __init__(
+        self,
+        published: ClientKeyFetcher,
+        authorities: Authorities = (),
+        statement_issuers: Mapping[str, KeySet] | None = None,
+    ) -> None:
+        self.authorities = authorities
+        self.statement_issuers = statement_issuers or {}
         self._published = published
         self._sets: LRUCache[str, tuple[Document, KeySet]] = LRUCache(_MAXIMUM_SETS)
 

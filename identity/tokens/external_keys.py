@@ -6,7 +6,9 @@ type determines the allowed algorithms, among which the header of a token may ch
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from cryptography import x509
@@ -15,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from identity.call import Document
+from identity.errors import StartupError
 from identity.ids import unbase64url
 from identity.tokens.signing_keys import PublicKey, SigningKey, from_public_key
 
@@ -63,6 +66,17 @@ class KeySet:
         if (index, algorithm) not in self._parsed:
             self._parsed[index, algorithm] = from_jwk(self._entries[index], algorithm)
         return self._parsed[index, algorithm]
+
+
+def load_issuers(file: Path | None) -> dict[str, KeySet]:
+    """Return the key sets of a JSON file, an object of issuers and their JWK Sets. Raises StartupError."""
+    if file is None:
+        return {}
+    try:
+        return {str(issuer): KeySet(jwks) for issuer, jwks in json.loads(file.read_bytes()).items()}
+    except (ValueError, AttributeError) as error:
+        message = f"client_registration.trusted_issuers_file: {file} is no object of issuers and JWK Sets"
+        raise StartupError(message) from error
 
 
 def from_jwk_set(jwks: Document, header: Mapping[str, Any]) -> SigningKey | None:

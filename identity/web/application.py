@@ -26,6 +26,7 @@ from identity.web.api import (
     groups,
     identity_provider_links,
     identity_providers,
+    initial_access_tokens,
     integrations,
     jwt,
     keys,
@@ -87,6 +88,7 @@ from identity.web.oauth2 import (
     par,
     passwordless_pages,
     register,
+    register_client,
     register_steps,
     revoke,
     start_idp_link,
@@ -119,6 +121,7 @@ _PROBES = frozenset({"/api/health", "/api/prometheus/metrics", "/api/status"})
 
 
 _PROTOCOL = (
+    register_client,
     token,
     introspect,
     userinfo,
@@ -144,6 +147,7 @@ _BEFORE_RESOURCES = (webhooks, webhook_event_logs)
 _API = (
     identity_provider_links,
     identity_providers,
+    initial_access_tokens,
     integrations,
     actions,
     api_keys,

@@ -329,3 +329,14 @@ async def test_mutual_tls_is_off_by_default(rp, http):
     metadata = (await http.get("/.well-known/openid-configuration")).json()
     assert not metadata.keys() & {"mtls_endpoint_aliases", "tls_client_certificate_bound_access_tokens"}
     assert "tls_client_auth" not in metadata["token_endpoint_auth_methods_supported"]
+
+
+@pytest.mark.requirement("oauth-12-39")
+async def test_client_registration_is_off_by_default(rp, http):
+    await rp.configure_tenant(oauthConfiguration={"clientRegistrationEnabled": True})
+    path = f"/{rp.tenant['id']}/oauth2/register-client"
+    body = {"redirect_uris": [REDIRECT_URI]}
+    answer = await http.post(path, json=body, headers={"Authorization": "Bearer x"})
+    assert (answer.status_code, answer.json()["error"]) == (404, "invalid_request")
+    metadata = (await http.get(f"/{rp.tenant['id']}/.well-known/openid-configuration")).json()
+    assert "registration_endpoint" not in metadata

@@ -18,6 +18,7 @@ from identity.domain.objects.data_files import load_yaml
 from identity.ids import fingerprint
 from identity.instants import Instant
 from identity.operations import grants
+from identity.operations.client_registration import registrations
 from identity.operations.clients import clients
 from identity.operations.clients.clients import TenantHints
 from identity.operations.configuration import published_keys
@@ -169,6 +170,9 @@ async def configuration(services: Services, hints: TenantHints, base_url: str) -
     document = _metadata(tenant, base_url, options, grant_types)
     if features.off(services, [feature_settings.DPOP]):
         del document["dpop_signing_alg_values_supported"]
+    if registrations.is_enabled(services, tenant):
+        prefix = base_url if named is None else f"{base_url}/{named['id']}"
+        document["registration_endpoint"] = prefix + registrations.PATH
     if services.config.mutual_tls.enabled:
         document |= _mutual_tls_metadata(services, base_url)
     if named is not None:

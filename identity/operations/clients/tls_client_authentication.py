@@ -39,7 +39,7 @@ async def find_method(services: Services, client: Client, certificate_der: bytes
 
 
 def _has_registered_name(services: Services, client: Client, certificate: x509.Certificate) -> bool:
-    name, authorities = TlsClientName.of(client.application), services.tokens.client_authorities
+    name, authorities = TlsClientName.of(client.application), services.tokens.client_keys.authorities
     if name is None or not client_certificates.is_issued_by(certificate, authorities, services.clock.now()):
         return False
     return client_certificates.has_name(certificate, name.kind, name.value)

@@ -171,6 +171,7 @@ async def delete(services: Services, call: Call, application_id: str) -> None:
     await groups.forget_application(services, tenant_id, application_id)
     await scope_consents.forget_application(services, tenant_id, client_id)
     await services.sessions.two_factor_trusts.remove_application(tenant_id, client_id)
+    await services.limits.client_registrations.delete(tenant_id, application_id)
     await services.logs.login_records.delete_of_application(tenant_id, client_id)
     await services.configuration.applications.delete(tenant_id, application_id)
     # Removes what requests in progress wrote in the meantime: registrations, consents and logins.

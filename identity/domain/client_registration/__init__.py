@@ -1,0 +1,1 @@
+"""Rules of dynamic client registration (RFC 7591)."""

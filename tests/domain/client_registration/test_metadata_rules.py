@@ -1,0 +1,111 @@
+"""What clients may register (RFC 7591 section 5): redirect URIs, URLs that users see, names, grants and scopes."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.domain.client_registration import metadata_rules
+from identity.errors import InvalidClientMetadata, InvalidRedirectUri
+
+GRANTS, SCOPES = ("authorization_code", "refresh_token"), ("openid", "email")
+
+
+def metadata(**changes):
+    usual = {
+        "application_type": "web",
+        "grant_types": ["authorization_code"],
+        "post_logout_redirect_uris": [],
+        "redirect_uris": ["https://app.example.com/callback"],
+        "response_types": ["code"],
+        "scope": "openid",
+    }
+    return {**usual, **changes}
+
+
+@pytest.mark.requirement("oauth-12-41")
+@pytest.mark.parametrize(("uri", "application_type", "is_allowed"), [
+    ("https://app.example.com/callback", "web", True),
+    ("https://app.example.com/callback?a=b", "web", True),
+    ("https://app.example.com/callback#part", "web", False),
+    ("https://app.example.com/callback#", "web", False),
+    ("http://app.example.com/callback", "web", False),
+    ("http://localhost/callback", "web", False),
+    ("https://localhost/callback", "web", False),
+    ("https://127.0.0.1/callback", "web", False),
+    ("https://*.example.com/callback", "web", False),
+    ("https://user@app.example.com/callback", "web", False),
+    ("com.example.app:/callback", "web", False),
+    ("javascript:alert(1)", "web", False),
+    ("data:text/html,x", "web", False),
+    ("/callback", "web", False),
+    ("", "web", False),
+    ("com.example.app:/callback", "native", True),
+    ("http://127.0.0.1:8080/callback", "native", True),
+    ("http://[::1]/callback", "native", True),
+    ("http://localhost:8080/callback", "native", True),
+    ("https://app.example.com/callback", "native", True),
+    ("http://app.example.com/callback", "native", False),
+    ("myapp:/callback", "native", False),
+    ("javascript:alert(1)", "native", False),
+    ("com.example.app:/callback#part", "native", False),
+])  # fmt: skip
+def test_redirect_uris_depend_on_the_application_type(uri, application_type, is_allowed):
+    assert (metadata_rules.redirect_uri_problem(uri, application_type) is None) is is_allowed
+    for name in ("redirect_uris", "post_logout_redirect_uris"):
+        wanted = metadata(application_type=application_type, **{name: [uri]})
+        if is_allowed:
+            metadata_rules.require_valid(wanted, GRANTS, SCOPES)
+        else:
+            with pytest.raises(InvalidRedirectUri):
+                metadata_rules.require_valid(wanted, GRANTS, SCOPES)
+
+
+@pytest.mark.requirement("oauth-12-41")
+def test_code_needs_a_redirect_uri():
+    with pytest.raises(InvalidRedirectUri):
+        metadata_rules.require_valid(metadata(redirect_uris=[]), GRANTS, SCOPES)
+
+
+@pytest.mark.requirement("oauth-12-41")
+@pytest.mark.parametrize("name", ["client_uri", "logo_uri", "policy_uri", "tos_uri"])
+@pytest.mark.parametrize(("url", "is_allowed"), [
+    ("https://app.example.com/logo.png", True),
+    ("https://bank.example.com/logo.png", False),
+    ("https://app.example.com.evil.example/logo.png", False),
+    ("https://app.example.com@evil.example/logo.png", False),
+    ("http://app.example.com/logo.png", False),
+    ("javascript:alert(1)", False),
+    ("data:image/png;base64,AAAA", False),
+])  # fmt: skip
+def test_urls_that_users_see_are_on_the_host_of_the_client(name, url, is_allowed):
+    if is_allowed:
+        metadata_rules.require_valid(metadata(**{name: url}), GRANTS, SCOPES)
+    else:
+        with pytest.raises(InvalidClientMetadata):
+            metadata_rules.require_valid(metadata(**{name: url}), GRANTS, SCOPES)
+
+
+@pytest.mark.requirement("oauth-12-41")
+@pytest.mark.parametrize("changes", [
+    {"grant_types": ["authorization_code", "password"]},
+    {"grant_types": ["implicit"], "response_types": ["token id_token"]},
+    {"response_types": ["id_token"]},
+    {"response_types": ["code token"]},
+    {"scope": "openid phone"},
+    {"scope": "openid admin"},
+    {"subject_type": "pairwise"},
+    {"jwks": {"keys": []}, "jwks_uri": "https://app.example.com/keys"},
+    {"client_name": "Bank\u202e"},
+    {"client_name": "Ba\u200bnk"},
+    {"client_name": "Bank\nname"},
+])  # fmt: skip
+def test_other_metadata_is_bounded(changes):
+    with pytest.raises(InvalidClientMetadata):
+        metadata_rules.require_valid(metadata(**changes), GRANTS, SCOPES)
+
+
+@pytest.mark.requirement("oauth-12-41")
+def test_names_that_look_alike_are_equal():
+    names = {"Example Bank", "  example  BANK", "\uff25xample Bank"}
+    assert len({metadata_rules.comparable_name(name) for name in names}) == 1
+    assert metadata_rules.comparable_name("Example Banks") != metadata_rules.comparable_name("Example Bank")
