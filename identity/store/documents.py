@@ -43,6 +43,8 @@ from identity.store.vault import Vault, is_sealed
 
 Tenant = TenantId | None
 
+_BATCH: Final = 200
+"""Documents that are decoded at once: batches of MongoDB have up to 16 MB, which would stop requests for long."""
 _MAX_CACHED_LISTS: Final = 1024
 _MAX_CACHED_TOTALS: Final = 256
 
@@ -257,7 +259,8 @@ class Documents:
         """As `find_all_across_tenants`, one at a time; yields to the event loop regularly."""
         cooperative = CooperativeYield()
         projection = dict.fromkeys(members, 1) or None
-        async for stored in self._collection.find(where, projection).sort(list(NEWEST_FIRST)).limit(limit):
+        found = self._collection.find(where, projection, batch_size=_BATCH).sort(list(NEWEST_FIRST)).limit(limit)
+        async for stored in found:
             yield self._decode(stored)
             await cooperative.step()
 
