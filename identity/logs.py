@@ -5,6 +5,8 @@ The service logs through structlog; log records of libraries are rendered in the
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import logging
 import re
 import sys
@@ -34,6 +36,9 @@ _IN_TEXT = (
 )
 ACCESS: Final = "identity.access"
 """The logger of the access log, whose entries consist of ids, numbers and route templates, and a reason."""
+_IN_HEAD: Final = {"timestamp", "level", "event", "logger"}
+_SPECIAL: Final = re.compile(r"[ \t=\r\n\"']")
+"""The characters of texts that are quoted."""
 _QUIET = {
     "asyncio": logging.WARNING,
     "motor": logging.WARNING,
@@ -45,9 +50,14 @@ _QUIET = {
 
 def configure(level: str, style: str, stream: TextIO | None = None) -> None:
     """Send entries of at least `level` to `stream` (standard error), as `console` or `json`; may be called again."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_formatter(style, colors=handler.stream.isatty()))
+    # A terminal gets colors, and needs no fast log.
+    access_log = [] if handler.stream.isatty() else [_AccessLog(handler, style)]
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
+            *access_log,
             *_shared(),
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
@@ -55,8 +65,6 @@ def configure(level: str, style: str, stream: TextIO | None = None) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_formatter(style, colors=handler.stream.isatty()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -78,6 +86,38 @@ def mask(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [mask(inner) for inner in value]
     return value
+
+
+class _AccessLog:
+    """Writes the entries of the access log in the same formats as the processors, which take 20 to 40 us for each."""
+
+    def __init__(self, handler: logging.StreamHandler[TextIO], style: str) -> None:
+        self._handler = handler
+        self._render = _json if style == "json" else _console_line
+
+    def __call__(self, logger: Any, level: str, entry: _Entry) -> _Entry:
+        """Write an entry of the access log; return any other one. Raises DropEvent, which ends the processing."""
+        if logger.name != ACCESS:
+            return entry
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        entry.update(level=level, logger=ACCESS, timestamp=now)
+        line = self._render(_one_line(logger, level, _mask_entry(logger, level, entry)))
+        # As in logging: a request does not fail because its entry cannot be written.
+        with contextlib.suppress(OSError), self._handler.lock or contextlib.nullcontext():
+            self._handler.stream.write(line + self._handler.terminator)
+            self._handler.flush()
+        raise structlog.DropEvent
+
+
+def _console_line(entry: _Entry) -> str:
+    """Render an entry as structlog's ConsoleRenderer does, without colors."""
+    head = "{timestamp} [{level:<9}] {event:<30} [{logger}]".format_map(entry)
+    members = (f"{name}={_quoted(entry[name])}" for name in sorted(entry.keys() - _IN_HEAD))
+    return " ".join((head, *members))
+
+
+def _quoted(value: object) -> str:
+    return value if isinstance(value, str) and not _SPECIAL.search(value) else repr(value)
 
 
 def _shared() -> list[structlog.typing.Processor]:

@@ -142,3 +142,20 @@ def test_the_level_can_be_changed_while_running(log):
 def test_values_that_json_cannot_represent_are_logged_as_text(log):
     structlog.get_logger().info("odd", value=object, bytes=b"\xff")
     assert entries(log)[0]["value"] == "<class 'object'>"
+
+
+def lines_of(style: str, logger: str) -> list[str]:
+    stream = io.StringIO()
+    logs.configure("info", style, stream)
+    for reason in ("refused", "a b", "it's", "x=y", "forged\nline", "a token: eyJhbGciOi.eyJzdWIi.c2ln", ""):
+        members = {"route": "/api/user/{userId}", "status": 404, "ms": 1.5, "user_id": None, "reason": reason}
+        structlog.get_logger(logger).log(logging.INFO, "request", **members)
+    return [line.replace(logger, "LOGGER")[27:] for line in stream.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("style", ["console", "json"])
+def test_access_log_has_the_format_of_the_other_entries(style):
+    def parsed(lines: list[str]) -> list[object]:
+        return [line if style == "console" else line.split("timestamp")[0] for line in lines]
+
+    assert parsed(lines_of(style, logs.ACCESS)) == parsed(lines_of(style, "identity.other"))
