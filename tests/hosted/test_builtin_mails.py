@@ -77,3 +77,37 @@ async def test_mail_is_readable_in_a_client(rp, browser, mailbox, chromium, sche
     assert "Choose a new password" in await chromium.text()
     if folder := os.environ.get("SCREENSHOTS"):
         await chromium.screenshot(Path(folder) / f"mail-{scheme}-360.png")
+
+
+async def enable_passwordless(rp, **settings) -> None:
+    settings = {"enabled": True, **settings}
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": {"passwordlessConfiguration": settings}})
+
+
+async def test_login_link_needs_a_mail_server_and_no_template(rp, browser, mailbox) -> None:
+    await enable_passwordless(rp)
+    shown = await browser.get("/oauth2/passwordless", params=rp.query())
+    assert (await press(browser, shown, loginId=rp.login_id)).status_code == 200
+    (mail,) = await mailbox.wait_for(1)
+    link = re.search(r"https?://\S+", mail.part("plain"))
+    assert link is not None
+    assert "Your sign-in link" in mail.part("html")
+    assert "verificationOneTimeCode" not in mail.part("html")
+    answer = await press(browser, await browser.get(link[0]))
+    assert "code" in response(answer)
+
+
+async def test_login_code_is_mailed_without_a_template(rp, browser, mailbox) -> None:
+    await enable_passwordless(rp, emailLoginStrategy="FormField")
+    shown = await browser.get("/oauth2/passwordless", params=rp.query())
+    entering = await press(browser, shown, loginId=rp.login_id)
+    (mail,) = await mailbox.wait_for(1)
+    code = re.search(r"Your code: (\S+)", mail.part("plain"))
+    assert code is not None
+    assert "http" not in mail.part("plain")
+    assert "code" in response(await press(browser, entering, oneTimeCode=code[1]))
+
+
+async def test_link_is_not_offered_without_a_mail_server(rp, browser) -> None:
+    await enable_passwordless(rp)
+    assert (await browser.get("/oauth2/passwordless", params=rp.query())).status_code == 400

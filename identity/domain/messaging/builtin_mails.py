@@ -12,20 +12,29 @@ from typing import Final, Literal
 from identity.call import Document
 from identity.domain.objects import catalogues
 
-Kind = Literal["emailChange", "forgotPassword", "verifyNewEmail"]
+Kind = Literal["emailChange", "forgotPassword", "loginCode", "loginLink", "verifyNewEmail"]
 
 LAYOUT: Final = Path(__file__).with_name("builtin_mail.html").read_text("utf-8")
 _PLACEHOLDER: Final = "{0}"
 _VALUES: Final = {"emailChange": "${previousEmail}"}
 """Kind of mail -> expression that replaces the placeholder of its text."""
 
-_CODE: Final = "[#if verificationOneTimeCode?has_content]%s[/#if]"
-_WITH_CODE: Final = frozenset({"verifyNewEmail"})
+_CODES: Final = {"loginCode": "oneTimeCode", "verifyNewEmail": "verificationOneTimeCode"}
+"""Kind of mail -> the value that holds its code, if there is one."""
+_WITHOUT_LINK: Final = frozenset({"loginCode"})
+_BUTTON: Final = (
+    '<p style="margin:0 0 20px;"><a class="button" href="${link}" style="display:inline-block;padding:12px 20px;'
+    'border-radius:8px;background:#1f4fd1;color:#fdfdfe;font-weight:600;text-decoration:none;">%s</a></p>'
+)
+_HINT: Final = (
+    '<p class="quiet" style="margin:0 0 12px;font-size:14px;color:#4d586d;">%s<br>'
+    '<a href="${link}" style="color:#4d586d;word-break:break-all;">${link}</a></p>'
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BuiltinMail:
-    """A kind of mail, in place of the id of a template. Its values: `link`, and those that its text names."""
+    """A kind of mail, in place of the id of a template. Its values: `link` or a code, and those that its text names."""
 
     kind: Kind
 
@@ -38,40 +47,47 @@ def template(mail: BuiltinMail, locales: Iterable[str]) -> Document:
 @functools.cache
 def _template(kind: Kind, language: str) -> Document:
     texts = {**catalogues.texts(catalogues.SOURCE_LANGUAGE), **catalogues.texts(language)}
-    own = {part: texts[f"mail.{kind}.{part}"] for part in ("subject", "text", "button")}
+    own = {part: texts.get(f"mail.{kind}.{part}", "") for part in ("subject", "text", "button")}
     ignore = texts["mail.ignoreChange" if kind == "emailChange" else "mail.ignore"]
-    hint, code = texts["mail.linkHint"], texts["mail.code"] if kind in _WITH_CODE else ""
     return {
         "name": f"Built-in: {kind} ({language})",
         "defaultSubject": own["subject"],
-        "defaultTextTemplate": _text(kind, own, ignore, code),
-        "defaultHtmlTemplate": _html(kind, language, own, (ignore, hint, code)),
+        "defaultTextTemplate": _text(kind, own, ignore, texts["mail.code"]),
+        "defaultHtmlTemplate": _html(kind, language, own, (ignore, texts["mail.linkHint"], texts["mail.code"])),
     }
 
 
 def _text(kind: Kind, own: dict[str, str], ignore: str, code: str) -> str:
-    lines = [_filled(kind, own["text"]), f"{own['button']}:\n${{link}}"]
-    if code:
-        lines.append(_CODE % f"{code} ${{verificationOneTimeCode}}")
-    return "\n\n".join([*lines, ignore]) + "\n"
+    lines = [_filled(kind, own["text"])]
+    if kind not in _WITHOUT_LINK:
+        lines.append(f"{own['button']}:\n${{link}}")
+    lines.append(_code(kind, f"{code} ${{{_CODES.get(kind)}}}"))
+    return "\n\n".join([*filter(None, lines), ignore]) + "\n"
 
 
 def _html(kind: Kind, language: str, own: dict[str, str], others: tuple[str, str, str]) -> str:
     ignore, hint, code = (escape(text) for text in others)
+    has_link = kind not in _WITHOUT_LINK
     values = {
         "language": language,
         "direction": catalogues.direction(language),
         "subject": escape(own["subject"]),
         "text": _filled(kind, escape(own["text"])),
-        "button": escape(own["button"]),
-        "code": _CODE % f'<p class="text">{code} <strong>${{verificationOneTimeCode}}</strong></p>' if code else "",
-        "hint": hint,
+        "button": _BUTTON % escape(own["button"]) if has_link else "",
+        "code": _code(kind, f'<p class="text">{code} <strong>${{{_CODES.get(kind)}}}</strong></p>'),
+        "hint": _HINT % hint if has_link else "",
         "ignore": ignore,
     }
     html = LAYOUT
     for name, value in values.items():
         html = html.replace(f"<<{name}>>", value)
     return html
+
+
+def _code(kind: Kind, text: str) -> str:
+    """Return the part with the code, which is left out of a mail without one."""
+    name = _CODES.get(kind)
+    return "" if name is None else f"[#if {name}?has_content]{text}[/#if]"
 
 
 def _filled(kind: Kind, text: str) -> str:

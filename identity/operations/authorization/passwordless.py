@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import urllib.parse
 from collections.abc import Iterable
 from typing import Final
 
@@ -15,6 +16,8 @@ import orjson
 
 from identity.call import Call, Document
 from identity.domain.login.login_outcomes import Authenticated
+from identity.domain.messaging import mail_messages
+from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.objects import generated_ids
 from identity.domain.users import users as user_rules
 from identity.errors import Conflict, Invalid, NotFound, Unavailable
@@ -27,6 +30,8 @@ from identity.operations.limits import code_attempt_limits, failed_login_limits,
 from identity.operations.login import password_login
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import mail, user_events
+from identity.operations.objects import event_logs
+from identity.operations.password_changes import password_changes
 from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import login_responses
 from identity.operations.users.login_responses import LoginOptions, LoginResponse
@@ -72,7 +77,7 @@ class RedeemedCode:
 
 def is_offered(client: Client) -> bool:
     """Whether the application enables passwordless logins and has an email template for them."""
-    return bool(client.application["passwordlessConfiguration"]["enabled"] and _find_template_id(client))
+    return bool(client.application["passwordlessConfiguration"]["enabled"] and _find_template(client))
 
 
 def uses_one_time_code(client: Client) -> bool:
@@ -185,14 +190,14 @@ async def send_to(
     The email is sent in the background, so that the response time does not reveal whether the user exists. Raises
     Invalid if the application disables passwordless logins, and Unavailable over the rate limit.
     """
-    template_id = _require_template(client)
+    template = _require_template(client)
     await message_limits.count_message_from_address(services, call, client.tenant, "sendPasswordless")
     user = await services.directory.users.find_by_login_id(client.tenant_id, login_id, types)
     owner = f"{_DECOY_OWNER}{fingerprint(user_rules.login_key(login_id))}" if user is None else str(user["id"])
     await message_limits.count_message(services, client.tenant, "sendPasswordless", owner)
     started = await begin(services, client, owner, state=state)
     if user is not None:
-        mailing = _send_email(services, call, client, user, started, template_id, state)
+        mailing = _send_email(services, call, client, user, started, template, state)
         await services.runtime.background_work.begin("passwordless", mailing)
     return started
 
@@ -285,7 +290,7 @@ async def _send_code(services: Services, call: Call, code: str) -> None:
         if stored is None or (user is None and not is_decoy):
             raise Invalid.field("invalid", "code", "The [code] is unknown, expired or was used.")
     client = await _get_client(services, stored.tenant_id, stored.document["applicationId"])
-    template_id = _require_template(client)
+    template = _require_template(client)
     await message_limits.count_message(services, client.tenant, "sendPasswordless", stored.owner)
     if user is None:
         return
@@ -294,7 +299,7 @@ async def _send_code(services: Services, call: Call, code: str) -> None:
         # Only a hash of the one-time code is stored: the email contains a new one, which replaces it.
         generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
         started = dataclasses.replace(started, one_time_code=generated_ids.generate(generator))
-    mailing = _send_email(services, call, client, user, started, template_id, stored.document["state"])
+    mailing = _send_email(services, call, client, user, started, template, stored.document["state"])
     await services.runtime.background_work.begin("passwordless", mailing)
 
 
@@ -304,7 +309,7 @@ async def _send_email(
     client: Client,
     user: Document,
     started: StartedLogin,
-    template_id: str,
+    template: str | BuiltinMail,
     state: Document | None,
 ) -> None:
     """Record the address that the code is sent to, and send the email."""
@@ -316,8 +321,21 @@ async def _send_email(
         "state": state,
     }
     if await services.tokens.one_time_tokens.replace(client.tenant_id, _KIND, started.code, document):
-        data = {**started.to_document(), "state": state or {}}
-        await mail.send(services, call, client.tenant_id, template_id, user, data, application=client.application)
+        data: Document = {**started.to_document(), "state": state or {}}
+        if isinstance(template, BuiltinMail):
+            base_url = password_changes.trusted_base_url(services, call, client.tenant)
+            if base_url is None and template.kind == "loginLink":
+                await event_logs.record(services, call.within(client.tenant_id), "Error", password_changes.NO_BASE_URL)
+                return
+            data["link"] = _link(base_url or "", client, started.code, state or {})
+        await mail.send(services, call, client.tenant_id, template, user, data, application=client.application)
+
+
+def _link(base_url: str, client: Client, code: str, state: Document) -> str:
+    """Return the URL of the page that completes the login; `state` is the authorization request."""
+    query = {name: value for name, value in state.items() if isinstance(value, str)}
+    query |= {"client_id": client.client_id, "tenantId": client.tenant_id}
+    return f"{base_url}/oauth2/passwordless/{code}?{urllib.parse.urlencode(query)}"
 
 
 async def _get_client(services: Services, tenant_id: TenantId, application_id: str) -> Client:
@@ -336,20 +354,23 @@ def _require_enabled(client: Client) -> None:
         raise _disabled("The application does not offer passwordless logins.")
 
 
-def _require_template(client: Client) -> str:
-    """Return the id of the email template. Raises Invalid if there is none, or passwordless logins are disabled."""
+def _require_template(client: Client) -> str | BuiltinMail:
+    """Return the email template. Raises Invalid if there is none, or passwordless logins are disabled."""
     _require_enabled(client)
-    template_id = _find_template_id(client)
-    if not template_id:
+    template = _find_template(client)
+    if template is None:
         raise _disabled("Neither the application nor the tenant names an email template.")
-    return template_id
+    return template
 
 
-def _find_template_id(client: Client) -> str:
-    """Return the email template of the application, else of the tenant, else an empty string."""
+def _find_template(client: Client) -> str | BuiltinMail | None:
+    """Return the email template of the application, else of the tenant, else a built-in one with a mail server."""
     name = "passwordlessEmailTemplateId"
     configurations = (client.application["emailConfiguration"], client.tenant["emailConfiguration"])
-    return next((found[name] for found in configurations if found.get(name)), "")
+    found: str | None = next((found[name] for found in configurations if found.get(name)), None)
+    if found is None and mail_messages.has_mail_server(client.tenant):
+        return BuiltinMail("loginCode" if uses_one_time_code(client) else "loginLink")
+    return found
 
 
 def _disabled(message: str) -> Invalid:

@@ -37,8 +37,8 @@ from identity.store.one_time_tokens import OneTimeTokenUse
 PATH: Final = "password"
 FORGOT_TEMPLATE: Final = "forgotPasswordEmailTemplateId"
 _LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_NO_BASE_URL: Final = (
-    "A mail for a forgotten password was not sent: its link needs the address of the service. Set server.base_url or"
+NO_BASE_URL: Final = (
+    "A mail was not sent: its link needs the address of the service. Set server.base_url or"
     " the baseURL of the tenant, or name a template."
 )
 SETUP_TEMPLATE: Final = "setPasswordEmailTemplateId"
@@ -412,16 +412,16 @@ async def _send_mail(
         return False
     data: Document = {"changePasswordId": change_id, "state": state or {}}
     if isinstance(template_id, BuiltinMail):
-        base_url = _trusted_base_url(services, call, tenant)
+        base_url = trusted_base_url(services, call, tenant)
         if base_url is None:
-            await event_logs.record(services, call.within(TenantId(tenant["id"])), "Error", _NO_BASE_URL)
+            await event_logs.record(services, call.within(TenantId(tenant["id"])), "Error", NO_BASE_URL)
             return False
         data["link"] = f"{base_url}{_change_path(tenant, application, change_id, state or {})}"
     tenant_id = TenantId(tenant["id"])
     return not await mail.send(services, call, tenant_id, template_id, user, data, application=application)
 
 
-def _trusted_base_url(services: Services, call: Call, tenant: Document) -> str | None:
+def trusted_base_url(services: Services, call: Call, tenant: Document) -> str | None:
     """Return the URL of the service for links of mails; None if only the Host header of a request has it.
 
     Anyone can request a mail to a user, and would choose where its link leads.
