@@ -57,7 +57,6 @@ async def test_full_cycle_of_a_messenger(api) -> None:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"type": "Twilio"}, "[invalid]messenger.type"),
         ({"type": "Kafka"}, "[invalid]messenger.type"),
         ({"type": None}, "[missing]messenger.type"),
         ({"name": " "}, "[blank]messenger.name"),

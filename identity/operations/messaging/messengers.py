@@ -1,11 +1,12 @@
 """Messengers: validation beyond the schema.
 
-A generic messenger receives JSON; the published types Twilio and Kafka are not supported, and are rejected by name.
+A generic messenger receives JSON, one of the type Twilio a form; the published type Kafka is rejected by name.
 """
 
 from __future__ import annotations
 
 from identity.call import Call, Document
+from identity.domain.messaging import messenger_types
 from identity.domain.objects.resource_definition import CREATE_TO_SEARCH, Resource, Unique
 from identity.domain.objects.stored_credentials import Credential
 from identity.domain.webhooks import webhook_headers
@@ -19,9 +20,10 @@ from identity.services import Services
 
 async def prepare(services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
     """Validate URL, certificates and headers. Raises Invalid."""
-    messenger = _normalised(document)
-    errors = _url_errors(services, messenger) + await _certificate_errors(services, messenger)
-    reason = webhook_headers.problem(messenger["headers"])
+    messenger = messenger_types.complete(_normalised(document))
+    errors = messenger_types.problems(messenger)
+    errors += _url_errors(services, messenger) + await _certificate_errors(services, messenger)
+    reason = webhook_headers.problem(messenger.get("headers", {}))
     if reason is not None:
         errors.append(_error("headers", f"The headers cannot be used: {reason}."))
     crud.require_no_errors(errors)
@@ -33,8 +35,9 @@ RESOURCE = Resource(
     tenant_scoped=False,
     verbs=CREATE_TO_SEARCH - {"search"},
     unique=(Unique("name", ("name",), "messenger.name"),),
-    sealed=("headers.*", "httpAuthenticationPassword"),
+    sealed=("authToken", "headers.*", "httpAuthenticationPassword"),
     credentials=(
+        Credential("authToken", ("accountSID", "url")),
         Credential("headers.*", ("url",)),
         Credential("httpAuthenticationPassword", ("httpAuthenticationUsername", "url")),
     ),

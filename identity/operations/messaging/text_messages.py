@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 
 from identity.call import Call, Document
-from identity.domain.messaging import message_templates
+from identity.domain.messaging import message_templates, messenger_types
 from identity.domain.messaging.template_budget import ParseError, RenderError
 from identity.domain.webhooks import delivery_loop_detection, webhook_headers
 from identity.errors import ServiceError
@@ -27,6 +27,7 @@ from identity.services import Services
 from identity.store.text_messages import TextMessage
 
 _MAX_RESPONSE_BYTES: Final = 1000
+_TWILIO_TIMEOUT_MS: Final = 10_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,10 +89,12 @@ async def deliver(services: Services, message: TextMessage) -> MessengerFailure 
         return MessengerFailure(messenger["url"], f"{error.kind}: {error.message}")
     if 200 <= response.status < 300:
         return None
-    return MessengerFailure(messenger["url"], f"status {response.status}")
+    return MessengerFailure(messenger["url"], f"status {response.status}{_twilio_code(messenger, response.body)}")
 
 
 async def _request(services: Services, messenger: Document, message: TextMessage) -> Request:
+    if messenger["type"] == messenger_types.TWILIO:
+        return _twilio_request(messenger, message)
     username = messenger.get("httpAuthenticationUsername")
     key_id = messenger.get("sslCertificateId")
     certificate = None if key_id is None else await WebhookKeys.certificate_of(services.configuration.keys, key_id)
@@ -113,6 +116,31 @@ async def _request(services: Services, messenger: Document, message: TextMessage
         client_certificate=certificate,
         trust_pem=messenger.get("sslCertificate"),
         added_trust_pem=trust_anchor,
+        max_response_bytes=_MAX_RESPONSE_BYTES,
+    )
+
+
+def _twilio_code(messenger: Document, body: bytes) -> str:
+    """Return the error code of a Twilio response for the event log; its message can contain the number."""
+    if messenger["type"] != messenger_types.TWILIO:
+        return ""
+    try:
+        code = orjson.loads(body)["code"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return ""
+    return f", Twilio error {code}" if isinstance(code, int) else ""
+
+
+def _twilio_request(messenger: Document, message: TextMessage) -> Request:
+    """Create a message resource (https://www.twilio.com/docs/messaging/api/message-resource)."""
+    return Request(
+        method="POST",
+        url=messenger_types.twilio_url(messenger),
+        headers={"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"},
+        body=messenger_types.twilio_form(messenger, message.phone_number, message.text),
+        connect_timeout_ms=_TWILIO_TIMEOUT_MS,
+        read_timeout_ms=_TWILIO_TIMEOUT_MS,
+        basic=(messenger["accountSID"], Secret(messenger.get("authToken") or "")),
         max_response_bytes=_MAX_RESPONSE_BYTES,
     )
 
