@@ -7,9 +7,11 @@ import asyncio
 import pytest
 
 from tests import relying_party
+from tests.api.test_consents import make as make_consent
+from tests.api.test_forms import make_field
 from tests.conftest import checking_client
-from tests.hosted.signing_up import found, offer, send
-from tests.hosted.test_registration_forms import EMAIL, SECRET, offer_form
+from tests.hosted.signing_up import found, offer, press, send
+from tests.hosted.test_registration_forms import EMAIL, SECRET, consents_of, offer_form
 from tests.oauth2.test_lambdas import hook
 from tests.receiver import answers, in_turn, receiving
 from tests.relying_party import page, response
@@ -61,8 +63,6 @@ async def test_login_registers_where_people_may_register_themselves(unregistered
 @pytest.mark.requirement("self-service-9")
 async def test_login_does_not_register_user_if_self_registration_is_disabled(unregistered_party, browser):
     assert (await unregistered_party.log_in(browser))["userState"] == "AuthenticatedNotRegistered"
-    await offer_form(unregistered_party, [EMAIL, SECRET])
-    assert (await unregistered_party.log_in(browser, prompt="login"))["userState"] == "AuthenticatedNotRegistered"
     assert await registered(unregistered_party) == []
 
 
@@ -184,3 +184,43 @@ async def test_attack_42_page_of_another_browser_is_worth_nothing(service, unreg
         assert (await send(other, shown, firstName="Ada")).status_code == 400
     assert (await send(browser, shown, firstName="Ada", intent="x")).status_code == 400
     assert await registered(unregistered_party) == []
+
+
+@pytest.mark.requirement("self-service-3", "self-service-9")
+async def test_login_collects_the_required_answers_of_a_form(unregistered_party, browser):
+    rp = unregistered_party
+    consent = await make_consent(rp.api, defaultMinimumAgeForSelfConsent=0)
+    agreed = await make_field(rp.api, type="consent", consentId=consent["id"], required=True)
+    color = await make_field(rp.api, control="select", options=["red", "blue"], required=True)
+    seat = await make_field(rp.api, key="registration.data.seat", type="number", required=True)
+    optional = await make_field(rp.api, key="user.data.nick")
+    await offer_form(rp, [EMAIL, SECRET], [field["id"] for field in (agreed, color, seat, optional)])
+    shown = await rp.submit(browser, await rp.authorize(browser))
+    assert "/oauth2/complete-registration?" in shown.headers["Location"]
+    shown = await browser.get(shown.headers["Location"])
+    assert "user.data.nick" not in page(shown).forms[0]["fields"]
+    refused = await press(browser, shown, **{"user.data.color": "green", "registration.data.seat": "front"})
+    for key in ("user.data.color", "registration.data.seat", agreed["key"].replace("'", "&#39;")):
+        assert f'id="{key}-errors"' in refused.text
+    assert await registered(rp) == []
+    answers = {"user.data.color": "red", "registration.data.seat": "7", agreed["key"]: "true", "user.data.nick": "x"}
+    assert response(await press(browser, refused, **answers))["userState"] == "Authenticated"
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    user = (await rp.api.get(f"/api/user/{rp.user['id']}", headers=headers)).json()["user"]
+    assert user["data"] == {"color": "red"}
+    assert [one["data"] for one in user["registrations"]] == [{"seat": 7}]
+    assert await consents_of(rp, user) == [(consent["id"], "Active")]
+    assert response(await rp.authorize(browser))["userState"] == "Authenticated"
+
+
+@pytest.mark.requirement("self-service-3")
+async def test_registered_user_is_asked_for_new_answers_where_the_application_says_so(rp, browser):
+    seat = await make_field(rp.api, key="registration.data.seat", required=True)
+    await offer_form(rp, [EMAIL, SECRET, seat["id"]])
+    assert response(await rp.submit(browser, await rp.authorize(browser)))["userState"] == "Authenticated"
+    await offer(rp, completeRegistration=True)
+    away = await rp.authorize(browser)
+    assert "/oauth2/complete-registration?" in away.headers["Location"]
+    shown = await browser.get(away.headers["Location"])
+    assert response(await press(browser, shown, **{"registration.data.seat": "7A"}))["userState"] == "Authenticated"
+    assert response(await rp.authorize(browser))["userState"] == "Authenticated"

@@ -9,9 +9,9 @@ import dataclasses
 from collections.abc import Mapping
 
 from identity.call import Call, Document
-from identity.domain.users.self_registration import RegistrationField
 from identity.errors import GeneralError, Invalid, WebhookTransactionFailed
 from identity.operations.authorization import authorization, just_in_time_registration
+from identity.operations.authorization.just_in_time_registration import Missing
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, Step
@@ -27,7 +27,7 @@ class MissingFields:
 
     client: Client
     user: Document
-    fields: tuple[RegistrationField, ...]
+    missing: Missing
 
 
 async def show(
@@ -39,9 +39,9 @@ async def show(
     if restored is None:
         return LoginPage(client)
     request, current = restored
-    fields = just_in_time_registration.missing_fields(client, current.user)
-    if fields:
-        return MissingFields(client, current.user, fields)
+    missing = await just_in_time_registration.find_missing(services, client, current.user)
+    if missing:
+        return MissingFields(client, current.user, missing)
     await login_transactions.consume(services, transaction)
     return await authorization.proceed(services, call, verified_client, request, current)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from identity.call import Document
 from identity.domain.forms import field_keys, field_values
 from identity.errors import FieldError
-from identity.web.hosted import register
+from identity.web.hosted import profile_inputs
 from identity.web.hosted.fields import Field
 from identity.web.hosted.page_theme import PageTheme
 
@@ -99,13 +99,13 @@ def _autocomplete(field: Document, kind: str) -> str:
 def _profile_input(field: Document) -> tuple[str, str]:
     """Return the type and the `autocomplete` attribute of the input of a predefined key."""
     owner, _, member = field["key"].partition(".")
-    return register.INPUTS.get(member, _PLAIN) if owner == "user" else _PLAIN
+    return profile_inputs.INPUTS.get(member, _PLAIN) if owner == "user" else _PLAIN
 
 
 def _choices(field: Document, theme: PageTheme) -> Sequence[tuple[str, str]]:
     options = field["options"]
     if field["key"] in _LANGUAGES:
-        languages = dict(register.LANGUAGES)
+        languages = dict(profile_inputs.LANGUAGES)
         return [(option, languages.get(option, option)) for option in options or languages]
     if field["key"] in _TIMEZONES and not options:
         return [(name, name.replace("_", " ")) for name in sorted(zoneinfo.available_timezones())]

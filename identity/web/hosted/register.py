@@ -4,46 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Final
 
+from identity.domain.forms import field_values
 from identity.domain.users import self_registration
 from identity.domain.users import users as user_rules
-from identity.domain.users.self_registration import RegistrationField
 from identity.operations.authorization import request_sources
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.pages.complete_registration_page import MissingFields
 from identity.operations.pages.registration_page import FormRejected
 from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, fields, login, page_theme, render
+from identity.web.hosted import csrf, fields, form_inputs, login, page_theme, profile_inputs, render
 from identity.web.hosted.fields import Field, Form
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import OAuth2Handler
-
-INPUTS: Final[Mapping[str, tuple[str, str]]] = {
-    "birthDate": ("date", "bday"),
-    "email": ("email", "email"),
-    "firstName": ("text", "given-name"),
-    "fullName": ("text", "name"),
-    "lastName": ("text", "family-name"),
-    "middleName": ("text", "additional-name"),
-    "mobilePhone": ("tel", "tel"),
-    "parentEmail": ("email", "off"),
-    "phoneNumber": ("tel", "tel"),
-    "preferredLanguages": ("select", "language"),
-    "username": ("text", "username"),
-}
-"""Member of a user -> type of its input, and its `autocomplete` attribute."""
-
-LANGUAGES: Final = (
-    ("ar", "العربية"), ("bg", "Български"), ("cs", "Čeština"), ("da", "Dansk"), ("de", "Deutsch"), ("el", "Ελληνικά"),
-    ("en", "English"), ("es", "Español"), ("et", "Eesti"), ("fi", "Suomi"), ("fr", "Français"), ("he", "עברית"),
-    ("hi", "हिन्दी"), ("hr", "Hrvatski"), ("hu", "Magyar"), ("id", "Bahasa Indonesia"), ("it", "Italiano"),
-    ("ja", "日本語"), ("ko", "한국어"), ("lt", "Lietuvių"), ("lv", "Latviešu"), ("nl", "Nederlands"), ("no", "Norsk"),
-    ("pl", "Polski"), ("pt", "Português"), ("pt_BR", "Português (Brasil)"), ("ro", "Română"), ("ru", "Русский"),
-    ("sk", "Slovenčina"), ("sl", "Slovenščina"), ("sv", "Svenska"), ("th", "ไทย"), ("tr", "Türkçe"),
-    ("uk", "Українська"), ("vi", "Tiếng Việt"), ("zh", "中文"),
-)  # fmt: skip
 
 
 async def reply(
@@ -116,25 +90,16 @@ async def reply_missing_fields(
         submit=theme["completeRegistration.submit"],
         notes=[theme.fill("device.signedIn", user_rules.primary_login_id(page.user), strong=True)],
     )
-    missing = [profile_field(field, answers.get(field.name, ""), theme) for field in page.fields]
+    missing = [profile_inputs.profile_field(field, answers.get(field.name, ""), theme) for field in page.missing.fields]
+    given_answers = field_values.read(page.missing.form_fields, answers)
+    missing += form_inputs.inputs(page.missing.form_fields, given_answers, theme)
     form = _with_errors(form, missing, refused or FormRejected(), theme)
     return fields.page(form, theme, message=message, redirect_uri=given["redirect_uri"], cookies=[cookie])
 
 
-def profile_field(field: RegistrationField, value: str, theme: PageTheme) -> Field:
-    """Return the form field of a registration field; a language that is not listed is added to the choices."""
-    kind, autocomplete = INPUTS[field.member]
-    choices: tuple[tuple[str, str], ...] = LANGUAGES if kind == "select" else ()
-    if choices and value and value not in dict(choices):
-        choices = ((value, value), *choices)
-    return Field(
-        field.name, theme[f"user.{field.member}"], kind, autocomplete, value, field.is_required, choices=choices
-    )
-
-
 def _with_errors(form: Form, form_fields: list[Field], refused: FormRejected, theme: PageTheme) -> Form:
     """Return the form with its fields and the errors of a rejected form."""
-    form_fields = fields.with_errors(form_fields, refused.fields, theme)
+    form_fields = fields.with_errors(form_fields, form_inputs.localized(refused.fields, theme), theme)
     messages = fields.general_messages(refused.general, theme)
     messages += fields.messages_without_field(refused.fields, form_fields, theme)
     return dataclasses.replace(form, fields=form_fields, message=" ".join(messages))
@@ -147,9 +112,9 @@ def _fields(client: Client, given: Mapping[str, str], theme: PageTheme) -> list[
     hint = given.get("login_hint", "") if first.member == "email" else ""
     hints = fields.password_hints(client.tenant, theme)
     found = [
-        profile_field(first, given.get(first.name, hint), theme),
+        profile_inputs.profile_field(first, given.get(first.name, hint), theme),
         Field(self_registration.PASSWORD, theme["register.password"], "password", "new-password", hints=hints),
     ]
     if application["registrationConfiguration"]["confirmPassword"]:
         found.append(Field(self_registration.CONFIRM, theme["register.confirm"], "password", "new-password"))
-    return [*found, *(profile_field(field, given.get(field.name, ""), theme) for field in others)]
+    return [*found, *(profile_inputs.profile_field(field, given.get(field.name, ""), theme) for field in others)]

@@ -15,7 +15,7 @@ from identity.operations.pages.account_form import Edited
 from identity.operations.pages.accounts import Account
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Reply
-from identity.web.hosted import fields, form_inputs, register
+from identity.web.hosted import fields, form_inputs, profile_inputs
 from identity.web.hosted.fields import Field, Form
 from identity.web.self_service.account import NO_FEEDBACK, AccountFormHandler, FormFeedback
 from identity.web.self_service.page_context import PageContext
@@ -72,7 +72,7 @@ class EditHandler(AccountFormHandler):
             return _without_required_passwords(form_inputs.inputs(form_fields, answers, theme, hints))
         values = accounts.field_values(account) if given is None else given
         editable = accounts.editable_fields(account)
-        return [register.profile_field(field, values.get(field.name, ""), theme) for field in editable]
+        return [profile_inputs.profile_field(field, values.get(field.name, ""), theme) for field in editable]
 
     def edit_page(
         self, context: PageContext, account: Account, profile: Sequence[Field], feedback: FormFeedback
