@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -58,7 +59,7 @@ async def test_created_group_has_its_members(client: ScimClient) -> None:
     assert await client.found("/Users", f'groups.value eq "{shown["id"]}"') != []
 
 
-@pytest.mark.parametrize("member", [UNKNOWN_ID, "no-uuid", 7])
+@pytest.mark.parametrize("member", [UNKNOWN_ID, "no-uuid", 7, None])
 async def test_group_with_an_unknown_member_is_not_created(client: ScimClient, member: Any) -> None:
     body = {"schemas": [GROUP], "displayName": "Guides", "members": [{"value": member}]}
     assert await client.refused("POST", "/Groups", body) == (400, "invalidValue")
@@ -236,3 +237,38 @@ async def test_changes_of_groups_are_announced(client: ScimClient, receiver: Rec
     await client.send("DELETE", path)
     sent = await receiver.wait_for(len(names))
     assert sorted(one.event["type"] for one in sent) == sorted(names)
+
+
+async def test_sub_attributes_of_members_are_selected(client: ScimClient) -> None:
+    user = await client.make_user()
+    path = f"/Groups/{(await client.make_group(user))['id']}"
+    shown = await client.ask("GET", path, params={"attributes": "members.value"})
+    assert shown == {"schemas": [GROUP], "id": shown["id"], "members": [{"value": user["id"]}]}
+    rest = await client.ask("GET", path, params={"excludedAttributes": "members.$ref,displayName"})
+    assert rest["members"] == [{"value": user["id"], "type": "User"}]
+    assert "displayName" not in rest
+    whole = await client.ask("GET", path, params={"attributes": "members,displayName"})
+    assert whole.keys() == {"schemas", "id", "members", "displayName"}
+
+
+async def test_request_with_too_many_members_changes_nothing(client: ScimClient) -> None:
+    many = [{"value": new_id()} for _ in range(2501)]
+    assert await client.refused("POST", "/Groups", {"displayName": "G", "members": many}) == (400, "tooMany")
+    made = await client.make_group(await client.make_user())
+    path = f"/Groups/{made['id']}"
+    body = {"displayName": "Renamed", "members": many}
+    assert (await client.send("PUT", path, body)).status_code == 400
+    operations = [
+        {"op": "replace", "path": "displayName", "value": "x"},
+        {"op": "add", "path": "members", "value": many},
+    ]
+    assert (await client.send("PATCH", path, {"Operations": operations})).status_code == 400
+    assert await client.ask("GET", path) == made
+
+
+async def test_concurrent_patches_lose_no_member(client: ScimClient) -> None:
+    users = [await client.make_user() for _ in range(6)]
+    made = await client.make_group()
+    patches = [{"op": "add", "path": "members", "value": [{"value": user["id"]}]} for user in users]
+    await asyncio.gather(*(client.patch(f"/Groups/{made['id']}", one) for one in patches))
+    assert member_ids(await client.ask("GET", f"/Groups/{made['id']}")) == sorted(user["id"] for user in users)

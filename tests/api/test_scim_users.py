@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -473,3 +474,12 @@ async def test_administrators_are_out_of_reach(service: app.Service, client: Sci
     ) == (403, None)
     assert await client.refused("DELETE", path) == (403, None)
     assert (await client.ask("GET", path))["active"] is True
+
+
+async def test_concurrent_patches_lose_no_change(client: ScimClient) -> None:
+    made = await client.make_user()
+    attributes = ["title", "nickName", "userType", "locale", "displayName", "timezone"]
+    patches = [{"op": "replace", "path": name, "value": name} for name in attributes]
+    await asyncio.gather(*(client.patch(f"/Users/{made['id']}", one) for one in patches))
+    shown = await client.ask("GET", f"/Users/{made['id']}")
+    assert {name: shown.get(name) for name in attributes} == {name: name for name in attributes}

@@ -44,6 +44,13 @@ class MemberPlan:
             self.removed |= members.keys()
 
 
+def split_resource(resource: Document) -> tuple[dict[str, Document], Document]:
+    """Return the members of a resource of a request by their values, and everything else. Raises ScimError."""
+    rest = {name: value for name, value in resource.items() if _attribute(name) != _MEMBERS}
+    listed = next((value for name, value in resource.items() if name not in rest), None)
+    return _read([] if listed is None else listed), rest
+
+
 def split(body: Document) -> tuple[MemberPlan, Document | None]:
     """Return what a patch changes of the members, and the patch of everything else, if any. Raises ScimError."""
     plan, rest = MemberPlan(), list[Document]()

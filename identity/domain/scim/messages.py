@@ -86,9 +86,26 @@ def read_selection(tenant: Document, resource_types: Sequence[str], parameters: 
 
 
 def selects(selection: Any, attribute: str) -> bool:
-    """Return whether a response contains a top-level attribute that is returned by default."""
-    wanted, excluded = _heads(selection.attributes), _heads(selection.excluded_attributes, whole=True)
-    return attribute.lower() in wanted if wanted else attribute.lower() not in excluded
+    """Return whether a response contains a multi-valued attribute that is returned by default."""
+    if selection.attributes:
+        return bool(_sub_attributes(selection.attributes, attribute))
+    return "" not in _sub_attributes(selection.excluded_attributes, attribute)
+
+
+def select_entries(entries: Sequence[Document], selection: Any, attribute: str) -> list[Document]:
+    """Return the entries of a multi-valued attribute with the selected sub-attributes."""
+    wanted = _sub_attributes(selection.attributes, attribute)
+    excluded = _sub_attributes(selection.excluded_attributes, attribute)
+    if "" in wanted or not (wanted or excluded):
+        return list(entries)
+    return [
+        {
+            name: value
+            for name, value in one.items()
+            if (name.lower() in wanted if wanted else name.lower() not in excluded)
+        }
+        for one in entries
+    ]
 
 
 def render(tenant: Document, resource_type: str, resource: Document, selection: Any) -> Document:
@@ -163,10 +180,10 @@ def _union(tenant: Document, resource_types: Sequence[str]) -> Any:
     return first
 
 
-def _heads(paths: Any, *, whole: bool = False) -> set[str]:
-    """Return the top-level attributes that paths name; with `whole`, only those without a sub-attribute."""
-    names = [str(path).rpartition(":")[2].lower() for path in paths or ()]
-    return {name.partition(".")[0] for name in names if not whole or "." not in name}
+def _sub_attributes(paths: Any, attribute: str) -> set[str]:
+    """Return the sub-attributes of an attribute that paths name, in lower case; an empty text for the attribute."""
+    steps = (str(path).rpartition(":")[2].lower().partition(".") for path in paths or ())
+    return {sub for head, _, sub in steps if head == attribute.lower()}
 
 
 def _whole(value: Any, name: str) -> int:

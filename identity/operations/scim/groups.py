@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from identity.background_tasks import CooperativeYield
 from identity.call import Document
+from identity.domain.groups import groups as group_rules
 from identity.domain.scim import filters, group_mapping, group_patches, messages, models, user_mapping
 from identity.domain.scim.errors import invalid
 from identity.domain.scim.filters import Scope
@@ -30,12 +32,14 @@ _MEMBERS: Final = "members"
 async def create(services: Services, scim: ScimCall, request: Request) -> Answer:
     """Create a group with its members. Raises ScimError, Invalid, LambdaFailed and WebhookTransactionFailed."""
     selection = messages.read_selection(scim.tenant, [models.GROUP], request.parameters)
-    resource = messages.read_resource(scim.tenant, models.GROUP, request.body)
+    requested, rest = group_patches.split_resource(request.body)
+    resource = messages.read_resource(scim.tenant, models.GROUP, rest) | {_MEMBERS: list(requested.values())}
     body, members = await _convert(services, scim, resource, {"group": {"data": {}}, "roleIds": []})
+    _require_few(len(members))
     await _require_users(services, scim, members)
     private = user_mapping.with_external_id({}, resource.get("externalId"))
     group = await groups.create(services, scim.call, body, None, private)
-    await _add(services, scim, group["id"], members)
+    await _remove_and_add(services, scim, group["id"], [], list(members.values()))
     return await _answer(services, scim, group, selection)
 
 
@@ -60,9 +64,13 @@ async def change(services: Services, scim: ScimCall, request: Request) -> Answer
     form = groups.patch_form(services, stored)
     body, members = await _convert(services, scim, {**resource, _MEMBERS: plan.requested}, form)
     await _require_users(services, scim, members)
+    added, removed = await _difference(services, scim, stored["id"], plan, members)
     private = user_mapping.with_external_id(stored["private"], resource.get("externalId"))
     group = await groups.update_version(services, scim.call, stored, body, private)
-    await _change_members(services, scim, group["id"], plan, members)
+    if added and removed and plan.replaced is not None:
+        await group_members.replace(services, scim.call, {"members": {group["id"]: list(members.values())}})
+    else:
+        await _remove_and_add(services, scim, group["id"], removed, added)
     return await _answer(services, scim, group, selection)
 
 
@@ -83,8 +91,7 @@ async def search(
         where.append(filters.translate(query.request.filter, model, group_mapping.FIELDS, scope))
     order = filters.order_of(query, model, group_mapping.FIELDS)
     total, found = await services.directory.groups.page(scim.tenant_id, {"$and": where}, order, start_row, limit)
-    shown = await _resources(services, scim, found, query.request)
-    return total, [messages.render(scim.tenant, models.GROUP, one, query.request) for one in shown]
+    return total, await _shown(services, scim, found, await _versions(services, scim, found), query.request)
 
 
 async def _requested(
@@ -92,9 +99,8 @@ async def _requested(
 ) -> tuple[MemberPlan, Document]:
     """Return what a request changes of the members, and the resource without members that it makes of a group."""
     if request.method != "PATCH":
-        resource = messages.read_resource(scim.tenant, models.GROUP, request.body)
-        plan = MemberPlan({str(one.get("value")): one for one in resource.pop(_MEMBERS, [])})
-        return plan, resource
+        requested, attributes = group_patches.split_resource(request.body)
+        return MemberPlan(requested), messages.read_resource(scim.tenant, models.GROUP, attributes)
     plan, rest = group_patches.split(request.body)
     current = await converters.from_group(
         services, scim, await groups.to_response(services, stored), [],
@@ -113,35 +119,39 @@ async def _convert(
     return body, group_mapping.read_members(members)
 
 
-async def _change_members(
-    services: Services, scim: ScimCall, group_id: str, plan: MemberPlan, members: dict[str, Document]
+async def _remove_and_add(
+    services: Services, scim: ScimCall, group_id: str, removed: list[str], added: list[Document]
 ) -> None:
+    if removed:
+        await group_members.remove(services, scim.call, {"members": {group_id: removed}})
+    if added:
+        await group_members.add(services, scim.call, {"members": {group_id: added}})
+
+
+async def _difference(
+    services: Services, scim: ScimCall, group_id: str, plan: MemberPlan, members: Mapping[str, Document]
+) -> tuple[list[Document], list[str]]:
+    """Return the memberships to add, and the users to remove. Raises ScimError for too many."""
+    gone = {user_id for value in plan.removed if (user_id := parse_id(value)) is not None} - members.keys()
+    where: Document = {"groupId": group_id}
     if plan.replaced is None:
-        await _remove(services, scim, group_id, plan.removed)
-        await _add(services, scim, group_id, members)
-        return
-    current = await _member_ids(services, scim, {"groupId": group_id})
-    if current and not members:
-        await group_members.remove_from(services, scim.call, group_id, None)
-    elif set(current) != members.keys():
-        await group_members.replace(services, scim.call, {"members": {group_id: list(members.values())}})
+        where["userId"] = {"$in": [*members, *gone]}
+    if plan.replaced is not None or members or gone:
+        _require_few(await services.directory.group_members.count(scim.tenant_id, where) - len(members) - len(gone))
+        found = await services.directory.group_members.find_members(scim.tenant_id, where)
+    else:
+        found = []
+    current = {one["userId"] for one in found}
+    removed = current - members.keys() if plan.replaced is not None else current & gone
+    added = [one for user_id, one in members.items() if user_id not in current]
+    _require_few(len(added) + len(removed))
+    return added, sorted(removed)
 
 
-async def _add(services: Services, scim: ScimCall, group_id: str, members: Mapping[str, Document]) -> None:
-    """Add those who are not members yet."""
-    if not members:
-        return
-    known = set(await _member_ids(services, scim, {"groupId": group_id, "userId": {"$in": list(members)}}))
-    if fresh := [one for user_id, one in members.items() if user_id not in known]:
-        await group_members.add(services, scim.call, {"members": {group_id: fresh}})
-
-
-async def _remove(services: Services, scim: ScimCall, group_id: str, values: set[str]) -> None:
-    """Remove those who are members."""
-    wanted = [user_id for value in values if (user_id := parse_id(value)) is not None]
-    where = {"groupId": group_id, "userId": {"$in": wanted}}
-    if wanted and (found := await _member_ids(services, scim, where)):
-        await group_members.remove(services, scim.call, {"members": {group_id: found}})
+def _require_few(number: int) -> None:
+    """Raise ScimError for more changes of memberships than one request may make."""
+    if number > group_rules.MAXIMUM_CHANGES:
+        raise invalid("tooMany", f"At most {group_rules.MAXIMUM_CHANGES} memberships can change in one request.")
 
 
 async def _require_users(services: Services, scim: ScimCall, members: Mapping[str, Document]) -> None:
@@ -159,34 +169,48 @@ async def _get(services: Services, scim: ScimCall, request: Request) -> Document
 
 
 async def _answer(services: Services, scim: ScimCall, group: Document, selection: Any) -> Answer:
-    (resource,) = await _resources(services, scim, [group], selection)
-    shown = messages.render(scim.tenant, models.GROUP, resource, selection)
-    return Answer(shown, resource["meta"]["version"], resource["meta"]["location"])
+    versions = await _versions(services, scim, [group])
+    (shown,) = await _shown(services, scim, [group], versions, selection)
+    return Answer(shown, versions[group["id"]], resources.location(scim, models.GROUP, group["id"]))
 
 
-async def _resources(services: Services, scim: ScimCall, found: Sequence[Document], selection: Any) -> list[Document]:
-    """Return the resources of groups, with their members if those are selected. Raises ScimError for too many."""
-    versions = await _versions(services, scim, found)
-    members: dict[str, list[Document]] = {group["id"]: [] for group in found}
+async def _shown(
+    services: Services, scim: ScimCall, found: Sequence[Document], versions: Mapping[str, str], selection: Any
+) -> list[Document]:
+    """Return groups as responses contain them, with their members if those are selected.
+
+    Raises LambdaFailed, and ScimError for too many members.
+    """
+    members: dict[str, list[str]] = {group["id"]: [] for group in found}
     if messages.selects(selection, _MEMBERS):
         where = {"groupId": {"$in": list(members)}}
         if await services.directory.group_members.count(scim.tenant_id, where) > MAXIMUM_MEMBERS:
             raise invalid("tooMany", "The groups have too many members: use excludedAttributes=members.")
         for one in await services.directory.group_members.find_members(scim.tenant_id, where):
-            members[one["groupId"]].append(one)
-    return [await _resource(services, scim, group, versions[group["id"]], members[group["id"]]) for group in found]
+            members[one["groupId"]].append(one["userId"])
+    shown, cooperative = list[Document](), CooperativeYield()
+    for group in found:
+        resource = await _resource(services, scim, group, versions[group["id"]], members[group["id"]])
+        # The members are the service's own: validating many thousands of them would take seconds.
+        entries = resource.pop(_MEMBERS, [])
+        rendered = messages.render(scim.tenant, models.GROUP, resource, selection)
+        if entries:
+            rendered[_MEMBERS] = messages.select_entries(entries, selection, _MEMBERS)
+        shown.append(rendered)
+        await cooperative.step()
+    return shown
 
 
 async def _resource(
-    services: Services, scim: ScimCall, group: Document, version: str, members: Sequence[Document]
+    services: Services, scim: ScimCall, group: Document, version: str, user_ids: Sequence[str]
 ) -> Document:
     base = resources.base_of(scim, models.GROUP, group, version)
-    if members:
+    if user_ids:
         base[_MEMBERS] = [
-            {"value": one["userId"], "$ref": resources.location(scim, models.USER, one["userId"]), "type": "User"}
-            for one in members
+            {"value": user_id, "$ref": resources.location(scim, models.USER, user_id), "type": "User"}
+            for user_id in user_ids
         ]
-    users = [{"id": one["userId"]} for one in members]
+    users = [{"id": user_id} for user_id in user_ids]
     return await converters.from_group(services, scim, await groups.to_response(services, group), users, base)
 
 
@@ -197,10 +221,6 @@ async def _versions(services: Services, scim: ScimCall, found: Sequence[Document
         group["id"]: resources.version_of(group["lastUpdateInstant"], *summaries.get(group["id"], (0, 0)))
         for group in found
     }
-
-
-async def _member_ids(services: Services, scim: ScimCall, where: Document) -> list[str]:
-    return [one["userId"] for one in await services.directory.group_members.find_members(scim.tenant_id, where)]
 
 
 async def _groups_of(services: Services, scim: ScimCall, user_ids: set[str]) -> dict[str, list[str]]:

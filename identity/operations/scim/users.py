@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from identity.background_tasks import CooperativeYield
 from identity.call import Document
 from identity.domain.scim import filters, messages, models, user_mapping
 from identity.domain.scim.filters import Scope
@@ -84,8 +85,12 @@ async def search(
         where = filters.translate(query.request.filter, model, user_mapping.FIELDS, Scope(scim.tenant_id))
     order = filters.order_of(query, model, user_mapping.FIELDS)
     total, found = await services.directory.users.page(scim.tenant_id, where, order, start_row, limit)
-    shown = [await _resource(services, scim, resource_type, user) for user in found]
-    return total, [messages.render(scim.tenant, resource_type, one, query.request) for one in shown]
+    shown, cooperative = list[Document](), CooperativeYield()
+    for user in found:
+        resource = await _resource(services, scim, resource_type, user)
+        shown.append(messages.render(scim.tenant, resource_type, resource, query.request))
+        await cooperative.step()
+    return total, shown
 
 
 async def _get(services: Services, scim: ScimCall, request: Request) -> Document:
