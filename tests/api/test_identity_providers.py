@@ -203,6 +203,7 @@ async def test_every_linking_strategy_is_accepted(api, strategy) -> None:
     assert (await made(api, external(linkingStrategy=strategy)))["linkingStrategy"] == strategy
 
 
+XBOX = "af53ab21-34c3-468a-8ba2-ecb3905f67f2"
 STORED = {
     "Apple": {"servicesId": "services", "teamId": "team", "keyId": "?", "bundleId": "bundle"},
     "EpicGames": {"client_id": "a", "client_secret": "b", "buttonText": "Epic"},
@@ -245,6 +246,16 @@ async def test_type_without_name_is_unique(tenant_api, tenant) -> None:
     google = {"type": "Google", "client_id": "a", "tenantId": tenant["id"]}
     await made(tenant_api, google)
     assert await created_with(tenant_api, google) == {"[duplicate]identityProvider.name"}
+
+
+async def test_shared_type_without_name_has_the_published_id(api) -> None:
+    xbox = {"type": "Xbox", "client_id": "a", "client_secret": "b"}
+    named = await made(api, {**xbox, "name": new_id()})
+    assert named["id"] != XBOX
+    provider = await made(api, xbox)
+    assert provider["id"] == XBOX
+    assert any("[duplicate]" in code for code in await created_with(api, xbox))
+    assert (await api.delete(f"{PATH}/{XBOX}")).status_code == 200
 
 
 # Refusals

@@ -21,10 +21,7 @@ LATER = {
     delete_tenant_manager_identity_provider_type_configuration
     patch_tenant_manager_configuration
     patch_tenant_manager_identity_provider_type_configuration
-
-    retrieve_identity_provider_connection_test_results
     retrieve_tenant_manager_configuration
-    start_identity_provider_connection_test
     update_tenant_manager_configuration
     update_tenant_manager_identity_provider_type_configuration
     """,

@@ -55,6 +55,10 @@ async def test_the_client_makes_reads_changes_and_removes_identity_providers(ser
         assert (looked_up["id"], looked_up["name"]) == (provider_id, name)
         by_tenant = successful(client.lookup_identity_provider_by_tenant_id(domain, DEFAULT_TENANT))
         assert by_tenant["identityProvider"] == looked_up
+        test = {"identityProviderId": provider_id, "tenantId": DEFAULT_TENANT}
+        started = successful(client.start_identity_provider_connection_test(test))["connectionTestId"]
+        tested = successful(client.retrieve_identity_provider_connection_test_results(started))
+        assert (tested["result"]["identityProviderId"], tested["result"]["steps"]) == (provider_id, [])
         patched = successful(client.patch_identity_provider(provider_id, {"identityProvider": {"debug": True}}))
         assert (patched["identityProvider"]["debug"], patched["identityProvider"]["domains"]) == (True, [domain])
         updated = successful(client.update_identity_provider(provider_id, openid(name, buttonText="Go")))[

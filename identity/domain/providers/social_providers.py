@@ -22,6 +22,7 @@ CLAIMS: Final[Mapping[str, str]] = {
 class SocialProvider:
     """A row of `social_providers.yaml`, which describes the columns."""
 
+    id: str
     authentication_type: str
     label: str
     settings: Mapping[str, str]
@@ -43,6 +44,12 @@ PROVIDERS: Final[Mapping[str, SocialProvider]] = {
     name: SocialProvider(**row) for name, row in load_yaml(__file__, "social_providers.yaml").items()
 }
 """The rows by provider type."""
+
+
+def published_id(provider: Mapping[str, Any]) -> str | None:
+    """Return the id of a new shared provider without a name: applications and kickstart files refer to it."""
+    row = PROVIDERS.get(str(provider.get("type")))
+    return None if row is None or provider.get("name") or provider.get("tenantId") else row.id
 
 
 def settings_of(provider: Document, application_id: str) -> Document:

@@ -14,6 +14,7 @@ from identity.domain.objects import search as searches
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.domain.objects.stored_credentials import Credential
 from identity.domain.providers import identity_providers as provider_rules
+from identity.domain.providers import social_providers
 from identity.errors import FieldError, Invalid, NotFound, Unauthorized
 from identity.ids import TenantId
 from identity.operations.groups import administrators
@@ -68,10 +69,12 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
 async def create(services: Services, call: Call, body: Document, provider_id: str | None) -> Document:
     """Create a provider; that of a tenant-scoped key belongs to its tenant. Raises Invalid."""
     given = body.get("identityProvider")
+    given = given if isinstance(given, dict) else {}
     # With null the provider would be shared with all tenants.
-    if call.caller.tenant_id is not None and isinstance(given, dict) and given.get("tenantId") is None:
-        body = {**body, "identityProvider": {**given, "tenantId": call.caller.tenant_id}}
-    return await crud.create(services, call, RESOURCE, body, provider_id)
+    if call.caller.tenant_id is not None and given and given.get("tenantId") is None:
+        given = {**given, "tenantId": call.caller.tenant_id}
+        body = {**body, "identityProvider": given}
+    return await crud.create(services, call, RESOURCE, body, provider_id or social_providers.published_id(given))
 
 
 async def retrieve(services: Services, call: Call, provider_id: str) -> Document:

@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import json
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Call, Document
@@ -88,15 +88,16 @@ async def _identify_player(
         oauth2 = social_providers.oauth2_of(provider, application_id)
         steam_id = await steam_openid.verify(services, oauth2["authorization_endpoint"], data, return_to)
         return await console_tokens.identify_steam_account(services, call, provider, application_id, steam_id, trace)
-    tokens: Sequence[str] = (data.get("appId", ""), data.get("sessionTicket", ""))
-    if provider["type"] != "Steam" or not all(tokens):
-        row = social_providers.PROVIDERS[provider["type"]]
-        # Steam has no token endpoint, and ignores codes.
-        endpoints = (
-            await resolve_endpoints(services, call, provider, application_id, data) if data.get("code") else None
-        )
-        tokens = (str((await _get_tokens(services, endpoints, row, data)).get("access_token", "")),)
-    return await console_tokens.identify(services, call, provider, application_id, tokens, trace)
+    if provider["type"] == "Steam" and data.get("appId") and data.get("sessionTicket"):
+        ticket = (data["appId"], data["sessionTicket"])
+        return await console_tokens.identify(services, call, provider, application_id, ticket, trace)
+    row, endpoints = social_providers.PROVIDERS[provider["type"]], None
+    if data.get("code") and provider["type"] != "Steam":
+        endpoints = await resolve_endpoints(services, call, provider, application_id, data)
+    tokens = await _get_tokens(services, endpoints, row, data)
+    access_token = str(tokens.get("access_token", ""))
+    identity = await console_tokens.identify(services, call, provider, application_id, (access_token,), trace)
+    return dataclasses.replace(identity, token=identity.token or _text(tokens.get("refresh_token")))
 
 
 async def _get_tokens(
@@ -165,13 +166,12 @@ def _complete(
     if found is None:
         raise Unauthorized(log_detail="the claims have no unique id")
     claims = {**_apple_name(data.get("user") or data.get("appleUser")), **found.claims}
-    token = tokens.get(row.keeps)
     return dataclasses.replace(
         found,
         is_email_verified=True if row.verifies_email and found.email else found.is_email_verified,
         claims=claims,
         lambda_arguments=(claims,),
-        token=token if isinstance(token, str) and token else None,
+        token=_text(tokens.get(row.keeps)),
     )
 
 
@@ -185,6 +185,10 @@ def _apple_name(text: str | None) -> Document:
     members = name if isinstance(name, dict) else {}
     known = {key: members[key] for key in ("firstName", "lastName") if isinstance(members.get(key), str)}
     return known if external_identities.is_storable(known) else {}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _is_native(data: Mapping[str, str]) -> bool:
