@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import re
+import shutil
 from typing import Any
 
 import httpx
@@ -14,7 +15,11 @@ from tests import relying_party, two_factor
 from tests.conftest import checking_client
 from tests.federation.hosted import LINK_PAGE, Hosted
 from tests.hosted import steps
+from tests.hosted.conftest import chromium, chromium_process
+from tests.hosted.test_accessibility import Examiner, axe, examiner
 from tests.relying_party import PASSWORD
+
+__all__ = ["axe", "chromium", "chromium_process", "examiner"]
 
 
 @pytest.fixture
@@ -180,3 +185,12 @@ async def test_link_is_created_after_the_second_factor(linking, clock) -> None:
     assert (claims["sub"], claims["authenticationType"]) == (linking.rp.user["id"], "PASSWORD")
     assert len(await linking.scenario.links(linking.rp.user["id"])) == 1
     assert (await submit(linking, shown)).status_code == 400
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="the pages are examined where npm is installed")
+@pytest.mark.requirement("self-service-28")
+async def test_page_is_accessible(linking: Hosted, examiner: Examiner) -> None:
+    shown = await linking.browser.get(await return_to_link_page(linking))
+    await examiner.show(shown.text)
+    await examiner.examine("start-idp-link")
+    assert examiner.problems == []

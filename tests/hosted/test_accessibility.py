@@ -53,6 +53,16 @@ class Examiner:
     async def open(self, path: str, **query: str) -> None:
         await self.chromium.go(f"{self.base_url}{path}?{urllib.parse.urlencode(query)}")
 
+    async def show(self, markup: str) -> None:
+        """Show a page that another client received, with the static files of the service."""
+        await self.chromium.go(f"{self.base_url}/")
+        await self.chromium.run("document.open(); document.write(arguments[0]); document.close()", markup)
+
+        async def is_styled() -> bool:
+            return bool(await self.chromium.run("return document.styleSheets.length > 0"))
+
+        await until(is_styled)
+
     async def examine(self, name: str) -> None:
         """Examine the page that is shown."""
         await self.chromium.run(f"{self._axe}; window.axe = axe;")
