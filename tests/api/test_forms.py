@@ -162,8 +162,10 @@ async def test_invalid_forms(api, steps, members, expected) -> None:
 
 async def test_fields_of_a_form_do_not_set_parts_of_one_another(api) -> None:
     whole, part = await make_field(api, key="user.data.a"), await make_field(api, key="user.data.a['b']")
-    body = form_body([EMAIL, PASSWORD, whole["id"], part["id"]])
-    assert codes(await api.post("/api/form", json=body)) == {"[invalid]form.steps"}
+    same = await make_field(api, key="user.data['a']")
+    for other in (part, same):
+        body = form_body([EMAIL, PASSWORD, whole["id"], other["id"]])
+        assert codes(await api.post("/api/form", json=body)) == {"[invalid]form.steps"}
 
 
 async def test_form_in_use_cannot_be_deleted(api, tenant_api) -> None:

@@ -77,15 +77,16 @@ async def test_new_username_requires_the_password_and_a_phone_number_cannot_be_c
 
 
 async def test_unchanged_form_changes_nothing(rp, browser):
-    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"firstName": "Ada", "preferredLanguages": ["de", "en"]}})
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"firstName": "Ada", "preferredLanguages": ["de_CH", "en"]}})
     await use_form(rp, EMAIL, FIRST_NAME, SECRET, FIELDS["user.preferredLanguages"])
     shown = await enter(rp, browser, "/account/edit")
+    assert '<option value="de_CH" selected>' in shown.text
     before = await stored(rp)
-    sent = await press(browser, shown, **{"user.preferredLanguages": "de"})
+    sent = await press(browser, shown, **{"user.preferredLanguages": "de_CH"})
     assert sent.status_code == 302, sent.text
     after = await stored(rp)
     assert after["lastUpdateInstant"] == before["lastUpdateInstant"]
-    assert after["preferredLanguages"] == ["de", "en"]
+    assert after["preferredLanguages"] == ["de_CH", "en"]
 
 
 async def test_new_address_requires_the_password_and_stays_pending(rp, browser):

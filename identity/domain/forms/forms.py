@@ -58,8 +58,8 @@ def _overlaps(keys: Sequence[str]) -> Iterator[FieldError]:
         return
     paths = sorted(_full_path(key) for key in keys)
     for one, other in itertools.pairwise(paths):
-        if len(one) < len(other) and other[: len(one)] == one:
-            yield FieldError.of("invalid", _PATH, "A field of the form sets a part of the value of another one.")
+        if other[: len(one)] == one:
+            yield FieldError.of("invalid", _PATH, "A field of the form sets the value of another one, or a part of it.")
             return
 
 

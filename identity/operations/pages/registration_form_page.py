@@ -156,9 +156,12 @@ async def _apply(
         await registration_page.count_attempt(services, call.within(client.tenant_id), client)
     except Invalid as error:
         return StepRejected(FormRejected(general=error.general), number)
-    submission = await _submission(services, client, steps, draft, form_requests.problems(fields, answers, form))
+    problems = form_requests.problems(fields, answers, form)
     shown = frozenset(field["key"] for field in fields)
-    submission = dataclasses.replace(submission, shown=shown)
+    # The rules of passwords depend on login ids; the rest of the other steps would only be checked again.
+    relevant = {key: answer for key, answer in draft.answers.items() if key in shown.union(field_keys.LOGIN_IDS)}
+    checked = dataclasses.replace(draft, answers=relevant)
+    submission = dataclasses.replace(await _submission(services, client, steps, checked, problems), shown=shown)
     errors = [*submission.errors, *await _state_problems(services, call, client, submission)]
     return StepRejected(FormRejected(errors), number) if errors else draft
 

@@ -41,6 +41,12 @@ def inputs(
     return found
 
 
+def with_optional_password(shown: Iterable[Field]) -> list[Field]:
+    """Return the inputs of a page on which a blank password leaves the stored one unchanged."""
+    names = {field_keys.PASSWORD, field_values.CONFIRM + field_keys.PASSWORD}
+    return [dataclasses.replace(field, is_required=False) if field.name in names else field for field in shown]
+
+
 def localized(errors: Iterable[FieldError], theme: PageTheme) -> list[FieldError]:
     """Return errors of fields; one without a message gets the text for its kind."""
     return [error if error.message else dataclasses.replace(error, message=_text(error, theme)) for error in errors]
@@ -54,6 +60,9 @@ def _text(error: FieldError, theme: PageTheme) -> str:
 def _input(field: Document, answer: Any, theme: PageTheme) -> Field:
     key, kind = field["key"], _kind(field)
     is_text = isinstance(answer, str)
+    choices = tuple(_choices(field, theme))
+    if is_text and answer and kind in {"radio", "select"} and answer not in dict(choices):
+        choices = ((answer, answer), *choices)
     return Field(
         key,
         _label(field, theme),
@@ -61,7 +70,7 @@ def _input(field: Document, answer: Any, theme: PageTheme) -> Field:
         _autocomplete(field, kind),
         answer if is_text and kind != "password" else "",
         is_required=field["required"],
-        choices=tuple(_choices(field, theme)),
+        choices=choices,
         selected=() if is_text else tuple(answer),
     )
 

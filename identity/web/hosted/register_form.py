@@ -27,7 +27,10 @@ NOT_REJECTED: Final = FormRejected()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepPage:
-    """A step with its answers; `rejected` and `message` are the errors of the last attempt."""
+    """A step with its answers; `rejected` and `message` are the errors of the last attempt.
+
+    `has_password`: an earlier answer has the password, which stays if its field is left blank.
+    """
 
     client: Client
     steps: Steps
@@ -35,6 +38,7 @@ class StepPage:
     answers: Mapping[str, Any]
     rejected: FormRejected = NOT_REJECTED
     message: str = ""
+    has_password: bool = False
 
 
 async def reply_first(
@@ -54,33 +58,25 @@ async def reply_first(
         answers["user.email"] = answers["user.email"] or given.get("login_hint", "")
     page = StepPage(client, steps, 1, answers, rejected, message)
     request = request_sources.form_parameters(given)
-    form = Form(
-        title="",
-        heading="",
-        lead="",
-        submit="",
-        hidden=[(name, request[name]) for name in names if name in request],
+    return _reply(
+        handler,
+        page,
+        theme,
+        given["redirect_uri"],
+        [(name, request[name]) for name in names if name in request],
+        [(theme["register.login"], login.url_with_request(handler, "authorize", given, list(names)))],
         remember=given.get("rememberDevice") == "true",
-        links=[(theme["register.login"], login.url_with_request(handler, "authorize", given, list(names)))],
     )
-    return _reply(handler, page, form, theme, given["redirect_uri"])
 
 
 async def reply_stored(handler: OAuth2Handler, page: StepPage, transaction: RegistrationTransaction) -> Reply:
     """Return a step of a stored registration, with a link to the step before."""
     given = transaction.verified_client.given
     theme = await page_theme.load(handler, page.client.tenant, page.client.application, earlier=given)
-    query = _query(page.client, transaction.transaction_id, page.number)
+    hidden = list(_query(page.client, transaction.transaction_id, page.number).items())
     before = url(handler, page.client, transaction.transaction_id, page.number - 1)
-    form = Form(
-        title="",
-        heading="",
-        lead="",
-        submit="",
-        hidden=list(query.items()),
-        links=[(theme["form.back"], before)] if page.number > 1 else [],
-    )
-    return _reply(handler, page, form, theme, given["redirect_uri"])
+    links = [(theme["form.back"], before)] if page.number > 1 else []
+    return _reply(handler, page, theme, given["redirect_uri"], hidden, links)
 
 
 def url(handler: OAuth2Handler, client: Client, transaction_id: str, number: int) -> str:
@@ -93,27 +89,38 @@ def _query(client: Client, transaction_id: str, number: int) -> dict[str, str]:
     return {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction_id, STEP: str(number)}
 
 
-def _reply(handler: OAuth2Handler, page: StepPage, form: Form, theme: PageTheme, redirect_uri: str) -> Reply:
-    """Return the page of a step in the given form."""
+def _reply(
+    handler: OAuth2Handler,
+    page: StepPage,
+    theme: PageTheme,
+    redirect_uri: str,
+    hidden: Sequence[tuple[str, str]],
+    links: Sequence[tuple[str, str]],
+    *,
+    remember: bool | None = None,
+) -> Reply:
+    """Return the page of a step."""
     token, cookie = csrf.issue(handler)
     name, total = page.client.application["name"], len(page.steps)
     hints = fields.password_hints(page.client.tenant, theme)
     errors = form_inputs.localized(page.rejected.fields, theme)
-    shown = fields.with_errors(
-        form_inputs.inputs(page.steps[page.number - 1], page.answers, theme, hints), errors, theme
-    )
+    shown = form_inputs.inputs(page.steps[page.number - 1], page.answers, theme, hints)
+    if page.has_password:
+        shown = form_inputs.with_optional_password(shown)
+    shown = fields.with_errors(shown, errors, theme)
     messages = fields.general_messages(page.rejected.general, theme)
     messages += fields.messages_without_field(errors, shown, theme)
-    form = dataclasses.replace(
-        form,
+    form = Form(
         title=theme.fill("register.title", name),
         heading=theme["register.heading"],
         lead=theme.fill("register.lead", name, strong=True),
         submit=theme["register.submit"] if page.number == total else theme["login.next"],
         action=handler.request.path,
-        hidden=[*form.hidden, (csrf.FIELD, token)],
+        hidden=[*hidden, (csrf.FIELD, token)],
         fields=shown,
         message=" ".join(messages),
+        remember=remember,
+        links=links,
         progress=theme.fill("form.step", f"{page.number} / {total}") if total > 1 else "",
     )
     return fields.page(form, theme, message=page.message, redirect_uri=redirect_uri, cookies=[cookie])

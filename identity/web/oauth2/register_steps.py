@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Call, Document
-from identity.domain.forms import field_values
+from identity.domain.forms import field_keys, field_values
 from identity.errors import ServiceError
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.login_transactions import RegistrationTransaction, TransactionEndedError
@@ -85,7 +85,8 @@ class RegisterStepsHandler(RegisterHandler):
         """Return a step that can be reached with the answers so far."""
         steps = await registration_form_page.load_steps(self.services, transaction.client)
         number = registration_form_page.reachable(transaction.draft, steps, number)
-        page = StepPage(transaction.client, steps, number, answers, rejected, message)
+        has_password = field_keys.PASSWORD in transaction.draft.answers
+        page = StepPage(transaction.client, steps, number, answers, rejected, message, has_password)
         return await register_form.reply_stored(self, page, transaction)
 
     def without_transaction(self, reply: Reply, transaction: RegistrationTransaction) -> Reply:

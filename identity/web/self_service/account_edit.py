@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from identity.call import Call, Document
-from identity.domain.forms import field_keys, field_values
+from identity.domain.forms import field_values
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
 from identity.errors import Invalid, Unavailable, WebhookTransactionFailed
@@ -69,7 +69,7 @@ class EditHandler(AccountFormHandler):
                 else field_values.read(form_fields, given)
             )
             hints = fields.password_hints(context.tenant, theme)
-            return _without_required_passwords(form_inputs.inputs(form_fields, answers, theme, hints))
+            return _with_optional_repeats(form_inputs.inputs(form_fields, answers, theme, hints))
         values = accounts.field_values(account) if given is None else given
         editable = accounts.editable_fields(account)
         return [profile_inputs.profile_field(field, values.get(field.name, ""), theme) for field in editable]
@@ -90,13 +90,11 @@ class EditHandler(AccountFormHandler):
         return self.account_form(context, account, form, feedback)
 
 
-def _without_required_passwords(shown: Sequence[Field]) -> list[Field]:
-    """Return the fields, of which blank passwords and repeated values leave the stored values unchanged."""
+def _with_optional_repeats(shown: Sequence[Field]) -> list[Field]:
+    """Return the inputs, of which blank passwords and repetitions leave the stored values unchanged."""
     return [
-        dataclasses.replace(field, is_required=False)
-        if field.name == field_keys.PASSWORD or field.name.startswith(field_values.CONFIRM)
-        else field
-        for field in shown
+        dataclasses.replace(field, is_required=False) if field.name.startswith(field_values.CONFIRM) else field
+        for field in form_inputs.with_optional_password(shown)
     ]
 
 
