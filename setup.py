@@ -61,6 +61,8 @@ setup(
             "operations/api/*.yaml",
             "sandbox/prelude.js",
             "store/lua/*.lua",
+            "web/api_reference/static/*",
+            "web/api_reference/templates/*",
             "web/openapi/*.yaml",
             "web/console/examples/*",
             "web/console/layouts/*",

@@ -57,6 +57,7 @@ from identity.web.api import (
     webhook_event_logs,
     webhooks,
 )
+from identity.web.api_reference import handlers as api_reference
 from identity.web.base_handlers import BaseHandler, Route
 from identity.web.client_address import ClientAddresses
 from identity.web.console import actions as console_actions
@@ -229,6 +230,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
         *_of(_PAGES),
     ]
     found += openapi.routes(lambda: found)
+    found += api_reference.routes(lambda: found)
     return found
 
 

@@ -20,7 +20,8 @@ from identity.schemas import FOLDER
 _MAPS: Final = frozenset({"properties", "patternProperties"})
 _SCHEMAS: Final = frozenset({"items", "additionalProperties", "propertyNames", "not", "if", "then", "else", "contains"})
 _LISTS: Final = frozenset({"allOf", "anyOf", "oneOf"})
-_OMITTED: Final = frozenset({"$schema", "$id", "$comment", "$defs"})
+# Generators of clients name models by titles, which several components of one file share.
+_OMITTED: Final = frozenset({"$schema", "$id", "$comment", "$defs", "title"})
 _ANNOTATIONS: Final = frozenset({"default", "description", "readOnly", "title", "writeOnly"})
 
 # Members next to the object of a body that only requests have.

@@ -13,6 +13,8 @@ from identity.web.base_handlers import Route
 from identity.web.openapi import operations, texts
 from identity.web.openapi.components import Components
 
+_REFERENCE: Final = "/api/docs"
+"""The pages that show this document."""
 _PREFIXES: Final = ("/api/", "/oauth2/", "/.well-known/", "/{tenant_id}/")
 
 
@@ -21,7 +23,7 @@ def build(routes: Iterable[Route]) -> Document:
     components = Components()
     paths: dict[str, Document] = {}
     for route in routes:
-        if route.template.startswith(_PREFIXES):
+        if route.template.startswith(_PREFIXES) and not route.template.startswith(_REFERENCE):
             for path, method, operation in operations.of_route(route, components):
                 paths.setdefault(path, {})[method] = operation
     tags = sorted({tag for path in paths.values() for operation in path.values() for tag in operation["tags"]})

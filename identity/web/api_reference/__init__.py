@@ -1,0 +1,1 @@
+"""`/api/docs`: the API reference for browsers, rendered from the OpenAPI document."""
