@@ -128,6 +128,8 @@ async def test_lambdas_convert_groups(client: ScimClient) -> None:
         {"scimUserRequestConverterId": "function convert(user) { throw new Error('no'); }"},
         {"scimUserResponseConverterId": "function convert(scimUser) { scimUser.userName = 7; }"},
         {"scimUserResponseConverterId": "function convert(scimUser) { }"},
+        {"scimUserResponseConverterId": "function convert(scimUser) { scimUser.userName = 'x'; scimUser.name = 7; }"},
+        {"scimUserResponseConverterId": "function convert(user) { user.userName = 'x'; user.schemas = 7; }"},
     ],
 )
 async def test_failed_lambda_is_reported(client: ScimClient, bodies: dict[str, str]) -> None:

@@ -248,6 +248,8 @@ async def test_deactivated_user_loses_the_sessions_and_can_be_reactivated(
     body = {"schemas": [USER], "userName": made["userName"], "active": True}
     assert (await client.ask("PUT", f"/Users/{made['id']}", body))["active"] is True
     assert (await client.user(made["id"]))["active"] is True
+    sent = await receiver.wait_for(2)
+    assert [one.event["type"] for one in sent] == ["user.deactivate", "user.reactivate"]
 
 
 async def test_created_user_may_be_inactive(client: ScimClient) -> None:
@@ -406,6 +408,8 @@ async def test_attributes_that_administrators_broke_are_left_out(client: ScimCli
         assert shown["userName"] == "babs"
         assert shown["emails"] == [{"value": "b@example.com", "type": "work", "primary": True}]
         assert shown["externalId"] == "701984"
+        for scim_filter in (f'{ENTERPRISE}:department sw "n"', 'title co "g"', 'addresses[country eq "x"]'):
+            assert await client.found("/Users", scim_filter) == [], scim_filter
 
 
 @pytest.mark.requirement("scim-9")

@@ -107,18 +107,25 @@ def member_ids(scim_filter: Any) -> set[str]:
 
 
 def order_of(query: Any, model: Any, fields: Fields) -> tuple[tuple[str, int], ...]:
-    """Return the sort order of a search, with the id last. Raises ScimError for an attribute that cannot be sorted."""
+    """Return the sort order of a search, with the id last; by the id alone if the model does not have the attribute.
+
+    Raises ScimError for an attribute that cannot be sorted by.
+    """
+    direction = -1 if query.is_descending else 1
     if query.request.sort_by is None:
-        return (("_id", 1),)
+        return (("_id", direction),)
     translator = _Translator(model, fields, Scope(""))
     path = str(query.request.sort_by)
     head, _, tail = path.rpartition(":")
     name, _, sub_name = tail.partition(".")
     binding = translator.bind(AttrPath(name, sub_name or None, head or None))
-    field = None if binding is None else fields.by_attribute.get((binding.field_name, binding.sub_field_name))
-    if field is None or field.kind == "members":
+    if binding is None:
+        return (("_id", direction),)
+    field = fields.by_attribute.get((binding.field_name, binding.sub_field_name))
+    if field is None and binding.field_name in fields.rest_attributes and not binding.is_multivalued:
+        field = Field(f"{fields.rest}.{_alias(binding.model, binding.field_name)}", "text")
+    if field is None or field.kind == "members" or binding.model is not model:
         raise invalid("invalidPath", f"Resources cannot be sorted by {path}.")
-    direction = -1 if query.is_descending else 1
     return tuple({field.member: direction, "_id": direction}.items())
 
 

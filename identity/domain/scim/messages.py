@@ -128,6 +128,17 @@ def render(tenant: Document, resource_type: str, resource: Document, selection: 
     return shown
 
 
+def is_resource(tenant: Document, resource_type: str, resource: Document) -> bool:
+    """Return whether every attribute of a resource has a value of its type."""
+    try:
+        models.model_of(tenant, resource_type).model_validate(
+            resource, scim_ctx=Context.DEFAULT, scim_policy=models.POLICY
+        )
+    except (ValidationError, SCIMException):
+        return False
+    return True
+
+
 def list_response(resources: Sequence[Document], total: int, start: int) -> Document:
     """Return a ListResponse (RFC 7644 section 3.4.2)."""
     return {

@@ -21,7 +21,7 @@ _RESPONSE: Final = "urn:ietf:params:scim:api:messages:2.0:BulkResponse"
 _METHODS: Final = frozenset({"DELETE", "PATCH", "POST", "PUT"})
 _REFERENCE: Final = "bulkId:"
 _PARAMETERS: Final[Mapping[str, str]] = {"attributes": "id"}
-"""What operations read of a resource that they return: the response of a bulk request contains none."""
+"""The parameters of each operation: the response of a bulk request contains no resources."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

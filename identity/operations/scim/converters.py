@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Document
-from identity.domain.scim import group_mapping, models, user_mapping
-from identity.errors import LambdaFailed
+from identity.domain.scim import group_mapping, messages, models, user_mapping
 from identity.operations.lambdas import lambdas
 from identity.operations.scim.clients import ScimCall
 from identity.services import Services
@@ -64,7 +63,7 @@ async def from_user(services: Services, scim: ScimCall, resource_type: str, user
         return user_mapping.to_resource(user, base)
     kind = "SCIMServerUserResponseConverter"
     resource, *_ = await lambdas.invoke(services, scim.call, lambda_id, kind, base, user)
-    return await _completed(services, scim, lambda_id, resource, base, "userName")
+    return await _completed(services, scim, lambda_id, resource_type, resource, base)
 
 
 async def from_group(
@@ -76,20 +75,22 @@ async def from_group(
         return group_mapping.to_resource(group, base)
     kind = "SCIMServerGroupResponseConverter"
     resource, *_ = await lambdas.invoke(services, scim.call, lambda_id, kind, base, group, members)
-    return await _completed(services, scim, lambda_id, resource, base, "displayName")
+    return await _completed(services, scim, lambda_id, models.GROUP, resource, base)
 
 
 async def _completed(
-    services: Services, scim: ScimCall, lambda_id: str, resource: Document, base: Document, required: str
+    services: Services, scim: ScimCall, lambda_id: str, resource_type: str, resource: Document, base: Document
 ) -> Document:
+    """Return what a response converter left, with the attributes of the service. Raises LambdaFailed."""
+    required = "displayName" if resource_type == models.GROUP else "userName"
     if not isinstance(resource.get(required), str) or not resource[required]:
-        raise await _failure(services, scim, lambda_id, f"it left the resource without {required}")
+        raise await lambdas.log_failure(services, scim.call, lambda_id, f"it left the resource without {required}")
     fixed = {name: value for name, value in base.items() if name != "schemas"}
-    return {**_without_null(resource), **fixed}
-
-
-async def _failure(services: Services, scim: ScimCall, lambda_id: str, reason: str) -> LambdaFailed:
-    return await lambdas.log_failure(services, scim.call, lambda_id, reason)
+    own = {name: value for name, value in _without_null(resource).items() if name not in fixed}
+    if not messages.is_resource(scim.tenant, resource_type, own):
+        reason = "an attribute of the resource has a value of the wrong type"
+        raise await lambdas.log_failure(services, scim.call, lambda_id, reason)
+    return {**own, **fixed}
 
 
 def _lambda(scim: ScimCall, members: Mapping[str, str], resource_type: str) -> str | None:

@@ -173,9 +173,24 @@ def test_random_filters_are_translated_or_refused(seed: int) -> None:
         ({"sortBy": "id", "sortOrder": "descending"}, (("_id", -1),)),
         ({"sortBy": "userName"}, (("private.usernameKey", 1), ("_id", 1))),
         ({"sortBy": f"{models.USER_SCHEMA}:name.familyName"}, (("lastName", 1), ("_id", 1))),
+        ({"sortBy": "displayName"}, (("data.scim.displayName", 1), ("_id", 1))),
         ({"sortBy": "emails", "sortOrder": "descending"}, (("email", -1), ("_id", -1))),
     ],
 )
 def test_sort_order_ends_with_the_id(parameters: dict[str, str], expected: Any) -> None:
     query = messages.read_query(TENANT, ["User"], parameters)
     assert filters.order_of(query, models.model_of(TENANT, "User"), FIELDS["User"]) == expected
+
+
+def test_types_without_the_attribute_are_sorted_by_the_id() -> None:
+    query = messages.read_query(TENANT, ["User", "Group"], {"sortBy": "userName", "sortOrder": "descending"})
+    assert filters.order_of(query, models.model_of(TENANT, "Group"), FIELDS["Group"]) == (("_id", -1),)
+
+
+@pytest.mark.parametrize("path", ["addresses.country", "photos", "members", f"{ENTERPRISE}:department", "name"])
+def test_attribute_without_a_single_stored_value_cannot_be_sorted_by(path: str) -> None:
+    kind = "Group" if path == "members" else "User"
+    with pytest.raises(ScimError, match="sort"):
+        filters.order_of(
+            messages.read_query(TENANT, [kind], {"sortBy": path}), models.model_of(TENANT, kind), FIELDS[kind]
+        )
