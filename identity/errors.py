@@ -275,6 +275,16 @@ class InvalidToken(OAuth2Error):
     error = "invalid_token"
 
 
+class InsufficientUserAuthentication(InvalidToken):
+    """The login behind the access token is too weak or too old; `challenge` says what is required (RFC 9470)."""
+
+    error = "insufficient_user_authentication"
+
+    def __init__(self, challenge: Mapping[str, str]) -> None:
+        super().__init__(None, "The user has to authenticate again, as the challenge requires.")
+        self.challenge = challenge
+
+
 class InvalidDpopProof(OAuth2Error):
     """The DPoP proof is missing, malformed, not for this request, or was used before (RFC 9449 section 5)."""
 

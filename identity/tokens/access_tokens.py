@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Document
-from identity.domain.authorization import claims_request
+from identity.domain.authorization import claims_request, step_up
 from identity.domain.authorization import jwt_claims as user_claims
 from identity.domain.authorization.authorization_codes import AuthorizationCode
 from identity.domain.authorization.claims_request import ClaimsRequest
 from identity.domain.clients import scopes
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.instants import Instant, NumericDate, numeric_date
 
 TTY: Final = "at"
@@ -80,6 +81,10 @@ def claims(context: TokenContext, token_id: str, now: NumericDate, ttl_seconds: 
         claims_["sid"] = context.refresh_token_id
     if context.confirmation is not None:
         claims_["cnf"] = context.confirmation
+    oauth = OAuthSettings.of(context.application)
+    if oauth.step_up_configuration is not None and context.authentication_methods:
+        acr = step_up.achieved_class(oauth, context.authentication_methods)
+        claims_ |= {} if acr is None else {"acr": acr}
     if context.actor is not None:
         claims_["act"] = context.actor
     if context.claims_request.userinfo and scopes.OPENID in context.scopes:

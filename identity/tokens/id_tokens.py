@@ -7,6 +7,7 @@ from typing import Final
 
 from identity.call import Document
 from identity.domain.authorization import jwt_claims as user_claims
+from identity.domain.authorization import step_up
 from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.ids import base64url
 from identity.instants import NumericDate
@@ -49,7 +50,7 @@ def claims(
         claims_ = {name: value for name, value in claims_.items() if name not in _NOT_MINIMAL}
     oauth = OAuthSettings.of(context.application)
     bound = {
-        "acr": None if requested.acr is None else oauth.authentication_context_class,
+        "acr": None if requested.acr is None else step_up.achieved_class(oauth, context.authentication_methods),
         "amr": list(context.authentication_methods) if oauth.authentication_methods_enabled else None,
         "nonce": context.nonce,
         "sid": context.sso_session_id or context.refresh_token_id,

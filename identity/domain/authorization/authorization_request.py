@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from identity.call import Document
-from identity.domain.authorization import claims_request, pkce, response_types
+from identity.domain.authorization import claims_request, pkce, response_types, step_up
 from identity.domain.authorization.claims_request import ClaimsRequest
 from identity.domain.authorization.response_types import ResponseMode, ResponseType
 from identity.domain.clients import dpop_proofs, redirect_uris, resource_indicators, scopes, security_profiles
@@ -319,8 +319,8 @@ def _require_max_age(input_: _Input) -> None:
 
 def _require_claims(input_: _Input) -> None:
     """An essential acr that cannot be provided is a failed authentication (OpenID Connect Core 5.5.1.1)."""
-    acr, configured = input_.claims.acr, input_.oauth.authentication_context_class
-    if acr is not None and acr.is_essential and (configured is None or not acr.accepts(configured)):
+    acr = input_.claims.acr
+    if acr is not None and acr.is_essential and not any(map(acr.accepts, step_up.supported_classes(input_.oauth))):
         raise UnmetAuthenticationRequirements(None, "The authentication context class (acr) is not supported.")
 
 

@@ -33,6 +33,7 @@ class OAuthSettings:
     tls_client_certificate_bound_access_tokens: bool = False
     authentication_context_class: str | None = None
     authentication_methods_enabled: bool = False
+    step_up_configuration: Document | None = None
     device_verification_url: str | None = stored_as("deviceVerificationURL", default=None)
     logout_url: str | None = stored_as("logoutURL", default=None)
     logout_behavior: str = "AllApplications"

@@ -54,6 +54,7 @@ _WITH_OPTIONS: Final = {
     "$or": [
         {"oauthConfiguration.hybridResponseTypesEnabled": True},
         {"oauthConfiguration.authenticationContextClass": {"$exists": True}},
+        {"oauthConfiguration.stepUpConfiguration": {"$exists": True}},
     ],
 }
 """The applications that the metadata of their tenant depends on."""
@@ -203,6 +204,7 @@ def _metadata(tenant: Document, base_url: str, options: Sequence[Document], gran
     """
     has_hybrid = any(oauth.get("hybridResponseTypesEnabled") for oauth in options)
     classes = {oauth["authenticationContextClass"] for oauth in options if "authenticationContextClass" in oauth}
+    classes |= {oauth["stepUpConfiguration"]["contextClass"] for oauth in options if "stepUpConfiguration" in oauth}
     document: Document = {
         **_CONSTANT,
         **{name: base_url + path for name, path in _PATHS.items()},

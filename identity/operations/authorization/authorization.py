@@ -19,6 +19,7 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.authorization import authorization_request
+from identity.domain.authorization import step_up as step_up_rules
 from identity.domain.authorization.authorization_request import AuthorizationRequest
 from identity.domain.authorization.consent import ConsentPrompt
 from identity.domain.clients import scopes
@@ -32,6 +33,7 @@ from identity.errors import (
     LoginRequired,
     OAuth2Error,
     Unavailable,
+    UnmetAuthenticationRequirements,
     WebhookTransactionFailed,
 )
 from identity.operations.authorization import (
@@ -244,6 +246,9 @@ async def proceed(
 
     Raises OAuth2Error, including the error by which `prompt=none` replaces a page.
     """
+    if requires_step_up(verified_client.client, request, current.user, current.session.second_factor):
+        step_up_required = login_outcomes.SecondFactorRequired(current.user)
+        return await _interrupt(services, call, verified_client, request, current, step_up_required)
     found = await _ensure_registration(services, call, verified_client, request, current)
     if isinstance(found, IntermediatePage):
         return found
@@ -255,6 +260,19 @@ async def proceed(
     if isinstance(granted, ConsentPrompt):
         return await _request_consent(services, verified_client, request, found, granted)
     return await respond(services, call, verified_client, dataclasses.replace(request, scopes=granted), found)
+
+
+def requires_step_up(client: Client, request: AuthorizationRequest, user: Document, second_factor: str) -> bool:
+    """Return whether the request needs a second factor that the login lacks; trust in a device is none (RFC 9470).
+
+    Raises UnmetAuthenticationRequirements if the class is essential and the user has no method.
+    """
+    acr = request.claims.acr
+    if second_factor or not step_up_rules.requires_second_factor(client.oauth, acr):
+        return False
+    if not user["twoFactor"]["methods"] and acr is not None and acr.is_essential:
+        raise UnmetAuthenticationRequirements(None, "The user has no second factor, which the acr requires.")
+    return bool(user["twoFactor"]["methods"])
 
 
 async def respond(

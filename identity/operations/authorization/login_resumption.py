@@ -81,7 +81,13 @@ async def unmet_requirement(
     user = await _find_user(services, transaction, login)
     if user is None:
         return None
-    return login_outcomes.find_halt(await _restore_login_state(services, call, transaction, login, user, browser))
+    halt = login_outcomes.find_halt(await _restore_login_state(services, call, transaction, login, user, browser))
+    if halt is not None:
+        return halt
+    request = authorization.validate(call, transaction.verified_client)
+    if authorization.requires_step_up(transaction.client, request, user, login.second_factor):
+        return login_outcomes.SecondFactorRequired(user)
+    return None
 
 
 async def resume(

@@ -11,6 +11,7 @@ from identity.call import AnonymousCaller, Call, Document
 from identity.domain.clients import dpop_proofs as dpop_proof_rules
 from identity.errors import (
     FeatureOff,
+    InsufficientUserAuthentication,
     InvalidClient,
     InvalidDpopProofAtResource,
     InvalidRequest,
@@ -175,7 +176,9 @@ class OAuth2Handler(BaseHandler):
         if isinstance(failure, InvalidClient):
             return 'Basic realm="oauth2"'
         if isinstance(failure, InvalidToken | InvalidDpopProofAtResource):
-            return "Bearer" if failure.reason == "access_token_required" else f'Bearer error="{failure.error}"'
+            if failure.reason == "access_token_required":
+                return "Bearer"
+            return f'Bearer error="{failure.error}"{challenge_parameters(failure)}'
         return None
 
     def fail(self) -> None:
@@ -244,6 +247,13 @@ class PageHandler(OAuth2Handler):
 def tenant_routes(paths: Iterable[tuple[str, type[OAuth2Handler]]]) -> list[Route]:
     """Return the routes of paths and handlers, each also under the id of a tenant."""
     return [Route(prefix + path, handler) for path, handler in paths for prefix in ("", "/{tenant_id}")]
+
+
+def challenge_parameters(failure: OAuth2Error) -> str:
+    """Return what a challenge requires of the next login, as further parameters (RFC 9470 section 3)."""
+    if not isinstance(failure, InsufficientUserAuthentication):
+        return ""
+    return "".join(f', {name}="{value}"' for name, value in failure.challenge.items())
 
 
 def oauth_error(error: ServiceError) -> OAuth2Error:
