@@ -57,7 +57,7 @@ async def facing(engine: Any) -> AsyncIterator[dict[str, Fault]]:
         met = {}
         for fault in faults():
             timeouts = {"connectTimeout": LONG_MS, "readTimeout": LONG_MS}
-            url = await stack.enter_async_context(fault.place())
+            url = await stack.enter_async_context(fault.running())
             webhook = engine.add_webhook(url, "user.create", **{**timeouts, **fault.webhook})
             met[webhook["id"]] = fault
         yield met

@@ -341,7 +341,7 @@ ERRORS = {"generalErrors": [{"code": "[invalid]", "message": "No."}]}
         ("get", "/api/system/version", 200, {"version": 1}, "not of type"),
         ("get", "/api/system/version", 200, {}, "required"),
         ("get", "/api/system/version", 200, {"version": "1", "more": 1}, "more"),
-        ("get", "/api/system/version", 200, None, "a body was promised"),
+        ("get", "/api/system/version", 200, None, "a body is missing"),
         ("get", "/api/system/version", 201, {"version": "1"}, "no such status"),
         ("get", "/api/system/version", 400, ERRORS, None),
         ("get", "/api/system/version", 400, {}, "less than 1"),

@@ -100,8 +100,8 @@ class Recorded:
         self._collection = collection
         self.commands: list[dict[str, Any]] = []
 
-    def find(self, where: dict[str, Any]) -> Any:
-        cursor, command = self._collection.find(where), {"find": self._collection.name, "filter": where}
+    def find(self, where: dict[str, Any], projection: dict[str, int] | None = None) -> Any:
+        cursor, command = self._collection.find(where, projection), {"find": self._collection.name, "filter": where}
         self.commands.append(command)
         recorded = self
 
