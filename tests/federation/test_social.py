@@ -379,9 +379,73 @@ async def test_button_of_a_preset_has_the_symbol_of_its_host(arrange, kind) -> N
     assert '<svg class="symbol"' in shown.text
 
 
-async def test_google_without_secret_has_no_button(arrange) -> None:
+async def test_google_without_secret_has_no_button_and_exchanges_no_codes(arrange) -> None:
     login = await arrange("Google", client_secret=None)
     assert "identityProviderId" not in (await login.rp.authorize(login.browser)).text
+    assert (await login.api_login(await login.data())).status_code == 400
+    assert (await login.api_login(await login.data(token=True))).status_code == 200
+
+
+@pytest.mark.parametrize("body", ["oauth_token=a", "oauth_token=a&oauth_token_secret=b", "é"])
+async def test_temporary_credentials_of_x_must_be_complete_and_confirmed(arrange, monkeypatch, body) -> None:
+    login = await arrange("Twitter")
+    monkeypatch.setattr(login.social, "twitter_token", lambda _request: (200, body))
+    shown = await login.rp.authorize(login.browser, idp_hint=login.scenario.provider["id"])
+    assert shown.status_code == 200
+    assert await login.event_log("failed")
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("Facebook", "/graph.facebook.com/v23.0/debug_token"),
+        ("Facebook", "/graph.facebook.com/v23.0/me"),
+        ("Twitch", "/id.twitch.tv/oauth2/validate"),
+        ("Twitter", "/api.twitter.com/1.1/account/verify_credentials.json"),
+        ("Steam", "/api.steampowered.com/ISteamUser/GetPlayerSummaries/v2/"),
+    ],
+)
+async def test_platform_out_of_order_is_an_error_of_the_api_login(arrange, kind, path) -> None:
+    login = await arrange(kind)
+    login.social.broken = path
+    answer = await login.api_login(await login.data(token=True))
+    assert answer.status_code == 400
+    assert "[ExternalAuthenticationException]" in answer.json()["generalErrors"][0]["code"]
+
+
+async def test_steam_out_of_order_confirms_no_assertion(arrange) -> None:
+    login = await arrange("Steam")
+    login.social.broken = "/steamcommunity.com/openid/login"
+    assert (await login.walk()).status_code == 200
+    assert await login.event_log("answered 500")
+
+
+async def test_link_with_x_keeps_the_access_token(arrange) -> None:
+    login = await arrange("Twitter")
+    left = await login.leave()
+    claims = await login.claims(await login.come_back(login.social.approve("Twitter", left.parameters)))
+    (link,) = await login.scenario.links(claims["sub"])
+    assert link["token"] in login.social.secrets
+    assert link["token"] != left["oauth_token"]
+
+
+async def test_key_of_an_application_must_belong_to_identity_providers(arrange, api, tenant) -> None:
+    """A key that signs tokens would otherwise sign claims that an administrator of the provider chose."""
+    login = await arrange("Apple")
+    key = (await api.post("/api/key/generate", json={"key": {"name": new_id(), "algorithm": "ES256"}})).json()["key"]
+    public = {key_name: key[key_name] for key_name in ("name", "publicKey")}
+    body = {"key": {**public, "name": new_id(), "type": "EC", "kid": new_id()}}
+    imported = (await api.post("/api/key/import", json=body)).json()["key"]
+    place = {"enabled": True, "keyId": imported["id"]}
+    wanted = {"identityProvider": {"applicationConfiguration": {login.rp.client_id: place}}}
+    path = f"/api/identity-provider/{login.scenario.provider['id']}"
+    refused = await api.patch(path, json=wanted, headers={"Content-Type": "application/merge-patch+json"})
+    assert set(refused.json()["fieldErrors"]) == {
+        f"identityProvider.applicationConfiguration.{login.rp.client_id}.keyId"
+    }
+    await login.scenario.change(applicationConfiguration={login.rp.client_id: {**place, "keyId": key["id"]}})
+    assert (await login.walk()).status_code == 200
+    assert await login.event_log("serves another purpose")
 
 
 # Unlinking

@@ -267,6 +267,9 @@ def key_ids(provider: Document) -> Iterable[tuple[str, str]]:
     for name in ("defaultKeyId", "keyId", "requestSigningKeyId"):
         if name in provider:
             yield name, provider[name]
+    for application_id, settings in provider["applicationConfiguration"].items():
+        if "keyId" in settings:
+            yield f"applicationConfiguration.{application_id}.keyId", settings["keyId"]
     for index, key_id in enumerate(provider.get("verificationKeyIds", ())):
         yield f"verificationKeyIds[{index}]", key_id
     decryption = provider.get("assertionDecryptionConfiguration", {})

@@ -256,11 +256,12 @@ async def _key_reference_problems(
         own = await _documents(services).find_all(None, {"tenantId": call.caller.tenant_id})
         providers = [*own, stored] if stored is not None else own
         allowed_ids = {key_id for one in providers for _, key_id in provider_rules.key_ids(one)}
+    is_apple = provider.get("type") == "Apple"
+    is_usable = key_references.can_sign if is_apple else key_references.can_verify
     return [
-        _problem(member, "It must be the id of a key that verifies signatures.")
+        _problem(member, f"It must be the id of a key that {'makes' if is_apple else 'verifies'} signatures.")
         for member, key_id in provider_rules.key_ids(provider)
-        if (allowed_ids is not None and key_id not in allowed_ids)
-        or not await key_references.can_verify(services, key_id)
+        if (allowed_ids is not None and key_id not in allowed_ids) or not await is_usable(services, key_id)
     ]
 
 

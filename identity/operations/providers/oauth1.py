@@ -27,8 +27,10 @@ async def request_token(services: Services, call: Call, oauth2: Document, callba
     return answer["oauth_token"], answer["oauth_token_secret"]
 
 
-async def fetch_claims(services: Services, call: Call, oauth2: Document, data: Mapping[str, str]) -> Document:
-    """Return the account of temporary credentials with a verifier, or of an access token without one.
+async def fetch_claims(
+    services: Services, call: Call, oauth2: Document, data: Mapping[str, str]
+) -> tuple[Document, str]:
+    """Return the account and the access token of temporary credentials with a verifier, or of an access token.
 
     Raises Invalid for missing data or an unusable response, Unauthorized for claims that cannot be stored.
     """
@@ -53,7 +55,7 @@ async def fetch_claims(services: Services, call: Call, oauth2: Document, data: M
         raise openid_connect.provider_error("OpenIDConnectUserinfo", str(error)) from error
     if not isinstance(claims, dict) or not external_identities.is_storable(claims):
         raise Unauthorized(log_detail="the claims cannot be stored")
-    return claims
+    return claims, token
 
 
 def _client(

@@ -48,10 +48,10 @@ async def identify(
         return await _identify_player(services, call, provider, application_id, data, trace, return_to)
     if row.flow == "oauth1":
         oauth2 = social_providers.oauth2_of(provider, application_id)
-        claims = await oauth1.fetch_claims(services, call, oauth2, data)
+        claims, access_token = await oauth1.fetch_claims(services, call, oauth2, data)
         trace.add_claims(provider["type"], claims)
         found = external_identities.parse(oauth2, claims, lambda_arguments=()) if claims else None
-        tokens: Document = {"oauth_token": data["oauth_token"]}
+        tokens: Document = {"oauth_token": access_token}
     else:
         endpoints = await resolve_endpoints(services, call, provider, application_id, data)
         tokens = await _get_tokens(services, endpoints, row, data)
@@ -71,6 +71,8 @@ async def resolve_endpoints(
         if _is_native(data) and settings.get("bundleId"):
             oauth2["client_id"] = settings["bundleId"]
         oauth2["client_secret"] = await apple_client_secret.sign(services, call, settings, oauth2)
+    if "client_secret" not in oauth2:
+        oauth2["clientAuthenticationMethod"] = "none"
     return await openid_connect.resolve_endpoints(services, call, oauth2)
 
 
