@@ -81,9 +81,8 @@ def claims(context: TokenContext, token_id: str, now: NumericDate, ttl_seconds: 
         claims_["sid"] = context.refresh_token_id
     if context.confirmation is not None:
         claims_["cnf"] = context.confirmation
-    oauth = OAuthSettings.of(context.application)
-    if oauth.step_up_configuration is not None and context.authentication_methods:
-        acr = step_up.achieved_class(oauth, context.authentication_methods)
+    if step_up.is_configured(context.application) and context.authentication_methods:
+        acr = step_up.achieved_class(OAuthSettings.of(context.application), context.authentication_methods)
         claims_ |= {} if acr is None else {"acr": acr}
     if context.actor is not None:
         claims_["act"] = context.actor

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from identity.call import Document
 from identity.domain.authorization.claims_request import RequestedClaim
 from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.domain.objects import stored_values
@@ -33,6 +34,11 @@ class StepUp:
         return None if stored is None else stored_values.from_document(cls, stored)
 
 
+def is_configured(application: Document) -> bool:
+    """Whether the application distinguishes logins with a second factor."""
+    return "stepUpConfiguration" in application["oauthConfiguration"]
+
+
 def supported_classes(oauth: OAuthSettings) -> tuple[str, ...]:
     """Return the authentication context classes that logins at the application can have."""
     step_up = StepUp.of(oauth)
@@ -53,9 +59,9 @@ def requires_second_factor(oauth: OAuthSettings, acr: RequestedClaim | None) -> 
     step_up = StepUp.of(oauth)
     if step_up is None or acr is None or acr.values is None:
         return False
-    supported = [value for value in acr.values if any(RequestedClaim(values=(value,)).accepts(name)
-                 for name in supported_classes(oauth))]  # fmt: skip
-    return bool(supported) and RequestedClaim(values=(supported[0],)).accepts(step_up.context_class)
+    accepting = (RequestedClaim(values=(value,)) for value in acr.values)
+    first = next((claim for claim in accepting if any(map(claim.accepts, supported_classes(oauth)))), None)
+    return first is not None and first.accepts(step_up.context_class)
 
 
 def userinfo_challenge(oauth: OAuthSettings, claims: Mapping[str, Any], now: NumericDate) -> dict[str, str] | None:

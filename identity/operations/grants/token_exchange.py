@@ -54,32 +54,11 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
     client, policy = identified.client, TokenExchangePolicy.of(identified.client.application)
     _require_trusted_client(identified)
     issued_type = exchange_rules.requested_type(form)
-    audiences = exchange_rules.requested_audiences(form.get("audience"), policy)
-    resources = resource_indicators.parse(form.get("resource"), client.oauth)
     subject = await _verify(services, call, identified, policy, form, "subject_token")
     if not isinstance(subject, VerifiedToken):
         raise InvalidRequest("access_token_invalid", "The subject_token is not that of a user.")
     actor_token = await _find_actor_token(services, call, identified, policy, form)
-    bearer = Bearer(subject, await _get_user(services, call, identified, subject))
-    actor = {"sub": client.client_id if actor_token is None else actor_token.claims["sub"]}
-    exchange_rules.require_may_act(subject.claims, actor, client.client_id)
-    is_impersonation = actor_token is None and policy.impersonation_enabled
-    maximum = services.config.token_exchange.maximum_actors
-    context = TokenContext(
-        tenant=client.tenant,
-        application=client.application,
-        user=bearer.user,
-        scopes=exchange_rules.granted_scopes(
-            form.get("scope"), subject.scopes, client.oauth, client.application["scopes"]
-        ),
-        grants=(*subject.claims.get("gty", ()), grant_type),
-        authentication_type=bearer.authentication_type,
-        auth_instant=bearer.auth_instant,
-        refresh_token_id=subject.claims.get("sid"),
-        resources=tuple(dict.fromkeys((*audiences, *resources))),
-        confirmation=identified.confirmation,
-        actor=exchange_rules.act_claim(subject.claims, None if is_impersonation else actor, maximum),
-    )
+    context = await _context(services, call, identified, policy, form, subject, actor_token)
     presented = [subject.claims] if actor_token is None else [subject.claims, actor_token.claims]
     ttl = exchange_rules.lifetime_seconds(
         ttl_seconds(client.tenant, client.application), numeric_date(call.now), presented
@@ -93,6 +72,39 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
         "token_type": dpop_proofs.token_type(context.confirmation),
     }
     return {**response, "scope": scopes.join(context.scopes)} if context.scopes else response
+
+
+async def _context(
+    services: Services,
+    call: Call,
+    identified: IdentifiedClient,
+    policy: TokenExchangePolicy,
+    form: Document,
+    subject: VerifiedToken,
+    actor_token: VerifiedToken | VerifiedEntityToken | None,
+) -> TokenContext:
+    """Return what the new token is issued for. Raises InvalidRequest, InvalidScope and InvalidTarget."""
+    client, custom = identified.client, identified.client.application["scopes"]
+    audiences = exchange_rules.requested_audiences(form.get("audience"), policy)
+    resources = resource_indicators.parse(form.get("resource"), client.oauth)
+    bearer = Bearer(subject, await _get_user(services, call, identified, subject))
+    actor = {"sub": client.client_id if actor_token is None else actor_token.claims["sub"]}
+    exchange_rules.require_may_act(subject.claims, actor, client.client_id)
+    is_impersonation = actor_token is None and policy.impersonation_enabled
+    maximum = services.config.token_exchange.maximum_actors
+    return TokenContext(
+        tenant=client.tenant,
+        application=client.application,
+        user=bearer.user,
+        scopes=exchange_rules.granted_scopes(form.get("scope"), subject.scopes, client.oauth, custom),
+        grants=(*subject.claims.get("gty", ()), grant_type),
+        authentication_type=bearer.authentication_type,
+        auth_instant=bearer.auth_instant,
+        refresh_token_id=subject.claims.get("sid"),
+        resources=tuple(dict.fromkeys((*audiences, *resources))),
+        confirmation=identified.confirmation,
+        actor=exchange_rules.act_claim(subject.claims, None if is_impersonation else actor, maximum),
+    )
 
 
 def _require_trusted_client(identified: IdentifiedClient) -> None:

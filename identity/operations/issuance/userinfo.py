@@ -33,8 +33,9 @@ async def claims_of(services: Services, call: Call, bearer: Bearer) -> Document:
     token, application = bearer.token, bearer.token.application
     if jwt_claims.is_strict(application) and scopes.OPENID not in token.scopes:
         raise InvalidToken("missing_required_scope", "The access token lacks the scope openid.")
-    challenge = step_up.userinfo_challenge(OAuthSettings.of(application), token.claims, numeric_date(call.now))
-    if challenge is not None:
-        raise InsufficientUserAuthentication(challenge)
+    if step_up.is_configured(application):
+        challenge = step_up.userinfo_challenge(OAuthSettings.of(application), token.claims, numeric_date(call.now))
+        if challenge is not None:
+            raise InsufficientUserAuthentication(challenge)
     claims = jwt_claims.userinfo_claims(bearer.user, application, token.claims, token.scopes)
     return await token_lambdas.userinfo(services, call, application, bearer.user, token.claims, claims)

@@ -10,6 +10,9 @@ import pytest
 
 from identity.ids import new_id
 from tests import relying_party
+from tests.api.test_entities import make as make_entity
+from tests.api.test_entity_types import make as make_type
+from tests.conftest import SUPER_KEY, checking_client
 from tests.dpop import ClientKey
 from tests.relying_party import PASSWORD, RelyingParty, claims
 
@@ -134,6 +137,25 @@ async def test_actor_token_makes_its_user_the_actor(setup):
         refused(answer, "invalid_request", "unknown")
     answer = await setup.exchange(await setup.subject(), **{**form, "actor_token": response["access_token"]})
     refused(answer, "invalid_request", "access_token_invalid")
+
+
+@pytest.mark.requirement("oauth-12-32")
+async def test_entity_is_an_actor_and_no_subject(setup, api, http):
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": setup.front_end.tenant["id"]}
+    async with checking_client(str(http.base_url), headers=headers) as inside:
+        kind = await make_type(api, permissions=[{"name": "act"}])
+        service, target = [await make_entity(inside, kind) for _ in range(2)]
+        grant = {"grant": {"recipientEntityId": service["id"], "permissions": ["act"]}}
+        assert (await inside.post(f"/api/entity/{target['id']}/grant", json=grant)).status_code == 200
+    form = {"grant_type": "client_credentials", "client_id": service["clientId"],
+            "client_secret": service["clientSecret"], "scope": f"target-entity:{target['id']}:act"}  # fmt: skip
+    entity_token = (await http.post(TOKEN, data=form)).json()["access_token"]
+    actor = {"actor_token": entity_token, "actor_token_type": f"{TYPE}access_token"}
+    refused(await setup.exchange(await setup.subject(), **actor), "invalid_request", "access_token_invalid")
+    await setup.allow(subjectAudiences=[setup.front_end.client_id, target["id"]])
+    response = await setup.exchanged(await setup.subject(), **actor)
+    assert claims(response["access_token"])["act"] == {"sub": service["id"]}
+    refused(await setup.exchange(entity_token), "invalid_request", "access_token_invalid")
 
 
 @pytest.mark.requirement("oauth-12-32")
