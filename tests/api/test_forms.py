@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from identity import wiring
 from identity.domain.forms import default_forms
 from identity.ids import new_id
+from identity.operations.configuration import bootstrap
 from tests.api.test_consents import codes
 from tests.api.test_consents import make as make_consent
 
@@ -37,6 +39,7 @@ async def make_form(api, *steps: list[str], **members: Any) -> Document:
     return dict(answer.json()["form"])
 
 
+@pytest.mark.requirement("forms-1")
 async def test_full_cycle_of_a_field(api) -> None:
     made = await make_field(api, control="select", options=["red", "blue", "red"], data={"icon": "brush"})
     path = f"/api/form/field/{made['id']}"
@@ -114,6 +117,7 @@ async def test_names_are_unique(api) -> None:
     assert codes(await api.post("/api/form", json=form_body(name=form["name"]))) == {"[duplicate]form.name"}
 
 
+@pytest.mark.requirement("forms-1")
 async def test_full_cycle_of_a_form(api) -> None:
     color = await make_field(api)
     made = await make_form(api, [EMAIL, PASSWORD], [color["id"]], data={"a": 1})
@@ -168,6 +172,7 @@ async def test_fields_of_a_form_do_not_set_parts_of_one_another(api) -> None:
         assert codes(await api.post("/api/form", json=body)) == {"[invalid]form.steps"}
 
 
+@pytest.mark.requirement("forms-1")
 async def test_form_in_use_cannot_be_deleted(api, tenant_api) -> None:
     form, account = await make_form(api), await make_form(api, [EMAIL], type="selfServiceUser")
     members = {
@@ -214,6 +219,7 @@ async def test_tenant_names_an_existing_form_for_its_users(api) -> None:
         assert codes(await api.post("/api/tenant", json=body)) == {"[invalid]tenant.formConfiguration.adminUserFormId"}
 
 
+@pytest.mark.requirement("forms-2")
 async def test_every_instance_has_the_default_forms_and_fields(api) -> None:
     forms = {form["id"]: form for form in (await api.get("/api/form")).json()["forms"]}
     fields = {field["id"]: field for field in (await api.get("/api/form/field")).json()["fields"]}
@@ -221,3 +227,13 @@ async def test_every_instance_has_the_default_forms_and_fields(api) -> None:
     assert {form["type"] for form in defaults} == {"adminRegistration", "adminUser", "selfServiceUser"}
     assert {field_id for form in defaults for step in form["steps"] for field_id in step["fields"]} <= fields.keys()
     assert {fields[field_id]["key"] for field_id in default_forms.FIELD_IDS.values()} == default_forms.FIELD_IDS.keys()
+
+
+@pytest.mark.requirement("forms-2")
+async def test_deleted_default_does_not_return_where_there_are_other_forms(api, service) -> None:
+    path = f"/api/form/{default_forms.FORM_IDS['adminUser']}"
+    form = (await api.get(path)).json()["form"]
+    assert (await api.delete(path)).status_code == 200
+    await bootstrap.ensure(service.services, wiring.own_call(service.services.clock, service.base_url))
+    assert (await api.get(path)).status_code == 404
+    assert (await api.post(path, json={"form": form})).status_code == 200

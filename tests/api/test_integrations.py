@@ -16,6 +16,7 @@ async def restored(api):
     await api.put(PATH, json={"integrations": {}})
 
 
+@pytest.mark.requirement("forms-8")
 async def test_integrations_are_stored_and_merged(api, restored) -> None:
     empty = (await api.put(PATH, json={"integrations": {}})).json()["integrations"]
     assert empty["kafka"] == {"enabled": False, "producer": {}}

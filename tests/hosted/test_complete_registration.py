@@ -186,7 +186,7 @@ async def test_attack_42_page_of_another_browser_is_worth_nothing(service, unreg
     assert await registered(unregistered_party) == []
 
 
-@pytest.mark.requirement("self-service-3", "self-service-9")
+@pytest.mark.requirement("forms-7", "self-service-3", "self-service-9")
 async def test_login_collects_the_required_answers_of_a_form(unregistered_party, browser):
     rp = unregistered_party
     consent = await make_consent(rp.api, defaultMinimumAgeForSelfConsent=0)

@@ -91,6 +91,7 @@ async def test_form_of_one_step_registers_at_once(rp, browser):
     assert await found(rp, email=email) is not None
 
 
+@pytest.mark.requirement("forms-3")
 async def test_step_shows_all_its_errors_and_keeps_the_answers(rp, browser):
     zip_code = {"enabled": True, "expression": "[0-9]{5}"}
     fields = [
@@ -217,6 +218,7 @@ async def test_labels_are_texts_of_the_theme(rp, browser, api):
     assert "Crimson" in text
 
 
+@pytest.mark.requirement("forms-4")
 async def test_concurrent_last_steps_register_one_user(rp, browser):
     await offer_form(rp, [FIELDS["user.username"], SECRET], [FIRST_NAME])
     name = new_id()
@@ -226,6 +228,7 @@ async def test_concurrent_last_steps_register_one_user(rp, browser):
     assert await found(rp, username=name) is not None
 
 
+@pytest.mark.requirement("forms-5")
 async def test_too_young_user_cannot_give_a_consent(rp, browser):
     consent = await make_consent(rp.api, defaultMinimumAgeForSelfConsent=16)
     agreed = await make_field(rp.api, type="consent", consentId=consent["id"])
@@ -277,6 +280,7 @@ async def test_attack_44_form_does_not_reveal_addresses_where_they_are_verified_
         assert seen[0] == seen[1]
 
 
+@pytest.mark.requirement("forms-4")
 async def test_registration_of_one_tenant_is_not_found_at_another(rp, browser, api):
     await offer_form(rp, [EMAIL, SECRET], [FIRST_NAME])
     other = await relying_party.make(api)
@@ -289,6 +293,7 @@ async def test_registration_of_one_tenant_is_not_found_at_another(rp, browser, a
     assert refused.status_code == 400
 
 
+@pytest.mark.requirement("forms-4")
 async def test_answers_are_encrypted_and_the_request_has_no_password(rp, browser, service):
     field = await make_field(rp.api)
     await offer_form(rp, [EMAIL, SECRET, field["id"]], [FIRST_NAME])
