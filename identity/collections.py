@@ -50,6 +50,7 @@ from identity.store.one_time_tokens import OneTimeTokens
 from identity.store.open_verifications import OpenVerifications
 from identity.store.outbox import Outbox
 from identity.store.pending_links import PendingLinks
+from identity.store.previous_secrets import PreviousSecrets
 from identity.store.pushed_requests import PushedRequests
 from identity.store.rate_limits import RateLimits
 from identity.store.recent_entries import RecentEntries
@@ -214,4 +215,5 @@ def redis_stores(redis: Redis, vault: Vault) -> Mapping[str, object]:
         "failed_logins": RecentEntries(redis, "failed-logins", maximum=25, ttl_seconds=30 * 86_400),
         "refused_requests": RecentEntries(redis, "refused-requests", maximum=25, ttl_seconds=86_400),
         "activity_counts": ActivityCounts(redis),
+        "previous_secrets": PreviousSecrets(redis),
     }

@@ -52,6 +52,7 @@ from identity.store.one_time_ids import OneTimeIds
 from identity.store.one_time_tokens import OneTimeTokens
 from identity.store.open_verifications import OpenVerifications
 from identity.store.pending_links import PendingLinks
+from identity.store.previous_secrets import PreviousSecrets
 from identity.store.pushed_requests import PushedRequests
 from identity.store.rate_limits import RateLimits
 from identity.store.recent_entries import RecentEntries
@@ -180,6 +181,8 @@ class Limits:
     rate_limits: RateLimits
     lock_outs: LockOuts
     failed_api_keys: FailedApiKeys
+    previous_secrets: PreviousSecrets
+    """The secrets that a rotation replaced, for a limited time."""
     ip_access_control_lists: Documents
     initial_access_tokens: InitialAccessTokens
     client_registrations: ClientRegistrations

@@ -65,7 +65,7 @@ def read_credentials(
     basic = _basic(authorization)
     if client_id and client_id != basic.client_id:
         raise InvalidClient("client_id_mismatch", "The client_id of the body is not that of the Authorization header.")
-    if client_secret is not None and not _is_one_of(client_secret, basic.secrets):
+    if client_secret is not None and not is_one_of(client_secret, basic.secrets):
         raise InvalidClient("invalid_client_authentication", "The client authenticates by two methods that differ.")
     return basic
 
@@ -103,7 +103,7 @@ def require_secret(credentials: PresentedCredentials, expected: str) -> None:
         raise InvalidClient("client_authentication_missing", "The client must authenticate.")
     if not any(credentials.secrets):
         raise InvalidClient("missing_client_secret", "The client secret is blank.")
-    if not _is_one_of(expected, credentials.secrets):
+    if not is_one_of(expected, credentials.secrets):
         raise InvalidClient("invalid_client_authentication", "The client could not be authenticated.")
 
 
@@ -124,7 +124,7 @@ def is_secret_required(application: Document, grant_type: str, *, pkce_verified:
     return bool(policy == "Required")
 
 
-def _is_one_of(secret: str, secrets: tuple[str, ...]) -> bool:
+def is_one_of(secret: str, secrets: tuple[str, ...]) -> bool:
     """Compare with all secrets, so that the time does not depend on which one matches."""
     return sum(same_secret(secret, other) for other in secrets) > 0
 

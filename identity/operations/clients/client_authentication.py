@@ -95,6 +95,7 @@ async def identify(
     credentials = read_credentials(authorization, form)
     client = await _get_client(services, hints, credentials.client_id)
     if isinstance(credentials, authentication_rules.PresentedCredentials):
+        credentials = await _with_current_secret(services, client, credentials)
         return await _with_certificate(services, IdentifiedClient(client, credentials), certificate)
     failure = None
     try:
@@ -103,6 +104,20 @@ async def identify(
         failure = error
     presented = authentication_rules.PresentedCredentials(credentials.client_id, credentials.method)
     return await _with_certificate(services, IdentifiedClient(client, presented, failure), certificate)
+
+
+async def _with_current_secret(
+    services: Services, client: Client, credentials: authentication_rules.PresentedCredentials
+) -> authentication_rules.PresentedCredentials:
+    """Return the credentials with the current secret if they contain the previous one during its overlap."""
+    current = client.application["oauthConfiguration"]["clientSecret"]
+    presented = [secret for secret in credentials.secrets if secret]
+    if not presented or authentication_rules.is_one_of(current, credentials.secrets):
+        return credentials
+    for secret in presented:
+        if await services.limits.previous_secrets.is_accepted(client.tenant_id, client.client_id, secret):
+            return dataclasses.replace(credentials, secrets=(current,))
+    return credentials
 
 
 async def _with_certificate(

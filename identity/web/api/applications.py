@@ -6,10 +6,11 @@ from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.operations.configuration import applications as operations
+from identity.operations.configuration import client_secrets
 from identity.web import crud, subresources
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import CollectionHandler, ObjectHandler
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import Access, Reply, calls, endpoint
 
 _SCHEMA: Final = operations.RESOURCE.schema
 _OBJECT: Final = f"{_SCHEMA}#application"
@@ -53,9 +54,22 @@ class OAuthConfigurationHandler(ApiHandler):
         return Reply(await operations.oauth_configuration(self.services, call, application_id, with_secret=with_secret))
 
 
+class ClientSecretHandler(ApiHandler):
+    """The client secret."""
+
+    post = calls(
+        client_secrets.rotate,
+        "Replace it; the previous one is accepted as well for a while.",
+        takes=client_secrets.REQUEST,
+        body_required=False,
+        answer="api/client-secret.response.json",
+    )
+
+
 ROUTES = [
     *crud.routes(operations.RESOURCE, collection=ApplicationsHandler, item=ApplicationHandler),
     Route("/api/application/{application_id}/oauth-configuration", OAuthConfigurationHandler),
+    Route("/api/application/{application_id}/client-secret", ClientSecretHandler),
     *subresources.routes(operations.ROLE),
     *subresources.routes(operations.SCOPE, subresources.ReadableSubresourceHandler),
 ]
