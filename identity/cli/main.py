@@ -27,6 +27,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "export": "declarative.commands:export",
     "plan": "declarative.commands:plan",
     "apply": "declarative.commands:apply",
+    "import": "migration.commands:command",
 }
 """The commands by name, as module:attribute. They are imported when they are needed, for a fast start."""
 

@@ -19,6 +19,8 @@ _HEAD: Final = """\
 # Kickstart of a new instance with an exported configuration. Secrets are read from the environment of the first start.
 # Signing keys are generated anew, under the ids of the exported ones.
 """
+_IMMUTABLE: Final = frozenset({"connector", "theme"})
+"""The kinds whose default object cannot be changed."""
 _EXPRESSION: Final = re.compile(r"[#@&]\{")
 _DEFAULT_KEY: Final = "#{FUSIONAUTH_DEFAULT_SIGNING_KEY_ID}"
 
@@ -56,7 +58,7 @@ def _request(
 ) -> Document | None:
     """Return the request that creates an object, or that changes a default one; None if there is nothing to change."""
     is_changed = is_default(one, objects)
-    if is_changed and (one.kind.is_key or one.kind.row.name == "theme"):
+    if is_changed and (one.kind.is_key or one.kind.row.name in _IMMUTABLE):
         return None
     row = one.kind.row
     path = row.path if one.kind.is_singleton else f"{row.path}/{ids.get(one.id, one.id)}"

@@ -14,13 +14,21 @@ from identity.domain.configuration import themes as theme_rules
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.forms.default_forms import FIELD_IDS, FORM_IDS
 from identity.domain.lambdas import default_lambdas
+from identity.domain.users.users import INTERNAL_CONNECTOR
 from identity.operations.objects import key_references
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS
 
 Action = Literal["create", "update", "delete"]
 
 _FIXED_IDS: Final = frozenset(
-    {ADMINISTRATOR_APPLICATION_ID, theme_rules.DEFAULT_ID, *CLIENT_SECRET_KEYS, *FIELD_IDS.values(), *FORM_IDS.values()}
+    {
+        ADMINISTRATOR_APPLICATION_ID,
+        theme_rules.DEFAULT_ID,
+        INTERNAL_CONNECTOR,
+        *CLIENT_SECRET_KEYS,
+        *FIELD_IDS.values(),
+        *FORM_IDS.values(),
+    }
 )
 _DEFAULT_LAMBDAS: Final = frozenset(map(default_lambdas.name_of, default_lambdas.BODIES))
 
