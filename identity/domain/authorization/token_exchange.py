@@ -13,7 +13,6 @@ from identity.domain.objects import stored_values
 from identity.errors import InvalidRequest, InvalidTarget
 from identity.instants import NumericDate
 
-GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:"  # noqa: S105 (a prefix)
 ACCESS_TOKEN: Final = f"{_TOKEN_TYPE}access_token"
 ID_TOKEN: Final = f"{_TOKEN_TYPE}id_token"

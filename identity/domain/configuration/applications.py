@@ -17,6 +17,7 @@ ADMINISTRATOR_APPLICATION_NAME = "FusionAuth"
 FORMER_ADMINISTRATOR_APPLICATION_NAME = "Administration"
 """Its name in earlier versions of the service."""
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+EXCHANGE_GRANT = "urn:ietf:params:oauth:grant-type:token-exchange"
 RESERVED_PREFIXES = ("idp-link:", "source-entity:", "target-entity:")
 
 

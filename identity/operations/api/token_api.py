@@ -26,7 +26,7 @@ _VEND = "api/jwt-vend.request.json"
 
 async def validate(services: Services, call: Call, token: str | None) -> Document:
     """Return the claims of a valid access token. Raises InvalidToken."""
-    return (await bearer_tokens.verify(services, call, token)).token.claims
+    return (await bearer_tokens.verify(services, call, token, accepts_exchanged=True)).token.claims
 
 
 async def issue(

@@ -6,6 +6,7 @@ import dataclasses
 
 from identity.call import Call, Document
 from identity.domain.clients import sender_constraints
+from identity.domain.configuration.applications import EXCHANGE_GRANT
 from identity.errors import InvalidToken
 from identity.ids import TenantId
 from identity.instants import Instant
@@ -56,9 +57,17 @@ class Bearer:
 
 
 async def verify(
-    services: Services, call: Call, token: str | None, dpop_proof: PresentedDpopProof | None = None
+    services: Services,
+    call: Call,
+    token: str | None,
+    dpop_proof: PresentedDpopProof | None = None,
+    *,
+    accepts_exchanged: bool = False,
 ) -> Bearer:
     """Verify an access token and return its user. Raises InvalidToken.
+
+    Exchanged tokens (RFC 8693) need `accepts_exchanged`: elsewhere they could be traded for tokens or sessions with
+    more authority and without the actor.
 
     A token that is bound to a key requires `dpop_proof`, which comes with the authorization scheme DPoP; a bearer token
     must not have one (RFC 9449 section 7). One that is bound to a certificate requires that of the connection. Raises
@@ -72,6 +81,8 @@ async def verify(
         if not isinstance(await services.tokens.issuer.verify_id_token_hint(token, find_client), Rejection):
             raise InvalidToken("id_token_invalid", "An ID token is not an access token.")
         raise InvalidToken(REASONS[verified], f"The access token is {verified.value}.")
+    if not accepts_exchanged and _is_exchanged(verified):
+        raise InvalidToken("access_token_invalid", "An exchanged access token is not accepted here.")
     tenant_id = TenantId(verified.tenant["id"])
     user = await active_users.get_active_user(services, tenant_id, verified.claims["sub"], call.now, InvalidToken)
     if await services.tokens.revocations.is_revoked(tenant_id, verified.revocable_ids):
@@ -79,6 +90,10 @@ async def verify(
     await dpop_proofs.require_binding(services, call, token, verified, dpop_proof)
     _require_certificate(call, verified)
     return Bearer(verified, user)
+
+
+def _is_exchanged(verified: VerifiedToken) -> bool:
+    return "act" in verified.claims or EXCHANGE_GRANT in verified.claims.get("gty", ())
 
 
 def _require_certificate(call: Call, verified: VerifiedToken) -> None:

@@ -12,6 +12,7 @@ from identity.call import Call, Document
 from identity.domain.authorization import token_exchange as exchange_rules
 from identity.domain.authorization.token_exchange import TokenExchangePolicy
 from identity.domain.clients import resource_indicators, scopes
+from identity.domain.configuration.applications import EXCHANGE_GRANT
 from identity.domain.users import users as user_rules
 from identity.errors import InvalidRequest, UnauthorizedClient
 from identity.instants import numeric_date
@@ -27,7 +28,7 @@ from identity.tokens.access_tokens import TokenContext
 from identity.tokens.issuer import VerifiedEntityToken, VerifiedToken, ttl_seconds
 from identity.tokens.jws import Rejection
 
-grant_type = exchange_rules.GRANT_TYPE
+grant_type = EXCHANGE_GRANT
 parameters = (
     "subject_token",
     "subject_token_type",

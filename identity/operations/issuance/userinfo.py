@@ -22,7 +22,8 @@ async def userinfo(
 
     Raises InvalidToken, InvalidDpopProofAtResource and LambdaFailed.
     """
-    return await claims_of(services, call, await bearer_tokens.verify(services, call, token, dpop_proof))
+    bearer = await bearer_tokens.verify(services, call, token, dpop_proof, accepts_exchanged=True)
+    return await claims_of(services, call, bearer)
 
 
 async def claims_of(services: Services, call: Call, bearer: Bearer) -> Document:

@@ -313,3 +313,23 @@ async def test_audit_log_has_who_acted_for_whom(setup, api):
 @pytest.mark.requirement("oauth-12-31")
 async def test_metadata_lists_the_grant(http):
     assert GRANT in (await http.get("/.well-known/openid-configuration")).json()["grant_types_supported"]
+
+
+@pytest.mark.requirement("oauth-12-33")
+@pytest.mark.parametrize("impersonates", [False, True])
+async def test_exchanged_token_is_not_traded_for_more(setup, http, browser, impersonates):
+    await setup.front_end.configure_tenant(ssoConfiguration={"allowAccessTokenBootstrap": True})
+    await setup.allow(impersonationEnabled=impersonates)
+    token = (await setup.exchanged(await setup.subject()))["access_token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    assert (await http.get("/oauth2/userinfo", headers=headers)).status_code == 200
+    assert (await http.get("/api/jwt/validate", headers=headers)).status_code == 200
+    query = {"applicationId": setup.front_end.client_id}
+    assert (await http.get("/api/jwt/issue", params=query, headers=headers)).status_code == 401
+    await setup.gateway.configure(enabledGrants=[GRANT, "password", "authorization_code"])
+    await browser.get("/oauth2/authorize", params=setup.gateway.query(), headers=headers)
+    assert "fusionauth.sso" not in browser.cookies
+    own = (await setup.tokens(setup.gateway))["access_token"]
+    headers = {"Authorization": f"Bearer {own}"}
+    await browser.get("/oauth2/authorize", params=setup.gateway.query(), headers=headers)
+    assert "fusionauth.sso" in browser.cookies
