@@ -26,6 +26,7 @@ async def client(rp: Any, api: httpx.AsyncClient) -> tuple[str, str, str]:
     return f"/api/application/{rp.client_id}/client-secret", rp.client_id, secret
 
 
+@pytest.mark.requirement("console-22")
 async def test_both_secrets_are_accepted_during_the_overlap(http: httpx.AsyncClient, api: Any, client: Any) -> None:
     path, client_id, old = client
     rotated = (await api.post(path, json={"overlapInSeconds": 60})).json()

@@ -22,6 +22,7 @@ async def preview(browser: Browser, slug: str, **fields: Any) -> httpx.Response:
     return await browser.http.post(f"/admin/{slug}/preview", data={"csrf_token": token, **fields})
 
 
+@pytest.mark.requirement("console-19")
 async def test_email_is_rendered_for_an_example_user(roles: dict[str, Browser]) -> None:
     shown = await preview(roles["developer"], "email-templates", **MAIL)
     assert shown.status_code == 200

@@ -115,7 +115,7 @@ async def refused(browser: Browser, client: dict[str, Any], expected: str) -> st
     return found[-1]
 
 
-@pytest.mark.requirement("console-14")
+@pytest.mark.requirement("console-14", "console-20")
 async def test_refused_requests_of_an_application_are_listed_without_secrets(
     roles: dict[str, Browser], http: httpx.AsyncClient, client: dict[str, Any]
 ) -> None:

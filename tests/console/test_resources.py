@@ -668,6 +668,7 @@ async def test_failed_logins_and_tokens_by_grant_are_counted(
 @pytest.mark.parametrize(
     "query", ["", "?sort=login", "?sort=insertInstant&order=desc", "?q=ada", f"?tenantId={DEFAULT_TENANT}"]
 )
+@pytest.mark.requirement("console-23")
 async def test_list_of_users_is_answered_from_an_index(
     admin: Browser, service: Any, stores: Any, api: httpx.AsyncClient, every_tenant: httpx.AsyncClient, query: str
 ) -> None:

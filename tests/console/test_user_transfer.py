@@ -32,6 +32,7 @@ async def found(api: httpx.AsyncClient, query: str) -> list[dict[str, Any]]:
     return list(answer.json()["users"])
 
 
+@pytest.mark.requirement("console-16")
 async def test_valid_users_are_imported_and_the_others_listed_with_their_lines(
     roles: dict[str, Browser], api: httpx.AsyncClient
 ) -> None:
@@ -83,6 +84,7 @@ async def test_import_needs_a_token_and_a_permission(roles: dict[str, Browser], 
     assert await found(api, name) == []
 
 
+@pytest.mark.requirement("console-17")
 async def test_export_contains_every_user_that_the_list_finds(
     roles: dict[str, Browser], api: httpx.AsyncClient
 ) -> None:

@@ -91,6 +91,7 @@ async def post_event(browser: Browser, screen: str, text: str) -> httpx.Response
     return await browser.http.post(f"{screen}/test", data={"csrf_token": token, "event": text})
 
 
+@pytest.mark.requirement("console-18")
 async def test_page_explains_a_type_and_an_event(
     roles: dict[str, Browser], every_tenant: httpx.AsyncClient, receiver: Receiver
 ) -> None:

@@ -31,6 +31,7 @@ def test_the_secrets_of_the_schemas_are_write_only() -> None:
     # Those of identity providers are hidden by the operation from callers who may not change the provider.
     shown = {
         "application.oauthConfiguration.clientSecret",
+        "clientSecret",  # a new one of an application
         "entities.clientSecret",
         "entity.clientSecret",
         "identityProvider.client_secret",
@@ -40,6 +41,7 @@ def test_the_secrets_of_the_schemas_are_write_only() -> None:
         "oneTimePassword",  # for the login after a change of the password, shown once
         "secret",  # a new one of a webhook, shown once
         "messenger.httpAuthenticationPassword",
+        "theme.pageTemplates.password",  # the template of a page
         "connector.httpAuthenticationPassword",
         "connector.systemAccountPassword",
         "webhook.httpAuthenticationPassword",

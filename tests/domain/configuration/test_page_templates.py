@@ -75,6 +75,7 @@ def test_page_extends_the_frame_of_the_theme() -> None:
         "{{ 9007199254740991 * 9007199254740991 }}",
     ],
 )
+@pytest.mark.requirement("console-21")
 def test_template_that_does_too_much_or_leaves_the_sandbox_fails(text: str) -> None:
     with pytest.raises(RenderError):
         render(login=text)
@@ -108,6 +109,7 @@ def test_invalid_template_is_refused_with_its_line(text: str, expected: str) -> 
         ("{% for a in offer.buttons %}{{ a }}{% endfor %}{{ asset('style.css') }}", ""),
     ],
 )
+@pytest.mark.requirement("console-21")
 def test_linter_names_what_does_not_exist(text: str, missing: str) -> None:
     theme: dict[str, Any] = {"pageTemplates": {"login": text}, "defaultMessages": "own=mine"}
     found = list(page_templates.notices(theme))
