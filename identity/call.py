@@ -58,6 +58,12 @@ class AdministratorCaller(ApiKeyCaller):
     __slots__ = ()
 
 
+class EntityCaller(ApiKeyCaller):
+    """An entity with an access token, with the authority of an API key of its tenant; its id is that of the entity."""
+
+    __slots__ = ()
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class AnonymousCaller:
     """A caller of a public route, or the service itself."""

@@ -15,7 +15,7 @@ from identity import app
 from identity.ids import new_id
 from identity.operations import retention
 from identity.operations.objects import csv_exports
-from tests import internals
+from tests import internals, scim
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, MANAGER_KEY, SUPER_KEY, UNKNOWN_ID, checking_client
 from tests.receiver import receiving, until
 from tests.subscriber import check_event
@@ -552,6 +552,12 @@ async def test_api_writes_are_audited_if_enabled(build: Any) -> None:
             await client.delete(f"/api/user/{new_id()}")
             await client.post(PATH, json={"auditLog": {"insertUser": "me", "message": "my own"}})
             rows = await own_rows(client)
+            directory = await scim.make_client(audited.base_url, client)
+            provisioned = await directory.make_user()
+            await directory.ask("POST", "/Users/.search", {})
+            await directory.send("DELETE", f"/Users/{provisioned['id']}")
+            of_scim = await own_rows(client, message="*/api/scim/*")
+            await scim.close(directory)
         async with checking_client(audited.base_url, headers={"Authorization": MANAGER_KEY}) as manager:
             made = (await manager.post("/api/api-key", json={"apiKey": {}})).json()["apiKey"]
         async with checking_client(audited.base_url, headers={"Authorization": made["key"]}) as nameless:
@@ -578,6 +584,12 @@ async def test_api_writes_are_audited_if_enabled(build: Any) -> None:
     assert second["data"]["parameters"] == {"hardDelete": "true"}
     assert "tenantId" not in third
     assert "a secret password" not in json.dumps(rows)
+    path = f"{scim.ROOT}/Users"
+    assert [row["message"] for row in of_scim] == [f"POST {path}", f"DELETE {path}/{provisioned['id']}"]
+    assert {row["tenantId"] for row in of_scim} == {directory.tenant["id"]}
+    assert {(row["insertUser"], row["data"]["entityId"]) for row in of_scim} == {
+        (directory.entity["name"], directory.entity["id"])
+    }
     assert [(row["insertUser"], row["message"]) for row in more] == [
         ("key manager", "POST /api/api-key"),
         (made["id"], "PATCH /api/system-configuration"),

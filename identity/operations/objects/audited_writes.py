@@ -1,8 +1,8 @@
 """Rows of the audit log for management calls that changed something.
 
-Calls of administrators on the console are always recorded, those of API keys with `audit.api_writes`. The row has the
-caller (name of the administrator, description or id of the API key), the time, the endpoint and the address; never the
-request body, which may hold secrets and personal data.
+Calls of administrators on the console are always recorded, those of API keys and SCIM clients with `audit.api_writes`.
+The row has the caller (name of the administrator or entity, description or id of the API key), the time, the endpoint
+and the address; never the request body, which may hold secrets and personal data.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from collections.abc import Mapping
 import structlog
 
 from identity import permissions
-from identity.call import AdministratorCaller, ApiKeyCaller, Call, Caller, Document
+from identity.call import AdministratorCaller, ApiKeyCaller, Call, Caller, Document, EntityCaller
 from identity.operations.objects import audit_logs
 from identity.services import Services
 
 _log = structlog.get_logger(__name__)
 
-_READING = ("/export", "/preview", "/search")
+_READING = ("/export", "/preview", "/search", "/.search")
+_ID_MEMBERS = {AdministratorCaller: "userId", EntityCaller: "entityId"}
+"""The member with the id of a caller."""
+_REASONS = {AdministratorCaller: "A change on the console", EntityCaller: "A call of a SCIM client"}
 _NO_CHANGE = frozenset({"/api/system/audit-log", "/api/two-factor/status"})
 """Endpoints that are not audited: the audit log itself, and a POST that changes nothing."""
 
@@ -56,9 +59,8 @@ async def record(services: Services, call: Call, caller: ApiKeyCaller, write: Ap
 
 
 def _row(call: Call, caller: ApiKeyCaller, write: ApiWrite) -> Document:
-    is_administrator = isinstance(caller, AdministratorCaller)
     data: Document = {
-        "userId" if is_administrator else "apiKeyId": caller.api_key["id"],
+        _ID_MEMBERS.get(type(caller), "apiKeyId"): caller.api_key["id"],
         "ipAddress": call.origin.ip_address,
         "method": write.method,
         "path": write.path,
@@ -71,5 +73,5 @@ def _row(call: Call, caller: ApiKeyCaller, write: ApiWrite) -> Document:
         "data": data,
         "insertUser": caller.name[:255],
         "message": f"{write.method} {write.path}",
-        "reason": "A change on the console" if is_administrator else "A call of the management API",
+        "reason": _REASONS.get(type(caller), "A call of the management API"),
     }

@@ -11,7 +11,7 @@ import functools
 from typing import Final
 
 from identity import request_facts
-from identity.call import ApiKeyCaller, Call, Document
+from identity.call import Call, Document, EntityCaller
 from identity.domain.entities import entities as entity_rules
 from identity.domain.scim.errors import ScimError
 from identity.ids import TenantId, parse_id
@@ -29,6 +29,7 @@ class ScimCall:
     """A call of a SCIM client: its tenant, its permissions, and the base URL of the resources."""
 
     call: Call
+    caller: EntityCaller
     tenant: Document
     permissions: frozenset[str]
     base_url: str
@@ -64,8 +65,9 @@ async def authenticate(services: Services, call: Call, authorization: str, tenan
         raise _unauthorized("the entity of the token is no SCIM client")
     granted = await _permissions(services, verified, settings.get("serverEntityTypeId"))
     request_facts.note_client(str(verified.entity["clientId"]))
-    call = dataclasses.replace(call, caller=_caller(verified)).within(TenantId(tenant["id"]))
-    return ScimCall(call, tenant, granted, f"{call.origin.base_url}/api/scim/resource/v2")
+    caller = _caller(verified)
+    call = dataclasses.replace(call, caller=caller).within(TenantId(tenant["id"]))
+    return ScimCall(call, caller, tenant, granted, f"{call.origin.base_url}/api/scim/resource/v2")
 
 
 async def _verify(services: Services, call: Call, authorization: str) -> VerifiedEntityToken:
@@ -109,9 +111,9 @@ async def _permissions(services: Services, verified: VerifiedEntityToken, server
     return frozenset(found & set(defined))
 
 
-def _caller(verified: VerifiedEntityToken) -> ApiKeyCaller:
-    """Return the caller of a SCIM client: as an API key of the tenant that has no authority over administrators."""
-    return ApiKeyCaller(
+def _caller(verified: VerifiedEntityToken) -> EntityCaller:
+    """Return the caller of a SCIM client, which has no authority over administrators."""
+    return EntityCaller(
         {
             "id": verified.entity["id"],
             "keyManager": False,

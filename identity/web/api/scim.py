@@ -13,8 +13,10 @@ from identity.call import Call, Document
 from identity.domain.scim import error_bodies
 from identity.domain.scim.errors import ScimError
 from identity.errors import MethodNotAllowed, ServiceError
+from identity.operations.objects import audited_writes
 from identity.operations.scim import clients
 from identity.operations.scim.clients import ScimCall
+from identity.permissions import endpoint_of
 from identity.web.base_handlers import BaseHandler, Route
 from identity.web.endpoint import Access, Query, Reply, Tenancy, endpoint
 
@@ -46,12 +48,25 @@ class ScimHandler(BaseHandler):
     media_type = MEDIA_TYPE
     accepted_types = frozenset({MEDIA_TYPE, "application/json", ""})
 
+    authenticated: ScimCall | None = None
+
     async def scim_call(self, call: Call) -> ScimCall:
         """Authenticate the client. Raises ScimError."""
         header = self.request.headers
-        return await clients.authenticate(
+        self.authenticated = await clients.authenticate(
             self.services, call, header.get("Authorization", ""), header.get("X-FusionAuth-TenantId")
         )
+        return self.authenticated
+
+    async def audit(self, call: Call, reply: Reply) -> None:
+        """Write a row of the audit log about a change, with `audit.api_writes`."""
+        if self.authenticated is None:
+            return
+        call, caller = self.authenticated.call, self.authenticated.caller
+        if audited_writes.is_recorded(self.services, caller, self.method):
+            endpoint = endpoint_of(self.template)
+            write = audited_writes.ApiWrite(self.method, endpoint, self.request.path, {}, reply.status)
+            await audited_writes.record(self.services, call, caller, write)
 
     def send(self, reply: Reply) -> None:
         """Send a reply with the media type of the protocol."""
