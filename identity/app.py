@@ -29,7 +29,7 @@ from identity.instants import Clock, SystemClock
 from identity.operations.configuration import bootstrap, recovery_keys
 from identity.outbound import mail
 from identity.services import Services
-from identity.store import cli_queries, data_dir
+from identity.store import cli_queries, data_dir, sharding
 from identity.store.instance import InstanceStore
 from identity.store.migrations import SchemaVersion
 from identity.store.mongo import Database
@@ -244,6 +244,17 @@ async def _connected(config: Config) -> AsyncIterator[Database]:
         yield database
     finally:
         database.close()
+
+
+def shard_commands(config: Config) -> list[Document]:
+    """Return the commands that shard the large collections."""
+    return sharding.commands(config.mongodb.database)
+
+
+async def shard(config: Config) -> list[Document]:
+    """Shard the large collections and return the commands that ran. Raises StartupError without a mongos."""
+    async with _connected(config) as database:
+        return [command async for command in sharding.execute(database)]
 
 
 async def store_faults(config: Config) -> list[str]:

@@ -105,7 +105,7 @@ class Database:
     async def check(self) -> None:
         """Raise StartupError unless a replica set with a primary answers."""
         try:
-            hello = await self._client.admin.command("hello")
+            hello = await self.hello()
             where = hello.get("me") or "the configured address"
             if "setName" not in hello and hello.get("msg") != "isdbgrid":
                 raise StartupError(_STANDALONE.format(where=where))
@@ -114,6 +114,14 @@ class Database:
             raise StartupError(f"MongoDB does not answer (mongodb.uri): {_short(error)}") from error
         except OperationFailure as error:
             raise StartupError(f"MongoDB refused the connection (mongodb.uri): {_short(error)}") from error
+
+    async def hello(self) -> Document:
+        """Return how the server describes itself."""
+        return dict(await self._client.admin.command("hello"))
+
+    async def run_as_administrator(self, command: Document) -> None:
+        """Run a command of the database `admin`."""
+        await self._client.admin.command(command)
 
     def last_answer(self) -> float:
         """Return the monotonic instant at which MongoDB answered last."""

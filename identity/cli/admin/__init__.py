@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from identity.cli.admin import keys, log_tails, objects, tokens, users, webhooks
+from identity.cli.admin import keys, log_tails, objects, sharding, tokens, users, webhooks
 
 
 @click.group("admin")
@@ -14,4 +14,5 @@ def commands() -> None:
 
 for _command in (*users.COMMANDS, *keys.COMMANDS, *objects.COMMANDS, *log_tails.COMMANDS, *tokens.COMMANDS):
     commands.add_command(_command)
+commands.add_command(sharding.shard)
 commands.add_command(webhooks.commands)
