@@ -12,9 +12,9 @@ from typing import Final
 
 from identity.ids import TenantId
 from identity.store.redis import Redis, RedisStore
-from identity.store.request_coalescing import RequestCoalescer
 
 _TTL_SECONDS: Final = 400 * 86_400
+_WRITE_SECONDS: Final = 0.1
 _ALL: Final = "all"
 """Stands for all tenants in a key."""
 
@@ -24,26 +24,36 @@ class ActivityCounts(RedisStore):
 
     def __init__(self, redis: Redis) -> None:
         super().__init__(redis)
-        self._increments: RequestCoalescer[tuple[TenantId, str, str], None] = RequestCoalescer(self._increment)
+        self._pending: dict[str, collections.Counter[str]] = {}
 
     async def add(self, tenant_id: TenantId, day: str, name: str) -> None:
-        """Add one to the count of an activity on a day (`2026-01-31`). Concurrent callers share the commands."""
-        await self._increments.submit((tenant_id, day, name))
+        """Add one to the count of an activity on a day (`2026-01-31`)."""
+        self.note(tenant_id, day, name)
+        await self._write()
 
-    async def _increment(self, activities: Sequence[tuple[TenantId, str, str]]) -> Sequence[None]:
-        counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-        for tenant_id, day, name in activities:
-            for owner in (tenant_id, _ALL):
-                counts[self._key(owner, day)][name] += 1
+    def note(self, tenant_id: TenantId, day: str, name: str) -> bool:
+        """Add one in memory; True for the first since the last `write_soon`, which the caller then has to begin."""
+        is_first = not self._pending
+        for owner in (tenant_id, _ALL):
+            self._pending.setdefault(self._key(owner, day), collections.Counter())[name] += 1
+        return is_first
+
+    async def write_soon(self) -> None:
+        """Write the activities that are noted within a moment together."""
+        await asyncio.sleep(_WRITE_SECONDS)
+        await self._write()
+
+    async def _write(self) -> None:
+        pending, self._pending = self._pending, {}
         increments = (
             self._redis.run("hash_increment", [key], _TTL_SECONDS, *(part for item in added.items() for part in item))
-            for key, added in counts.items()
+            for key, added in pending.items()
         )
         await asyncio.gather(*increments)
-        return [None] * len(activities)
 
     async def by_day(self, tenant_id: TenantId | None, days: Sequence[str]) -> list[dict[str, int]]:
         """Return the counts of each day by name, of one tenant or of all."""
+        await self._write()
         keys = [self._key(tenant_id or _ALL, day) for day in days]
         found = await asyncio.gather(*(self._redis.client.hgetall(key) for key in keys))
         return [{str(name): int(count) for name, count in counts.items()} for counts in found]

@@ -32,3 +32,13 @@ async def test_racing_activities_are_all_counted(redis):
     assert await counts.by_day(TenantId(new_id()), [day]) == [{}]
     assert await counts.by_day(None, [day]) == [{"login": 65, "other": 1}]
     assert await redis.client.ttl(redis.key("activity", tenant_id, day)) > 0
+
+
+async def test_noted_activities_are_written_together_and_counted_before(redis):
+    counts, tenant_id, day = ActivityCounts(redis), TenantId(new_id()), f"2026-01-31 {new_id()}"
+    assert [counts.note(tenant_id, day, "token") for _ in range(3)] == [True, False, False]
+    assert await redis.client.hgetall(redis.key("activity", tenant_id, day)) == {}
+    assert await counts.by_day(tenant_id, [day]) == [{"token": 3}]
+    assert counts.note(tenant_id, day, "token")
+    await counts.write_soon()
+    assert await ActivityCounts(redis).by_day(tenant_id, [day]) == [{"token": 4}]

@@ -111,8 +111,9 @@ async def exchange(
     client = dataclasses.replace(client, key_thumbprint=key_thumbprint)
     response = await GRANTS[grant_type].exchange(services, call, client, form)
     day = as_datetime(call.now).date().isoformat()
-    counting = services.logs.activity_counts.add(client.tenant_id, day, f"token.{grant_type}")
-    await services.runtime.background_work.begin("count of tokens", counting)
+    counts = services.logs.activity_counts
+    if counts.note(client.tenant_id, day, f"token.{grant_type}"):
+        await services.runtime.background_work.begin("count of tokens", counts.write_soon())
     return response
 
 
