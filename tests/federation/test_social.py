@@ -390,8 +390,10 @@ async def test_google_without_secret_has_no_button_and_exchanges_no_codes(arrang
 async def test_temporary_credentials_of_x_must_be_complete_and_confirmed(arrange, monkeypatch, body) -> None:
     login = await arrange("Twitter")
     monkeypatch.setattr(login.social, "twitter_token", lambda _request: (200, body))
-    shown = await login.rp.authorize(login.browser, idp_hint=login.scenario.provider["id"])
+    hints = {"idp_hint": login.scenario.provider["id"], "login_hint": "ada@example.com"}
+    shown = await login.rp.authorize(login.browser, **hints)
     assert shown.status_code == 200
+    assert 'value="ada@example.com"' in shown.text
     assert await login.event_log("failed")
 
 

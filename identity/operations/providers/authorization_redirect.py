@@ -103,22 +103,19 @@ async def _redirect(
     is_persistent: bool,
 ) -> ProviderRedirect | LoginPage:
     client = verified_client.client
-    secret, state_data = (
-        browser.federation_secret or new_secret(),
-        _state_data(services, call, verified_client, provider),
-    )
-    state_data["isPersistent"] = is_persistent
-    row = PROVIDERS.get(provider["type"])
+    secret, row = browser.federation_secret or new_secret(), PROVIDERS.get(provider["type"])
+    state_data = {**_state_data(services, call, verified_client, provider), "isPersistent": is_persistent}
+    # Counted first: the request of OAuth 1.0a begins with a request to the provider.
+    await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
     try:
         request = await _FLOWS["oauth2" if row is None else row.flow](
             services, call, client, provider, state_data, login_id
         )
     except Invalid as error:
         await log_failure(services, call, client, provider, error.log_detail, "Error")
-        return LoginPage(client, "", ProviderFailed(error.general[0].code))
+        return LoginPage(client, login_id, ProviderFailed(error.general[0].code))
     if PUSHED not in verified_client.given:
         anonymous_request_limits.require_maximum_size(state_data)
-    await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
     await services.sessions.provider_logins.issue(client.tenant_id, request.state, secret, state_data, ttl_seconds)
     is_post = bool(provider.get("postRequest"))
