@@ -122,7 +122,7 @@ async def _commit(services: Services, call: Call, user: Document, stored: Docume
     try:
         await services.bus.commit(call, change)
     except Duplicate as duplicate:
-        if duplicate.index == "_id_" and stored is None:
+        if duplicate.index == "_id_" and await services.directory.users.find(user["tenantId"], user["id"]) is not None:
             raise Conflict from duplicate  # a concurrent login created the user
         raise ConnectorError(f"another user has the same {duplicate.index}") from duplicate
     await group_members.remove_orphans(services, TenantId(user["tenantId"]), user["memberships"])

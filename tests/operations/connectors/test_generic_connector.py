@@ -205,6 +205,17 @@ async def test_connector_cannot_take_over_users(key, rp, receiver) -> None:
 
 
 @pytest.mark.requirement("connectors-6")
+async def test_id_of_a_user_of_another_tenant_is_refused(key, tenant_api, receiver) -> None:
+    body = {"user": {"username": new_id(), "password": PASSWORD}}
+    other = (await tenant_api.post("/api/user", json=body)).json()["user"]
+    receiver.behaviour = UserServer(thief := connectors.a_user(id=other["id"]))
+    await connect(key, receiver.url)
+    assert (await log_in(key, thief["email"])).status_code == 404
+    assert len(receiver.requests) == 1
+    assert (await tenant_api.get(f"/api/user/{other['id']}")).json()["user"]["username"] == other["username"]
+
+
+@pytest.mark.requirement("connectors-6")
 async def test_connector_makes_no_administrators(api, receiver) -> None:
     administration = "3c219e58-ed0e-4b18-ad48-f4f92793ae32"
     user = connectors.a_user(registrations=[{"applicationId": administration, "roles": ["admin"]}])
