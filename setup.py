@@ -118,6 +118,7 @@ setup(
         "google-re2>=1.1.20251105,<2",
         # SCIM: resources, filters and patches; loaded by the first request.
         "scim2-models>=0.12.3,<0.13",
+        "pydantic>=2.12,<3",
         # QR codes for the set-up of second factors; imported when the first is drawn.
         "segno>=1.6.6,<2",
         # Where addresses are, for operators who have a file; imported only then.
