@@ -87,7 +87,7 @@ async def tenants(service: app.Service) -> tuple[str, str]:
 async def keys(service: app.Service, tenants: tuple[str, str]) -> dict[str, str | None]:
     """One key of each kind."""
     now = internals.now(service)
-    elsewhere = {"endpoints": {"/api/connector": ["GET"]}}
+    elsewhere = {"endpoints": {"/api/logger": ["GET"]}}
     return {
         "none": None,
         "empty": "",
