@@ -21,9 +21,9 @@ _TLS_NAMES: Final = ("subject_dn", "san_dns", "san_uri", "san_ip", "san_email")
 _SECRET_METHODS: Final = frozenset({"client_secret_basic", "client_secret_post", "client_secret_jwt"})
 _KEPT: Final = (
     "application_type", "client_uri", "contacts", "logo_uri", "policy_uri", "post_logout_redirect_uris",
-    "response_types", "scope", "software_id", "software_version", "tos_uri",
+    "redirect_uris", "response_types", "scope", "software_id", "software_version", "tos_uri",
 )  # fmt: skip
-"""Metadata that is kept with the registration, because an application has no such member."""
+"""Metadata that is kept with the registration, because an application has no such member, or one for two purposes."""
 
 
 def to_oauth_configuration(metadata: Document) -> Document:
@@ -66,14 +66,13 @@ def client_information(application: Document, kept: Document) -> Document:
     """Return the registered metadata and credentials of a client (RFC 7591 section 3.2.1)."""
     oauth = application["oauthConfiguration"]
     method = next(iter(oauth.get("clientAuthenticationMethods", ["client_secret_basic"])))
-    after_logout = kept.get("post_logout_redirect_uris", [])
+    only_after_logout = set(kept["post_logout_redirect_uris"]).difference(kept["redirect_uris"])
     information: Document = {
         **kept,
         "client_id": application["id"],
         "client_name": application["name"],
         "grant_types": oauth["enabledGrants"],
-        "redirect_uris": [url for url in oauth["authorizedRedirectURLs"] if url not in after_logout]
-        or oauth["authorizedRedirectURLs"],
+        "redirect_uris": [url for url in oauth["authorizedRedirectURLs"] if url not in only_after_logout],
         "token_endpoint_auth_method": method,
     }
     information |= {name: oauth[member] for name, member in _MEMBERS.items() if member in oauth}

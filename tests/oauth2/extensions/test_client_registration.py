@@ -120,10 +120,13 @@ async def test_metadata_are_mapped_to_the_application(registry):
     assert oauth["dpopBoundAccessTokens"] is oauth["requirePushedAuthorizationRequests"] is True
     assert oauth["authorizedRedirectURLs"] == [REDIRECT_URI, "https://app.example.com/bye"]
     assert information["redirect_uris"] == [REDIRECT_URI]
+    both = await registry.registered(client_name="Both", post_logout_redirect_uris=[REDIRECT_URI])
+    assert both["redirect_uris"] == both["post_logout_redirect_uris"] == [REDIRECT_URI]
     information = await registry.registered(
         client_name="Batch", token_endpoint_auth_method="tls_client_auth", tls_client_auth_san_dns="batch.example.com"
     )
     assert information["tls_client_auth_san_dns"] == "batch.example.com"
+    registry = await make_registry(registry.api, registry.http)
     information = await registry.registered(
         client_name="Own", token_endpoint_auth_method="self_signed_tls_client_auth", jwks={"keys": [certificate.jwk]}
     )
