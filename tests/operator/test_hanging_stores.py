@@ -70,12 +70,14 @@ FROM_MEMORY: Final = {
 
 WITHOUT_STORES: Final = {
     "GET /.well-known/change-password",
+    "GET /api/docs",
+    "GET /api/docs/reference.css",
     "GET /favicon.ico",
     "GET /oauth2/webauthn",
     "GET /{tenant_id}/oauth2/webauthn",
     "POST /oauth2/callback",
 }
-"""Redirects, a static file, and a page that forwards a form."""
+"""Redirects, static files, the API reference, and a page that forwards a form."""
 
 OF_HEALTH: Final = {
     "/api/health": {MONGODB: 500, REDIS: 500},
