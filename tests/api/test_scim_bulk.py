@@ -90,7 +90,7 @@ async def test_references_that_cannot_be_resolved_fail_alone(client: ScimClient)
     def managed(name: str, boss: str) -> Document:
         return create(name, name, **{ENTERPRISE: {"manager": {"value": f"bulkId:{boss}"}}})
 
-    results = await run(client, managed("a", "b"), managed("b", "a"), managed("c", "nobody"), create("d", "d"))
+    results = await run(client, managed("a", "b"), managed("b", "a"), managed("c", "missing"), create("d", "d"))
     assert [one["status"] for one in results] == ["409", "409", "409", "201"]
     assert (await client.ask("GET", "/Users"))["totalResults"] == 1
 

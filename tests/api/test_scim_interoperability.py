@@ -39,8 +39,10 @@ def entra_user() -> Document:
 
 @pytest.mark.requirement("scim-8")
 async def test_entra_id_provisions_a_user(client: ScimClient) -> None:
-    nobody = await client.ask("GET", "/Users", params={"filter": 'userName eq "3edf1fda-1ab4-4e6b-a2a5-0c2a8f2a1e8d"'})
-    assert (nobody["totalResults"], nobody["Resources"]) == (0, [])
+    listed_before = await client.ask(
+        "GET", "/Users", params={"filter": 'userName eq "3edf1fda-1ab4-4e6b-a2a5-0c2a8f2a1e8d"'}
+    )
+    assert (listed_before["totalResults"], listed_before["Resources"]) == (0, [])
     made = await client.ask("POST", "/Users", entra_user(), 201)
     path = f"/Users/{made['id']}"
     found = await client.found("/Users", 'userName eq "Test_User_ab6490ee-1e48-479e-a20b-2d77186b5dd1"')
@@ -132,8 +134,8 @@ OKTA_USER: Document = {
 @pytest.mark.requirement("scim-8")
 async def test_okta_provisions_and_deactivates_a_user(client: ScimClient) -> None:
     parameters = {"filter": 'userName eq "test.user@okta.local"', "startIndex": 1, "count": 100}
-    nobody = await client.ask("GET", "/Users", params=parameters)
-    assert (nobody["totalResults"], nobody["startIndex"], nobody["itemsPerPage"]) == (0, 1, 0)
+    listed_before = await client.ask("GET", "/Users", params=parameters)
+    assert (listed_before["totalResults"], listed_before["startIndex"], listed_before["itemsPerPage"]) == (0, 1, 0)
     made = await client.ask("POST", "/Users", OKTA_USER, 201, **JSON)
     assert made["emails"] == OKTA_USER["emails"]
     path = f"/Users/{made['id']}"

@@ -222,7 +222,7 @@ async def test_patch_changes_an_attribute(
         ({"op": "move", "path": "title"}, "invalidValue"),
         ({"op": "replace", "path": "id", "value": UNKNOWN_ID}, "mutability"),
         ({"op": "replace", "path": "emails[type eq", "value": "x"}, "invalidPath"),
-        ({"op": "replace", "path": 'emails[value sw "nobody"].type', "value": "x"}, "noTarget"),
+        ({"op": "replace", "path": 'emails[value sw "missing"].type', "value": "x"}, "noTarget"),
         ({"op": "remove", "path": "userName"}, "mutability"),
         ({"op": "replace", "path": "active", "value": "perhaps"}, "invalidValue"),
         ({"op": "add", "path": "title"}, "invalidValue"),
