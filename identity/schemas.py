@@ -180,8 +180,8 @@ def _inlined(node: Any, root: Any, folder: Path) -> Any:
         target = functools.reduce(
             lambda at, step: at[step], pointer.strip("/").split("/") if pointer else [], target_root
         )
-        beside = {key: value for key, value in node.items() if key != "$ref"}
-        return _inlined({**target, **beside}, target_root, folder)
+        siblings = {key: value for key, value in node.items() if key != "$ref"}
+        return _inlined({**target, **siblings}, target_root, folder)
     return {key: _inlined(value, root, folder) for key, value in node.items() if key != "$defs"}
 
 

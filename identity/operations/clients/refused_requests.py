@@ -1,6 +1,6 @@
 """The recent refused requests of a client, for its developers: at most 25, for a day, without secrets.
 
-Only parameters that identify no person and authenticate nobody are stored; the others are named.
+Only parameters without personal data and credentials are stored; the others are named.
 """
 
 from __future__ import annotations

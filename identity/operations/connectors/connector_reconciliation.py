@@ -92,7 +92,7 @@ async def _require_valid(services: Services, tenant_id: TenantId, user: Document
 async def _contents(
     services: Services, call: Call, tenant_id: TenantId, user: Document, stored: Document | None, requested: Document
 ) -> Document:
-    """Return registrations and memberships. A connector makes nobody an administrator. Raises ConnectorError."""
+    """Return registrations and memberships. A connector cannot create administrators. Raises ConnectorError."""
     before = stored or {"registrations": [], "memberships": []}
     wanted = {one["applicationId"] for one in requested["registrations"]}
     found = {one: await services.configuration.applications.find_cached(tenant_id, one) for one in wanted}

@@ -178,7 +178,7 @@ def _complete(
 
 
 def _apple_name(text: str | None) -> Document:
-    """Return the name that Apple sends with the first response; the email beside it is unsigned, and is ignored."""
+    """Return the name that Apple sends with the first response; the unsigned email next to it is ignored."""
     try:
         user: Any = json.loads(text or "{}")
     except (ValueError, RecursionError):
