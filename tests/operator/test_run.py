@@ -67,6 +67,7 @@ def test_the_first_start_says_where_to_go_and_shows_the_secrets_once(used):
     assert announced(text, "Stored in").startswith(str(kept))
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert announced(text, "API key") in kept.read_text()
+    assert "route=/api" not in text
 
 
 @pytest.mark.requirement("audit-c1-start")
