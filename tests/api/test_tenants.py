@@ -164,7 +164,7 @@ DEFAULTS: Document = {
     },
     "captchaConfiguration": {"captchaMethod": "GoogleRecaptchaV3", "enabled": False, "threshold": 0.5},
     "connectorPolicies": [{"connectorId": INTERNAL_CONNECTOR, "domains": ["*"], "migrate": False}],
-    "oauthConfiguration": {},
+    "oauthConfiguration": {"clientRegistrationEnabled": False},
     "lambdaConfiguration": {},
     "scimServerConfiguration": {"enabled": False},
     "webAuthnConfiguration": {

@@ -114,6 +114,22 @@ async def test_failing_server_is_restarted_until_it_recovers(tmp_path, monkeypat
     assert all("does not start: out of order" in reason for reason in reasons)
 
 
+async def test_delay_grows_while_the_server_cannot_be_launched(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor, "_FIRST_DELAY_SECONDS", 0.01)
+    server = FakeServer(tmp_path)
+    with capture_logs() as entries:
+        async with supervised(server) as running:
+            monkeypatch.setattr(supervisor, "_STABLE_SECONDS", 0.5)
+            await asyncio.sleep(0.6)  # it counts as stable, as after an hour
+            server.log_file = tmp_path / "missing" / "redis.log"
+            os.kill(running.pid, signal.SIGKILL)
+            await until(lambda: sum(entry["event"] == "embedded server does not start" for entry in entries) >= 3)
+            server.log_file = tmp_path / "redis.log"
+            await until(lambda: any(entry["event"] == "embedded server is back" for entry in entries))
+    delays = [entry["delay_seconds"] for entry in entries if "delay_seconds" in entry]
+    assert delays[:3] == [0.01, 0.02, 0.04]
+
+
 async def test_stopping_while_the_server_is_being_started_again_leaves_nothing_running(tmp_path, monkeypatch):
     monkeypatch.setattr(supervisor, "_FIRST_DELAY_SECONDS", 0.01)
     server = FakeServer(tmp_path)

@@ -135,6 +135,7 @@ class Supervisor:
             self._log.error("embedded server died, starting it again", exit_code=code, delay_seconds=delay)
             await asyncio.sleep(delay)
             delay = min(delay * 2, _MAX_DELAY_SECONDS)
+            self._started = time.monotonic()  # also if it cannot be launched: the delay keeps growing
             try:
                 await self._launch()
             except (StartupError, OSError) as error:
