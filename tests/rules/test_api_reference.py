@@ -71,3 +71,9 @@ def test_names_of_operations_and_models_are_unique():
     models = collections.Counter(re.sub(r"\W|_", "", one.get("title", name)).lower() for name, one in schemas.items())
     for names in (operations, models):
         assert [name for name, count in names.items() if count > 1] == []
+
+
+async def test_backticks_become_code_and_markup_is_escaped(service):
+    text = await page(service, "/api/docs/user")
+    assert "<code>/api/user</code>: create" in text
+    assert "`" not in text

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import jinja2
 import orjson
+from markupsafe import Markup
 
 from identity.call import Call
 from identity.errors import NotFound
@@ -94,9 +95,15 @@ def _page(template: str, **values: Any) -> Reply:
     return Reply(_templates().get_template(template).render(root=PATH, style=_STYLE, **values).encode(), 200, _HEADERS)
 
 
+def _with_code(text: str) -> Markup:
+    """Mark the parts between backticks as code; everything is escaped."""
+    parts = enumerate(text.split("`"))
+    return Markup().join(Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in parts)
+
+
 @functools.cache
 def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -104,6 +111,8 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    environment.filters["with_code"] = _with_code
+    return environment
 
 
 def routes(every: Callable[[], Sequence[Route]]) -> list[Route]:
