@@ -694,3 +694,8 @@ async def test_list_of_users_is_answered_from_an_index(
     assert not [plan for plan, stages in plans if "COLLSCAN" in plan and {"$limit": 10_000} not in stages], plans
     assert not [row for row in rows if row.get("hasSortStage")]
     assert all(row.get("docsExamined", 0) <= 10_001 for row in rows)
+
+
+async def test_url_is_entered_in_one_line(admin: Browser) -> None:
+    text = (await admin.open("/admin/connectors/new")).text
+    assert re.search(r'<input[^>]*name="connector\.authenticationURL"', text)

@@ -148,7 +148,8 @@ def _kind(declared: Mapping[str, Any], layout: Layout, member: str, options: Opt
         return "secret"
     if member in layout.matrix:
         return "matrix"
-    if member in layout.code or declared.get("maxLength", 0) > _LONG:
+    is_long = declared.get("maxLength", 0) > _LONG and not member.lower().endswith("url")
+    if member in layout.code or is_long:
         return "code"
     if "enum" in declared or layout.references.get(member) in options:
         return "choices" if kind == "array" else "select"
