@@ -100,8 +100,9 @@ class Recorded:
         self._collection = collection
         self.commands: list[dict[str, Any]] = []
 
-    def find(self, where: dict[str, Any], projection: dict[str, int] | None = None) -> Any:
-        cursor, command = self._collection.find(where, projection), {"find": self._collection.name, "filter": where}
+    def find(self, where: dict[str, Any], projection: dict[str, int] | None = None, **options: Any) -> Any:
+        cursor = self._collection.find(where, projection, **options)
+        command = {"find": self._collection.name, "filter": where}
         self.commands.append(command)
         recorded = self
 
