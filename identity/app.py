@@ -15,7 +15,7 @@ import tornado.httpserver
 import tornado.netutil
 import tornado.web
 
-from identity import __version__, logs, wiring
+from identity import __version__, wiring
 from identity.call import Document
 from identity.collections import Stores
 from identity.config import EMBEDDED, Config
@@ -146,7 +146,7 @@ class Service:
         if self._source is None:
             return
         async with self._private_server(application) as local_url:
-            with logs.access_log_suspended():
+            with web.access_log_suspended(application):
                 outcome = await kickstart.run(self.services, self._source, self.base_url, local_url)
         if outcome.announce:
             self.announcement = outcome.announce

@@ -10,7 +10,7 @@ import datetime
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -86,18 +86,6 @@ def mask(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [mask(inner) for inner in value]
     return value
-
-
-@contextlib.contextmanager
-def access_log_suspended() -> Iterator[None]:
-    """Write entries of failed requests only: the requests of the kickstart would hide what the first start prints."""
-    log = logging.getLogger(ACCESS)
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
 
 
 class _AccessLog:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
@@ -255,6 +256,17 @@ def application(
     )
 
 
+@contextlib.contextmanager
+def access_log_suspended(application: tornado.web.Application) -> Iterator[None]:
+    """Log successful requests at debug level: those of the kickstart would hide what the first start prints."""
+    log: _RequestLog = application.settings["log_function"]
+    log.is_suspended = True
+    try:
+        yield
+    finally:
+        log.is_suspended = False
+
+
 _CLIENT_FAULTS = frozenset({501, 508})
 """Server errors that clients cause by what they send."""
 
@@ -270,6 +282,7 @@ class _RequestLog:
         )
         # Looking up a metric by its labels costs more than counting.
         self._known: dict[tuple[str, str, int], tuple[prometheus_client.Counter, prometheus_client.Histogram]] = {}
+        self.is_suspended = False
 
     def __call__(self, handler: tornado.web.RequestHandler) -> None:
         template = handler.template if isinstance(handler, BaseHandler) else "none"
@@ -283,7 +296,8 @@ class _RequestLog:
 
     def _write_entry(self, handler: tornado.web.RequestHandler, template: str, method: str, ms: float) -> None:
         status = handler.get_status()
-        level = logging.DEBUG if template in _PROBES and status < 400 else logging.INFO
+        is_quiet = (self.is_suspended or template in _PROBES) and status < 400
+        level = logging.DEBUG if is_quiet else logging.INFO
         if status >= 500 and status not in _CLIENT_FAULTS:
             level = logging.ERROR
         # Making an entry costs as much as counting and timing the request.
