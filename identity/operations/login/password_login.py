@@ -38,6 +38,7 @@ from identity.operations.connectors.connector_logins import (
 from identity.operations.connectors.connector_requests import ConnectorError, LoginRequest
 from identity.operations.lambdas import login_validation_lambdas
 from identity.operations.limits import failed_login_limits
+from identity.operations.limits.failed_login_limits import CountedAttempt
 from identity.operations.login import (
     failed_login_lockout,
     login_breach_detection,
@@ -45,6 +46,7 @@ from identity.operations.login import (
     login_records,
     threat_detection,
 )
+from identity.operations.login.failed_login_lockout import LockOutAttempt
 from identity.operations.login.login_side_effects import NO_SIDE_EFFECTS, LoginSideEffects
 from identity.operations.login.threat_detection import ThreatAssessment
 from identity.operations.messaging import user_events
@@ -109,9 +111,8 @@ async def authenticate(
         if not is_token:
             verification = await connector_logins.verify(services, call, tenant, user, login, is_locked=is_locked)
     except Unavailable:
-        # Nothing was verified: retrying against a busy service must not lock the account.
-        await failed_login_limits.refund_attempt(services, tenant, limited)
-        await failed_login_lockout.refund_attempt(services, lockout)
+        # Retrying against a busy service must not lock the account.
+        await _refund(services, tenant, limited, lockout)
         raise
     if lockout is not None and is_locked:
         # Checked after the comparison and whatever its result: a locked account must not confirm a guess.
@@ -121,8 +122,7 @@ async def authenticate(
         authentication_type = verification.authentication_type
         user = await _reconcile(services, call, tenant, verification, credentials)
     if isinstance(verification, Unverified) or (isinstance(verification, AcceptedByConnector) and user is None):
-        await failed_login_limits.refund_attempt(services, tenant, limited)
-        await failed_login_lockout.refund_attempt(services, lockout)
+        await _refund(services, tenant, limited, lockout)
         return _counted(services, authentication_type, WrongCredentials())
     if isinstance(verification, Refused) or user is None:
         # In the background: only existing users have an event, and the response time must not reveal that.
@@ -148,6 +148,14 @@ async def authenticate(
         is_new_device=is_new_device,
         side_effects=side_effects,
     )
+
+
+async def _refund(
+    services: Services, tenant: Document, limited: CountedAttempt, lockout: LockOutAttempt | None
+) -> None:
+    """Take back an attempt in which no password was verified."""
+    await failed_login_limits.refund_attempt(services, tenant, limited)
+    await failed_login_lockout.refund_attempt(services, lockout)
 
 
 def _login_request(credentials: Credentials, application: Document | None, *, is_new_device: bool) -> LoginRequest:

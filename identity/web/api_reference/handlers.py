@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from identity.call import Call
 from identity.errors import NotFound
+from identity.web import page_templates
 from identity.web.api_reference import reference
 from identity.web.api_reference.reference import Reference
 from identity.web.base_handlers import Route
@@ -103,14 +104,7 @@ def _with_code(text: str) -> Markup:
 
 @functools.cache
 def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
+    environment = page_templates.environment(_HERE / "templates")
     environment.filters["with_code"] = _with_code
     return environment
 

@@ -6,6 +6,7 @@ be rendered with its styles.
 
 from __future__ import annotations
 
+import abc
 import json
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
@@ -46,9 +47,9 @@ class PreviewHandler(FormHandler):
             return self.preview_page(errors=[message for found in errors.values() for message in found])
         return await self.preview(call, document)
 
+    @abc.abstractmethod
     async def preview(self, call: Call, document: Document) -> Reply:
         """Return the preview of an object."""
-        raise NotImplementedError
 
     def preview_page(self, **values: Any) -> Reply:
         """Return a page for the frame: `errors`, `facts` (pairs), `texts` (title and text), and `html`."""

@@ -13,6 +13,7 @@ import jinja2
 import orjson
 
 from identity.ids import fingerprint
+from identity.web import page_templates
 from identity.web.endpoint import Reply
 
 _HERE: Final = Path(__file__).resolve().parent
@@ -56,15 +57,7 @@ def fragment(template: str, **values: Any) -> bytes:
 
 @functools.cache
 def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-        cache_size=-1,
-    )
+    environment = page_templates.environment(_HERE / "templates")
     environment.globals["asset"] = asset_path
     environment.globals["with_query"] = with_query
     environment.filters.update({"instant": instant, "minute": minute, "pretty": pretty, "text": text})

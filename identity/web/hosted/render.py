@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from identity.domain.providers.identity_providers import NO_OPTIONS, ProviderOptions
 from identity.operations.authorization import hosted_backend_callback
+from identity.web import page_templates
 from identity.web.endpoint import Reply
 from identity.web.hosted import assets, themed_pages
 from identity.web.hosted.page_theme import PageTheme
@@ -97,14 +98,7 @@ class ConsentForm:
 
 @functools.cache
 def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        auto_reload=False,
-        cache_size=-1,
-    )
+    environment = page_templates.environment(_HERE / "templates", strips_blocks=False)
     environment.globals["asset"] = assets.asset_path
     return environment
 
