@@ -22,7 +22,7 @@ _START_SECONDS = 90
 
 
 class ReplicaSet:
-    """The members by port; clients are told all of them."""
+    """The members by port; clients receive the addresses of all of them."""
 
     def __init__(self, folder: Path) -> None:
         self.members = {free_port(): folder for _ in range(3)}

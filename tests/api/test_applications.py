@@ -193,13 +193,17 @@ async def test_put_resets_to_defaults_but_keeps_secret_roles_scopes_and_state(ap
         data={"a": 1},
         roles=[{"name": "r", "isDefault": True}],
         scopes=[{"name": "s", "required": True}],
-        oauthConfiguration={"clientSecret": "chosen by somebody", "debug": True, "logoutURL": "https://a.example.com"},
+        oauthConfiguration={
+            "clientSecret": "chosen by the caller",
+            "debug": True,
+            "logoutURL": "https://a.example.com",
+        },
     )
     path = f"/api/application/{made['id']}"
     await api.delete(path)
     body = {"application": {"name": made["name"], "roles": [{"name": "other"}], "scopes": [], "active": True}}
     changed = (await api.put(path, json=body)).json()["application"]
-    assert changed["oauthConfiguration"]["clientSecret"] == "chosen by somebody"
+    assert changed["oauthConfiguration"]["clientSecret"] == "chosen by the caller"
     assert changed["oauthConfiguration"]["debug"] is False
     assert "logoutURL" not in changed["oauthConfiguration"]
     assert changed["data"] == {}

@@ -53,16 +53,16 @@ async def test_full_cycle(tenant_api, tenant, kind) -> None:
     changed = (await tenant_api.put(path, json=body)).json()["entity"]
     assert changed["clientSecret"] == made["clientSecret"]
     assert (changed["name"], changed["data"], changed["type"]) == ("Two", {"a": {"$b": 1}}, kind)
-    patch = {"entity": {"clientSecret": "chosen by somebody", "clientId": "thermostat"}}
+    patch = {"entity": {"clientSecret": "chosen by the caller", "clientId": "thermostat"}}
     patched = (await tenant_api.patch(path, json=patch)).json()["entity"]
-    assert (patched["clientSecret"], patched["clientId"]) == ("chosen by somebody", "thermostat")
+    assert (patched["clientSecret"], patched["clientId"]) == ("chosen by the caller", "thermostat")
     assert patched["data"] == changed["data"]
     operations = [{"op": "replace", "path": "/entity/name", "value": "Three"}]
     headers = {"Content-Type": "application/json-patch+json"}
     third = (await tenant_api.patch(path, json=operations, headers=headers)).json()["entity"]
     assert (third["name"], third["type"], third["clientId"]) == ("Three", kind, "thermostat")
     back = (await tenant_api.put(path, json=body)).json()["entity"]
-    assert (back["clientId"], back["clientSecret"]) == (entity_id, "chosen by somebody")
+    assert (back["clientId"], back["clientSecret"]) == (entity_id, "chosen by the caller")
     assert (await tenant_api.delete(path)).content == b""
     for method in ("GET", "PUT", "PATCH", "DELETE"):
         assert (await tenant_api.request(method, path, json=body)).status_code == 404

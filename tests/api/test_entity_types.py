@@ -74,10 +74,10 @@ async def test_name_is_required_and_unique(api) -> None:
 
 @pytest.mark.requirement("core-10-2", "core-10-3", "core-10-31")
 async def test_all_errors_of_type_are_reported_together(api) -> None:
-    nobody = new_id()
+    unknown = new_id()
     wanted = {
         "data": [],
-        "jwtConfiguration": {"enabled": True, "accessTokenVerificationKeyIds": [nobody]},
+        "jwtConfiguration": {"enabled": True, "accessTokenVerificationKeyIds": [unknown]},
         "permissions": [{"name": "x"}, {"name": "x"}],
     }
     assert codes(await api.post("/api/entity/type", json={"entityType": wanted})) == {

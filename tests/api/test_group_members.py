@@ -174,8 +174,8 @@ async def test_existing_member_cannot_be_added_again(tenant_api) -> None:
     assert codes(await tenant_api.post(PATH, json=own_id)) == {f"[duplicate]members.{group_id}[0].userId"}
     unchanged = await tenant_api.put(PATH, json=own_id)
     assert unchanged.json()["members"][group_id] == kept
-    nobody: Document = {"members": {group_id: []}}
-    assert codes(await tenant_api.post(PATH, json=nobody)) == {f"[empty]members.{group_id}"}
+    empty: Document = {"members": {group_id: []}}
+    assert codes(await tenant_api.post(PATH, json=empty)) == {f"[empty]members.{group_id}"}
     assert await members_of(tenant_api, group_id) == kept
     assert await memberships_of(tenant_api, bob) == []
 
@@ -320,7 +320,7 @@ async def test_members_are_removed_by_every_parameter(tenant_api) -> None:
     assert (await remaining_users(one), await remaining_users(two)) == ({everybody[5]}, set(everybody[3:]))
     assert (await tenant_api.delete(PATH, params={"groupId": two})).status_code == 200
     assert (await remaining_users(one), await remaining_users(two)) == ({everybody[5]}, set())
-    assert (await tenant_api.delete(PATH, params={"groupId": two})).status_code == 200, "nobody is left to go"
+    assert (await tenant_api.delete(PATH, params={"groupId": two})).status_code == 200, "no member is left"
     assert await memberships_of(tenant_api, everybody[0]) == await memberships_of(tenant_api, everybody[3]) == []
 
 

@@ -109,14 +109,14 @@ async def test_api_key_marks_login_id_as_verified(scenario: Verification, kind: 
 @pytest.mark.requirement("users-8-19")
 async def test_invalid_requests_are_refused(scenario: Verification, api) -> None:
     made = (await scenario.made())["user"]
-    nobody = {"loginId": f"{new_id()}@example.com", "loginIdType": "email"}
+    unknown = {"loginId": f"{new_id()}@example.com", "loginIdType": "email"}
     assert codes(await scenario.api.post(PATH, json={})) == {"loginId": ["blank"], "loginIdType": ["missing"]}
     assert codes(await step(scenario, "start", loginId="a", loginIdType="username")) == {"loginIdType": ["invalid"]}
     assert codes(await step(scenario, "start", loginId="a", loginIdType="email")) == {"loginId": ["notEmail"]}
     assert codes(await step(scenario, "start", loginId="a", loginIdType="phoneNumber")) == {"loginId": ["invalidPhone"]}
-    assert (await scenario.api.post(PATH, json=nobody)).status_code == 404
-    assert (await step(scenario, "start", **nobody)).status_code == 404
-    assert codes(await step(scenario, "start", **nobody, applicationId=UNKNOWN_ID)) == {"applicationId": ["invalid"]}
+    assert (await scenario.api.post(PATH, json=unknown)).status_code == 404
+    assert (await step(scenario, "start", **unknown)).status_code == 404
+    assert codes(await step(scenario, "start", **unknown, applicationId=UNKNOWN_ID)) == {"applicationId": ["invalid"]}
     known = {"loginId": made["email"], "loginIdType": "email", "existingUserStrategy": "mustNotExist"}
     assert codes(await step(scenario, "start", **known)) == {"loginId": ["duplicate"]}
     for name in ("send", "complete"):
@@ -128,7 +128,7 @@ async def test_invalid_requests_are_refused(scenario: Verification, api) -> None
     await scenario.change({"tenant": {"phoneConfiguration": {"verifyPhoneNumber": False}}})
     assert (await step(scenario, "start", loginId=number(), loginIdType="phoneNumber")).status_code == 403
     await scenario.configure(verifyEmail=False)
-    assert (await step(scenario, "start", **nobody)).status_code == 403
+    assert (await step(scenario, "start", **unknown)).status_code == 403
 
 
 # Login ids of those to come

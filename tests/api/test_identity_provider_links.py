@@ -160,9 +160,9 @@ async def test_account_is_linked_to_one_user(tenant_api, tenant, provider, user)
 async def test_account_is_linked_to_one_user_per_tenant(tenant_api, api, provider, user) -> None:
     first = await linked(tenant_api, account(provider, user))
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
-    somebody = await relying_party.make_user(api, other["id"])
+    other_user = await relying_party.make_user(api, other["id"])
     headers = {"X-FusionAuth-TenantId": other["id"]}
-    body = {"identityProviderLink": {**first, "userId": somebody["id"]}}
+    body = {"identityProviderLink": {**first, "userId": other_user["id"]}}
     assert (await api.post(PATH, json=body, headers=headers)).status_code == 200
 
 

@@ -92,9 +92,9 @@ async def test_no_notice_without_template_or_address(api, tenant, tenant_api, ma
     template_id = await make_template(api, "${user.id}")
     await configure(api, tenant, passwordUpdateEmailTemplateId=template_id)
     name = f"name-{new_id()}"
-    nobody = await make_user(tenant_api, email=None, username=name)
+    unknown = await make_user(tenant_api, email=None, username=name)
     told = await make_user(tenant_api, email=None, username=f"{name}2", data={"email": "data@example.com"})
-    for one in (nobody, told):
+    for one in (unknown, told):
         assert (await tenant_api.patch(f"/api/user/{one['id']}", json=body)).status_code == 200
     (mail,) = await mailbox.wait_for(1)
     assert (mail.recipients, mail.part("plain").strip()) == (["data@example.com"], told["id"])

@@ -169,10 +169,10 @@ async def test_mails_per_user_are_counted_by_code_and_login_id(key, http, rp, ma
 @pytest.mark.requirement("users-10-9")
 async def test_attack_48_mails_requested_per_address_are_limited(http, rp, mailbox, monkeypatch) -> None:
     monkeypatch.setattr(message_limits, "ADDRESS_MESSAGES", 2)
-    nobody = [f"{new_id()}@example.com" for _ in range(2)]
+    unknown_user = [f"{new_id()}@example.com" for _ in range(2)]
     statuses = [
         (await http.post("/api/passwordless/send", json={"applicationId": rp.client_id, "loginId": one})).status_code
-        for one in (*nobody, rp.login_id)
+        for one in (*unknown_user, rp.login_id)
     ]
     assert statuses == [200, 200, 503]
     elsewhere = {"X-Forwarded-For": "203.0.113.78"}
@@ -203,8 +203,8 @@ async def test_missing_and_invalid_members_are_reported(key, http, rp) -> None:
     stranger = {"applicationId": UNKNOWN_ID, "loginId": rp.login_id}
     assert codes(await key.post("/api/passwordless/start", json=stranger)) == ["[invalid]applicationId"]
     assert codes(await http.post("/api/passwordless/send", json=stranger)) == ["[invalid]applicationId"]
-    nobody = {"applicationId": rp.client_id, "loginId": f"{new_id()}@example.com"}
-    assert (await key.post("/api/passwordless/start", json=nobody)).status_code == 404
+    unknown_user = {"applicationId": rp.client_id, "loginId": f"{new_id()}@example.com"}
+    assert (await key.post("/api/passwordless/start", json=unknown_user)).status_code == 404
     large = {"applicationId": rp.client_id, "loginId": rp.login_id, "state": {"at": "x" * 20_000}}
     for path in ("start", "send"):
         assert codes(await key.post(f"/api/passwordless/{path}", json=large)) == ["[tooLong]state"]

@@ -185,7 +185,7 @@ async def test_user_consents_are_deleted_with_user_and_consent(tenant_api) -> No
     ]
     assert (await tenant_api.delete(f"/api/user/{user['id']}", params={"hardDelete": "true"})).status_code == 200
     assert [(await tenant_api.get(f"/api/user/consent/{one}")).status_code for one in gone] == [404, 404]
-    assert (await tenant_api.get(f"/api/user/consent/{kept}")).status_code == 200, "it was given for somebody else"
+    assert (await tenant_api.get(f"/api/user/consent/{kept}")).status_code == 200, "it was given for another user"
     assert (await tenant_api.delete(f"/api/consent/{other['id']}")).status_code == 200
     assert (await tenant_api.get(f"/api/user/consent/{removed}")).status_code == 404
 

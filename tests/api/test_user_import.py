@@ -305,7 +305,7 @@ async def test_import_of_killed_process_is_rolled_back_by_another(service, tenan
         headers = dict(tenant_api.headers)
         async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False, timeout=30) as plain:
             await plain.post("/api/user/import", json={"users": users})
-    assert await count(tenant_api) == 2, "they are there, and nobody goes on with them"
+    assert await count(tenant_api) == 2, "they are there, and no import continues with them"
     await internals.run(service, user_import.undo_abandoned)
     assert await count(tenant_api) == 2, "they may still be going on"
     clock.advance(seconds=121)
@@ -342,8 +342,8 @@ async def test_large_body_is_accepted_for_authorized_import_only(service: app.Se
     assert (await import_users(tenant_api, *users)).status_code == 200
     large = {"user": a_user(data={"x": "y" * 2_000_000})}
     assert (await tenant_api.post("/api/user", json=large)).status_code == 413
-    async with checking_client(service.base_url) as nobody:
-        assert (await nobody.post("/api/user/import", json={"users": users})).status_code == 413
+    async with checking_client(service.base_url) as anonymous:
+        assert (await anonymous.post("/api/user/import", json={"users": users})).status_code == 413
     one = await tenant_api.post("/api/user/import", json={"users": [large["user"]]})
     assert codes(one) == {"[invalidJSON]": "[invalidJSON]"}
 

@@ -432,7 +432,7 @@ async def test_attack_48_new_ids_do_not_add_attempts(scenario: Verification, htt
         assert (await http.post(PATH, json=body)).status_code == status
     right = (await scenario.api.put(PATH, params=email)).json()
     assert (await http.post(PATH, json=right)).status_code == 503
-    assert (await http.post(PATH, json=await own_code(scenario))).status_code == 200, "somebody else's"
+    assert (await http.post(PATH, json=await own_code(scenario))).status_code == 200, "the code of another user"
 
 
 async def own_code(scenario: Verification) -> Document:

@@ -198,8 +198,8 @@ async def test_provider_authenticates_only_its_domains(external, key, claims) ->
     await external.change(domains=[domain])
     assert (await log_in(external, await signed(key, claims))).status_code == 401
     assert (await log_in(external, await signed(key, {**claims, "email": f"a@sub.{domain}"}))).status_code == 401
-    nobody = {name: value for name, value in claims.items() if name != "email"}
-    assert (await log_in(external, await signed(key, nobody))).status_code == 401
+    unknown_user = {name: value for name, value in claims.items() if name != "email"}
+    assert (await log_in(external, await signed(key, unknown_user))).status_code == 401
     assert (await log_in(external, await signed(key, {**claims, "email": f"A@{domain.upper()}"}))).status_code == 200
 
 
