@@ -23,6 +23,7 @@ import hashlib
 import hmac
 import http.server
 import json
+import sys
 import threading
 import time
 import urllib.request
@@ -183,11 +184,11 @@ class Receiver(http.server.BaseHTTPRequestHandler):
             self.answer(503)
             return
         except ValueError as error:
-            print(f"refused: {error}", flush=True)
+            show(f"refused: {error}")
             self.answer(401)
             return
         if self.needs_signature and not count:
-            print("refused: there is no signature that could be checked", flush=True)
+            show("refused: there is no signature that could be checked")
             self.answer(401)
             return
         self.answer(200 if self.take(body, is_signed=bool(count)) else 400)
@@ -200,7 +201,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         except (ValueError, KeyError, TypeError):
             return False
         known = "" if self.seen.is_new(event_id) else " (seen before, nothing done)"
-        print(f"{kind:28} {event_id}  {'signed' if is_signed else 'unsigned'}{known}", flush=True)
+        show(f"{kind:28} {event_id}  {'signed' if is_signed else 'unsigned'}{known}")
         return True
 
     def answer(self, status: int) -> None:
@@ -211,6 +212,12 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """No access log: the events are what is worth printing."""
+
+
+def show(line: str) -> None:
+    """Print a line in one write: `print` writes the line break separately, and concurrent requests would mix."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -224,7 +231,7 @@ def main() -> None:
     Receiver.verifier = Verifier(given.issuer, given.secret)
     Receiver.needs_signature = given.signed
     server = http.server.ThreadingHTTPServer(("127.0.0.1", given.port), Receiver)
-    print(f"listening on http://localhost:{server.server_address[1]}", flush=True)
+    show(f"listening on http://localhost:{server.server_address[1]}")
     try:
         server.serve_forever()
     except KeyboardInterrupt:

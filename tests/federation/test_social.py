@@ -142,8 +142,10 @@ class Login:
         return await self.scenario.public.post("/api/identity-provider/login", json={**wanted, "data": data})
 
     async def event_log(self, text: str) -> list[Document]:
-        answer = await self.rp.api.get("/api/system/event-log/search", params={"message": f"*{text}*"})
-        return [one for one in answer.json()["eventLogs"] if self.scenario.provider["id"] in one["message"]]
+        """The rows about this identity provider that have a text."""
+        query = {"message": f"*{self.scenario.provider['id']}*"}
+        answer = await self.rp.api.get("/api/system/event-log/search", params=query)
+        return [one for one in answer.json()["eventLogs"] if text in one["message"]]
 
 
 @pytest.fixture
