@@ -47,6 +47,9 @@ SECRETS_FILE = "kickstart-secrets.txt"
 
 _QUIET_SECONDS = 0.3
 _CHECK_GRACE_SECONDS = 1.0
+_CHECK_SECONDS = 2.0
+"""How long check-config waits for MongoDB."""
+
 _MOST_MAIL_SERVERS = 100
 
 
@@ -258,18 +261,25 @@ async def shard(config: Config) -> list[Document]:
         return [command async for command in sharding.execute(database)]
 
 
-async def store_faults(config: Config) -> list[str]:
-    """Return why the stores with configured addresses cannot be used; embedded ones are not checked."""
-    found = []
-    if config.mongodb.uri != EMBEDDED:
-        database = Database(config.mongodb.uri, config.mongodb.database)
-        found += await _fault(_usable(database))
-        database.close()
-    if config.redis.url != EMBEDDED:
-        redis = Redis(config.redis.url, config.mongodb.database)
-        found += await _fault(redis.check())
-        await redis.close()
-    return found
+async def mongodb_fault(config: Config) -> str | None:
+    """Return why the MongoDB with a configured address cannot be used; the embedded one is not checked."""
+    if config.mongodb.uri == EMBEDDED:
+        return None
+    database = Database(config.mongodb.uri, config.mongodb.database)
+    with time_limit(_CHECK_SECONDS):
+        fault = await _fault(_usable(database))
+    database.close()
+    return fault
+
+
+async def redis_fault(config: Config) -> str | None:
+    """Return why the Redis with a configured address cannot be used; the embedded one is not checked."""
+    if config.redis.url == EMBEDDED:
+        return None
+    redis = Redis(config.redis.url, config.mongodb.database)
+    fault = await _fault(redis.check())
+    await redis.close()
+    return fault
 
 
 async def _usable(database: Database) -> None:
@@ -278,12 +288,12 @@ async def _usable(database: Database) -> None:
     await SchemaVersion(database, __version__).require_supported()
 
 
-async def _fault(check: Awaitable[None]) -> list[str]:
+async def _fault(check: Awaitable[None]) -> str | None:
     try:
         await check
     except StartupError as error:
-        return [str(error)]
-    return []
+        return str(error)
+    return None
 
 
 async def profiles_of_applications(config: Config) -> list[Document]:

@@ -32,8 +32,10 @@ def command(options: Options, *, as_json: bool) -> int:
             click.echo(json.dumps({"configuration": checked, "faults": error.problems}, indent=2))
             return exit_codes.CONFIG
         raise
-    faults = list(_faults(settings))
-    applications = _applications(settings)
+    mongodb_fault = uvloop.run(app().mongodb_fault(settings))
+    stores = (mongodb_fault, uvloop.run(app().redis_fault(settings)))
+    faults = [*_local_faults(settings), *(fault for fault in stores if fault is not None)]
+    applications = _applications(settings) if mongodb_fault is None else {"applicationsUnread": mongodb_fault}
     warnings = [*config.warnings(settings), *applications.pop("mailServers", [])]
     if as_json:
         known = {"configuration": checked, "faults": faults, "warnings": warnings}
@@ -43,8 +45,8 @@ def command(options: Options, *, as_json: bool) -> int:
     return exit_codes.FAILURE if faults else exit_codes.OK
 
 
-def _faults(settings: Config) -> Iterator[str]:
-    """Yield what prevents a start although the configuration itself is valid."""
+def _local_faults(settings: Config) -> Iterator[str]:
+    """Yield what prevents a start on this machine although the configuration itself is valid."""
     checks: list[Callable[[], Any]] = [
         functools.partial(data_dir.require_usable, settings.data_dir),
         functools.partial(listening.require_address, settings),
@@ -56,7 +58,6 @@ def _faults(settings: Config) -> Iterator[str]:
             check()
         except StartupError as error:
             yield str(error)
-    yield from uvloop.run(app().store_faults(settings))
 
 
 def _applications(settings: Config) -> dict[str, Any]:

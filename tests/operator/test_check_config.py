@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from identity import app, config
 from tests import internals, relying_party
 from tests.operator.processes import ROOT, environment, free_port, run, serving
 
@@ -43,10 +44,10 @@ async def test_check_config_lists_each_application_with_settings_and_rules(api, 
     first, counts, *_ = text.splitlines()
     assert first == f"{ROOT / 'config' / 'identity.yaml'}: no faults found"
     assert counts.endswith("do not comply with the profile strict (docs/oauth/profiles.md)")
-    entries = {lines[0]: lines[1:] for entry in text.split("\n\n")[1:] if (lines := entry.splitlines())}
-    told = entries[f"{weak.application['name']} ({weak.client_id}) of {weak.tenant['name']}"]
+    entries = {entry.splitlines()[0]: entry.splitlines()[1:] for entry in text.split("\n\n")[1:]}
+    lines = entries[f"{weak.application['name']} ({weak.client_id}) of {weak.tenant['name']}"]
     prefix = "  application.oauthConfiguration"
-    assert told == [
+    assert lines == [
         f"{prefix}.profile is not strict (RFC 9700)",
         f"{prefix}.proofKeyForCodeExchangePolicy must be Required (RFC 9700 section 2.1.1)",
         f"{prefix}.authorizedRedirectURLs[1] must be https, or http at 127.0.0.1 or [::1] (RFC 9700 section 2.6)",
@@ -91,7 +92,7 @@ async def test_tenants_that_share_an_issuer_are_reported(api, service, tmp_path)
     assert line.startswith("the issuer ") and all(tenant["id"] in line for tenant in made)
     for tenant in made:
         assert (await api.delete(f"/api/tenant/{tenant['id']}")).status_code == 200
-    assert json.loads(await asyncio.to_thread(checked, tmp_path, "--json", **stores))["duplicateIssuers"] == []
+    assert await app.duplicate_issuers(internals.config(service)) == []
 
 
 @pytest.mark.requirement("audit-c2-check-config", "oauth-12-30")
@@ -109,15 +110,21 @@ async def test_tenants_that_share_an_issuer_are_reported(api, service, tmp_path)
 def test_startup_problems_are_reported_as_faults(tmp_path, settings, fault):
     given = {name: value.format(port=free_port()) for name, value in settings.items()}
     folder = Path(given.pop("data_dir", tmp_path))
-    text = run(folder, "check-config", **given)
-    assert (text.returncode, text.stderr) == (1, "")
-    assert "identity.yaml: 1 faults found" in text.stdout
     answer = run(folder, "check-config", "--json", **given)
-    assert answer.returncode == 1
+    assert (answer.returncode, answer.stderr) == (1, "")
     (found,) = json.loads(answer.stdout)["faults"]
     assert fault in found
-    assert f"  {found.splitlines()[0]}" in text.stdout
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.requirement("audit-c2-check-config")
+def test_faults_are_listed_below_their_number(tmp_path):
+    text = run(tmp_path, "check-config", server__address="192.0.2.1")
+    assert (text.returncode, text.stderr) == (1, "")
+    heading, fault, *_ = text.stdout.splitlines()
+    assert heading.endswith("identity.yaml: 1 faults found")
+    assert fault.startswith("  ")
+    assert "this machine has no such address" in fault
 
 
 @pytest.mark.requirement("audit-c2-check-config")
@@ -186,13 +193,19 @@ def test_embedded_stores_are_read_while_the_service_runs_and_left_alone_when_it_
 @pytest.mark.requirement("audit-a8-base-url")
 def test_listening_for_others_without_a_base_url_is_a_warning(tmp_path):
     warning = "server.base_url is not set while the service listens on 0.0.0.0, which is not a loopback address"
-    exposed = {"server__address": "0.0.0.0"}
-    assert f"warning: {warning}" in checked(tmp_path, **exposed)
-    (found,) = json.loads(checked(tmp_path, "--json", **exposed))["warnings"]
+    exposed = {"SERVER__ADDRESS": "0.0.0.0"}
+    assert f"warning: {warning}" in checked(tmp_path, server__address="0.0.0.0")
+    (found,) = warnings(tmp_path, exposed)
     assert found.startswith(warning)
     for harmless in (
-        {"server__address": "localhost"},
-        {**exposed, "server__base_url": "https://login.example.com"},
+        {"SERVER__ADDRESS": "localhost"},
+        {**exposed, "SERVER__BASE_URL": "https://login.example.com"},
         {},
     ):
-        assert json.loads(checked(tmp_path, "--json", **harmless))["warnings"] == []
+        assert warnings(tmp_path, harmless) == []
+
+
+def warnings(data_dir: Path, settings: dict[str, str]) -> list[str]:
+    """The warnings about a configuration with these settings."""
+    given = {f"IDENTITY__{name}": value for name, value in {"DATA_DIR": str(data_dir), **settings}.items()}
+    return list(config.warnings(config.load(ROOT / "config", given)))

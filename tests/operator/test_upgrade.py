@@ -145,10 +145,10 @@ async def test_older_release_refuses_data_that_it_does_not_understand(build, con
     with pytest.raises(StartupError, match=r"Install version 9\.0\.0 or a later one, or restore the backup"):
         async with build(database=name):
             pass
-    (fault,) = await app.store_faults(configured(tmp_path, database=name))
+    fault = await app.mongodb_fault(configured(tmp_path, database=name))
     assert "was upgraded by version 9.0.0" in fault
     assert await database.motor.list_collection_names() == ["instance"]
     await database.motor["instance"].update_one({"_id": "schema"}, {"$set": {"readableFrom": 1}})
-    assert await app.store_faults(configured(tmp_path, database=name)) == []
+    assert await app.mongodb_fault(configured(tmp_path, database=name)) is None
     await database.drop()
     database.close()
