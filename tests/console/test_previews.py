@@ -17,9 +17,9 @@ MAIL = {
 }  # fmt: skip
 
 
-async def preview(browser: Browser, slug: str, **fields: Any) -> httpx.Response:
+async def preview(browser: Browser, slug: str, query: str = "", **fields: Any) -> httpx.Response:
     token = Page(await browser.open("/admin")).form("/admin/sign-out")["fields"]["csrf_token"]
-    return await browser.http.post(f"/admin/{slug}/preview", data={"csrf_token": token, **fields})
+    return await browser.http.post(f"/admin/{slug}/preview{query}", data={"csrf_token": token, **fields})
 
 
 @pytest.mark.requirement("console-19")
@@ -48,18 +48,19 @@ async def test_message_is_rendered(roles: dict[str, Browser]) -> None:
 async def test_theme_is_shown_on_the_login_page_with_its_contrast(roles: dict[str, Browser]) -> None:
     fields = {
         "theme.name": "x",
-        "theme.type": "simple",
-        "theme.variables": '{"fontColor": "#eeeeee", "panelBackgroundColor": "#ffffff"}',
+        "theme.variables.fontColor": "#eeeeee",
+        "theme.variables.panelBackgroundColor": "#ffffff",
         "theme.stylesheet": "p { color: red } </style><script>alert(1)</script>",
         "theme.defaultMessages": "login.heading=Welcome back",
     }
-    shown = await preview(roles["developer"], "themes", **fields)
+    shown = await preview(roles["developer"], "themes", "?kind=simple", **fields)
     assert shown.status_code == 200
     assert "--text: #eeeeee" in shown.text
     assert "Welcome back" in Page(shown).text
     assert "The contrast of fontColor" in Page(shown).text
     assert "</style><script>" not in shown.text
-    wrong = await preview(roles["developer"], "themes", **{**fields, "theme.variables": '{"fontColor": "url(x)"}'})
+    fields["theme.variables.fontColor"] = "url(x)"
+    wrong = await preview(roles["developer"], "themes", "?kind=simple", **fields)
     assert "not a CSS value" in Page(wrong).text
     assert (await preview(roles["auditor"], "themes", **fields)).status_code == 403
     assert (await preview(roles["auditor"], "lambdas", **{"lambda.name": "x"})).status_code == 403

@@ -36,6 +36,7 @@ class Field:
     choices: Sequence[tuple[str, str]] = ()
     maximum_length: int | None = None
     errors: Sequence[str] = ()
+    placeholder: str = ""
 
     @property
     def id(self) -> str:
@@ -68,6 +69,8 @@ def groups(
     """
     found = []
     for group in layout.groups:
+        if any(member_of(document, name) != value for name, value in group.when.items()):
+            continue
         members = _members(layout, group.members, is_new=is_new)
         members = [member for member in members if not wanted or member in wanted]
         fields = [_field(schema, layout, member, document, options, errors or {}, is_new=is_new) for member in members]
@@ -98,7 +101,7 @@ def _field(
     if declared.get("readOnly"):
         return None
     kind, value = _kind(declared, layout, member, options), member_of(document, member)
-    if value is None and is_new and not errors:
+    if value is None and (kind == "checkbox" or (is_new and not errors)):
         value = declared.get("default")
     choices = _choices(declared, layout, member, options)
     if kind == "select" and value is not None and value not in {choice for choice, _ in choices}:
@@ -114,6 +117,7 @@ def _field(
         choices,
         declared.get("maxLength"),
         _errors_of(name, errors),
+        str(next(iter(declared.get("examples", ())), "")),
     )
 
 
@@ -146,8 +150,8 @@ def _kind(declared: Mapping[str, Any], layout: Layout, member: str, options: Opt
     kind = next(each for each in types if each != "null") if isinstance(types, list) else types
     if member in layout.secrets or declared.get("writeOnly"):
         return "secret"
-    if member in layout.matrix:
-        return "matrix"
+    if member in layout.matrix or member in layout.images:
+        return "matrix" if member in layout.matrix else {"array": "icon"}.get(kind, "image")
     is_long = declared.get("maxLength", 0) > _LONG and not member.lower().endswith("url")
     if member in layout.code or is_long:
         return "code"
@@ -157,7 +161,8 @@ def _kind(declared: Mapping[str, Any], layout: Layout, member: str, options: Opt
         return "instant"
     if kind in {"array", "object"}:
         return _collection_kind(declared)
-    return _SIMPLE.get(kind) or _FORMATS.get(declared.get("format", ""), "text")
+    text = "color" if member.endswith("Color") else "text"
+    return _SIMPLE.get(kind) or _FORMATS.get(declared.get("format", ""), text)
 
 
 def _collection_kind(declared: Mapping[str, Any]) -> str:

@@ -27,11 +27,12 @@ class Column:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """A group of fields of a form, with dotted members below the object."""
+    """A group of fields of a form: dotted members below the object. `when` are members that the object must have."""
 
     title: str
     members: Sequence[str]
     lead: str = ""
+    when: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,7 +146,8 @@ class Layout:
     `has_search` the list is filtered here. `is_index` marks an index search (`queryString`, `sortFields`).
     `is_single` marks an object without an id and a list, `has_items` a list of objects that have a page each. `fixed`
     are parameters of every search, `text` is empty if there is none to type. `references` are members that hold the id
-    of another resource, with its slug. `secrets` are shown on demand; `matrix` are members with permissions.
+    of another resource, with its slug. `secrets` are shown on demand; `matrix` are members with permissions, `images`
+    those with `data:` URLs, for which a form uploads files.
     `preview` labels the button that shows what the values of a form result in.
     """
 
@@ -174,6 +176,7 @@ class Layout:
     references: Mapping[str, str] = dataclasses.field(default_factory=dict)
     secrets: Sequence[str] = ()
     code: Sequence[str] = ()
+    images: Sequence[str] = ()
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     creation: Sequence[str] = ()
     delete_query: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from identity.call import Call, Document
+from identity.domain.configuration import theme_images
 from identity.domain.configuration import themes as theme_rules
 from identity.domain.lambdas import lambdas as lambda_rules
+from identity.ids import parse_id
 from identity.operations.lambdas import lambdas
 from identity.web.base_handlers import Route
 from identity.web.console import render
@@ -42,7 +44,9 @@ class PreviewHandler(FormHandler):
         """Render the values of the form."""
         if not self.may("POST", self.api_path):
             return self.forbidden()
-        document, errors = await self.submitted({}, is_new=True)
+        object_id = parse_id(self.parameter("id"))
+        stored = await self.load(object_id) if object_id else self.defaults()
+        document, errors = await self.submitted(stored, is_new=not object_id)
         if errors:
             return self.preview_page(errors=[message for found in errors.values() for message in found])
         return await self.preview(call, document)
@@ -115,6 +119,10 @@ class ThemePreviewHandler(PreviewHandler):
         head = f"<style>{style}</style></head>".encode()
         notices = render.fragment("preview_notices.html", notices=theme_rules.notices(theme))
         body = page.body.replace(b"</head>", head, 1).replace(b"</body>", notices + b"</body>", 1)
+        # The images are not stored yet, so that their paths do not exist.
+        for kind, (_, url) in theme_images.urls(theme).items():
+            if (image := theme_images.images(theme).get(kind)) is not None:
+                body = body.replace(f"/theme/{theme['id']}/{image.name}".encode(), url.encode())
         return Reply(body, headers=_HEADERS)
 
 

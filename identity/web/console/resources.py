@@ -12,7 +12,7 @@ from identity.domain.objects import patch as patches
 from identity.errors import NotFound
 from identity.ids import parse_id
 from identity.web.base_handlers import Route
-from identity.web.console import forms, layouts, listing, render, values
+from identity.web.console import forms, layouts, listing, render, uploads, values
 from identity.web.console.forms import Options
 from identity.web.console.handlers import ConsoleHandler
 from identity.web.console.layouts import Action, Layout, Preset, Tab, member_of, with_member
@@ -188,6 +188,15 @@ class ListHandler(ResourceHandler):
 class FormHandler(ResourceHandler):
     """A screen with a form made from the schema."""
 
+    def initialize(self, **arguments: Any) -> None:
+        """Read the images of a form, which are sent as `multipart/form-data`, as `data:` URLs."""
+        super().initialize(**arguments)
+        self.multipart = uploads.receive(self.request) if self.layout.images else None
+
+    def form_values(self) -> dict[str, list[str]]:
+        """Return the fields of the form."""
+        return super().form_values() if self.multipart is None else self.multipart
+
     @property
     def preset(self) -> Preset | None:
         """The kind of a new object that the query names."""
@@ -200,6 +209,10 @@ class FormHandler(ResourceHandler):
         options = await self.reference_options()
         wanted = self.preset.members if is_new and self.preset is not None else ()
         return forms.groups(self.schema, self.layout, document, options, errors, is_new=is_new, wanted=wanted)
+
+    def defaults(self) -> Document:
+        """Return the values that fit the kind of the new object."""
+        return {} if self.preset is None else dict(self.preset.values)
 
     async def submitted(self, document: Document, *, is_new: bool) -> tuple[Document, dict[str, list[str]]]:
         """Return the document with the values of the submitted form, and the errors of unreadable fields."""
@@ -252,10 +265,6 @@ class NewHandler(FormHandler):
         created = response.json()[self.layout.wrapper]
         return self.redirect_to(self.screen_of(created["id"]), done="created")
 
-    def defaults(self) -> Document:
-        """Return the values that fit the kind of the new object."""
-        return {} if self.preset is None else dict(self.preset.values)
-
     def creation(self, document: Document) -> ApiCall:
         """Return the API call that creates a document."""
         tenant_id = self.field(TENANT_FIELD)
@@ -287,7 +296,8 @@ class NewHandler(FormHandler):
             tenants=await self.tenants(),
             tenant_id=self.field(TENANT_FIELD),
             submit=f"Create {self.layout.singular}",
-            api_call=api_call.masked(self.layout.wrapper, self.layout.secrets),
+            preview={"kind": self.parameter("kind")},
+            api_call=api_call.masked(self.layout.wrapper, [*self.layout.secrets, *self.layout.images]),
         )
 
     async def tenants(self) -> list[tuple[str, str]]:
@@ -340,6 +350,8 @@ class ShowHandler(ResourceHandler):
         if value in (None, "", [], {}) or member in self.layout.secrets:
             return None
         label = self.layout.labels.get(member) or forms.label_of(member)
+        if member in self.layout.images:
+            return label, values.shown("image", value), ""
         slug = self.layout.references.get(member)
         if slug is not None and isinstance(value, str):
             return label, dict(options.get(slug, ())).get(value, value), f"/admin/{slug}/{value}"
@@ -409,7 +421,8 @@ class EditHandler(FormHandler):
             tenants=[],
             tenant_id="",
             submit="Save changes",
-            api_call=api_call.masked(self.layout.wrapper, self.layout.secrets),
+            preview={"id": stored["id"]},
+            api_call=api_call.masked(self.layout.wrapper, [*self.layout.secrets, *self.layout.images]),
         )
 
 

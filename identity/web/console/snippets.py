@@ -35,7 +35,7 @@ class ApiCall:
         body = self.body
         for secret in secrets:
             path = f"{wrapper}.{secret}"
-            if isinstance(member_of(body, path), str):
+            if isinstance(member_of(body, path), str | list):
                 body = with_member(body, path, _MASK)
         return dataclasses.replace(self, body=body)
 

@@ -7,6 +7,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+REMOVED: Final = "removed"
+"""The value of the check box that removes an image."""
+
 
 class UnreadableError(ValueError):
     """A field cannot be converted; the message says why."""
@@ -35,6 +38,8 @@ def read(kind: str, given: Sequence[str], choices: Sequence[tuple[str, str]], cu
         known = {name for name, _ in choices}
         others = {name: value for name, value in (current or {}).items() if name not in known}
         return {**others, **{name: True for name in given if name in known}}
+    if kind in {"image", "icon"}:
+        return _image(kind, given, current)
     text = given[-1] if given else ""
     if kind == "code":
         return text or None
@@ -62,6 +67,21 @@ def without_empty(document: Any) -> Any:
         return document
     found = {name: without_empty(value) for name, value in document.items()}
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
+
+
+def _image(kind: str, given: Sequence[str], current: Any) -> Any:
+    """Return an uploaded image, a `data:` URL, or the current one unless it is removed."""
+    url = next((each for each in given if each.startswith("data:")), None)
+    if url is None:
+        return None if REMOVED in given else current
+    return url if kind == "image" else [{"rel": "icon", "href": url}]
+
+
+def _image_text(value: Any) -> str:
+    """Return the size of an uploaded image; the URL of another one."""
+    url = str(value[0].get("href", "")) if isinstance(value, list) and value else str(value or "")
+    content = url.partition(",")[2]
+    return f"Image, {-(-len(content) * 3 // 4096)} KiB" if url.startswith("data:") else url
 
 
 def _granted(given: Sequence[str]) -> dict[str, list[str]]:
@@ -123,6 +143,8 @@ _SHOWN: Final[Mapping[str, Callable[[Any], Any]]] = {
     "instant": _local,
     "matrix": lambda value: [f"{method} {name}" for name, methods in (value or {}).items() for method in methods],
     "secret": lambda _: "",
+    "image": _image_text,
+    "icon": _image_text,
 }
 
 _READ: Final[Mapping[str, Callable[[str], Any]]] = {

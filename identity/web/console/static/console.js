@@ -60,6 +60,16 @@ for (const input of document.querySelectorAll("input[data-narrow]")) {
   });
 }
 
+// Colors: a color picker next to the text, which also accepts other CSS colors and an empty value for the default.
+for (const picker of document.querySelectorAll("input[data-color]")) {
+  const input = document.getElementById(picker.dataset.color);
+  const show = () => { picker.value = [input.value, input.placeholder].find((text) => /^#[0-9a-f]{6}$/i.test(text)) ?? "#000000"; };
+  picker.hidden = false;
+  picker.addEventListener("input", () => { input.value = picker.value; });
+  input.addEventListener("input", show);
+  show();
+}
+
 // Live previews: submit the form to the frame once typing pauses.
 for (const button of document.querySelectorAll("button[data-live]")) {
   let timer = 0;
