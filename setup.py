@@ -68,6 +68,7 @@ setup(
             "web/console/layouts/*",
             "web/console/static/*",
             "web/console/templates/*",
+            "web/palette.css",
             "web/hosted/static/*",
             "web/hosted/templates/*",
             "web/hosted/templates/symbols/*",

@@ -12,12 +12,10 @@ from typing import Any, Final
 import jinja2
 import orjson
 
-from identity.ids import fingerprint
-from identity.web import page_templates
+from identity.web import page_templates, static_files
 from identity.web.endpoint import Reply
 
 _HERE: Final = Path(__file__).resolve().parent
-TYPES: Final = {"console.css": "text/css; charset=utf-8", "console.js": "text/javascript; charset=utf-8"}
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-src 'self';"
     " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -29,19 +27,6 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-
-
-@functools.cache
-def asset(name: str) -> bytes:
-    """Return a static file."""
-    return (_HERE / "static" / name).read_bytes()
-
-
-@functools.cache
-def asset_path(name: str) -> str:
-    """Return the path of a static file; it changes with the content, so that browsers can cache it forever."""
-    stem, _, suffix = name.partition(".")
-    return f"/admin/static/{stem}-{fingerprint(asset(name).decode())[:16]}.{suffix}"
 
 
 def page(template: str, values: Mapping[str, Any], status: int = 200) -> Reply:
@@ -58,7 +43,7 @@ def fragment(template: str, **values: Any) -> bytes:
 @functools.cache
 def _templates() -> jinja2.Environment:
     environment = page_templates.environment(_HERE / "templates")
-    environment.globals["asset"] = asset_path
+    environment.globals["asset"] = functools.partial(static_files.path, "console")
     environment.globals["with_query"] = with_query
     environment.filters.update({"instant": instant, "minute": minute, "pretty": pretty, "text": text})
     return environment

@@ -8,17 +8,15 @@ from typing import Final
 
 from identity.call import Call
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
-from identity.errors import NotFound
 from identity.operations.authorization import console_callback
 from identity.operations.pages import console_sessions
 from identity.web.base_handlers import Route
-from identity.web.console import render
 from identity.web.console.handlers import LOGIN_COOKIE, SESSION_COOKIE, ConsoleHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.hosted.landing_page import StaticHandler
 from identity.web.oauth2.oauth_handlers import PageHandler
 
 _CALLBACK: Final = "oauth2/console-callback.request.json"
-_YEAR_SECONDS: Final = 31_536_000
 
 
 class CallbackHandler(PageHandler):
@@ -53,21 +51,8 @@ class SignOutHandler(ConsoleHandler):
         return dataclasses.replace(self.redirect_to(location), cookies=[cookie])
 
 
-class StaticHandler(PageHandler):
-    """The stylesheet and the script, which contain nothing secret."""
-
-    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
-    async def get(self, call: Call, name: str) -> Reply:
-        """Serve a file under the name that its content has. Raises NotFound for any other name."""
-        for file, kind in render.TYPES.items():
-            if self.request.path == render.asset_path(file):
-                cache = f"public, max-age={_YEAR_SECONDS}, immutable"
-                return Reply(render.asset(file), headers={"Content-Type": kind, "Cache-Control": cache})
-        raise NotFound
-
-
 ROUTES = [
     Route(console_callback.PATH, CallbackHandler),
     Route("/admin/sign-out", SignOutHandler),
-    Route("/admin/static/{name}", StaticHandler),
+    Route("/admin/static/{name}", StaticHandler, {"folder": "console"}),
 ]

@@ -9,9 +9,10 @@ from identity.errors import NotFound
 from identity.operations.clients import clients
 from identity.operations.configuration import themes
 from identity.operations.sessions import sso_sessions
+from identity.web import static_files
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import assets, page_theme, render
+from identity.web.hosted import page_theme, render
 from identity.web.oauth2.oauth_handlers import PageHandler
 
 SIGNED_OUT_COOKIE = "fusionauth.flash-message"
@@ -38,15 +39,18 @@ class IndexHandler(PageHandler):
 
 
 class StaticHandler(PageHandler):
-    """The static files of the pages."""
+    """The static files of the hosted pages, or of the console."""
+
+    folder = "hosted"
 
     @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
     async def get(self, call: Call, name: str) -> Reply:
         """Serve the current version of a file. Raises NotFound for another version."""
-        found = assets.find(f"/static/{name}")
+        found = static_files.names(self.folder).get(name)
         if found is None:
             raise NotFound
-        return Reply(assets.asset(found), headers={"Content-Type": assets.TYPES[found], "Cache-Control": _FOR_EVER})
+        headers = {"Content-Type": static_files.content_type(found), "Cache-Control": _FOR_EVER}
+        return Reply(static_files.content(self.folder, found), headers=headers)
 
 
 class FaviconHandler(PageHandler):
@@ -55,8 +59,8 @@ class FaviconHandler(PageHandler):
     @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
     async def get(self, call: Call) -> Reply:
         """Serve the icon of the pages."""
-        headers = {"Content-Type": assets.TYPES["favicon.svg"], "Cache-Control": _ONE_DAY}
-        return Reply(assets.asset("favicon.svg"), headers=headers)
+        headers = {"Content-Type": static_files.content_type("favicon.svg"), "Cache-Control": _ONE_DAY}
+        return Reply(static_files.content("hosted", "favicon.svg"), headers=headers)
 
 
 class ThemeFileHandler(PageHandler):

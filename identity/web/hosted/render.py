@@ -17,9 +17,9 @@ from markupsafe import Markup
 
 from identity.domain.providers.identity_providers import NO_OPTIONS, ProviderOptions
 from identity.operations.authorization import hosted_backend_callback
-from identity.web import page_templates
+from identity.web import page_templates, static_files
 from identity.web.endpoint import Reply
-from identity.web.hosted import assets, themed_pages
+from identity.web.hosted import themed_pages
 from identity.web.hosted.page_theme import PageTheme
 
 Cookies = Sequence[Morsel[str]]
@@ -99,7 +99,7 @@ class ConsentForm:
 @functools.cache
 def _templates() -> jinja2.Environment:
     environment = page_templates.environment(_HERE / "templates", strips_blocks=False)
-    environment.globals["asset"] = assets.asset_path
+    environment.globals["asset"] = functools.partial(static_files.path, "hosted")
     return environment
 
 

@@ -1,0 +1,50 @@
+"""The static files of the hosted pages and of the console, under paths that change with their content."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from identity.ids import fingerprint
+
+_WEB: Final = Path(__file__).resolve().parent
+_PALETTE: Final = _WEB / "palette.css"
+"""The colours of both; each stylesheet begins with them."""
+_PATHS: Final[Mapping[str, str]] = {"hosted": "/static", "console": "/admin/static"}
+"""Folder of identity/web -> the path below which its static files are served."""
+_TYPES: Final[Mapping[str, str]] = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+@functools.cache
+def content(folder: str, name: str) -> bytes:
+    """Return a static file."""
+    file = _WEB / folder / "static" / name
+    return _PALETTE.read_bytes() + file.read_bytes() if file.suffix == ".css" else file.read_bytes()
+
+
+def content_type(name: str) -> str:
+    """Return the Content-Type of a static file."""
+    return _TYPES[Path(name).suffix]
+
+
+@functools.cache
+def path(folder: str, name: str) -> str:
+    """Return the path of a static file; it changes with the content, so that browsers can cache it forever."""
+    return f"{_PATHS[folder]}/{_versioned(folder, name)}"
+
+
+@functools.cache
+def names(folder: str) -> Mapping[str, str]:
+    """Return the files of a folder: last segment of the current path -> name."""
+    return {_versioned(folder, file.name): file.name for file in (_WEB / folder / "static").iterdir()}
+
+
+def _versioned(folder: str, name: str) -> str:
+    stem, _, suffix = name.partition(".")
+    return f"{stem}-{fingerprint(content(folder, name).decode())[:16]}.{suffix}"
