@@ -341,9 +341,9 @@ async def test_event_info_of_every_body_is_in_events(tenant_api, tenant) -> None
         for method, headers in (("PUT", JSON), ("PATCH", JSON), ("PATCH", MERGE_PATCH), ("DELETE", JSON)):
             answer = await tenant_api.request(method, path, content=json.dumps(change).encode(), headers=headers)
             assert answer.status_code == 200, answer.text
-        told = [request.event["info"] for request in await receiver.wait_for(5)]
+        received = [request.event["info"] for request in await receiver.wait_for(5)]
         expected = {**INFO, "location": {**INFO["location"], "displayString": "Oslo, O, NO"}}  # type: ignore[dict-item]
-        assert told == [expected] * 5
+        assert received == [expected] * 5
 
 
 @pytest.mark.requirement("core-1.2-8")

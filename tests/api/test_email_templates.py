@@ -207,8 +207,8 @@ def _place(members: Any) -> str:
 # Previews
 
 
-async def preview(api, template: Document, **beside: Any) -> Document:
-    answer = await api.post("/api/email/template/preview", json={"emailTemplate": template, **beside})
+async def preview(api, template: Document, **more: Any) -> Document:
+    answer = await api.post("/api/email/template/preview", json={"emailTemplate": template, **more})
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 

@@ -325,18 +325,18 @@ async def test_query_parameters_sort_and_next_results_token_pages(tenant_api, ki
 
 async def test_of_concurrent_deletions_one_succeeds(tenant_api, kind, service, monkeypatch) -> None:
     """Only one event is emitted."""
-    made, told = await make(tenant_api, kind), []
+    made, found = await make(tenant_api, kind), []
     commit = service.services.bus.commit
 
     async def listening(call: Any, change: Any, **others: Any) -> Any:
         done = await commit(call, change, **others)
-        told.extend(event.type for event in change.after_commit if event.type.startswith("entity."))
+        found.extend(event.type for event in change.after_commit if event.type.startswith("entity."))
         return done
 
     monkeypatch.setattr(service.services.bus, "commit", listening)
     answers = await asyncio.gather(*(tenant_api.delete(f"/api/entity/{made['id']}") for _ in range(64)))
     assert sorted(answer.status_code for answer in answers) == [200, *[404] * 63]
-    assert told == ["entity.delete.complete"]
+    assert found == ["entity.delete.complete"]
 
 
 async def test_null_criteria_are_ignored(tenant_api, kind) -> None:

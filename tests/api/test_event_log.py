@@ -146,8 +146,8 @@ async def test_failing_webhook_is_logged(
 
             async def is_reported() -> bool:
                 found = await api.get(f"{PATH}/search", params={"message": webhook["id"]})
-                heard = any(webhook["id"] in request.body.decode() for request in listener.requests)
-                return heard and bool(found.json()["eventLogs"])
+                received = any(webhook["id"] in request.body.decode() for request in listener.requests)
+                return received and bool(found.json()["eventLogs"])
 
             await until(is_reported)
         finally:

@@ -170,7 +170,7 @@ async def test_pending_child_is_added_by_named_parent_who_is_mailed(families) ->
     template = {"name": f"Mail {new_id()}", "defaultSubject": "About ${parentEmail}",
                 "defaultTextTemplate": "Hello", "defaultHtmlTemplate": "Hello"}  # fmt: skip
     made = await families.post("/api/email/template", json={"emailTemplate": template})
-    told = made.json()["emailTemplate"]["id"]
+    template_id = made.json()["emailTemplate"]["id"]
     names = ("confirmChildEmailTemplateId", "familyRequestEmailTemplateId", "parentRegistrationEmailTemplateId")
     parent_email = f"{new_id()}@example.com"
     child = await make_user(families, birthDate=birth_date(9), parentEmail=parent_email.upper())
@@ -183,7 +183,7 @@ async def test_pending_child_is_added_by_named_parent_who_is_mailed(families) ->
     unknown = await families.post("/api/user/family/request", json={"parentEmail": "x@example.com"})
     assert codes(unknown) == {"[invalid]parentEmail"}
     async with mailbox.receiving() as box:
-        await enable(families, **dict.fromkeys(names, told))
+        await enable(families, **dict.fromkeys(names, template_id))
         tenant_id = families.headers["X-FusionAuth-TenantId"]
         change = {"tenant": {"emailConfiguration": box.configuration()}}
         assert (await families.patch(f"/api/tenant/{tenant_id}", json=change)).status_code == 200

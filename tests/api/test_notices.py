@@ -93,10 +93,10 @@ async def test_no_notice_without_template_or_address(api, tenant, tenant_api, ma
     await configure(api, tenant, passwordUpdateEmailTemplateId=template_id)
     name = f"name-{new_id()}"
     unknown = await make_user(tenant_api, email=None, username=name)
-    told = await make_user(tenant_api, email=None, username=f"{name}2", data={"email": "data@example.com"})
-    for one in (unknown, told):
+    user_with_data = await make_user(tenant_api, email=None, username=f"{name}2", data={"email": "data@example.com"})
+    for one in (unknown, user_with_data):
         assert (await tenant_api.patch(f"/api/user/{one['id']}", json=body)).status_code == 200
     (mail,) = await mailbox.wait_for(1)
-    assert (mail.recipients, mail.part("plain").strip()) == (["data@example.com"], told["id"])
+    assert (mail.recipients, mail.part("plain").strip()) == (["data@example.com"], user_with_data["id"])
     found = (await api.get("/api/system/event-log/search", params={"message": f"*{template_id}*"})).json()
     assert found["total"] == 0

@@ -78,8 +78,8 @@ async def test_attack_44_only_api_key_learns_whether_user_exists(scenario: Passw
     await scenario.key.delete(f"/api/user/{gone['id']}")
     for login_id, status in ((without_address, 422), (gone["email"], 404), ("nobody@example.com", 404)):
         body = {"loginId": login_id}
-        told = await scenario.key.post("/api/user/forgot-password", json=body)
-        assert (told.status_code, told.content) == (status, b""), login_id
+        answer = await scenario.key.post("/api/user/forgot-password", json=body)
+        assert (answer.status_code, answer.content) == (status, b""), login_id
         hidden = await scenario.anonymous.post("/api/user/forgot-password", json=body)
         assert (hidden.status_code, hidden.content) == (200, b""), login_id
     known = await scenario.anonymous.post("/api/user/forgot-password", json={"loginId": scenario.rp.login_id})
@@ -309,8 +309,8 @@ async def test_password_rules_are_enforced_wherever_password_is_set(scenario: Pa
         token = (await scenario.key.post("/api/login", json=claims)).json()["token"]
         by_token = {"currentPassword": PASSWORD, "password": password}
         headers = {"Authorization": f"Bearer {token}"}
-        told = await scenario.anonymous.post("/api/user/change-password", json=by_token, headers=headers)
-        assert codes(told) == {"password": [code]}, code
+        answer = await scenario.anonymous.post("/api/user/change-password", json=by_token, headers=headers)
+        assert codes(answer) == {"password": [code]}, code
         patched = await scenario.key.patch(f"/api/user/{user['id']}", json={"user": {"password": password}})
         assert codes(patched) == {"user.password": [code]}, code
         if code != "previouslyUsed":

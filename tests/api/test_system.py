@@ -130,9 +130,9 @@ async def test_unavailable_store_is_reported(build: Build, mortal_stores: Any) -
         await cache.stop()
         answer = await client.get("/api/health")
         assert (answer.status_code, answer.content) == (500, b"")
-        told = await client.get("/api/status", headers=key)
-        assert (told.status_code, told.json()["redis"], told.json()["mongodb"]) == (500, "down", "ok")
+        response = await client.get("/api/status", headers=key)
+        assert (response.status_code, response.json()["redis"], response.json()["mongodb"]) == (500, "down", "ok")
         await database.stop()
         assert (await client.get("/api/health")).status_code == 500
-        told = await client.get("/api/status", headers={"Authorization": MANAGER_KEY})
-        assert (told.status_code, told.json()) == (452, {})
+        response = await client.get("/api/status", headers={"Authorization": MANAGER_KEY})
+        assert (response.status_code, response.json()) == (452, {})

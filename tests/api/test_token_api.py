@@ -466,15 +466,15 @@ async def test_refresh_emits_event_that_may_be_vetoed(key, http, rp) -> None:
         assert not answer.cookies
         receiver.behaviour = answers(200)
         answer = await refresh(http, rp, refreshToken=body["refreshToken"])
-        told = [request.event for request in await receiver.wait_for(2)][-1]
-    for one in (event, told):
+        received = [request.event for request in await receiver.wait_for(2)][-1]
+    for one in (event, received):
         check_event(one)
         assert (one["applicationId"], one["userId"], one["linkedObjectId"]) == (
             rp.client_id, rp.user["id"], rp.user["id"],
         )  # fmt: skip
         assert one["refreshToken"] == body["refreshToken"]
-    assert (event["original"], "original" in told) == ("the-old-one", False)
-    assert told["token"] == answer.json()["token"] != event["token"]
+    assert (event["original"], "original" in received) == ("the-old-one", False)
+    assert received["token"] == answer.json()["token"] != event["token"]
 
 
 @pytest.mark.requirement("event-jwt.refresh-token.revoke-2", "users-6-5")

@@ -604,9 +604,9 @@ async def test_steps_are_logged_if_configured(http, rp, clock, service, is_on) -
     await complete(http, waiting["twoFactorId"], two_factor.wrong_code(clock.now()))
     await complete(http, waiting["twoFactorId"], code)
     logs = internals.database(service).collection("event_logs").find({"message": {"$regex": rp.user["id"]}}).sort("_id")
-    told = [row["message"].partition("]: ")[2] async for row in logs if row["type"] == "Debug"]
+    found = [row["message"].partition("]: ")[2] async for row in logs if row["type"] == "Debug"]
     assert (
-        told
+        found
         == [
             "a second factor is required.",
             "incorrect code, probably of the method authenticator.",

@@ -147,15 +147,15 @@ async def test_every_user_emits_own_events(tenant_api) -> None:
     async with receiving() as receiver:
         await subscribe(tenant_api, receiver, "None")
         assert (await remove(tenant_api, userIds=[one, other])).status_code == 200
-        told = [request.event for request in await receiver.wait_for(2)]
-        assert sorted((event["type"], event["user"]["id"]) for event in told) == sorted(
+        received = [request.event for request in await receiver.wait_for(2)]
+        assert sorted((event["type"], event["user"]["id"]) for event in received) == sorted(
             ("user.deactivate", user) for user in (one, other)
         )
         assert (await remove(tenant_api, userIds=[one, other], hardDelete=True)).status_code == 200
-        told = [request.event for request in (await receiver.wait_for(6))[2:]]
+        received = [request.event for request in (await receiver.wait_for(6))[2:]]
         for request in receiver.requests:
             check_event(request.event)
-        assert sorted((event["type"], event["user"]["id"]) for event in told) == sorted(
+        assert sorted((event["type"], event["user"]["id"]) for event in received) == sorted(
             (kind, user) for kind in ("user.delete", "user.delete.complete") for user in (one, other)
         )
 

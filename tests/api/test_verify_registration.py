@@ -100,8 +100,8 @@ async def test_existing_user_is_registered_and_verified_by_id_and_code(
     body = {"registration": {"applicationId": scenario.application_id}}
     made = (await scenario.api.post(f"/api/user/registration/{user['id']}", json=body)).json()
     verification_id, code = await scenario.mailed()
-    told = (made["registrationVerificationId"], made["registrationVerificationOneTimeCode"])
-    assert told == (verification_id, code) and len(code) == 6
+    found = (made["registrationVerificationId"], made["registrationVerificationOneTimeCode"])
+    assert found == (verification_id, code) and len(code) == 6
     assert codes(await http.post(PATH, json={"verificationId": verification_id})) == {"oneTimeCode": ["missing"]}
     wrong = {"verificationId": verification_id, "oneTimeCode": "WRONG"}
     assert codes(await http.post(PATH, json=wrong)) == {"oneTimeCode": ["invalid"]}

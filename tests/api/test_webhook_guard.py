@@ -23,27 +23,27 @@ async def test_allowed_networks_open_only_named_addresses(build):
     async with (
         build(webhooks__allowed_networks=f'["{ONLY}"]') as service,
         checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api,
-        receiving() as beside,
-        listening("127.0.0.2", beside.port) as heard,
+        receiving() as other,
+        listening("127.0.0.2", other.port) as listener,
     ):
         inside = ("127.0.0.1", "127.0.0.3", "localhost", "[::1]", "[::ffff:127.0.0.1]", "10.0.0.1", "169.254.169.254")
         for host in inside:
-            answer = await api.post("/api/webhook", json=webhook_body(url=f"http://{host}:{beside.port}/hook"))
+            answer = await api.post("/api/webhook", json=webhook_body(url=f"http://{host}:{other.port}/hook"))
             (error,) = answer.json()["fieldErrors"]["webhook.url"]
             assert (answer.status_code, error["code"]) == (400, "[invalid]webhook.url"), host
             assert "is not public" in error["message"], host
             assert "webhooks.allowed_networks" in error["message"], host
         # The same address in another notation is refused although it may be called: see addresses.py.
         for host in ("2130706434", "0x7f000002", "0177.0.0.2", "127.2", "127.0.0.2."):
-            answer = await api.post("/api/webhook", json=webhook_body(url=f"http://{host}:{beside.port}/hook"))
+            answer = await api.post("/api/webhook", json=webhook_body(url=f"http://{host}:{other.port}/hook"))
             assert answer.json()["fieldErrors"].keys() == {"webhook.url"}, host
         for host in ("127.0.0.2", "[::ffff:127.0.0.2]"):
-            made = await api.post("/api/webhook", json=webhook_body(url=f"http://{host}:{beside.port}/hook"))
+            made = await api.post("/api/webhook", json=webhook_body(url=f"http://{host}:{other.port}/hook"))
             assert made.status_code == 200, made.text
-        made = await api.post("/api/webhook", json=webhook_body(url=f"http://127.0.0.2:{beside.port}/hook"))
+        made = await api.post("/api/webhook", json=webhook_body(url=f"http://127.0.0.2:{other.port}/hook"))
         tried_out = await api.post(f"/api/webhook/{made.json()['webhook']['id']}/test", json={})
         assert tried_out.json()["webhookAttemptLog"]["attemptResult"] == "Success"
-        assert (len(heard.requests), beside.connections) == (1, 0)
+        assert (len(listener.requests), other.connections) == (1, 0)
 
 
 async def move(service: Any, webhook: dict[str, Any], url: str) -> None:

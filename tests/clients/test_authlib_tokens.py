@@ -22,8 +22,8 @@ async def test_token_for_a_password_is_introspected_and_given_back(api, http, me
             metadata["token_endpoint"], username=party.login_id, password=PASSWORD, scope="openid offline_access"
         )
         assert token["userId"] == party.user["id"]
-        told = await introspected(client, metadata, token["access_token"], "access_token")
-        assert told == {"active": True, **claims(token["access_token"])}
+        introspection = await introspected(client, metadata, token["access_token"], "access_token")
+        assert introspection == {"active": True, **claims(token["access_token"])}
         assert (await introspected(client, metadata, token["refresh_token"], "refresh_token"))["active"] is True
         revoked = await client.revoke_token(
             metadata["revocation_endpoint"], token=token["refresh_token"], token_type_hint="refresh_token"

@@ -56,8 +56,8 @@ async def test_client_receives_actions_that_prevent_a_login(service: app.Service
         action = successful(client.action_user({"action": {**who, "expiry": INDEFINITE}}))["action"]
         refused = client.login({"loginId": name, "password": "password"})
         assert refused.status == 409
-        told = refused.error_response.json()["actions"]
-        assert [(one["actionId"], one["name"]) for one in told] == [(action["id"], definition["name"])]
+        found = refused.error_response.json()["actions"]
+        assert [(one["actionId"], one["name"]) for one in found] == [(action["id"], definition["name"])]
 
     await with_client(service, work, tenant=DEFAULT_TENANT)
 

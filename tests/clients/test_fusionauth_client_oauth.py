@@ -80,8 +80,8 @@ async def test_passwords_and_refresh_tokens_give_tokens_that_are_known(rp, clien
         for tokens in (first, second, third):
             known = successful(client.introspect_access_token(rp.client_id, tokens["access_token"]))
             assert (known["active"], known["sub"]) == (True, rp.user["id"])
-            told = successful(client.retrieve_user_info_from_access_token(tokens["access_token"]))
-            assert told["sub"] == rp.user["id"]
+            userinfo = successful(client.retrieve_user_info_from_access_token(tokens["access_token"]))
+            assert userinfo["sub"] == rp.user["id"]
         hinted = SimpleNamespace(
             client_id=rp.client_id, tenantId=None, token=first["id_token"], token_type_hint="id_token"
         )

@@ -132,8 +132,8 @@ async def test_authlib_code_with_pkce_refresh_and_revocation(authlib, rp, browse
         await is_of(rp, http, fresh)
         revoked = await client.revoke_token(metadata["revocation_endpoint"], token=token["refresh_token"])
         assert revoked.status_code == 200
-        told = await client.introspect_token(metadata["introspection_endpoint"], token=fresh["access_token"])
-        assert told.json() == {"active": False}
+        introspection = await client.introspect_token(metadata["introspection_endpoint"], token=fresh["access_token"])
+        assert introspection.json() == {"active": False}
 
 
 @pytest.mark.requirement("clients-2")

@@ -128,13 +128,13 @@ class Engine:
         self.metrics = EventMetrics(self.registry)
         self.failures = DeliveryFailureLog(self.clock)
         self.failures.write_to(self._written)
-        self.told: list[str] = []
+        self.written: list[str] = []
         self.waits: dict[str, float] = {}
         self.outcomes: list[Any] = []
         self.log = WebhookEventLog(self.database, VAULT)
 
     async def _written(self, message: str) -> None:
-        self.told.append(message)
+        self.written.append(message)
 
     @property
     def deliverer(self) -> Deliverer:

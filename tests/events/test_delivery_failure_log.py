@@ -34,10 +34,10 @@ async def test_failed_delivery_is_logged_with_webhook_event_and_reason(engine: A
     async with receiving(answers(500)) as receiver, engine.working():
         webhook = engine.add_webhook(f"{receiver.url}?token=secret", "user.create")
         await raise_events(engine)
-        await until(lambda: engine.told)
+        await until(lambda: engine.written)
     (event,) = await engine.log.find_all(None, {})
-    (told,) = engine.told
-    assert told == (
+    (found,) = engine.written
+    assert found == (
         f"Webhook [{webhook['id']}] at [http://127.0.0.1:{receiver.port}]. Event [user.create] with id"
         f" [{event['_id']}] was not delivered and will be tried again: the receiver answered 500."
     )
@@ -50,8 +50,8 @@ async def test_given_up_delivery_is_logged(engine: Any) -> None:
     engine.add_webhook("http://127.0.0.1:9/", "user.create")
     async with engine.working(schedule=()):
         await raise_events(engine)
-        await until(lambda: engine.told)
-    assert "was not delivered and was given up: blocked: " in engine.told[0]
+        await until(lambda: engine.written)
+    assert "was not delivered and was given up: blocked: " in engine.written[0]
 
 
 async def test_success_is_not_logged(engine: Any) -> None:
@@ -60,7 +60,7 @@ async def test_success_is_not_logged(engine: Any) -> None:
         engine.add_webhook(receiver.url, "user.create")
         await raise_events(engine)
         await receiver.wait_for(1)
-    assert engine.told == []
+    assert engine.written == []
 
 
 @pytest.mark.requirement("core-15-21")
@@ -71,11 +71,11 @@ async def test_failures_of_a_webhook_are_throttled_in_the_log_and_counted(engine
         await raise_events(engine, 20)
         await receiver.wait_for(20)
         await until(lambda: _settled(engine, 20))
-        assert len(engine.told) == 1
+        assert len(engine.written) == 1
         move(engine, seconds=THROTTLE_SECONDS)
         await raise_events(engine)
-        await until(lambda: len(engine.told) == 2)
-    assert engine.told[1].endswith(" 19 earlier failures of this kind were not written.")
+        await until(lambda: len(engine.written) == 2)
+    assert engine.written[1].endswith(" 19 earlier failures of this kind were not written.")
 
 
 async def _settled(engine: Any, count: int) -> bool:
@@ -87,8 +87,8 @@ async def test_concurrency_is_limited_per_webhook(engine: Any) -> None:
     async with receiving(answers(500)) as receiver, engine.working():
         webhooks = [engine.add_webhook(receiver.url, "user.create") for _ in range(2)]
         await raise_events(engine)
-        await until(lambda: len(engine.told) == 2)
-    assert {webhook["id"] for webhook in webhooks} == {told.split("[")[1].split("]")[0] for told in engine.told}
+        await until(lambda: len(engine.written) == 2)
+    assert {webhook["id"] for webhook in webhooks} == {found.split("[")[1].split("]")[0] for found in engine.written}
 
 
 @pytest.mark.requirement("attack-63", "core-15-20", "event-event-log.create")
@@ -100,11 +100,11 @@ async def test_attack_63_failed_delivery_of_a_log_event_is_not_logged(engine: An
         await engine.bus.announce(engine.call(), [Event(name, PAYLOADS[name])])
         await receiver.wait_for(1)
         await until(lambda: _settled(engine, 1))
-        assert engine.told == []
+        assert engine.written == []
         # The webhook fails for other events as well, and those are logged.
         await raise_events(engine)
-        await until(lambda: engine.told)
-    assert "[user.create]" in engine.told[0]
+        await until(lambda: engine.written)
+    assert "[user.create]" in engine.written[0]
 
 
 @pytest.mark.requirement("core-15-21", "webhooks-8-19")
@@ -114,9 +114,9 @@ async def test_veto_is_logged(engine: Any) -> None:
         webhook = engine.add_webhook(receiver.url, "user.create")
         with pytest.raises(WebhookTransactionFailed):
             await engine.bus.request_approval(engine.call(), [CREATE])
-    (told,) = engine.told
-    assert told.startswith(f"Webhook [{webhook['id']}]")
-    assert told.endswith("was not delivered and stopped a change: the receiver answered 403.")
+    (found,) = engine.written
+    assert found.startswith(f"Webhook [{webhook['id']}]")
+    assert found.endswith("was not delivered and stopped a change: the receiver answered 403.")
 
 
 async def test_failed_approval_request_of_an_approved_change_is_logged(engine: Any) -> None:
@@ -125,9 +125,9 @@ async def test_failed_approval_request_of_an_approved_change_is_logged(engine: A
         engine.add_webhook(good.url, "user.create")
         webhook = engine.add_webhook(bad.url, "user.create")
         await engine.bus.request_approval(engine.call(), [CREATE])
-    (told,) = engine.told
-    assert told.startswith(f"Webhook [{webhook['id']}]")
-    assert "will be tried again" in told
+    (found,) = engine.written
+    assert found.startswith(f"Webhook [{webhook['id']}]")
+    assert "will be tried again" in found
 
 
 @pytest.mark.requirement("core-15-21", "webhooks-2-7")
@@ -137,8 +137,8 @@ async def test_unsendable_headers_are_logged_once(engine: Any) -> None:
         deliverer = engine.deliverer
         for _ in range(2):
             await deliverer.attempt(webhook, EventId(new_id()), b"{}", DeliveryContext("user.create"))
-    (told,) = engine.told
-    assert told == (
+    (found,) = engine.written
+    assert found == (
         f"Webhook [{webhook['id']}] at [http://127.0.0.1:{receiver.port}]. Its headers [Header 1] are left out:"
         " their names are not valid in an HTTP request."
     )
@@ -148,5 +148,5 @@ async def test_replay_memory_is_bounded(engine: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(log_throttling, "_MAX_SUBJECTS", 2)
     for _ in range(5):
         await engine.failures.headers_omitted({"id": new_id(), "url": "https://example.com"}, ["a b"])
-    assert len(engine.told) == 5
+    assert len(engine.written) == 5
     assert len(engine.failures._throttle._intervals) <= 2

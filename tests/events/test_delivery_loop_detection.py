@@ -191,15 +191,15 @@ async def test_failed_delivery_of_log_events_is_not_logged(first, log_type):
         rows = await event_log_messages(api, webhook)
         assert 1 <= len(rows) <= 2  # that it will be tried again, and that it was given up
         assert all("[user.create.complete]" in row for row in rows)
-    heard = [request.event["type"] for request in receiver.requests]
+    received = [request.event["type"] for request in receiver.requests]
     # Each event twice; the event log has as many events as rows.
-    assert heard.count("user.create.complete") == 2
-    assert heard.count(log_type) <= (2 if log_type == "audit-log.create" else 4)
+    assert received.count("user.create.complete") == 2
+    assert received.count(log_type) <= (2 if log_type == "audit-log.create" else 4)
 
 
 async def has_given_up(api: httpx.AsyncClient, receiver: Receiver, log_type: str) -> bool:
-    heard = [request.event["type"] for request in receiver.requests]
-    return heard.count("user.create.complete") == 2 and heard.count(log_type) >= 2
+    received = [request.event["type"] for request in receiver.requests]
+    return received.count("user.create.complete") == 2 and received.count(log_type) >= 2
 
 
 @pytest.mark.requirement("webhooks-15.2-25")
@@ -207,12 +207,12 @@ async def test_via_header_is_accepted_only_with_an_api_key(engine):
     """Otherwise a caller could prevent delivery to a service by listing it."""
     engine.enable("user.create")
     other = delivery_loop_detection.service_id_of("another service")
-    nobody = engine.call()
-    origin = dataclasses.replace(nobody.origin, via=(other,))
-    with_key = dataclasses.replace(nobody, caller=ApiKeyCaller({"id": new_id()}), origin=origin)
+    found = engine.call()
+    origin = dataclasses.replace(found.origin, via=(other,))
+    with_key = dataclasses.replace(found, caller=ApiKeyCaller({"id": new_id()}), origin=origin)
     async with receiving() as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create")
-        for call in (dataclasses.replace(nobody, origin=origin), with_key):
+        for call in (dataclasses.replace(found, origin=origin), with_key):
             await engine.bus.announce(call, [Event("user.create", PAYLOADS["user.create"])])
         sent = [request.headers["webhook-via"] for request in await receiver.wait_for(2)]
     assert sorted(sent, key=len) == ["0123456789abcdef", f"{other}, 0123456789abcdef"]

@@ -122,9 +122,9 @@ async def test_repeated_failures_disable_a_webhook_unless_it_succeeds_in_between
 async def _disabled_hears_nothing_until_it_is_enabled(
     instance: Instance, webhook: dict[str, Any], receiver: Receiver, witness: Receiver
 ) -> None:
-    before, heard = len(receiver.requests), len(witness.requests)
+    before, received = len(receiver.requests), len(witness.requests)
     user_id = await instance.raise_event_after(0)
-    await witness.wait_for(heard + 1)
+    await witness.wait_for(received + 1)
     (log,) = await logs_of(instance.api, user_id)
     assert webhook["id"] not in {attempt["webhookId"] for attempt in log["attempts"]}
     refused = await instance.api.post(f"/api/webhook/{webhook['id']}/resend", json={"eventId": log["id"]})

@@ -27,7 +27,7 @@ class Scenario(Subscriber):
         super().__init__(api, receiver, api.headers["X-FusionAuth-TenantId"])
         self.service = service
 
-    async def heard(self, *types: str) -> list[dict[str, Any]]:
+    async def received(self, *types: str) -> list[dict[str, Any]]:
         """The next events, each with its linked group."""
         events = await super().received(*types)
         assert all(event["linkedObjectId"] == event["group"]["id"] for event in events)

@@ -57,13 +57,13 @@ async def test_import_event_contains_all_users_and_no_secrets(tenant_api, receiv
     assert event["info"]["ipAddress"] == "10.9.8.7"
     assert "linkedObjectId" not in event
     assert [user["id"] for user in event["users"]] == [user["id"] for user in users]
-    told, shown = event["users"][0], (await tenant_api.get(f"/api/user/{users[0]['id']}")).json()["user"]
+    response, shown = event["users"][0], (await tenant_api.get(f"/api/user/{users[0]['id']}")).json()["user"]
     for name in ("encryptionScheme", "twoFactor", "registrations"):
         shown.pop(name)
-    assert {name: told[name] for name in shown} == shown
-    assert told["twoFactor"]["recoveryCodes"] == []
-    assert "secret" not in told["twoFactor"]["methods"][0]
-    assert "authenticationToken" not in told["registrations"][0]
+    assert {name: response[name] for name in shown} == shown
+    assert response["twoFactor"]["recoveryCodes"] == []
+    assert "secret" not in response["twoFactor"]["methods"][0]
+    assert "authenticationToken" not in response["registrations"][0]
     for word in (b"MTIzNDU2", b"one-of-the-codes", b"a-token", b"private", b"salt", b"plain"):
         assert word not in request.body, word
     assert len(receiver.requests) == 1, "no user is told of alone"

@@ -65,28 +65,28 @@ async def log_in(client: httpx.AsyncClient, rp: RelyingParty, **members: Any) ->
 
 @pytest.mark.requirement("event-user.login.success-3")
 async def test_login_event_has_the_authentication_type(subscriber, key, http, rp, service) -> None:
-    async def heard_as(kind: str) -> Document:
+    async def received_as(kind: str) -> Document:
         (event,) = await subscriber.received("user.login.success")
         assert (event["authenticationType"], event["applicationId"]) == (kind, rp.client_id)
         assert event["user"]["id"] == rp.user["id"] and event["ipAddress"] and event["connectorId"]
         return event
 
     assert (await log_in(key, rp)).status_code == 200
-    await heard_as("PASSWORD")
+    await received_as("PASSWORD")
     assert (await key.put(f"/api/login/{rp.user['id']}/{rp.client_id}")).status_code == 200
-    await heard_as("PING")
+    await received_as("PING")
     granted = {"grant_type": "password", "username": rp.login_id, "password": PASSWORD}
     assert (await rp.token(http, **granted)).status_code == 200
-    await heard_as("PASSWORD")
+    await received_as("PASSWORD")
     started = await key.post("/api/passwordless/start", json={"applicationId": rp.client_id, "loginId": rp.login_id})
     assert (await http.post("/api/passwordless/login", json=started.json())).status_code == 200
-    await heard_as("PASSWORDLESS")
+    await received_as("PASSWORDLESS")
     async with checking_client(service.base_url) as browser:
         await rp.code(browser)
         new, success = await subscriber.received("user.login.new-device", "user.login.success")
         assert new["authenticationType"] == success["authenticationType"] == "PASSWORD"
         await rp.code(browser)
-        await heard_as("PING")
+        await received_as("PING")
 
 
 @pytest.mark.requirement("event-user.login.success-4")
@@ -101,20 +101,20 @@ async def test_registration_refresh_and_incomplete_logins_raise_no_login_event(s
 
 @pytest.mark.requirement("event-user.login.failed")
 async def test_incorrect_password_raises_an_event_everywhere(subscriber, key, http, rp, service) -> None:
-    async def heard_failure() -> None:
+    async def received_failure() -> None:
         (event,) = await subscriber.received("user.login.failed")
         assert (event["authenticationType"], event["reason"]) == ("PASSWORD", {"code": "credentials"})
         assert (event["user"]["id"], event["applicationId"]) == (rp.user["id"], rp.client_id)
 
     assert (await log_in(key, rp, password="wrong")).status_code == 404
-    await heard_failure()
+    await received_failure()
     granted = {"grant_type": "password", "username": rp.login_id, "password": "wrong"}
     assert (await rp.token(http, **granted)).status_code == 400
-    await heard_failure()
+    await received_failure()
     async with checking_client(service.base_url) as browser:
         shown = await rp.authorize(browser)
         assert (await rp.submit(browser, shown, password="wrong")).status_code == 200
-    await heard_failure()
+    await received_failure()
     assert (await log_in(key, rp, loginId=f"{new_id()}@example.com")).status_code == 404
     assert (await log_in(key, rp)).status_code == 200
     await subscriber.received("user.login.success")

@@ -61,7 +61,7 @@ async def test_ordinary_event_is_not_logged(engine):
         engine.add_webhook(receiver.url, "user.create.complete")
         await announce(engine, event(100))
         await receiver.wait_for(1)
-    assert (engine.told, counted(engine, "warned"), counted(engine, "refused")) == ([], 0, 0)
+    assert (engine.written, counted(engine, "warned"), counted(engine, "refused")) == ([], 0, 0)
 
 
 @pytest.mark.requirement("webhooks-15.2-24")
@@ -76,7 +76,7 @@ async def test_large_event_is_delivered_and_logged_periodically(engine):
         engine.clock.advance(seconds=301)
         await announce(engine, event(12_000))
         await receiver.wait_for(4)
-    first, second = engine.told
+    first, second = engine.written
     assert first.startswith("Event [user.create.complete] with id [")
     assert "bytes, more than the 10000 of [webhooks.payload_warn_bytes]. Many receivers refuse such bodies." in first
     assert second.endswith(" 2 earlier failures of this kind were not written.")
@@ -90,11 +90,11 @@ async def test_oversized_event_is_not_delivered_but_its_change_is_made(engine):
         with structlog.testing.capture_logs() as logs:
             await announce(engine, event(30_000))
         await announce(engine, event(100))
-        (heard,) = await receiver.wait_for(1)
+        (received,) = await receiver.wait_for(1)
         await until(lambda: has_state(engine, "succeeded"))
-    assert len(heard.body) < 10_000
-    (told,) = engine.told
-    assert "more than the 20000 of [webhooks.payload_max_bytes]. It was not delivered." in told
+    assert len(received.body) < 10_000
+    (found,) = engine.written
+    assert "more than the 20000 of [webhooks.payload_max_bytes]. It was not delivered." in found
     assert (counted(engine, "refused"), counted(engine, "warned")) == (1, 0)
     refused, _ = await engine.log.find_all(None, {})
     (line,) = [log for log in logs if log["event"] == "event too large to be delivered"]
@@ -103,7 +103,7 @@ async def test_oversized_event_is_not_delivered_but_its_change_is_made(engine):
     # The log has what it was, about whom and why, but not the body.
     outline = orjson.loads(refused["body"])["event"]
     assert outline.keys() == {"createInstant", "id", "linkedObjectId", "tenantId", "type"}
-    assert refused["_id"] in told
+    assert refused["_id"] in found
     (delivery,) = refused["deliveries"]
     (attempt,) = delivery["attempts"]
     assert attempt["exception"].startswith("payload: the event has 3")
@@ -136,7 +136,7 @@ async def test_event_of_the_maximum_size_is_delivered(engine):
     await engine.database.collection("events").delete_many({})
     engine.limits = PayloadLimits(warn_bytes=size, max_bytes=size)
     await announce(engine, event(1000))
-    assert (engine.told, (await only_event(engine))["result"]) == ([], "Running")
+    assert (engine.written, (await only_event(engine))["result"]) == ([], "Running")
     await engine.database.collection("events").delete_many({})
     await announce(engine, event(1001))
     assert (await only_event(engine))["result"] == "Failed"
@@ -162,7 +162,7 @@ async def test_oversized_event_cannot_be_approved(engine, transaction):
     assert await things.count_documents({}) == 0
     assert (await only_event(engine))["result"] == "Failed"
     assert counted(engine, "refused") == 1
-    assert "webhooks.payload_max_bytes" in engine.told[0]
+    assert "webhooks.payload_max_bytes" in engine.written[0]
 
 
 async def test_oversized_non_transactional_event_is_refused(engine):
@@ -178,7 +178,7 @@ async def test_row_of_the_event_log_that_is_too_large_makes_no_row(engine):
         engine.add_webhook(receiver.url, "event-log.create")
         row = {"eventLog": {"id": 1, "insertInstant": 1, "message": "x" * 30_000, "type": "Debug"}}
         await engine.bus.announce(engine.call(), [Event("event-log.create", row)])
-    assert engine.told == []
+    assert engine.written == []
     assert (counted(engine, "refused"), (await only_event(engine))["result"]) == (1, "Failed")
 
 
@@ -192,7 +192,7 @@ async def test_refused_event_is_in_the_log_where_there_is_one(engine, are_logged
         engine.add_webhook(receiver.url, "user.create.complete")
         await announce(engine, event(30_000))
     assert len(await engine.log.find_all(None, {})) == are_logged
-    assert len(engine.told) == 1
+    assert len(engine.written) == 1
 
 
 @pytest.mark.requirement("webhooks-15.2-24")
@@ -202,12 +202,12 @@ async def test_real_sizes(engine):
     async with receiving() as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create.complete", readTimeout=60_000)
         await announce(engine, event(17 * MEGABYTE))
-        (heard,) = await receiver.wait_for(1)
-        assert len(heard.body) > 17 * MEGABYTE
-        assert set(heard.event["user"]["data"]["large"]) == {"x"}
+        (received,) = await receiver.wait_for(1)
+        assert len(received.body) > 17 * MEGABYTE
+        assert set(received.event["user"]["data"]["large"]) == {"x"}
         await announce(engine, event(26 * MEGABYTE))
     assert len(receiver.requests) == 1
-    assert [("warn_bytes" in told, "max_bytes" in told) for told in engine.told] == [(True, False), (False, True)]
+    assert [("warn_bytes" in found, "max_bytes" in found) for found in engine.written] == [(True, False), (False, True)]
 
 
 # The whole service, with a body that has room for a user of 9 MB.
@@ -237,8 +237,8 @@ async def test_update_event_of_a_large_user_is_complete_up_to_the_limit(roomy):
         # An update contains the user twice, before and after: 18 MB.
         answer = await api.put(f"/api/user/{user_id}", json={"user": {**large, "firstName": "Ada"}})
         assert answer.status_code == 200, answer.text
-        (heard,) = await receiver.wait_for(1)
-        assert len(heard.body) > 18 * MEGABYTE
+        (received,) = await receiver.wait_for(1)
+        assert len(received.body) > 18 * MEGABYTE
         larger = {**large, "data": {"large": "x" * 11 * MEGABYTE}}
         answer = await api.put(f"/api/user/{user_id}", json={"user": larger})
         assert answer.status_code == 200, answer.text

@@ -145,6 +145,6 @@ async def test_suspended_worker_does_not_overwrite_the_outcome_of_another(engine
                 await receiver.wait_for(2)
                 await until(lambda: has_state(engine, ("succeeded", 1)))
             go_on.set()
-            await until(lambda: engine.told)
+            await until(lambda: engine.written)
     assert await engine.states() == [("succeeded", 1)]
     assert len(receiver.requests) == 2

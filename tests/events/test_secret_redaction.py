@@ -20,9 +20,9 @@ from tests.receiver import answers, receiving
 
 async def echo(request: Any, writer: asyncio.StreamWriter) -> None:
     """Like request inspection services."""
-    told = "\n".join(f"{name}: {value}" for name, value in request.header_list).encode() + b"\n" + request.body
+    found = "\n".join(f"{name}: {value}" for name, value in request.header_list).encode() + b"\n" + request.body
     sent = {name.lower(): value for name, value in request.header_list}
-    await answers(200, told, [f"X-Seen: {sent.get('authorization', '')}", "Content-Type: text/plain"])(request, writer)
+    await answers(200, found, [f"X-Seen: {sent.get('authorization', '')}", "Content-Type: text/plain"])(request, writer)
 
 
 async def attempt(engine: Any, event_type: str, **webhook: Any) -> dict[str, Any]:

@@ -114,7 +114,7 @@ async def test_each_attempt_is_a_span_below_the_request_that_raised_the_event(tr
         url = f"{receiver.url}/t0ken?key=s3cret"
         webhook = await subscribe(api, receiver, "user.create", "user.create.complete", url=url)
         await make_user(api, traceparent=f"00-{trace_id}-{CALLER}-01", tracestate="vendor=value")
-        heard = await receiver.wait_for(2)
+        events = await receiver.wait_for(2)
         await api.delete(f"/api/webhook/{webhook}")
     found = await collector.wait_for(3, lambda span: span.trace_id == trace_id and not is_store(span))
     (request,) = [span for span in found if span.kind == "server"]
@@ -125,7 +125,7 @@ async def test_each_attempt_is_a_span_below_the_request_that_raised_the_event(tr
     }  # fmt: skip
     attempts = {span.attributes["identity.event.type"]: span for span in found if is_attempt(span)}
     assert attempts.keys() == {"user.create", "user.create.complete"}
-    for received in heard:
+    for received in events:
         span = attempts[received.event["type"]]
         assert span.is_sent_by(received.headers["traceparent"])
         assert received.headers["tracestate"] == "vendor=value"
@@ -145,12 +145,12 @@ async def test_request_without_a_trace_begins_one(traced, collector):
     async with client_of(traced) as api, receiving() as receiver:
         webhook = await subscribe(api, receiver, "user.create.complete")
         await make_user(api)
-        (heard,) = await receiver.wait_for(1)
+        (received,) = await receiver.wait_for(1)
         await api.delete(f"/api/webhook/{webhook}")
-    trace_id = heard.headers["traceparent"].split("-")[1]
+    trace_id = received.headers["traceparent"].split("-")[1]
     found = await collector.wait_for(2, lambda span: span.trace_id == trace_id and not is_store(span))
     assert {(span.kind, span.parent_id == "") for span in found} == {("server", True), ("client", False)}
-    assert "tracestate" not in heard.headers
+    assert "tracestate" not in received.headers
 
 
 @pytest.mark.requirement("webhooks-15.2-21")
@@ -159,11 +159,11 @@ async def test_unsampled_trace_is_forwarded_but_not_exported(traced, collector):
     async with client_of(traced) as api, receiving() as receiver:
         webhook = await subscribe(api, receiver, "user.create.complete")
         await make_user(api, traceparent=f"00-{trace_id}-{CALLER}-00")
-        (heard,) = await receiver.wait_for(1)
+        (received,) = await receiver.wait_for(1)
         await api.delete(f"/api/webhook/{webhook}")
         await api.get("/api/status", headers={"traceparent": PARENT})
-    assert heard.headers["traceparent"].startswith(f"00-{trace_id}-")
-    assert heard.headers["traceparent"].endswith("-00")
+    assert received.headers["traceparent"].startswith(f"00-{trace_id}-")
+    assert received.headers["traceparent"].endswith("-00")
     await collector.wait_for(1, lambda span: span.trace_id == TRACE)
     assert [span for span in collector.spans if span.trace_id == trace_id] == []
 
@@ -174,8 +174,8 @@ async def test_redelivered_event_keeps_the_trace_of_its_request(traced, collecto
     async with client_of(traced) as api, receiving() as receiver:
         webhook = await subscribe(api, receiver, "user.create.complete")
         await make_user(api, traceparent=f"00-{trace_id}-{CALLER}-01")
-        (heard,) = await receiver.wait_for(1)
-        again = {"eventId": heard.event["id"]}
+        (received,) = await receiver.wait_for(1)
+        again = {"eventId": received.event["id"]}
         while (answer := await api.post(f"/api/webhook/{webhook}/resend", json=again)).status_code == 404:
             await asyncio.sleep(0.01)
         assert answer.status_code == 202
@@ -276,10 +276,10 @@ async def test_sample_ratio_applies_to_new_traces(engine):
         engine.add_webhook(receiver.url, "user.create")
         async with engine.working():
             await engine.bus.announce(engine.call(), [CREATE])
-            (heard,) = await receiver.wait_for(1)
+            (received,) = await receiver.wait_for(1)
         await engine.tracer.stop()
         assert collector.receiver.requests == []
-    assert int(heard.headers["traceparent"].rpartition("-")[2], 16) & 1 == 0
+    assert int(received.headers["traceparent"].rpartition("-")[2], 16) & 1 == 0
 
 
 @pytest.mark.requirement("webhooks-15.2-22")

@@ -165,8 +165,8 @@ async def test_update_event_contains_the_original_and_the_change(scenario: Scena
         assert_secured(event)
     assert mail["previousEmail"] == "old@example.com"
     assert password["user"]["id"] == user["id"]
-    told = {(event["loginIdType"], event["previousLoginId"], event["newLoginId"]) for event in identities}
-    assert told == {("email", "old@example.com", "new@example.com"), ("username", "ann", "bob")}
+    found = {(event["loginIdType"], event["previousLoginId"], event["newLoginId"]) for event in identities}
+    assert found == {("email", "old@example.com", "new@example.com"), ("username", "ann", "bob")}
     await scenario.send("PUT", f"/api/user/{user['id']}", user={"email": "new@example.com"}, eventInfo={"os": "X"})
     again, _ = await scenario.received("user.update", "user.update.complete")
     assert again["info"]["os"] == "X"
@@ -214,9 +214,9 @@ async def test_racing_registrations_raise_duplicate_events(scenario: Scenario) -
     wanted = {"user": {"email": "a@example.com", "password": PASSWORD}}
     answered = await asyncio.gather(*(scenario.api.post("/api/user", json=wanted) for _ in range(6)))
     assert sorted(answer.status_code for answer in answered) == [200, 400, 400, 400, 400, 400]
-    heard = await scenario.received(*["user.loginId.duplicate.create"] * 5)
+    received = await scenario.received(*["user.loginId.duplicate.create"] * 5)
     owner = next(answer for answer in answered if answer.status_code == 200).json()["user"]["id"]
-    assert {event["existing"]["id"] for event in heard} == {owner}
+    assert {event["existing"]["id"] for event in received} == {owner}
     change = {"user": {"username": "ann"}}
     answered = await asyncio.gather(*(scenario.api.patch(f"/api/user/{one['id']}", json=change) for one in others))
     assert sorted(answer.status_code for answer in answered) == [200, 400, 400, 400]

@@ -62,8 +62,8 @@ async def test_link_to_an_unverified_account_ends_second_factors_and_other_links
         subscriber = Subscriber(federated.api, receiver, federated.tenant["id"])
         await subscriber.subscribe(["user.identity-provider.unlink", "user.two-factor.method.remove"])
         await federated.logged_in()
-        heard = await subscriber.received("user.identity-provider.unlink", "user.two-factor.method.remove")
-    assert {event["user"]["id"] for event in heard} == {unverified["id"]}
+        received = await subscriber.received("user.identity-provider.unlink", "user.two-factor.method.remove")
+    assert {event["user"]["id"] for event in received} == {unverified["id"]}
     assert (await federated.user(unverified["id"]))["twoFactor"]["methods"] == []
     (left,) = await federated.links(unverified["id"])
     assert left["identityProviderUserId"] == person["sub"]

@@ -133,11 +133,11 @@ async def test_a_second_factor_completes_the_login_of_the_provider(federated, fa
         subscriber = Subscriber(federated.api, receiver, federated.tenant["id"])
         await subscriber.subscribe(["user.login.success"])
         answer = await http.post("/api/two-factor/login", json=body)
-        (told,) = await subscriber.received("user.login.success")
+        (found,) = await subscriber.received("user.login.success")
     assert answer.status_code == 200, answer.text
     assert claims(answer.json()["token"])["authenticationType"] == "OPENID_CONNECT"
-    assert (told["authenticationType"], told["identityProviderId"]) == ("OPENID_CONNECT", federated.provider["id"])
-    assert told["identityProviderName"] == federated.provider["name"]
+    assert (found["authenticationType"], found["identityProviderId"]) == ("OPENID_CONNECT", federated.provider["id"])
+    assert found["identityProviderName"] == federated.provider["name"]
     federated.public.cookies.set("fusionauth.trust", answer.json()["twoFactorTrustId"])
     assert (await federated.logged_in(200))["user"]["id"] == user["id"]
 

@@ -190,9 +190,9 @@ async def _learn_logs(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
     async def is_attempted() -> bool:
         found = await api.get("/api/system/webhook-event-log/search")
         for event in found.json()["webhookEventLogs"]:
-            told = (await api.get(f"/api/system/webhook-event-log/{event['id']}")).json()["webhookEventLog"]
-            if told.get("attempts"):
-                events.append(told)
+            answer = (await api.get(f"/api/system/webhook-event-log/{event['id']}")).json()["webhookEventLog"]
+            if answer.get("attempts"):
+                events.append(answer)
         return bool(events)
 
     await until(is_attempted)

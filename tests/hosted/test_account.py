@@ -149,8 +149,8 @@ async def test_vetoed_change_shows_error_and_changes_nothing(rp, browser, api):
     shown = await enter(rp, browser, "/account/edit")
     async with receiving(answers(500)) as receiver:
         await Subscriber(api, receiver, rp.tenant["id"]).subscribe(["user.update"], "AbsoluteMajority")
-        told = await press(browser, shown, **{"user.firstName": "Ada"})
-    assert "rejected by a required check" in page(told).text
+        answer = await press(browser, shown, **{"user.firstName": "Ada"})
+    assert "rejected by a required check" in page(answer).text
     user = await found(rp, email=rp.login_id)
     assert user is not None
     assert "firstName" not in user
@@ -160,22 +160,22 @@ async def test_vetoed_change_shows_error_and_changes_nothing(rp, browser, api):
 async def test_attack_44_address_of_another_user_is_reported_as_unusable(rp, browser, api):
     other = await relying_party.make_user(api, rp.tenant["id"])
     shown = await enter(rp, browser, "/account/edit")
-    told = await press(browser, shown, **{"user.email": other["email"], "currentPassword": PASSWORD})
-    assert "This email address cannot be used." in page(told).text
-    assert "exists" not in page(told).text
+    answer = await press(browser, shown, **{"user.email": other["email"], "currentPassword": PASSWORD})
+    assert "This email address cannot be used." in page(answer).text
+    assert "exists" not in page(answer).text
 
 
 @pytest.mark.requirement("event-user.password.update", "self-service-18")
 async def test_password_change_requires_current_password_and_ends_all_sessions(rp, browser, api):
     shown = await enter(rp, browser, "/account/password")
-    for fields, told in (
+    for fields, message in (
         ({"currentPassword": "wrong", "password": NEW_PASSWORD}, "Incorrect current password."),
         ({"currentPassword": PASSWORD, "password": "short"}, "This password is too short."),
         ({"currentPassword": PASSWORD, "password": NEW_PASSWORD, "passwordConfirm": "x"}, "do not match"),
     ):
         answer = await press(browser, shown, **{"passwordConfirm": fields["password"], **fields})
         assert answer.status_code == 200
-        assert told in page(answer).text
+        assert message in page(answer).text
     right = {"currentPassword": PASSWORD, "password": NEW_PASSWORD, "passwordConfirm": NEW_PASSWORD}
     async with receiving() as receiver:
         subscriber = Subscriber(api, receiver, rp.tenant["id"])
@@ -194,8 +194,8 @@ async def test_attack_48_present_password_is_guessed_only_so_often(rp, browser, 
     wrong = {"currentPassword": "wrong", "password": NEW_PASSWORD, "passwordConfirm": NEW_PASSWORD}
     for _ in range(2):
         assert "Incorrect current password" in page(await press(browser, shown, **wrong)).text
-    told = await press(browser, shown, **{**wrong, "currentPassword": PASSWORD})
-    assert "Too many attempts" in page(told).text
+    answer = await press(browser, shown, **{**wrong, "currentPassword": PASSWORD})
+    assert "Too many attempts" in page(answer).text
 
 
 @pytest.mark.parametrize("path", ["/account/edit", "/account/password", "/account/two-factor"])
@@ -325,8 +325,8 @@ async def test_attack_42_form_of_another_browser_or_login_changes_nothing(servic
     change = {"user.firstName": "Mallory"}
     assert (await press(browser, shown, **change, csrf_token="x")).status_code == 403
     assert (await press(browser, shown, **change, session="x")).status_code == 403
-    async with checking_client(service.base_url) as nobody:
-        away = await press(nobody, shown, **change)
+    async with checking_client(service.base_url) as stranger:
+        away = await press(stranger, shown, **change)
         assert away.status_code == 302
     form = page(shown).forms[0]
     elsewhere = {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example.com"}

@@ -35,9 +35,9 @@ async def test_login_at_the_example_application_completes_and_ends(chromium, exa
     await chromium.click("button[type=submit]")
     await wait_for_text(chromium, "Signed in")
     assert await chromium.url() == f"{example_url}/"
-    told = await chromium.text()
-    assert user["id"] in told
-    assert "Ada Lovelace" in told
+    found = await chromium.text()
+    assert user["id"] in found
+    assert "Ada Lovelace" in found
     await chromium.click("#logout")
     await wait_for_text(chromium, "Example application")
     await chromium.click("#login")

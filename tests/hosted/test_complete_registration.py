@@ -88,9 +88,9 @@ async def test_veto_of_the_registration_leaves_the_user_at_the_login_page(unregi
     shown = await unregistered_party.authorize(browser)
     async with receiving(answers(500)) as receiver:
         await Subscriber(api, receiver, unregistered_party.tenant["id"]).subscribe(CREATED[:1], "AbsoluteMajority")
-        told = await unregistered_party.submit(browser, shown)
-    assert told.status_code == 200
-    assert "rejected by a required check" in page(told).text
+        answer = await unregistered_party.submit(browser, shown)
+    assert answer.status_code == 200
+    assert "rejected by a required check" in page(answer).text
     assert await registered(unregistered_party) == []
 
 
@@ -102,8 +102,8 @@ async def test_login_is_no_way_around_the_lambda_of_the_registration(unregistere
         "selfServiceRegistrationValidationId",
         "result.errors.generalErrors = [{code: '[no]', message: 'By invitation only.'}]",
     )
-    told = await unregistered_party.submit(browser, await unregistered_party.authorize(browser))
-    assert "By invitation only." in page(told).text
+    answer = await unregistered_party.submit(browser, await unregistered_party.authorize(browser))
+    assert "By invitation only." in page(answer).text
     assert await registered(unregistered_party) == []
 
 
@@ -158,13 +158,13 @@ async def test_veto_of_what_was_missing_changes_nothing_and_can_be_tried_again(u
     shown = await asked_for_more(unregistered_party, browser)
     async with receiving(in_turn(answers(500), answers())) as receiver:
         await Subscriber(api, receiver, unregistered_party.tenant["id"]).subscribe(CREATED[:1], "AbsoluteMajority")
-        told = await send(browser, shown, firstName="Ada")
-        assert "rejected by a required check" in page(told).text
+        answer = await send(browser, shown, firstName="Ada")
+        assert "rejected by a required check" in page(answer).text
         assert await registered(unregistered_party) == []
         user = await found(unregistered_party, email=unregistered_party.login_id)
         assert user is not None
         assert "firstName" not in user
-        assert "code" in response(await send(browser, told, firstName="Ada"))
+        assert "code" in response(await send(browser, answer, firstName="Ada"))
 
 
 @pytest.mark.requirement("self-service-10")

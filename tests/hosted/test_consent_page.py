@@ -47,26 +47,26 @@ async def test_scope_text_comes_from_application_tenant_theme_or_name(rp, browse
         await rp.patch(f"/api/tenant/{tenant}", {"tenant": {"themeId": theme_id}})
         return page(await ask(rp, browser, scope=asked, **changes)).text
 
-    told = await text()
+    found = await text()
     for words in ("See your email address", "Read your calendar", "also private ones", "plain", "unheard-of"):
-        assert words in told
+        assert words in found
     lines = [
         "{scope-message}calendar\\:read=by theme",
         f"[{{tenant}}{tenant}]{{scope-message}}calendar\\:read=by tenant",
         f"[{{application}}{application}]{{scope-message}}calendar\\:read=by application",
     ]
     for count, words in enumerate(("by theme", "by tenant", "by application"), start=1):
-        told = await text("\n".join(lines[:count]))
-        assert words in told
-        assert "Read your calendar" not in told
-        assert "also private ones" in told
-    told = await text("{scope-detail}calendar\\:read=Details by theme\n{scope-detail}plain=Much <more>")
-    assert "Details by theme" in told
-    assert "also private ones" not in told
-    assert "Much <more>" in told
-    told = await text("", "{scope-message}email=Ihre Adresse\nconsent.allow=Erlauben", locale="de")
-    assert "Ihre Adresse" in told
-    assert "Erlauben" in told
+        found = await text("\n".join(lines[:count]))
+        assert words in found
+        assert "Read your calendar" not in found
+        assert "also private ones" in found
+    found = await text("{scope-detail}calendar\\:read=Details by theme\n{scope-detail}plain=Much <more>")
+    assert "Details by theme" in found
+    assert "also private ones" not in found
+    assert "Much <more>" in found
+    found = await text("", "{scope-message}email=Ihre Adresse\nconsent.allow=Erlauben", locale="de")
+    assert "Ihre Adresse" in found
+    assert "Erlauben" in found
 
 
 @pytest.mark.requirement("oauth-1.9-20")
@@ -81,9 +81,9 @@ async def test_text_of_another_application_or_tenant_is_not_shown(rp, browser, a
 @pytest.mark.requirement("oauth-1.9-17")
 async def test_page_says_who_asks_for_what_and_where_the_answer_goes(rp, browser):
     shown = await ask(rp, browser, scope=SCOPE)
-    told = page(shown).text
+    found = page(shown).text
     for words in (rp.application["name"], rp.login_id, "app.example.com", "Allow", "Cancel"):
-        assert words in told
+        assert words in found
     assert choices(shown) == dict.fromkeys(SCOPE.split()[1:], False)
 
 

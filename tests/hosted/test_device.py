@@ -75,7 +75,7 @@ async def test_user_enters_the_code_logs_in_is_asked_and_the_device_gets_its_tok
     assert await error_of(device) == "authorization_pending"
     question = await follow(browser, await rp.submit(browser, login_page))
     text = page(question).text
-    told = (
+    found = (
         rp.application["name"],
         device.user_code,
         "Kitchen TV",
@@ -84,7 +84,7 @@ async def test_user_enters_the_code_logs_in_is_asked_and_the_device_gets_its_tok
         "email address",
         "Stay signed in",
     )
-    for each in told:
+    for each in found:
         assert each in text, each
     last = await send(browser, question, action="allow")
     assert last.status_code == 302

@@ -107,12 +107,12 @@ async def test_unregistered_user_sees_error_and_another_user_can_log_in(rp, brow
     assert answer.status_code == 302
     assert answer.headers["Location"].startswith("/oauth2/authorized-not-registered?")
     assert "fusionauth.sso" not in browser.cookies
-    told = await browser.get(answer.headers["Location"])
-    assert "not registered" in page(told).text
-    assert rp.application["name"] in page(told).text
-    assert rp.login_id not in told.text
+    result = await browser.get(answer.headers["Location"])
+    assert "not registered" in page(result).text
+    assert rp.application["name"] in page(result).text
+    assert rp.login_id not in result.text
     rp.user = registered
-    again = await browser.get(link(told))
+    again = await browser.get(link(result))
     assert response(await rp.submit(browser, again))["state"] == "the-state"
 
 
@@ -128,9 +128,9 @@ async def test_session_of_unregistered_user_does_not_block_other_users(rp, brows
     assert "code" in response(await rp.submit(browser, again))
 
 
-def link(told) -> str:
+def link(result) -> str:
     """Where the page sends another user."""
-    found = re.search(r'class="button" href="([^"]+)"', told.text)
+    found = re.search(r'class="button" href="([^"]+)"', result.text)
     assert found is not None
     return found[1].replace("&amp;", "&")
 
@@ -140,13 +140,13 @@ async def test_page_of_the_unregistered_needs_a_client_and_offers_no_way_without
     bare = await browser.get("/oauth2/authorized-not-registered", params={"client_id": rp.client_id})
     assert bare.status_code == 200
     assert 'class="button"' not in bare.text
-    told = await browser.get(
+    answer = await browser.get(
         f"/{rp.tenant['id']}/oauth2/authorized-not-registered",
         params=rp.query(redirect_uri="https://evil.example.com/"),
     )
-    parts = urllib.parse.urlsplit(link(told))
+    parts = urllib.parse.urlsplit(link(answer))
     assert (parts.netloc, parts.path) == ("", f"/{rp.tenant['id']}/oauth2/authorize")
-    assert (await browser.get(link(told))).status_code == 400
+    assert (await browser.get(link(answer))).status_code == 400
 
 
 @pytest.mark.requirement("oauth-1.9-29")

@@ -78,8 +78,8 @@ async def test_who_forgot_the_password_gets_a_link_to_choose_another_one(scenari
     assert done.headers["Location"].startswith("/password/complete?")
     assert not await is_password(scenario, PASSWORD)
     assert await is_password(scenario, NEW_PASSWORD)
-    told = await browser.get(done.headers["Location"])
-    back = re.search(r'class="button" href="(/oauth2/authorize\?[^"]+)"', told.text)
+    answer = await browser.get(done.headers["Location"])
+    back = re.search(r'class="button" href="(/oauth2/authorize\?[^"]+)"', answer.text)
     assert back is not None
     login = await browser.get(back[1].replace("&amp;", "&"))
     assert "code" in response(await scenario.rp.submit(browser, login, password=NEW_PASSWORD))
@@ -116,9 +116,9 @@ async def test_attack_44_tenant_limit_is_the_same_for_unknown_and_known_users(sc
     await scenario.rp.configure_tenant(rateLimitConfiguration=limit)
     for login_id in (scenario.rp.login_id, f"{new_id()}@example.com"):
         assert (await request_mail(scenario, browser, login_id)).status_code == 302
-        told = await request_mail(scenario, browser, login_id)
-        assert told.status_code == 200
-        assert "Too many attempts" in page(told).text
+        answer = await request_mail(scenario, browser, login_id)
+        assert answer.status_code == 200
+        assert "Too many attempts" in page(answer).text
 
 
 @pytest.mark.requirement("self-service-11")
@@ -137,9 +137,9 @@ async def test_state_of_the_login_stands_in_the_mail(scenario, browser):
 async def test_page_says_so_where_no_such_mails_are_sent(rp, browser):
     shown = await rp.authorize(browser)
     assert "/password/forgot" not in shown.text
-    told = await browser.get("/password/forgot", params={"client_id": rp.client_id})
-    assert "Password reset emails are not available" in page(told).text
-    assert not page(told).forms
+    answer = await browser.get("/password/forgot", params={"client_id": rp.client_id})
+    assert "Password reset emails are not available" in page(answer).text
+    assert not page(answer).forms
     token = page(shown).forms[0]["fields"]["csrf_token"]
     form = {"client_id": rp.client_id, "csrf_token": token, "loginId": rp.login_id}
     assert (await browser.post("/password/forgot", data=form)).status_code == 400
@@ -164,7 +164,7 @@ async def test_password_rules_and_mismatches_are_shown_and_change_nothing(scenar
     await scenario.rp.configure_tenant(passwordValidationRules={"requireNumber": True, **past})
     shown = await opened(scenario, browser)
     assert "A digit" in page(shown).text
-    for password, again, told in (
+    for password, again, found in (
         ("another horse 1", "another horse 2", "The two passwords do not match."),
         ("short1", None, "This password is too short."),
         (NEW_PASSWORD, None, "Please use a digit."),
@@ -172,7 +172,7 @@ async def test_password_rules_and_mismatches_are_shown_and_change_nothing(scenar
     ):
         answer = await choose(browser, shown, password, again)
         assert answer.status_code == 200
-        assert told in page(answer).text
+        assert found in page(answer).text
         assert 'role="alert"' in answer.text
     assert await is_password(scenario, PASSWORD)
     assert (await choose(browser, shown, "another horse 1")).status_code == 302
@@ -253,11 +253,11 @@ async def test_attack_48_codes_are_tried_five_times_for_a_challenge(scenario, br
     await with_factor(scenario)
     shown = await opened(scenario, browser)
     for _ in range(5):
-        told = await press(browser, shown, code=wrong_code(clock.now()))
-        assert "incorrect" in page(told).text
-    told = await press(browser, shown, code=code(clock.now()))
-    assert "too many codes were incorrect" in page(told).text
-    assert "password" not in page(told).forms[0]["fields"]
+        answer = await press(browser, shown, code=wrong_code(clock.now()))
+        assert "incorrect" in page(answer).text
+    answer = await press(browser, shown, code=code(clock.now()))
+    assert "too many codes were incorrect" in page(answer).text
+    assert "password" not in page(answer).forms[0]["fields"]
 
 
 async def test_recovery_code_stands_in_for_the_authenticator(scenario, browser):
@@ -338,8 +338,8 @@ async def test_attack_47_nothing_of_a_page_or_mail_comes_from_the_host_of_the_re
     (mail,) = await scenario.mailbox.wait_for(1)
     assert "evil" not in mail.raw.decode()
     for path in ("/password/forgot", "/password/sent", "/email/verify/x", "/password/change/x", "/password/complete"):
-        told = await browser.get(path, params=scenario.rp.query(), headers=evil)
-        assert "evil" not in told.text + str(told.headers)
+        answer = await browser.get(path, params=scenario.rp.query(), headers=evil)
+        assert "evil" not in answer.text + str(answer.headers)
 
 
 async def test_attack_46_ids_that_are_none_are_tried_only_so_often(scenario, browser, monkeypatch):

@@ -85,10 +85,10 @@ async def test_attack_44_response_does_not_reveal_accounts(rp, browser, mailbox)
     answers = [await request_mail(rp, browser, login_id) for login_id in (unknown, rp.login_id)]
     await mailbox.wait_for(1)
     assert [mail.recipients for mail in mailbox.mails] == [[rp.login_id]]
-    told = [
+    found = [
         answer.text.replace(login_id, "X") for answer, login_id in zip(answers, (unknown, rp.login_id), strict=True)
     ]
-    assert told[0].replace(urllib.parse.quote(unknown), "X") == told[1].replace(urllib.parse.quote(rp.login_id), "X")
+    assert found[0].replace(urllib.parse.quote(unknown), "X") == found[1].replace(urllib.parse.quote(rp.login_id), "X")
     assert answers[0].headers.get_list("Set-Cookie") == answers[1].headers.get_list("Set-Cookie")
 
 

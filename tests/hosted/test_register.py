@@ -94,9 +94,9 @@ async def test_vetoed_registration_creates_no_user_and_shows_error(service, rp, 
     async with receiving(answers(500)) as receiver:
         await Subscriber(api, receiver, rp.tenant["id"]).subscribe([kind], "AbsoluteMajority")
         async with unchanged(service, rp.tenant["id"], except_for=[":limit:"]):
-            told = await send(browser, shown, email=email, password=PASSWORD)
-    assert told.status_code == 200
-    assert "rejected by a required check" in page(told).text
+            answer = await send(browser, shown, email=email, password=PASSWORD)
+    assert answer.status_code == 200
+    assert "rejected by a required check" in page(answer).text
     assert await found(rp, email=email) is None
 
 
@@ -148,17 +148,17 @@ async def test_form_brings_no_roles_but_the_default_ones(rp, browser):
 
 @pytest.mark.requirement("self-service-2")
 @pytest.mark.parametrize(
-    ("kind", "value", "bad", "told"),
+    ("kind", "value", "bad", "message"),
     [
         ("username", "ada-{}", "", "Please choose a username."),
         ("phoneNumber", "+4915{}", "0151 23", "with a plus sign"),
     ],
 )
-async def test_login_id_is_of_the_type_that_the_application_wants(rp, browser, kind, value, bad, told):
+async def test_login_id_is_of_the_type_that_the_application_wants(rp, browser, kind, value, bad, message):
     await offer(rp, loginIdType=kind)
     shown = await open_page(rp, browser)
     assert "user.email" not in shown.text
-    assert told in page(await send(browser, shown, password=PASSWORD, **{kind: bad})).text
+    assert message in page(await send(browser, shown, password=PASSWORD, **{kind: bad})).text
     login_id = value.format(str(int(new_id()[:8], 16)))
     tokens = response(await send(browser, shown, password=PASSWORD, **{kind: login_id}))
     assert tokens["userState"] == "Authenticated"
@@ -170,7 +170,7 @@ async def test_login_id_is_of_the_type_that_the_application_wants(rp, browser, k
 
 @pytest.mark.requirement("self-service-2", "self-service-5")
 @pytest.mark.parametrize(
-    ("fields", "path", "told"),
+    ("fields", "path", "message"),
     [
         ({"email": ""}, "user.email", "Please enter your email address."),
         ({"email": "nobody"}, "user.email", "Please enter a valid email address."),
@@ -183,7 +183,7 @@ async def test_login_id_is_of_the_type_that_the_application_wants(rp, browser, k
         ({"mobilePhone": "call me"}, "user.mobilePhone", "not a phone number"),
     ],
 )
-async def test_what_is_wrong_is_said_at_the_field_and_keeps_what_was_right(rp, browser, fields, path, told):
+async def test_what_is_wrong_is_said_at_the_field_and_keeps_what_was_right(rp, browser, fields, path, message):
     await rp.configure_tenant(registrationConfiguration={"blockedDomains": ["blocked.example"]})
     await offer(
         rp, confirmPassword=True, firstName={"enabled": True, "required": True}, birthDate={"enabled": True},
@@ -201,7 +201,7 @@ async def test_what_is_wrong_is_said_at_the_field_and_keeps_what_was_right(rp, b
     assert described is not None
     said = re.search(rf'<p class="wrong" id="{path}-errors">([^<]+)</p>', answer.text)
     assert said is not None
-    assert told in html.unescape(said[1])
+    assert message in html.unescape(said[1])
     assert f'<a href="#{path}">' in answer.text
     assert PASSWORD not in answer.text
     assert answer.text.count(" autofocus") == 1
@@ -262,9 +262,9 @@ async def test_lambda_of_the_application_may_refuse_a_registration(rp, browser, 
       }"""
     await hook(rp, "selfServiceRegistrationValidationId", statements)
     shown, email = await open_page(rp, browser), an_email()
-    told = await send(browser, shown, email=email, password=PASSWORD)
-    assert "Use another address." in page(told).text
-    assert "Not today &amp; not here." in told.text
+    answer = await send(browser, shown, email=email, password=PASSWORD)
+    assert "Use another address." in page(answer).text
+    assert "Not today &amp; not here." in answer.text
     assert await found(rp, email=email) is None
     assert "code" in response(await send(browser, shown, email=f"{new_id()}@example.org", password=PASSWORD))
 
@@ -305,9 +305,9 @@ async def test_request_for_a_known_user_registers_no_other_user(rp, browser):
 async def test_attack_42_form_of_another_browser_registers_no_user(rp, browser, change):
     await offer(rp)
     shown, email = await open_page(rp, browser), an_email()
-    told = await send(browser, shown, email=email, password=PASSWORD, **change)
-    assert told.status_code == 403
-    assert "sent from another site" in page(told).text
+    answer = await send(browser, shown, email=email, password=PASSWORD, **change)
+    assert answer.status_code == 403
+    assert "sent from another site" in page(answer).text
     assert await found(rp, email=email) is None
 
 
@@ -331,8 +331,8 @@ async def test_attack_48_one_address_registers_only_so_often(rp, browser, monkey
     for _ in range(2):
         response(await send(browser, shown, email=an_email(), password=PASSWORD))
     email = an_email()
-    told = await send(browser, shown, email=email, password=PASSWORD)
-    assert "Too many attempts" in page(told).text
+    answer = await send(browser, shown, email=email, password=PASSWORD)
+    assert "Too many attempts" in page(answer).text
     assert await found(rp, email=email) is None
 
 
@@ -355,8 +355,8 @@ async def test_page_leaks_nothing_to_other_sites_and_is_not_kept(rp, browser):
     assert shown.headers["X-Frame-Options"] == "DENY"
     assert "frame-ancestors 'none'" in shown.headers["Content-Security-Policy"]
     evil = '"><script>alert(1)</script>'
-    told = await send(browser, shown, email=evil, password="x", firstName=evil)
-    assert "<script>" not in told.text
+    answer = await send(browser, shown, email=evil, password="x", firstName=evil)
+    assert "<script>" not in answer.text
 
 
 @pytest.mark.requirement("self-service-1")
@@ -411,9 +411,9 @@ async def test_attack_44_existing_address_gets_the_response_of_a_new_one_if_veri
     assert alike(new) == alike(taken)
     assert "fusionauth.sso" not in browser.cookies
     mails = await discreet.wait_for(2)
-    told = {mail.recipients[0]: mail.part("plain").strip() for mail in mails}
-    assert told.keys() == {email, rp.login_id}
-    assert told[rp.login_id] == "Somebody wanted your address"
+    result = {mail.recipients[0]: mail.part("plain").strip() for mail in mails}
+    assert result.keys() == {email, rp.login_id}
+    assert result[rp.login_id] == "Somebody wanted your address"
     weak = [await send(browser, shown, email=one, password="short") for one in (an_email(), rp.login_id)]
     for answer in weak:
         assert "This password is too short." in page(answer).text
@@ -439,11 +439,11 @@ async def test_attack_44_existing_address_takes_as_long_as_a_new_one_if_verified
 
 async def test_new_user_signs_in_after_the_address_was_verified(rp, browser, discreet):
     email = an_email()
-    told = await send(browser, await open_page(rp, browser), email=email, password=PASSWORD)
+    answer = await send(browser, await open_page(rp, browser), email=email, password=PASSWORD)
     (mail,) = await discreet.wait_for(1)
     link = await browser.get(f"/email/verify/{mail.part('plain').strip()}")
     assert (await press(browser, link)).status_code == 302
-    back = re.search(r'class="button" href="(/oauth2/authorize\?[^"]+)"', told.text)
+    back = re.search(r'class="button" href="(/oauth2/authorize\?[^"]+)"', answer.text)
     assert back is not None
     login = await browser.get(html.unescape(back[1]))
     assert response(await rp.submit(browser, login, loginId=email))["userState"] == "Authenticated"

@@ -64,8 +64,8 @@ async def test_code_of_the_mail_completes_the_login(rp, browser, coded, http):
     assert says(await send(browser, shown, oneTimeCode=" "), "This code is incorrect.")
     answer = await send(browser, wrong, oneTimeCode=code)
     token = (await rp.exchange(http, response(answer)["code"])).json()["access_token"]
-    told = (await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})).json()
-    assert told["email_verified"] is True
+    userinfo = (await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})).json()
+    assert userinfo["email_verified"] is True
     assert response(await rp.authorize(browser))["code"]
 
 
@@ -145,8 +145,8 @@ async def test_another_address_can_be_given_and_is_the_one_to_verify(rp, browser
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     shown = await log_in(rp, browser)
     before, changed = rp.login_id, f"{new_id()}@example.com"
-    told = await send(browser, shown, 1, action="change", email=changed)
-    assert says(told, changed)
+    answer = await send(browser, shown, 1, action="change", email=changed)
+    assert says(answer, changed)
     await coded.wait_for(3)
     verification = next(mail for mail in coded.mails if mail.recipients == [changed])
     # The present address receives the link that revokes the change.
@@ -154,7 +154,7 @@ async def test_another_address_can_be_given_and_is_the_one_to_verify(rp, browser
     kept = (await api.get(f"/api/user/{rp.user['id']}", headers=headers)).json()["user"]
     assert (kept["email"], kept["verified"]) == (before, False)
     _, code = verification.part("plain").split()
-    assert "code" in response(await send(browser, told, oneTimeCode=code))
+    assert "code" in response(await send(browser, answer, oneTimeCode=code))
     user = (await api.get(f"/api/user/{rp.user['id']}", headers=headers)).json()["user"]
     assert (user["email"], user["verified"]) == (changed, True)
 

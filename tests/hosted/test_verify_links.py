@@ -78,8 +78,8 @@ async def test_looking_at_a_link_verifies_nothing_and_pressing_the_button_does(g
     assert done.status_code == 302
     assert done.headers["Location"] == f"/{kind}/complete?client_id={gate.client_id}"
     assert await is_verified(gate, found["user"]["id"], kind)
-    told = await browser.get(done.headers["Location"])
-    assert "verified" in page(told).text
+    answer = await browser.get(done.headers["Location"])
+    assert "verified" in page(answer).text
     for header in ("Referrer-Policy", "Cache-Control"):
         assert shown.headers[header] in {"no-referrer", "no-store"}
     again = await browser.get(link(found, kind))
@@ -110,15 +110,15 @@ async def test_vetoed_link_stays_valid_and_raises_one_event_when_followed(gate, 
     async with receiving(in_turn(answers(500), answers())) as receiver:
         subscriber = Subscriber(api, receiver, gate.tenant["id"])
         await subscriber.subscribe([event], "AbsoluteMajority")
-        told = await press(browser, shown)
-        assert told.status_code == 200
-        assert "rejected by a required check" in page(told).text
+        answer = await press(browser, shown)
+        assert answer.status_code == 200
+        assert "rejected by a required check" in page(answer).text
         assert not await is_verified(gate, found["user"]["id"], kind)
-        assert (await press(browser, told)).status_code == 302
-        assert (await press(browser, told)).status_code == 302
-        _, heard = await subscriber.received(event, event)
+        assert (await press(browser, answer)).status_code == 302
+        assert (await press(browser, answer)).status_code == 302
+        _, received = await subscriber.received(event, event)
         await subscriber.subscribe([], "None")
-    assert heard["user"]["id"] == found["user"]["id"]
+    assert received["user"]["id"] == found["user"]["id"]
     assert await is_verified(gate, found["user"]["id"], kind)
 
 
@@ -144,16 +144,16 @@ async def test_code_of_the_mail_is_asked_for_where_there_is_one_and_tried_five_t
     shown = await browser.get(link(found, "email"))
     assert re.search(r'<input id="oneTimeCode"[^>]*autocomplete="one-time-code"', shown.text)
     assert "Please enter the code" in page(await press(browser, shown)).text
-    told = await press(browser, shown, oneTimeCode="WRONG")
-    assert "This code is incorrect" in page(told).text
-    assert (await press(browser, told, oneTimeCode=found["emailVerificationOneTimeCode"])).status_code == 302
+    answer = await press(browser, shown, oneTimeCode="WRONG")
+    assert "This code is incorrect" in page(answer).text
+    assert (await press(browser, answer, oneTimeCode=found["emailVerificationOneTimeCode"])).status_code == 302
     assert await is_verified(gate, found["user"]["id"], "email")
     found = await with_code(gate)
     shown = await browser.get(link(found, "email"))
     for _ in range(5):
-        told = await press(browser, shown, oneTimeCode="WRONG")
-    told = await press(browser, shown, oneTimeCode=found["emailVerificationOneTimeCode"])
-    assert "no longer valid" in page(told).text
+        answer = await press(browser, shown, oneTimeCode="WRONG")
+    answer = await press(browser, shown, oneTimeCode=found["emailVerificationOneTimeCode"])
+    assert "no longer valid" in page(answer).text
     assert not await is_verified(gate, found["user"]["id"], "email")
 
 
@@ -188,17 +188,17 @@ async def test_link_that_is_over_offers_another_one_and_says_the_same_of_everybo
             shown = await browser.get(f"/{kind}/verify/{new_id()}", params=at)
             assert "no longer valid" in page(shown).text
             assert page(shown).forms[0]["action"] == f"/{kind}/verify"
-            nobody = await press(browser, shown, email=f"{new_id()}@example.com")
-            somebody = await press(browser, shown, email=found["user"]["email"])
-            assert (nobody.status_code, nobody.headers["Location"]) == (302, f"/{kind}/sent?client_id={gate.client_id}")
-            assert alike(nobody) == alike(somebody)
+            answer = await press(browser, shown, email=f"{new_id()}@example.com")
+            response = await press(browser, shown, email=found["user"]["email"])
+            assert (answer.status_code, answer.headers["Location"]) == (302, f"/{kind}/sent?client_id={gate.client_id}")
+            assert alike(answer) == alike(response)
             mails = await mailbox.wait_for(count + 1)
             assert mails[-1].recipients == [found["user"]["email"]]
             fresh = mails[-1].part("plain").split()[0]
             shown = await browser.get(f"/{kind}/verify/{fresh}", params=at)
             assert (await press(browser, shown)).status_code == 302
             assert await is_verified(gate, found["user"]["id"], kind)
-            sent = await browser.get(nobody.headers["Location"])
+            sent = await browser.get(answer.headers["Location"])
             assert "we have sent a link" in page(sent).text
         await internals.store(service, "background_work").finish()
         assert len(mailbox.mails) == count + 1
@@ -210,8 +210,8 @@ async def test_form_for_another_link_is_judged(gate, browser, rp):
     assert "Please enter your email address" in page(await press(browser, shown, email=" ")).text
     assert (await press(browser, shown, email="a@example.com", csrf_token="x")).status_code == 403
     await gate.configure_tenant(emailConfiguration={"verifyEmail": False})
-    told = await browser.get(f"/email/verify/{new_id()}", params={"client_id": gate.client_id})
-    assert not page(told).forms
+    answer = await browser.get(f"/email/verify/{new_id()}", params={"client_id": gate.client_id})
+    assert not page(answer).forms
     assert (await press(browser, shown, email="a@example.com")).status_code == 400
     assert not page(await browser.get("/registration/verify", params={"tenantId": rp.tenant["id"]})).forms
 
@@ -221,16 +221,16 @@ async def test_attack_48_one_address_asks_for_only_so_many_links(gate, browser, 
     shown = await browser.get("/email/verify", params={"client_id": gate.client_id})
     for _ in range(2):
         assert (await press(browser, shown, email="a@example.com")).status_code == 302
-    told = await press(browser, shown, email="b@example.com")
-    assert "Too many attempts" in page(told).text
+    answer = await press(browser, shown, email="b@example.com")
+    assert "Too many attempts" in page(answer).text
 
 
 async def test_link_goes_back_to_the_login_that_it_came_from(gate, browser):
     found = await made(gate)
     shown = await browser.get(link(found, "email"), params=gate.query())
     done = await press(browser, shown)
-    told = await browser.get(done.headers["Location"])
-    back = re.search(r'class="button" href="(/oauth2/authorize\?[^"]+)"', told.text)
+    answer = await browser.get(done.headers["Location"])
+    back = re.search(r'class="button" href="(/oauth2/authorize\?[^"]+)"', answer.text)
     assert back is not None
     assert (await browser.get(back[1].replace("&amp;", "&"))).status_code == 200
 

@@ -55,10 +55,10 @@ async def test_login_userinfo_and_logout_through_authlib(client, browser, http, 
     )
     flow = await app.create_authorization_url(REDIRECT_URI)
     answer = await client.submit(browser, await browser.get(flow["url"]))
-    told = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(answer.headers["Location"]).query))
-    assert told["state"] == flow["state"]
+    found = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(answer.headers["Location"]).query))
+    assert found["state"] == flow["state"]
     token = await app.fetch_access_token(
-        redirect_uri=REDIRECT_URI, code=told["code"], state=told["state"], code_verifier=flow["code_verifier"]
+        redirect_uri=REDIRECT_URI, code=found["code"], state=found["state"], code_verifier=flow["code_verifier"]
     )
     user = await app.parse_id_token(token, flow["nonce"])
     assert user["sub"] == client.user["id"]

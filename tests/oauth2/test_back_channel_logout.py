@@ -81,13 +81,13 @@ async def listener(rp, receiver: Receiver):
 
 @pytest.mark.requirement("certification-logout-4")
 async def test_logout_token_is_verified_by_another_library(listener, receiver, browser, http, clock):
-    told = claims((await listener.tokens(http, browser))["id_token"])
+    token_claims = claims((await listener.tokens(http, browser))["id_token"])
     await log_out(browser, listener)
     (request,) = await receiver.wait_for(1)
     said = await verified(http, request)
     assert said.keys() == STANDARD
     assert {name: said[name] for name in ("iss", "aud", "sub", "sid")} == {
-        name: told[name] for name in ("iss", "aud", "sub", "sid")
+        name: token_claims[name] for name in ("iss", "aud", "sub", "sid")
     }
     assert said["events"] == {EVENT: {}}
     assert said["exp"] - said["iat"] == 120
@@ -97,11 +97,11 @@ async def test_logout_token_is_verified_by_another_library(listener, receiver, b
 
 @pytest.mark.requirement("webhooks-15.2-17")
 async def test_logout_token_request_propagates_the_trace(listener, receiver, browser, http, api, service):
-    told = claims((await listener.tokens(http, browser))["id_token"])
+    token_claims = claims((await listener.tokens(http, browser))["id_token"])
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     tenant = {"X-FusionAuth-TenantId": listener.tenant["id"]}
     headers = {"webhook-via": "0123456789abcdef", "traceparent": trace, **tenant}
-    ended = await api.delete(f"/api/user/{told['sub']}", headers=headers)
+    ended = await api.delete(f"/api/user/{token_claims['sub']}", headers=headers)
     assert ended.status_code == 200
     (request,) = await receiver.wait_for(1)
     assert request.headers["webhook-via"] == f"0123456789abcdef, {internals.service_id(service)}"
@@ -280,9 +280,9 @@ async def test_logout_token_is_given_up_after_the_schedule(listener, receiver, b
         clock.advance(seconds=seconds * 1.2)
     await all_told(service, listener)
     assert len(receiver.requests) == len(SCHEDULE_SECONDS) + 1
-    told = await failures(service, listener)
-    assert "status 400" in told[-1]
-    assert told[-1].endswith("It is given up.")
+    found = await failures(service, listener)
+    assert "status 400" in found[-1]
+    assert found[-1].endswith("It is given up.")
 
 
 @pytest.mark.requirement("certification-logout-5")
@@ -491,8 +491,8 @@ async def test_attack_27_43_logout_token_is_rejected_by_all_endpoints(listener, 
     bearer = await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
     assert (bearer.status_code, bearer.json()["error_reason"]) == (401, "access_token_invalid")
     credentials = {"client_id": listener.client_id, "client_secret": listener.secret}
-    told = await http.post("/oauth2/introspect", data={**credentials, "token": token})
-    assert told.json() == {"active": False}
+    introspection = await http.post("/oauth2/introspect", data={**credentials, "token": token})
+    assert introspection.json() == {"active": False}
     assert (await listener.refresh(http, token)).json()["error_reason"] == "refresh_token_not_found"
     hint = await browser.get(
         "/oauth2/logout", params={"id_token_hint": token, "post_logout_redirect_uri": REDIRECT_URI}

@@ -101,7 +101,7 @@ async def test_errors_follow_the_order_of_the_specification(rp, browser):
         "response_type": "id_token code", "response_mode": "query", "scope": "openid unheard-of", "nonce": None,
         "prompt": "none login", "max_age": "x", "claims": "[",
     }  # fmt: skip
-    told = []
+    found = []
     for right in (
         {"client_id": rp.client_id}, {"redirect_uri": REDIRECT_URI}, {"registration": None},
         {"response_type": "id_token"}, {"response_mode": None}, {"scope": "openid"}, {"nonce": "n"},
@@ -112,9 +112,9 @@ async def test_errors_follow_the_order_of_the_specification(rp, browser):
         )
         is_local = answer.status_code == 400
         error = answer.json() if is_local else response(answer)
-        told.append((is_local, error["error"], error.get("error_reason")))
+        found.append((is_local, error["error"], error.get("error_reason")))
         wrong |= right
-    assert told == [
+    assert found == [
         (True, "invalid_request", "invalid_client_id"),
         (True, "invalid_request", "invalid_redirect_uri"),
         (False, "registration_not_supported", None),
@@ -263,8 +263,8 @@ async def test_address_is_in_an_id_token_without_access_token(ada, browser):
     await ada.configure(idTokenClaims="Minimal")
     answer = await ada.log_in(browser, response_type="id_token", scope=ALL_SCOPES, nonce="n", prompt="login")
     assert claims(answer["id_token"]).keys() == MINIMAL | everything(ada).keys()
-    beside = await ada.log_in(browser, response_type="id_token token", scope=ALL_SCOPES, nonce="n", prompt="login")
-    assert claims(beside["id_token"]).keys() == MINIMAL | {"at_hash"}
+    answer = await ada.log_in(browser, response_type="id_token token", scope=ALL_SCOPES, nonce="n", prompt="login")
+    assert claims(answer["id_token"]).keys() == MINIMAL | {"at_hash"}
 
 
 @pytest.mark.requirement("certification-token-7")
@@ -284,5 +284,7 @@ async def test_userinfo_returns_all_standard_claims_by_all_methods(ada, browser,
 async def test_claims_without_a_value_are_left_out(rp, browser, http, api):
     rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
     tokens = await rp.tokens(http, browser, scope=ALL_SCOPES)
-    told = (await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {tokens['access_token']}"})).json()
-    assert told.keys() == {"sub", "email", "email_verified", "updated_at"}
+    userinfo = (
+        await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {tokens['access_token']}"})
+    ).json()
+    assert userinfo.keys() == {"sub", "email", "email_verified", "updated_at"}

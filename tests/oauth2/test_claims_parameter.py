@@ -57,8 +57,8 @@ async def test_requested_claims_are_returned_where_requested(ada, browser, http)
     id_token = claims(tokens["id_token"])
     assert id_token.keys() - PROTOCOL == {"email", "phone_number"}
     assert (id_token["email"], id_token["phone_number"]) == (ada.login_id, "+441234567890")
-    told = await get_userinfo(http, tokens["access_token"])
-    assert told == {"sub": ada.user["id"], "given_name": "Ada", "nickname": "Countess"}
+    userinfo = await get_userinfo(http, tokens["access_token"])
+    assert userinfo == {"sub": ada.user["id"], "given_name": "Ada", "nickname": "Countess"}
 
 
 @pytest.mark.requirement("certification-authorize-7")
@@ -85,9 +85,9 @@ async def test_claims_parameter_requires_openid(ada, browser, http):
     tokens = await ada.tokens(http, browser, scope="email", claims=request)
     assert "nickname" not in await get_userinfo(http, tokens["access_token"])
     tokens = await ada.tokens(http, browser, scope="openid", claims=request)
-    told = await get_userinfo(http, tokens["access_token"])
-    assert told["nickname"] == "Countess"
-    assert "userinfo_claims" not in told
+    userinfo = await get_userinfo(http, tokens["access_token"])
+    assert userinfo["nickname"] == "Countess"
+    assert "userinfo_claims" not in userinfo
 
 
 @pytest.mark.requirement("oauth-12-25")

@@ -587,6 +587,10 @@ async def test_token_of_an_entity_may_be_bound_to_a_key(machine):
     answer = await machine.http.post("/oauth2/token", data=form, headers=proof)
     assert answer.json()["token_type"] == "DPoP"
     assert claims(answer.json()["access_token"])["cnf"] == {"jkt": key.thumbprint}
-    told = (await machine.introspect(machine.entity, answer.json()["access_token"])).json()
-    assert (told["active"], told["token_type"], told["cnf"]) == (True, "DPoP", {"jkt": key.thumbprint})
+    introspection = (await machine.introspect(machine.entity, answer.json()["access_token"])).json()
+    assert (introspection["active"], introspection["token_type"], introspection["cnf"]) == (
+        True,
+        "DPoP",
+        {"jkt": key.thumbprint},
+    )
     refused(await machine.http.post("/oauth2/token", data=form, headers=proof), "invalid_dpop_proof", None)

@@ -24,8 +24,8 @@ async def scope_of(rp, http, parameters: dict[str, str]) -> str:
 
 
 def refused(answer) -> tuple[str, str]:
-    told = response(answer)
-    return told["error"], told["error_reason"]
+    params = response(answer)
+    return params["error"], params["error_reason"]
 
 
 @pytest.mark.requirement("oauth-1.9-22", "oauth-1.9-6")
@@ -67,8 +67,8 @@ async def test_response_uses_form_post_if_requested(rp, browser):
 async def test_userinfo_has_no_claims_of_declined_scopes(rp, browser, http):
     answer = await agree(rp, browser, "phone", scope="openid email phone")
     token = (await rp.exchange(http, answer["code"])).json()["access_token"]
-    told = (await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})).json()
-    assert told == {"sub": rp.user["id"]}
+    userinfo = (await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})).json()
+    assert userinfo == {"sub": rp.user["id"]}
 
 
 async def test_scopes_without_consent_show_no_page(rp, browser):

@@ -202,12 +202,16 @@ async def test_missing_token_challenges_with_both_schemes(http):
 async def test_introspection_returns_the_key_thumbprint(rp, browser, http, key):
     token = (await bound(rp, browser, http, key))["access_token"]
     form = {"client_id": rp.client_id, "client_secret": rp.secret}
-    told = (await http.post("/oauth2/introspect", data={**form, "token": token})).json()
-    assert (told["active"], told["token_type"], told["cnf"]) == (True, "DPoP", {"jkt": key.thumbprint})
+    introspection = (await http.post("/oauth2/introspect", data={**form, "token": token})).json()
+    assert (introspection["active"], introspection["token_type"], introspection["cnf"]) == (
+        True,
+        "DPoP",
+        {"jkt": key.thumbprint},
+    )
     plain = (await rp.tokens(http, browser))["access_token"]
-    told = (await http.post("/oauth2/introspect", data={**form, "token": plain})).json()
-    assert told["active"] is True
-    assert not told.keys() & {"cnf", "token_type"}
+    introspection = (await http.post("/oauth2/introspect", data={**form, "token": plain})).json()
+    assert introspection["active"] is True
+    assert not introspection.keys() & {"cnf", "token_type"}
 
 
 @pytest.mark.requirement("oauth-12-19")

@@ -20,7 +20,7 @@ async def receiver(rp, api, receiver) -> Receiver:
     return receiver
 
 
-async def heard(receiver: Receiver, *types: str) -> list[dict]:
+async def received(receiver: Receiver, *types: str) -> list[dict]:
     """The events, which arrive in any order."""
     requests = await receiver.wait_for(len(types))
     events = [request.event for request in requests]
@@ -34,7 +34,7 @@ async def heard(receiver: Receiver, *types: str) -> list[dict]:
 async def test_login_event_has_the_authentication_type(rp, browser, receiver):
     await rp.log_in(browser)
     await rp.authorize(browser)
-    events = await heard(receiver, "user.login.success", "user.login.success")
+    events = await received(receiver, "user.login.success", "user.login.success")
     assert {event["authenticationType"] for event in events} == {"PASSWORD", "PING"}
     for event in events:
         assert event["tenantId"] == rp.tenant["id"]
@@ -46,7 +46,7 @@ async def test_login_event_has_the_authentication_type(rp, browser, receiver):
 @pytest.mark.requirement("service-21")
 async def test_failed_login_sends_an_event(rp, browser, receiver):
     await rp.submit(browser, await rp.authorize(browser), password="wrong")
-    (event,) = await heard(receiver, "user.login.failed")
+    (event,) = await received(receiver, "user.login.failed")
     assert event["user"]["id"] == rp.user["id"]
     assert "wrong" not in str(event["user"])
 
@@ -57,7 +57,7 @@ async def test_refresh_event_has_new_and_original_tokens(rp, browser, http, rece
     await receiver.wait_for(1)
     receiver.requests.clear()
     by_body = (await rp.refresh(http, tokens["refresh_token"], access_token="the-old-one")).json()
-    (event,) = await heard(receiver, "jwt.refresh")
+    (event,) = await received(receiver, "jwt.refresh")
     assert event["original"] == "the-old-one"
     assert event["refreshToken"] == tokens["refresh_token"]
     assert event["token"] == by_body["access_token"]
@@ -72,7 +72,7 @@ async def test_cookie_takes_precedence_as_the_original_token(rp, browser, http, 
     receiver.requests.clear()
     http.cookies.set("access_token", "from-the-cookie", domain="localhost.local", path="/")
     await rp.refresh(http, tokens["refresh_token"], access_token="from-the-body")
-    (event,) = await heard(receiver, "jwt.refresh")
+    (event,) = await received(receiver, "jwt.refresh")
     assert event["original"] == "from-the-cookie"
 
 
@@ -81,7 +81,7 @@ async def test_replay_event_lists_revoked_tokens(rp, browser, http, receiver):
     code = await rp.code(browser)
     tokens = (await rp.exchange(http, code)).json()
     await rp.exchange(http, code)
-    event, _ = await heard(receiver, "jwt.refresh-token.revoke", "user.login.success")
+    event, _ = await received(receiver, "jwt.refresh-token.revoke", "user.login.success")
     assert event["refreshToken"]["id"] == tokens["refresh_token_id"]
     assert "token" not in event["refreshToken"]
     assert "private" not in event["refreshToken"]
@@ -135,4 +135,4 @@ async def test_lost_rotation_race_sends_no_event(rp, browser, http, api, receive
         await rp.refresh(http, tokens["refresh_token"])
     other = await relying_party.make(api)
     await other.refresh(http, tokens["refresh_token"])
-    await heard(receiver, "jwt.refresh")
+    await received(receiver, "jwt.refresh")

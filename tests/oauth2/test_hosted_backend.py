@@ -194,8 +194,8 @@ async def test_code_of_another_login_is_refused(party, browser, service) -> None
 async def test_failed_login_is_reported_to_the_application(party, browser) -> None:
     url, query = location(await browser.get(f"/app/login/{party.client_id}", params={"prompt": "none", "state": "s"}))
     refused = await browser.get(url, params=query)
-    back, told = location(await browser.get(refused.headers["Location"]))
-    assert (back, told["error"], told["state"]) == (APP, "login_required", "s")
+    back, answer = location(await browser.get(refused.headers["Location"]))
+    assert (back, answer["error"], answer["state"]) == (APP, "login_required", "s")
 
 
 @pytest.mark.requirement("audit-b3")

@@ -91,27 +91,27 @@ async def test_hybrid_types_are_disabled_by_default(rp, browser):
 
 
 async def test_response_type_values_must_not_be_repeated(hybrid, browser):
-    _, error, told = await redirected_error(hybrid, browser, response_type="code code id_token")
+    _, error, answer = await redirected_error(hybrid, browser, response_type="code code id_token")
     assert error == ("unsupported_response_type", "invalid_response_type")
-    assert "code id_token token" in told["error_description"]
+    assert "code id_token token" in answer["error_description"]
 
 
 @pytest.mark.requirement("oauth-12-24")
 @pytest.mark.parametrize("missing", ["authorization_code", "implicit"])
 async def test_hybrid_types_need_both_grants(hybrid, browser, missing):
     await hybrid.configure(enabledGrants=[grant for grant in BOTH if grant != missing])
-    where, error, told = await redirected_error(hybrid, browser, response_type="code id_token")
+    where, error, answer = await redirected_error(hybrid, browser, response_type="code id_token")
     assert error == ("unauthorized_client", "grant_type_disabled")
-    assert missing in told["error_description"]
+    assert missing in answer["error_description"]
     assert where.startswith(f"{REDIRECT_URI}#")
 
 
 @pytest.mark.requirement("certification-authorize-8")
 async def test_nonce_is_required_for_front_channel_id_tokens(hybrid, browser):
     for response_type in ("code id_token", "code id_token token"):
-        where, error, told = await redirected_error(hybrid, browser, response_type=response_type, nonce=None)
+        where, error, answer = await redirected_error(hybrid, browser, response_type=response_type, nonce=None)
         assert error == ("invalid_request", "unknown")
-        assert "nonce" in told["error_description"]
+        assert "nonce" in answer["error_description"]
         assert where.startswith(f"{REDIRECT_URI}#")
     assert "code" in await hybrid.log_in(browser, response_type="code token", nonce=None)
 
@@ -167,8 +167,8 @@ async def test_hybrid_id_token_is_valid_for_authlib(hybrid, browser, http, api, 
     token = jwt.decode(answer["id_token"], keys, registry=registry)
     expected = {"iss": {"value": hybrid.tenant["issuer"]}, "aud": {"value": hybrid.client_id}}
     params = {"nonce": "n-0S6_WzA2Mj", "code": answer["code"], "access_token": answer["access_token"]}
-    told = HybridIDToken(token.claims, token.header, expected, {**params, "client_id": hybrid.client_id})
-    told.validate()
+    found = HybridIDToken(token.claims, token.header, expected, {**params, "client_id": hybrid.client_id})
+    found.validate()
     for name, claim in (("code", "c_hash"), ("access_token", "at_hash"), ("nonce", "nonce")):
         forged = HybridIDToken(token.claims, token.header, expected, {**params, name: "another"})
         with pytest.raises(InvalidClaimError, match=claim):

@@ -46,8 +46,8 @@ async def test_token_with_several_audiences_is_described_to_each(rp, http, api, 
     for audience in ([rp.client_id, other.client_id], [other.client_id, rp.client_id, "https://api.example.com"]):
         token = await forge(aud=audience)
         for party in (rp, other):
-            told = (await introspect(party, http, token)).json()
-            assert (told["active"], told["aud"]) == (True, audience)
+            introspection = (await introspect(party, http, token)).json()
+            assert (introspection["active"], introspection["aud"]) == (True, audience)
         refused = await introspect(stranger, http, token)
         assert (refused.status_code, refused.json()["error_reason"]) == (401, "client_id_mismatch")
     alone = await introspect(rp, http, await forge(aud=[rp.client_id]))

@@ -233,8 +233,8 @@ async def test_fapi_2_flow_succeeds_and_weaker_ones_fail(rp, browser, http):
     assert tokens["token_type"] == "DPoP"
     userinfo = "/oauth2/userinfo"
     assert (await http.get(userinfo, headers={"Authorization": f"Bearer {tokens['access_token']}"})).status_code == 401
-    told = await http.get(userinfo, headers=proofs.shown(http, tokens["access_token"], userinfo))
-    assert told.json() == {"sub": rp.user["id"]}
+    answer = await http.get(userinfo, headers=proofs.shown(http, tokens["access_token"], userinfo))
+    assert answer.json() == {"sub": rp.user["id"]}
 
 
 @pytest.mark.requirement("audit-a9")

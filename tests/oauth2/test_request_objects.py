@@ -64,13 +64,13 @@ async def test_signed_request_returns_a_code_and_tokens(keyed, browser, http):
 
 @pytest.mark.requirement("oauth-12-6")
 async def test_parameters_outside_the_object_are_ignored(keyed, browser, http):
-    beside = {"redirect_uri": OTHER_URI, "scope": "openid offline_access", "state": "theirs", "prompt": "none"}
+    parameters = {"redirect_uri": OTHER_URI, "scope": "openid offline_access", "state": "theirs", "prompt": "none"}
     jwt = request(keyed, scope="openid", state=None)
-    shown = await opened(keyed, browser, jwt, **beside, nonce="theirs")
+    shown = await opened(keyed, browser, jwt, **parameters, nonce="theirs")
     assert relying_party.page(shown).forms[0]["fields"].keys() == {
         *("client_id", "request_uri", "csrf_token", "loginId", "password")
     }
-    given = response(await keyed.submit(browser, shown, **beside))
+    given = response(await keyed.submit(browser, shown, **parameters))
     assert "state" not in given
     tokens = (await keyed.exchange(http, given["code"])).json()
     assert tokens["scope"] == "openid"
@@ -127,13 +127,13 @@ async def test_attack_34_strict_client_does_not_sign_requests_with_pkcs1(rp, bro
 @pytest.mark.requirement("oauth-12-6")
 async def test_client_secret_jwt_clients_sign_requests_with_the_secret(rp, browser):
     jwt = request(rp, key=rp.secret, algorithm="HS256", prompt="none")
-    beside = {"redirect_uri": REDIRECT_URI}
-    assert response(await opened(rp, browser, jwt, **beside))["error"] == "request_not_supported"
+    parameters = {"redirect_uri": REDIRECT_URI}
+    assert response(await opened(rp, browser, jwt, **parameters))["error"] == "request_not_supported"
     await rp.configure(clientAuthenticationMethods=["client_secret_jwt"])
     assert response(await opened(rp, browser, jwt))["error"] == "login_required"
-    refused(await opened(rp, browser, request(rp), **beside), "not signed by the client")
+    refused(await opened(rp, browser, request(rp), **parameters), "not signed by the client")
     await rp.configure(clientAuthenticationMethods=["client_secret_basic"], jwks=public(KEY))
-    refused(await opened(rp, browser, jwt, **beside), "signed with a secret")
+    refused(await opened(rp, browser, jwt, **parameters), "signed with a secret")
 
 
 @pytest.mark.requirement("oauth-12-6")
@@ -173,7 +173,7 @@ async def test_invalid_signed_request_is_redirected_to_the_signed_uri(keyed, bro
         ({"request_uri": "urn:x"}, "only one"),
     ):
         jwt = request(keyed, redirect_uri=OTHER_URI, state="signed", **changes)
-        answer = await opened(keyed, browser, jwt, redirect_uri=REDIRECT_URI, state="beside")
+        answer = await opened(keyed, browser, jwt, redirect_uri=REDIRECT_URI, state="outside")
         assert f"{OTHER_URI}?error=invalid_request_object" in answer.headers["Location"]
         assert urllib.parse.quote(word) in answer.headers["Location"]
         assert "state=signed" in answer.headers["Location"]
@@ -204,7 +204,7 @@ async def test_parameters_outside_the_object_must_match(keyed, browser):
 
 @pytest.mark.requirement("oauth-12-7")
 async def test_invalid_object_is_redirected_to_the_unsigned_uri(keyed, browser):
-    beside = {"redirect_uri": REDIRECT_URI, "state": "beside"}
+    parameters = {"redirect_uri": REDIRECT_URI, "state": "outside"}
     head, body, signature = request(keyed).split(".")
     changed = base64url(json.dumps(claims(keyed, scope="openid email")).encode())
     for jwt, word in (
@@ -215,9 +215,9 @@ async def test_invalid_object_is_redirected_to_the_unsigned_uri(keyed, browser):
         (f"{head}.{body}", "not a signed JWT"),
         ("A" * 17_000, "not a signed JWT"),
     ):
-        answer = await opened(keyed, browser, jwt, **beside)
+        answer = await opened(keyed, browser, jwt, **parameters)
         refused(answer, word)
-        assert response(answer)["state"] == "beside"
+        assert response(answer)["state"] == "outside"
     for kind in ("at+jwt", "client-authentication+jwt", "dpop+jwt"):
         refused(await opened(keyed, browser, request(keyed, header={"typ": kind})), "another type")
 
@@ -233,7 +233,7 @@ async def test_attack_33_unsigned_object_is_refused(keyed, browser):
 @pytest.mark.requirement("oauth-12-7")
 async def test_no_redirect_before_client_and_redirect_uri_are_verified(keyed, browser):
     evil = "https://evil.example.com/cb"
-    for jwt, beside in (
+    for jwt, parameters in (
         (request(keyed, key=new_key()), {}),
         (request(keyed, key=new_key()), {"redirect_uri": evil}),
         (request(keyed, redirect_uri=evil), {"redirect_uri": REDIRECT_URI}),
@@ -241,8 +241,8 @@ async def test_no_redirect_before_client_and_redirect_uri_are_verified(keyed, br
         (request(keyed, redirect_uri=None), {"redirect_uri": REDIRECT_URI}),
         (request(keyed), {"client_id": new_id()}),
     ):
-        answer = await opened(keyed, browser, jwt, **beside)
-        assert answer.status_code == 400, beside
+        answer = await opened(keyed, browser, jwt, **parameters)
+        assert answer.status_code == 400, parameters
         assert "Location" not in answer.headers
         assert "invalid_request" in answer.text
 

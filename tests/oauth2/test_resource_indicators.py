@@ -38,8 +38,8 @@ async def usable(rp: RelyingParty, http: httpx.AsyncClient, tokens: dict[str, An
     answer = await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
     assert answer.json()["sub"] == rp.user["id"]
     form = {"client_id": rp.client_id, "client_secret": rp.secret, "token": token}
-    told = (await http.post("/oauth2/introspect", data=form)).json()
-    assert (told["active"], told["aud"]) == (True, audience(tokens))
+    introspection = (await http.post("/oauth2/introspect", data=form)).json()
+    assert (introspection["active"], introspection["aud"]) == (True, audience(tokens))
 
 
 @pytest.mark.requirement("oauth-1.1-3", "oauth-2.10-10")
@@ -101,10 +101,10 @@ async def test_code_without_resources_cannot_add_them(rp, browser, http):
     "resource", ["/api", "api", f"{ONE}#fragment", f"{ONE}/", [ONE, "https://unknown.example.com"]]
 )
 async def test_row_20_invalid_resource_is_redirected(rp, browser, resource):
-    told = response(await rp.authorize(browser, resource=resource))
-    assert told["error"] == "invalid_target"
-    assert "error_reason" not in told
-    assert told["state"] == "the-state"
+    answer = response(await rp.authorize(browser, resource=resource))
+    assert answer["error"] == "invalid_target"
+    assert "error_reason" not in answer
+    assert answer["state"] == "the-state"
     fragment = response(await rp.authorize(browser, resource=resource, response_type="id_token token", nonce="n"))
     assert fragment["error"] == "invalid_target"
 

@@ -240,9 +240,9 @@ async def test_revocation_sends_one_event(rp, browser, http, receiver):
     last = await rp.tokens(http, browser)
     await revoke(rp, http, last["refresh_token"])
     requests = await receiver.wait_for(2)
-    told = {request.event["refreshToken"]["id"]: request.event for request in requests}
-    assert told.keys() == {tokens["refresh_token_id"], last["refresh_token_id"]}
-    event = told[tokens["refresh_token_id"]]
+    received = {request.event["refreshToken"]["id"]: request.event for request in requests}
+    assert received.keys() == {tokens["refresh_token_id"], last["refresh_token_id"]}
+    event = received[tokens["refresh_token_id"]]
     assert (event["type"], event["tenantId"]) == (EVENT, rp.tenant["id"])
     assert event["applicationId"] == rp.client_id
     assert event["applicationTimeToLiveInSeconds"] == {rp.client_id: 3600}

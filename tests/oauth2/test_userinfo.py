@@ -65,18 +65,18 @@ async def test_scopes_determine_the_claims(rp, browser, http, api):
     }  # fmt: skip
     rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id, **members)
     token = (await rp.tokens(http, browser, scope="openid profile email phone address"))["access_token"]
-    told = (await get_userinfo(http, token)).json()
-    assert told["sub"] == rp.user["id"]
-    assert told["given_name"] == "Ada"
-    assert told["name"] == "Ada Lovelace"
-    assert told["birthdate"] == "1815-12-10"
-    assert told["email"] == rp.login_id
-    assert told["email_verified"] is True
-    assert told["phone_number"] == "+441234567890"
-    assert told["address"] == {"country": "UK"}
-    assert told["nickname"] == "Countess"
-    assert isinstance(told["updated_at"], int)
-    assert "roles" not in told
+    userinfo = (await get_userinfo(http, token)).json()
+    assert userinfo["sub"] == rp.user["id"]
+    assert userinfo["given_name"] == "Ada"
+    assert userinfo["name"] == "Ada Lovelace"
+    assert userinfo["birthdate"] == "1815-12-10"
+    assert userinfo["email"] == rp.login_id
+    assert userinfo["email_verified"] is True
+    assert userinfo["phone_number"] == "+441234567890"
+    assert userinfo["address"] == {"country": "UK"}
+    assert userinfo["nickname"] == "Countess"
+    assert isinstance(userinfo["updated_at"], int)
+    assert "roles" not in userinfo
     only_email = (
         await get_userinfo(http, (await rp.tokens(http, browser, scope="openid email"))["access_token"])
     ).json()
@@ -87,11 +87,11 @@ async def test_scopes_determine_the_claims(rp, browser, http, api):
 async def test_compatible_application_gets_the_published_claims(rp, browser, http):
     await rp.configure(scopeHandlingPolicy="Compatibility", unknownScopePolicy="Allow")
     tokens = await rp.tokens(http, browser, scope=None)
-    told = (await get_userinfo(http, tokens["access_token"])).json()
-    assert told["applicationId"] == rp.client_id
-    assert told["roles"] == []
-    assert told["email"] == rp.login_id
-    assert not told.keys() & {"aud", "exp", "iat", "iss", "jti", "sid", "tid", "scope", "auth_time", "gty", "tty"}
+    userinfo = (await get_userinfo(http, tokens["access_token"])).json()
+    assert userinfo["applicationId"] == rp.client_id
+    assert userinfo["roles"] == []
+    assert userinfo["email"] == rp.login_id
+    assert not userinfo.keys() & {"aud", "exp", "iat", "iss", "jti", "sid", "tid", "scope", "auth_time", "gty", "tty"}
 
 
 @pytest.mark.requirement("contract-userinfo-3", "oauth-4.2-10", "reason-missing_required_scope")

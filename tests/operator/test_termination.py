@@ -34,7 +34,7 @@ def is_running(pid: int) -> bool:
 def descendants(pid: int) -> set[int]:
     parents = {int(entry.name): status(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
     found = {pid}
-    while more := {one for one, told in parents.items() if int(told.get("PPid", 0)) in found} - found:
+    while more := {pid for pid, status in parents.items() if int(status.get("PPid", 0)) in found} - found:
         found |= more
     return found - {pid}
 

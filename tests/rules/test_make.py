@@ -18,9 +18,9 @@ def make(*arguments: str) -> str:
 
 @pytest.mark.requirement("project-2")
 def test_help_names_every_target_that_people_use():
-    told = make("help")
+    finished = make("help")
     for target in ("run", "test", "check", "fuzz", "bench", "docs", "dist", "image", "release", "help"):
-        assert f"make {target} " in told
+        assert f"make {target} " in finished
 
 
 @pytest.mark.requirement("project-2")
@@ -46,12 +46,14 @@ def bare(tmp_path: Path) -> Path:
 @pytest.mark.requirement("project-3")
 def test_what_is_missing_is_named_to_who_may_not_install(bare, tmp_path):
     arguments = ["/bin/sh", str(PACKAGES), "browser", "wrk"]
-    told = subprocess.run(arguments, cwd=tmp_path, env={"PATH": str(bare)}, check=False, capture_output=True, text=True)
-    assert told.returncode == 1
-    assert "apt-get install chromium chromium-driver wrk" in told.stderr
+    finished = subprocess.run(
+        arguments, cwd=tmp_path, env={"PATH": str(bare)}, check=False, capture_output=True, text=True
+    )
+    assert finished.returncode == 1
+    assert "apt-get install chromium chromium-driver wrk" in finished.stderr
 
 
 def test_unknown_part_is_an_error():
-    told = subprocess.run(["/bin/sh", str(PACKAGES), "nonsense"], check=False, capture_output=True, text=True)
-    assert told.returncode == 2
-    assert "unknown part nonsense" in told.stderr
+    finished = subprocess.run(["/bin/sh", str(PACKAGES), "nonsense"], check=False, capture_output=True, text=True)
+    assert finished.returncode == 2
+    assert "unknown part nonsense" in finished.stderr

@@ -50,7 +50,7 @@ async def test_a_command_that_fails_fails_alone(redis):
 
 @pytest.mark.parametrize("unencodable", ["half of a pair \ud800", None])
 async def test_unencodable_argument_fails_only_its_command(redis, unencodable):
-    key = redis.key("beside", new_id())
+    key = redis.key("other", new_id())
     refused, fine = await asyncio.gather(
         redis.client.set(key, unencodable), redis.client.exists(key), return_exceptions=True
     )

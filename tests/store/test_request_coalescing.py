@@ -60,8 +60,8 @@ async def test_failure_affects_only_its_batch() -> None:
     failing = await submit_all(coalescer, 13, 2)
     doubling.may_answer.set()
     assert await asyncio.gather(*first) == [2]
-    told = await asyncio.gather(*failing, return_exceptions=True)
-    assert [type(failure) for failure in told] == [ConnectionError] * 2
+    found = await asyncio.gather(*failing, return_exceptions=True)
+    assert [type(failure) for failure in found] == [ConnectionError] * 2
     assert await coalescer.submit(4) == 8
 
 

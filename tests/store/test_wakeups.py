@@ -72,7 +72,7 @@ async def test_notifying_process_ignores_its_own_message(
     """It is working already; otherwise each query for work would be followed by an unnecessary one."""
     one, other = pair
     monkeypatch.setattr(wakeups_module, "_MAX_REMOTE_DELAY_SECONDS", 0.0)
-    words, heard = [one._own_id, one._own_id, other._own_id], 0
+    words, received = [one._own_id, one._own_id, other._own_id], 0
 
     class Channel:
         """A subscription that delivers these messages and then nothing."""
@@ -80,13 +80,13 @@ async def test_notifying_process_ignores_its_own_message(
         async def subscribe(self, _name: str) -> None: ...
 
         async def get_message(self, **_options: Any) -> dict[str, str]:
-            nonlocal heard
+            nonlocal received
             if not words:
                 await asyncio.Event().wait()
             await asyncio.sleep(0)
             if words[0] == other._own_id:
                 assert not one.awake.is_set()
-            heard += 1
+            received += 1
             return {"data": words.pop(0)}
 
     await one.stop()
@@ -96,7 +96,7 @@ async def test_notifying_process_ignores_its_own_message(
     listening = asyncio.create_task(one._listen())
     await until(lambda: one.awake.is_set() or listening.done())
     listening.cancel()
-    assert heard == 3
+    assert received == 3
 
 
 @pytest.mark.requirement("design-state-20", "design-state-7")

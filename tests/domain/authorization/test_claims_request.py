@@ -62,10 +62,10 @@ def test_claims_parameter_takes_precedence_over_acr_values():
     assert claims_request.parse(None, "bronze").acr == RequestedClaim(values=('"bronze"',))
 
 
-@pytest.mark.parametrize(("told", "accepted"), [(True, True), ("true", False), (1, False), (None, False)])
-def test_values_are_compared_with_their_types(told, accepted):
+@pytest.mark.parametrize(("value", "accepted"), [(True, True), ("true", False), (1, False), (None, False)])
+def test_values_are_compared_with_their_types(value, accepted):
     [wish] = parsed({"userinfo": {"email_verified": {"value": True}}}).userinfo.values()
-    assert wish.accepts(told) is accepted
+    assert wish.accepts(value) is accepted
 
 
 def test_objects_compare_independently_of_member_order():

@@ -169,6 +169,6 @@ def test_minimal_id_token_has_user_claims_only_without_access_token(policy, oaut
 
 @pytest.mark.requirement("oauth-4.4-6")
 def test_all_returned_claims_are_in_claims_supported(strict):
-    told = set(jwt_claims.scope_claims(make_user(**FULL), ("profile", "email", "address", "phone")))
-    assert told <= set(jwt_claims.CLAIMS_SUPPORTED)
+    token_claims = set(jwt_claims.scope_claims(make_user(**FULL), ("profile", "email", "address", "phone")))
+    assert token_claims <= set(jwt_claims.CLAIMS_SUPPORTED)
     assert jwt_claims.is_strict(strict)

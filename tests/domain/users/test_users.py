@@ -81,8 +81,8 @@ def test_identities_have_their_verification_reason() -> None:
     user = users.with_derived_members(
         users.with_verified_reason(make_user(email="a@example.com", username="Ann"), "Skipped", NOW)
     )
-    told = {identity["type"]: (identity["verified"], identity["verifiedReason"]) for identity in user["identities"]}
-    assert told == {"email": (True, "Skipped"), "username": (False, "Unverifiable")}
+    found = {identity["type"]: (identity["verified"], identity["verifiedReason"]) for identity in user["identities"]}
+    assert found == {"email": (True, "Skipped"), "username": (False, "Unverifiable")}
     assert user["verifiedInstant"] == NOW
     pending = users.with_verified_reason(user, "Pending", LATER)
     assert pending["verified"] is False
