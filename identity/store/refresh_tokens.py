@@ -5,6 +5,9 @@ A record keeps its id when its value changes. All values of a record begin with 
 the whole current value, `private.spent` contains the last rotated ones, for the grace period, and other members contain
 what later tokens repeat: see domain/clients/refresh_tokens.py. `expiresAt` is an Instant here and a date in MongoDB,
 for the TTL index.
+
+Lookups by value are sent in batches, and so are rotations outside transactions: while one batch runs the next one
+collects. Concurrent requests then share the commands, and rotations also the wait for the journal.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any, Literal
 
 import bson
 from bson.raw_bson import RawBSONDocument
-from pymongo import IndexModel, ReturnDocument
+from pymongo import IndexModel, UpdateOne
 
 from identity.call import Document
 from identity.ids import ApplicationId, Secret, TenantId, UserId, new_secret
@@ -31,12 +34,14 @@ from identity.store.mongo import (
     delete_many,
     duplicates,
 )
+from identity.store.request_coalescing import RequestCoalescer
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 
 _HALF_BYTES = 24
 _HALF_LENGTH = 32
 _MAX_SPENT = 5
+_VALUE_INDEX = "value"
 _OBSOLETE_INDEX = "lookup"
 
 
@@ -52,6 +57,11 @@ class PresentedRefreshToken:
     is_current: bool
     spent_instant: Instant | None = None
 
+    @property
+    def token(self) -> Secret:
+        """The current value."""
+        return Secret(self.record["token"])
+
     def is_graced(self, grace_seconds: int, now: Instant) -> bool:
         """Whether the value was rotated out within the grace period, so that the caller may have the current one.
 
@@ -64,10 +74,33 @@ class PresentedRefreshToken:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RefreshTokenRotation:
-    """The result of a rotation, and the record after it."""
+    """The result of a rotation, and the current value of the record after it."""
 
     outcome: Literal["rotated", "graced", "replayed", "unknown"]
-    record: Document | None = None
+    token: Secret | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Lookup:
+    """A lookup by a value with these fingerprints."""
+
+    tenant_id: TenantId
+    fingerprints: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Rotation:
+    """A compare-and-set that replaces the current value of a record."""
+
+    where: Document
+    change: Document
+    new_hash: str
+
+    def is_applied(self, stored: Document | None) -> bool:
+        """Whether a record has, or since had, the new value."""
+        return stored is not None and (
+            stored["private"]["hash"] == self.new_hash or _spent_instant(stored, self.new_hash) is not None
+        )
 
 
 class RefreshTokens:
@@ -76,13 +109,15 @@ class RefreshTokens:
     def __init__(self, database: Database, vault: Vault) -> None:
         self._collection: Collection = database.collection("refresh_tokens")
         self._vault = vault
+        self._lookups = RequestCoalescer(self._find_many)
+        self._rotations = RequestCoalescer(self._rotate_many)
 
     async def ensure_indexes(self) -> None:
         """Create missing indexes."""
         await self._collection.create_indexes(
             [
                 # The value first, because some callers present one without a tenant.
-                IndexModel([("private.lookup", 1), ("tenantId", 1)], name="value", unique=True),
+                IndexModel([("private.lookup", 1), ("tenantId", 1)], name=_VALUE_INDEX, unique=True),
                 IndexModel([("tenantId", 1), ("userId", 1), ("applicationId", 1)], name="user"),
                 IndexModel([("tenantId", 1), ("applicationId", 1)], name="application"),
                 TTL_INDEX,
@@ -113,15 +148,33 @@ class RefreshTokens:
 
     async def find_existing_values(self, tenant_id: TenantId, values: Sequence[str]) -> set[str]:
         """Those of the values that belong to a record, expired or not."""
-        lookups = {lookup: value for value in values for lookup in self._lookups(value)}
+        lookups = {lookup: value for value in values for lookup in self._fingerprints(value)}
         where = {"tenantId": tenant_id, "private.lookup": {"$in": list(lookups)}}
         found = self._collection.find(where, {"private.lookup": 1})
         return {lookups[one] async for row in found for one in row["private"]["lookup"] if one in lookups}
 
     async def find_by_value(self, tenant_id: TenantId, value: str, now: Instant) -> PresentedRefreshToken | None:
         """The unexpired record of a current or earlier value."""
-        stored: Any = await self._collection.find_one({"tenantId": tenant_id, **self._live(value, now)})
-        return None if stored is None else self._presented(stored, value)
+        stored = await self._lookups.submit(_Lookup(tenant_id, self._fingerprints(value)))
+        if stored is None or from_datetime(stored["expiresAt"]) <= now:
+            return None
+        return self._presented(stored, value)
+
+    async def _find_many(self, lookups: Sequence[_Lookup]) -> list[Document | None]:
+        """The records of these lookups, expired or not, in one command."""
+        where = {
+            "private.lookup": {"$in": [one for lookup in lookups for one in lookup.fingerprints]},
+            "tenantId": {"$in": list({lookup.tenant_id for lookup in lookups})},
+        }
+        # The hint saves the server the comparison of plans.
+        cursor: Any = self._collection.find(where, hint=_VALUE_INDEX)
+        found = {(row["tenantId"], one): row async for row in cursor for one in row["private"]["lookup"]}
+        return [
+            next(
+                (found[lookup.tenant_id, one] for one in lookup.fingerprints if (lookup.tenant_id, one) in found), None
+            )
+            for lookup in lookups
+        ]
 
     async def find_by_value_across_tenants(self, value: str, now: Instant) -> PresentedRefreshToken | None:
         """As `find_by_value` without a tenant; None if two tenants have a token with this value."""
@@ -130,7 +183,7 @@ class RefreshTokens:
 
     def _live(self, value: str, now: Instant) -> Document:
         """The filter of unexpired records by a current or earlier value."""
-        return {"private.lookup": {"$in": self._lookups(value)}, "expiresAt": {"$gt": as_datetime(now)}}
+        return {"private.lookup": {"$in": self._fingerprints(value)}, "expiresAt": {"$gt": as_datetime(now)}}
 
     def _presented(self, stored: Any, value: str) -> PresentedRefreshToken:
         value_hash = self._vault.fingerprint(value)
@@ -152,25 +205,42 @@ class RefreshTokens:
 
         Within the grace period, the other callers receive the new value; after it, they have replayed the token.
         """
-        old, record_id = presented.record["token"], presented.record["id"]
+        old, record_id = presented.token, presented.record["id"]
         token = Secret(old[:_HALF_LENGTH] + new_secret(_HALF_BYTES)) if has_own_format(old) else new_value()
-        old_hash = self._vault.fingerprint(old)
+        old_hash, new_hash = self._vault.fingerprint(old), self._vault.fingerprint(token)
         spent = {"$each": [{"hash": old_hash, "instant": now}], "$slice": -_MAX_SPENT}
-        replaced = {"token": self._seal(record_id, token), "private.hash": self._vault.fingerprint(token)}
+        replaced = {"token": self._seal(record_id, token), "private.hash": new_hash}
         change = {
             "$set": {**_checked(changes, expires), **replaced},
-            "$addToSet": {"private.lookup": self._lookups(token)[0]},
+            "$addToSet": {"private.lookup": self._fingerprints(token)[0]},
             "$push": {"private.spent": spent},
         }
-        rotated = await self._update_current(tenant_id, record_id, old_hash, change, session)
-        if rotated is not None:
-            return RefreshTokenRotation("rotated", rotated)
+        rotation = _Rotation(_current(tenant_id, record_id, old_hash), change, new_hash)
+        if session is None:
+            is_rotated = await self._rotations.submit(rotation)
+        else:
+            (is_rotated,) = await self._rotate_many([rotation], session)
+        if is_rotated:
+            return RefreshTokenRotation("rotated", token)
         stored: Any = await self._collection.find_one({"tenantId": tenant_id, "_id": record_id}, session=session)
         if stored is None:
             return RefreshTokenRotation("unknown")
         lost = PresentedRefreshToken(stored, False, _spent_instant(stored, old_hash))
         outcome: Literal["graced", "replayed"] = "graced" if lost.is_graced(grace_seconds, now) else "replayed"
-        return RefreshTokenRotation(outcome, self._opened(stored))
+        return RefreshTokenRotation(outcome, self._opened(stored)["token"])
+
+    async def _rotate_many(self, rotations: Sequence[_Rotation], session: Session | None = None) -> list[bool]:
+        """Whether each of these rotations was applied, in one command if all of them were."""
+        updates = [UpdateOne(rotation.where, rotation.change) for rotation in rotations]
+        with duplicates():
+            result = await self._collection.bulk_write(updates, ordered=False, session=session)
+        if result.matched_count == len(rotations):
+            return [True] * len(rotations)
+        # The server responds with the number of matches only.
+        ids = [rotation.where["_id"] for rotation in rotations]
+        cursor: Any = self._collection.find({"_id": {"$in": ids}}, {"private": 1}, session=session)
+        found = {row["_id"]: row async for row in cursor}
+        return [rotation.is_applied(found.get(rotation.where["_id"])) for rotation in rotations]
 
     async def record_use(
         self,
@@ -179,20 +249,11 @@ class RefreshTokens:
         changes: Mapping[str, Any],
         expires: Instant,
         session: Session | None = None,
-    ) -> Document | None:
-        """Record a use that does not change the value; None if the record was revoked or rotated meanwhile."""
-        record_id, current = presented.record["id"], self._vault.fingerprint(presented.record["token"])
-        return await self._update_current(tenant_id, record_id, current, {"$set": _checked(changes, expires)}, session)
-
-    async def _update_current(
-        self, tenant_id: TenantId, record_id: str, value_hash: str, change: Document, session: Session | None
-    ) -> Document | None:
-        """Update a record if this is the hash of its current value."""
-        where = {"tenantId": tenant_id, "_id": record_id, "private.hash": value_hash}
-        stored: Any = await self._collection.find_one_and_update(
-            where, change, return_document=ReturnDocument.AFTER, session=session
-        )
-        return None if stored is None else self._opened(stored)
+    ) -> bool:
+        """Record a use that does not change the value; False if the record was revoked or rotated meanwhile."""
+        where = _current(tenant_id, presented.record["id"], self._vault.fingerprint(presented.token))
+        result = await self._collection.update_one(where, {"$set": _checked(changes, expires)}, session=session)
+        return bool(result.matched_count)
 
     async def find(self, tenant_id: TenantId, record_id: str) -> Document | None:
         """The record with this id."""
@@ -253,11 +314,11 @@ class RefreshTokens:
 
     def _complete(self, tenant_id: TenantId, record: Document, expires: Instant) -> Document:
         token = record.get("token") or new_value()
-        hashes = {"lookup": self._lookups(token)[:1], "hash": self._vault.fingerprint(token), "spent": []}
+        hashes = {"lookup": self._fingerprints(token)[:1], "hash": self._vault.fingerprint(token), "spent": []}
         private = {**record.get("private", {}), **hashes}
         return {**record, "tenantId": tenant_id, "token": token, "private": private, "expiresAt": expires}
 
-    def _lookups(self, value: str) -> list[str]:
+    def _fingerprints(self, value: str) -> list[str]:
         """The fingerprints that may find a value: of its first half, if it has our format, and of the whole value."""
         whole = self._vault.fingerprint(value)
         return [self._vault.fingerprint(value[:_HALF_LENGTH]), whole] if has_own_format(value) else [whole]
@@ -294,6 +355,11 @@ def _checked(changes: Mapping[str, Any], expires: Instant) -> Document:
     if "token" in changes:
         raise ValueError("a value changes only by rotation")
     return {**changes, "expiresAt": as_datetime(expires)}
+
+
+def _current(tenant_id: TenantId, record_id: str, value_hash: str) -> Document:
+    """The filter of a record whose current value has this hash."""
+    return {"tenantId": tenant_id, "_id": record_id, "private.hash": value_hash}
 
 
 def _context(record_id: str) -> str:

@@ -89,7 +89,7 @@ async def test_token_is_unknown_in_another_tenant(tokens):
     assert await tokens.find_of_user(other, record["userId"], NOW) == []
     found = await presented(tokens, tenant_id, record["token"])
     assert (await tokens.rotate(other, found, {}, EXPIRES, NOW, grace_seconds=0)).outcome == "unknown"
-    assert await tokens.record_use(other, found, {}, EXPIRES) is None
+    assert not await tokens.record_use(other, found, {}, EXPIRES)
     assert await tokens.revoke(other, record["id"]) is None
     assert await tokens.revoke_user(other, record["userId"]) == []
     assert await tokens.revoke_application(other, record["applicationId"]) == 0
@@ -101,18 +101,20 @@ async def test_rotation_changes_the_value_and_keeps_the_record(tokens):
     tenant_id, record = await inserted(tokens)
     rotation = await rotated(tokens, tenant_id, record["token"])
     assert rotation.outcome == "rotated"
-    assert rotation.record["id"] == record["id"]
-    assert rotation.record["token"] != record["token"]
+    assert rotation.token != record["token"]
     old = await presented(tokens, tenant_id, record["token"])
     assert not old.is_current
-    assert (await presented(tokens, tenant_id, rotation.record["token"])).is_current
+    assert old.record["id"] == record["id"]
+    new = await presented(tokens, tenant_id, rotation.token)
+    assert new.is_current
+    assert new.record["id"] == record["id"]
 
 
 async def test_value_of_many_rotations_ago_is_recognized(tokens):
     tenant_id, record = await inserted(tokens)
     value = record["token"]
     for _ in range(12):
-        value = (await rotated(tokens, tenant_id, value)).record["token"]
+        value = (await rotated(tokens, tenant_id, value)).token
     old = await presented(tokens, tenant_id, record["token"])
     assert not old.is_current
     assert old.record["id"] == record["id"]
@@ -125,6 +127,37 @@ async def test_of_64_racing_callers_one_rotates(tokens):
         *(tokens.rotate(tenant_id, found, {}, EXPIRES, NOW, grace_seconds=0) for _ in range(64))
     )
     assert sorted(rotation.outcome for rotation in rotations) == ["replayed"] * 63 + ["rotated"]
+
+
+async def test_racing_callers_of_many_tokens_each_rotate_their_own(tokens):
+    """Rotations in one command have separate outcomes, also if a token was rotated or revoked meanwhile."""
+    made = [await inserted(tokens) for _ in range(6)]
+    found = [(tenant_id, await presented(tokens, tenant_id, record["token"])) for tenant_id, record in made]
+    await rotated(tokens, made[0][0], made[0][1]["token"])
+    await tokens.revoke(made[1][0], made[1][1]["id"])
+    racing = [pair for pair in found for _ in range(8)]
+    rotations = await asyncio.gather(
+        *(tokens.rotate(tenant_id, one, {}, EXPIRES, NOW, grace_seconds=0) for tenant_id, one in racing)
+    )
+    outcomes = [sorted(one.outcome for one in rotations[start : start + 8]) for start in range(0, 48, 8)]
+    assert outcomes[:2] == [["replayed"] * 8, ["unknown"] * 8]
+    assert outcomes[2:] == [["replayed"] * 7 + ["rotated"]] * 4
+    winners = [one.token for one in rotations if one.outcome == "rotated"]
+    current = [
+        await presented(tokens, tenant_id, value) for (tenant_id, _), value in zip(made[2:], winners, strict=True)
+    ]
+    assert all(one.is_current for one in current)
+
+
+async def test_concurrent_lookups_find_the_record_of_their_tenant(tokens):
+    """Lookups in one command: the same value in two tenants, an unknown one, and one that expired for its caller."""
+    one, record = await inserted(tokens)
+    other, same = await inserted(tokens, token=record["token"])
+    lookups = [(one, NOW), (other, NOW), (one, EXPIRES), (TenantId(new_id()), NOW), (other, NOW)]
+    found = await asyncio.gather(*(tokens.find_by_value(tenant_id, record["token"], now) for tenant_id, now in lookups))
+    unknown = await asyncio.gather(tokens.find_by_value(one, new_value(), NOW), tokens.find_by_value(one, "x", NOW))
+    assert [item and item.record["id"] for item in found] == [record["id"], same["id"], None, None, same["id"]]
+    assert unknown == [None, None]
 
 
 async def test_earlier_clock_reading_does_not_make_a_replay_graced(tokens):
@@ -142,7 +175,7 @@ async def test_racing_callers_share_the_new_value_inside_the_grace_period(tokens
         *(tokens.rotate(tenant_id, found, {}, EXPIRES, NOW, grace_seconds=10) for _ in range(16))
     )
     assert sorted(rotation.outcome for rotation in rotations) == ["graced"] * 15 + ["rotated"]
-    assert len({rotation.record["token"] for rotation in rotations}) == 1
+    assert len({rotation.token for rotation in rotations}) == 1
 
 
 async def test_grace_period_ends(tokens):
@@ -166,12 +199,12 @@ async def test_rotation_of_a_revoked_token_finds_nothing(tokens):
 async def test_rotation_and_use_write_what_changed(tokens):
     tenant_id, record = await inserted(tokens)
     found = await presented(tokens, tenant_id, record["token"])
-    used = await tokens.record_use(tenant_id, found, {"startInstant": NOW + 5}, later(EXPIRES, seconds=9))
-    assert used["startInstant"] == NOW + 5
-    assert await tokens.find_by_value(tenant_id, record["token"], later(EXPIRES, seconds=8)) is not None
+    assert await tokens.record_use(tenant_id, found, {"startInstant": NOW + 5}, later(EXPIRES, seconds=9))
+    used = await presented(tokens, tenant_id, record["token"], later(EXPIRES, seconds=8))
+    assert used.record["startInstant"] == NOW + 5
     rotation = await tokens.rotate(tenant_id, found, {"startInstant": NOW + 7}, EXPIRES, NOW, grace_seconds=0)
-    assert rotation.record["startInstant"] == NOW + 7
-    assert await tokens.record_use(tenant_id, found, {}, EXPIRES) is None
+    assert (await presented(tokens, tenant_id, rotation.token)).record["startInstant"] == NOW + 7
+    assert not await tokens.record_use(tenant_id, found, {}, EXPIRES)
 
 
 async def test_value_changes_by_rotation_only(tokens):
@@ -188,7 +221,7 @@ async def test_imported_value_works_and_rotates(tokens, value):
     rotation = await rotated(tokens, tenant_id, value)
     assert rotation.outcome == "rotated"
     assert not (await presented(tokens, tenant_id, value)).is_current
-    assert (await presented(tokens, tenant_id, rotation.record["token"])).record["id"] == record["id"]
+    assert (await presented(tokens, tenant_id, rotation.token)).record["id"] == record["id"]
 
 
 async def test_tokens_are_revoked_by_user_application_and_tenant(tokens):

@@ -13,6 +13,7 @@ from identity.domain.clients import resource_indicators, scopes, security_profil
 from identity.domain.clients.refresh_tokens import RefreshToken
 from identity.errors import InvalidGrant, InvalidRequest, InvalidScope, WebhookTransactionFailed
 from identity.events.changes import Change, Event
+from identity.ids import Secret
 from identity.operations.authorization import device_grants
 from identity.operations.authorization.device_grants import Approver
 from identity.operations.clients import active_users
@@ -88,11 +89,11 @@ async def refresh(
     )
     access_token, response = await token_responses.issue_access_token(services, call, context, ttl=ttl)
     event = _refresh_event(client, user, form, access_token.token)
-    record = await _commit_use(services, call, client, presented, user, event)
+    value = await _commit_use(services, call, client, presented, user, event)
     if device_grant is not None:
         await device_grants.approve(services, call, client, device_grant, Approver.of(context, narrowed))
     if client.refresh_policy.is_one_time:
-        response |= {"refresh_token": record["token"], "refresh_token_id": record["id"]}
+        response |= {"refresh_token": value, "refresh_token_id": record["id"]}
     if narrowed != granted:
         response["scope"] = scopes.join(narrowed)
     return response
@@ -144,18 +145,18 @@ async def _granted_scopes(
 
 async def _commit_use(
     services: Services, call: Call, client: Client, presented: PresentedRefreshToken, user: Document, event: Event
-) -> Document:
-    """Commit a use and its event, and return the record. Raises InvalidGrant and WebhookTransactionFailed."""
+) -> Secret:
+    """Commit a use and its event, and return the current value. Raises InvalidGrant and WebhookTransactionFailed."""
     change = Change(
         writes=[functools.partial(_write_use, services, call, client, presented, user)], before_commit=[event]
     )
     try:
-        (record,) = await services.bus.commit(call.within(client.tenant_id), change)
+        (value,) = await services.bus.commit(call.within(client.tenant_id), change)
     except _NotRotatedError as error:
         await _revoke_on_reuse(services, call, client, presented.record)
         raise _not_found() from error
-    found: Document = record
-    return found
+    current: Secret = value
+    return current
 
 
 async def _write_use(
@@ -165,9 +166,9 @@ async def _write_use(
     presented: PresentedRefreshToken,
     user: Document,
     session: Session | None,
-) -> Document:
-    """Rotate the token or record its use, and record the login. Raises _NotRotatedError."""
-    record = await _update_token(services, call, client, presented, session)
+) -> Secret:
+    """Rotate the token or record its use, and record the login. Returns the current value; raises _NotRotatedError."""
+    value = await _update_token(services, call, client, presented, session)
     try:
         await login_records.add(services, call, user, client.client_id, session)
     except OUTAGES as error:
@@ -175,13 +176,13 @@ async def _write_use(
             raise
         # The token is rotated: without a response the client would present the old value, which looks like theft.
         _log.warning("login record lost: its store is unavailable", error=type(error).__name__)
-    return record
+    return value
 
 
 async def _update_token(
     services: Services, call: Call, client: Client, presented: PresentedRefreshToken, session: Session | None
-) -> Document:
-    """Rotate the token or record its use, and return the record. Raises _NotRotatedError.
+) -> Secret:
+    """Rotate the token or record its use, and return the current value. Raises _NotRotatedError.
 
     A use that changes nothing is recorded once a minute. In a transaction it always is: webhooks were called in the
     meantime, and the write detects whether the token was revoked during that time.
@@ -190,7 +191,7 @@ async def _update_token(
     is_unchanged = not (policy.is_one_time or policy.is_sliding)
     is_recorded = is_unchanged and refresh_token_rules.is_use_recorded(record, call.origin.ip_address, call.now)
     if session is None and is_recorded:
-        return record
+        return presented.token
     started = policy.start(record, call.now)
     expires = policy.expires(record["insertInstant"], started) if policy.is_sliding else record["expiresAt"]
     changes = {
@@ -204,12 +205,13 @@ async def _update_token(
         rotation = await tokens.rotate(
             client.tenant_id, presented, changes, expires, call.now, grace_seconds=grace, session=session
         )
-        updated = rotation.record if rotation.outcome in {"rotated", "graced"} else None
+        value = rotation.token if rotation.outcome in {"rotated", "graced"} else None
     else:
-        updated = await tokens.record_use(client.tenant_id, presented, changes, expires, session)
-    if updated is None:
+        is_recorded = await tokens.record_use(client.tenant_id, presented, changes, expires, session)
+        value = presented.token if is_recorded else None
+    if value is None:
         raise _NotRotatedError
-    return updated
+    return value
 
 
 def _lifetime_seconds(requested: str | None, ttl: int) -> int:
