@@ -100,68 +100,92 @@ async def authenticate(
         request_facts.note_user(user["id"])
     if limited.wait_seconds is not None:
         return _counted(services, authentication_type, TooManyAttempts(limited.wait_seconds))
-    is_token = _is_authentication_token(credentials, user, application)
-    if is_token:
+    if is_token := _is_authentication_token(credentials, user, application):
         authentication_type = "APPLICATION_TOKEN"
     lockout = await failed_login_lockout.count_attempt(services, call, tenant, user, credentials.login_id)
-    is_locked = lockout is not None and lockout.is_locked
-    login = _login_request(credentials, application, is_new_device=is_new_device)
-    try:
-        verification: Verification = AcceptedHere()
-        if not is_token:
-            verification = await connector_logins.verify(services, call, tenant, user, login, is_locked=is_locked)
-    except Unavailable:
-        # Retrying against a busy service must not lock the account.
-        await _refund(services, tenant, limited, lockout)
-        raise
-    if lockout is not None and is_locked:
+    attempt = _Attempt(tenant, application, user, credentials, limited, lockout, is_new_device)
+    verification = AcceptedHere() if is_token else await _verify(services, call, attempt)
+    if lockout is not None and lockout.is_locked:
         # Checked after the comparison and whatever its result: a locked account must not confirm a guess.
         locked = await failed_login_lockout.extend_lock_out(services, call.within(tenant_id), lockout)
         return _counted(services, authentication_type, locked)
     if isinstance(verification, AcceptedByConnector):
         authentication_type = verification.authentication_type
         user = await _reconcile(services, call, tenant, verification, credentials)
-    if isinstance(verification, Unverified) or (isinstance(verification, AcceptedByConnector) and user is None):
-        await _refund(services, tenant, limited, lockout)
+        verification = Unverified() if user is None else verification
+    if isinstance(verification, Unverified):
+        await _refund(services, attempt)
         return _counted(services, authentication_type, WrongCredentials())
     if isinstance(verification, Refused) or user is None:
-        # In the background: only existing users have an event, and the response time must not reveal that.
-        event = announce_failure(services, call, user, application, authentication_type, {"code": "credentials"})
-        await services.runtime.background_work.begin("failed login", event)
-        await failed_login_lockout.record_failure(services, call.within(tenant_id), lockout)
-        return _counted(services, authentication_type, WrongCredentials())
-    await failed_login_lockout.clear_failures(services, lockout)
-    await failed_login_limits.refund_attempt(services, tenant, limited)
+        return await _fail(services, call, attempt, authentication_type)
     # The password rules of this service do not apply to passwords that a connector stores.
     is_federated = isinstance(verification, AcceptedByConnector) and not verification.migrates
     password = None if is_token or is_federated else credentials.password
-    authenticated, side_effects = await _check_breach(
-        services, call, Authenticated(tenant, application, user, call.now, password, is_federated)
-    )
+    authenticated = Authenticated(tenant, application, user, call.now, password, is_federated)
+    return await _succeed(services, call, attempt, authenticated, authentication_type)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A counted login attempt; `user` is the stored user with the login id, if any."""
+
+    tenant: Document
+    application: Document | None
+    user: Document | None
+    credentials: Credentials
+    limited: CountedAttempt
+    lockout: LockOutAttempt | None
+    is_new_device: bool
+
+
+async def _verify(services: Services, call: Call, attempt: _Attempt) -> Verification:
+    """Verify the password. Raises Unavailable, without counting the attempt: a retry must not lock the account."""
+    credentials, lockout = attempt.credentials, attempt.lockout
+    application_id = None if attempt.application is None else attempt.application["id"]
+    login = LoginRequest(credentials.login_id, credentials.password, application_id, attempt.is_new_device)
+    is_locked = lockout is not None and lockout.is_locked
+    try:
+        return await connector_logins.verify(services, call, attempt.tenant, attempt.user, login, is_locked=is_locked)
+    except Unavailable:
+        await _refund(services, attempt)
+        raise
+
+
+async def _fail(services: Services, call: Call, attempt: _Attempt, authentication_type: str) -> LoginResult:
+    """Record a wrong password or an unknown user."""
+    # In the background: only existing users have an event, and the response time must not reveal that.
+    reason: Document = {"code": "credentials"}
+    event = announce_failure(services, call, attempt.user, attempt.application, authentication_type, reason)
+    await services.runtime.background_work.begin("failed login", event)
+    tenant_id = TenantId(attempt.tenant["id"])
+    await failed_login_lockout.record_failure(services, call.within(tenant_id), attempt.lockout)
+    return _counted(services, authentication_type, WrongCredentials())
+
+
+async def _succeed(
+    services: Services, call: Call, attempt: _Attempt, authenticated: Authenticated, authentication_type: str
+) -> LoginResult:
+    """Continue with the right password: check it for breaches, and apply the trust of the device."""
+    credentials = attempt.credentials
+    await failed_login_lockout.clear_failures(services, attempt.lockout)
+    await failed_login_limits.refund_attempt(services, attempt.tenant, attempt.limited)
+    authenticated, side_effects = await _check_breach(services, call, authenticated)
     authenticated = await two_factor_trust.apply_device_trust(services, call, authenticated, credentials.trust_id)
     return await continue_login(
         services,
         call,
         authenticated,
         authentication_type,
-        identity_type=user_rules.may_log_in_as(user, credentials.login_id, credentials.types),
-        is_new_device=is_new_device,
+        identity_type=user_rules.may_log_in_as(authenticated.user, credentials.login_id, credentials.types),
+        is_new_device=attempt.is_new_device,
         side_effects=side_effects,
     )
 
 
-async def _refund(
-    services: Services, tenant: Document, limited: CountedAttempt, lockout: LockOutAttempt | None
-) -> None:
+async def _refund(services: Services, attempt: _Attempt) -> None:
     """Take back an attempt in which no password was verified."""
-    await failed_login_limits.refund_attempt(services, tenant, limited)
-    await failed_login_lockout.refund_attempt(services, lockout)
-
-
-def _login_request(credentials: Credentials, application: Document | None, *, is_new_device: bool) -> LoginRequest:
-    """Return the credentials as a connector receives them."""
-    application_id = None if application is None else application["id"]
-    return LoginRequest(credentials.login_id, credentials.password, application_id, is_new_device)
+    await failed_login_limits.refund_attempt(services, attempt.tenant, attempt.limited)
+    await failed_login_lockout.refund_attempt(services, attempt.lockout)
 
 
 async def _reconcile(
