@@ -330,7 +330,8 @@ async def _signed(key: SigningKey, claims: Document, ttl: int, populate: Populat
     return IssuedToken(await jws.sign(key, claims, header), str(claims.get("jti", "")), ttl)
 
 
-def ttl_seconds(tenant: Document, application: Document) -> int:
-    """Return the lifetime of an application's access and ID tokens in seconds."""
-    ttl: int = setting(tenant, application, "timeToLiveInSeconds")
-    return ttl
+def ttl_seconds(tenant: Document, application: Document | None) -> int:
+    """Return the lifetime of access and ID tokens in seconds: the application's, or without one the tenant's."""
+    if application is None:
+        return int(tenant["jwtConfiguration"]["timeToLiveInSeconds"])
+    return int(setting(tenant, application, "timeToLiveInSeconds"))

@@ -19,6 +19,7 @@ from identity.call import Document
 from identity.domain.clients import redirect_uris
 from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.domain.clients.refresh_tokens import RefreshTokenPolicy
+from identity.domain.objects.owner_settings import RevocationPolicy
 
 BASELINE: Final = "baseline"
 STRICT: Final = "strict"
@@ -95,9 +96,10 @@ def code_lifetime_seconds(tenant: Document, application: Document) -> int:
     return min(seconds, MAXIMUM_CODE_SECONDS) if is_strict(application) else seconds
 
 
-def refresh_policy(application: Document, jwt_configuration: Document) -> RefreshTokenPolicy:
-    """Return the effective policy of the application's refresh tokens, based on its `jwt_configuration`."""
-    policy = RefreshTokenPolicy.of(jwt_configuration)
+def refresh_policy(tenant: Document, application: Document) -> RefreshTokenPolicy:
+    """Return the effective policy of the application's refresh tokens: its own if it is enabled, else the tenant's."""
+    own = application["jwtConfiguration"]
+    policy = RefreshTokenPolicy.of(own if own["enabled"] else tenant["jwtConfiguration"])
     if not (is_strict(application) and _needs_rotation(application)):
         return policy
     return dataclasses.replace(policy, is_one_time=True, grace_seconds=min(policy.grace_seconds, MAXIMUM_GRACE_SECONDS))
@@ -105,8 +107,8 @@ def refresh_policy(application: Document, jwt_configuration: Document) -> Refres
 
 def revokes_on_reuse(tenant: Document, application: Document) -> bool:
     """Whether reusing a rotated refresh token revokes it with all its access tokens."""
-    policy = tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]
-    return bool(policy["onOneTimeTokenReuse"]) or (is_strict(application) and _needs_rotation(application))
+    is_strictly_rotated = is_strict(application) and _needs_rotation(application)
+    return RevocationPolicy.of(tenant).on_one_time_token_reuse or is_strictly_rotated
 
 
 def is_algorithm_allowed(oauth: OAuthSettings, algorithm: object) -> bool:

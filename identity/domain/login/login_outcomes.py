@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from identity.call import Document
+from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.passwords import password_policy
 from identity.domain.passwords.password_policy import PasswordRules
 from identity.domain.two_factor import two_factor
@@ -234,11 +235,9 @@ def _reason_to_change(login: Authenticated) -> str | None:
 
 
 def _email(login: Authenticated) -> Halt | None:
-    configuration = login.tenant["emailConfiguration"]
-    is_gated = configuration["verifyEmail"] and configuration["unverified"]["behavior"] == "Gated"
     # A user without an address has nothing to verify, and could never log in.
     is_unverified = "email" in login.user and not login.user["verified"]
-    return EmailNotVerified(login.user) if is_gated and is_unverified else None
+    return EmailNotVerified(login.user) if is_unverified and EmailVerification.of(login.tenant).is_gated else None
 
 
 def _registration(login: Authenticated) -> Halt | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from identity.call import Document
+from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.users import users
 
 
@@ -11,7 +12,7 @@ def derive(user: Document, tenant: Document, application: Document) -> str:
     registration = users.find_registration(user, application["id"])
     if registration is None:
         return "AuthenticatedNotRegistered"
-    if tenant["emailConfiguration"]["verifyEmail"] and not user["verified"]:
+    if EmailVerification.of(tenant).verify_email and not user["verified"]:
         return "AuthenticatedNotVerified"
     if application["verifyRegistration"] and not registration["verified"]:
         return "AuthenticatedRegistrationNotVerified"

@@ -6,6 +6,7 @@ import dataclasses
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.login import login_outcomes
+from identity.domain.objects.owner_settings import LoginSettings
 from identity.domain.users import users as user_rules
 from identity.errors import NotFound, Unauthorized
 from identity.ids import TenantId
@@ -132,5 +133,5 @@ async def _log_in_by_one_time_password(
 
 def _require_key(call: Call, owner: Document) -> None:
     """Raise Unauthorized if an application, or else the tenant, requires an API key and the call has none."""
-    if owner["loginConfiguration"]["requireAuthentication"] and not isinstance(call.caller, ApiKeyCaller):
+    if LoginSettings.of(owner).require_authentication and not isinstance(call.caller, ApiKeyCaller):
         raise Unauthorized(log_detail="the Login API requires an API key")

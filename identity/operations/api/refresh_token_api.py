@@ -12,6 +12,7 @@ from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.authorization import client_authentication
 from identity.domain.clients import refresh_tokens as refresh_token_rules
 from identity.domain.clients import security_profiles
+from identity.domain.objects.owner_settings import LoginSettings
 from identity.domain.objects.secret_masking import MASK
 from identity.errors import Invalid, InvalidRequest, NotFound, OAuth2Error, Unauthorized
 from identity.events.changes import Change, Event
@@ -188,7 +189,7 @@ async def revoke_record(services: Services, call: Call, record: Document) -> Non
     tenant_id, application_id = TenantId(record["tenantId"]), record["applicationId"]
     tenant = await services.configuration.tenants.get(None, tenant_id)
     application = await services.configuration.applications.find_cached(tenant_id, application_id)
-    ttl = _ttl_seconds(tenant, application)
+    ttl = ttl_seconds(tenant, application)
     user = await services.directory.users.find(tenant_id, record["userId"])
     revoke = functools.partial(services.tokens.refresh_tokens.revoke, tenant_id, record["id"])
     events = [] if user is None else [token_responses.revocation_event(application_id, user, record, ttl)]
@@ -257,19 +258,11 @@ def _no_criteria() -> Invalid:
 
 
 def _allows_refresh(application: Document) -> bool:
-    is_on = bool(application["loginConfiguration"]["allowTokenRefresh"])
-    return is_on and security_profiles.allows_tokens_by_api(application)
+    return LoginSettings.of(application).allow_token_refresh and security_profiles.allows_tokens_by_api(application)
 
 
 def _unusable(message: str, name: str = "refreshToken") -> Invalid:
     return Invalid.field("invalid", name, message)
-
-
-def _ttl_seconds(tenant: Document, application: Document | None) -> int:
-    """Return the lifetime of access tokens; the tenant decides if the application was deleted."""
-    if application is None:
-        return int(tenant["jwtConfiguration"]["timeToLiveInSeconds"])
-    return ttl_seconds(tenant, application)
 
 
 async def _to_response(services: Services, call: Call, record: Document) -> Document:

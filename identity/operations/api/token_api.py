@@ -7,6 +7,7 @@ from identity.domain.clients import security_profiles
 from identity.domain.clients.refresh_tokens import RefreshToken
 from identity.domain.login import login_outcomes
 from identity.domain.login.login_outcomes import Authenticated
+from identity.domain.objects.owner_settings import LoginSettings
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users
 from identity.errors import Invalid, Unauthorized
@@ -113,7 +114,7 @@ async def _issue_refresh_token(services: Services, call: Call, client: Client, b
         raise Unauthorized(log_detail="the refresh token is not one of the user")
     if RefreshToken.from_record(presented.record).is_bound:
         raise Unauthorized(log_detail="the refresh token is bound to a key")
-    if not client.application["loginConfiguration"]["generateRefreshTokens"]:
+    if not LoginSettings.of(client.application).generate_refresh_tokens:
         return {}
     old = presented.record
     refresh_token = RefreshToken(UserId(bearer.user["id"]), client.client_id, (), Instant(old["insertInstant"]))

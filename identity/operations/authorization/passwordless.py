@@ -19,6 +19,7 @@ from identity.domain.login.login_outcomes import Authenticated
 from identity.domain.messaging import mail_messages
 from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.objects import generated_ids
+from identity.domain.objects.owner_settings import FORM_FIELD, EmailVerification
 from identity.domain.users import users as user_rules
 from identity.errors import Conflict, Invalid, NotFound, Unavailable
 from identity.ids import Secret, TenantId, fingerprint, same_secret
@@ -46,7 +47,6 @@ _KIND: Final = "passwordless"
 _START: Final = "api/passwordless-start.request.json"
 _SEND: Final = "api/passwordless-send.request.json"
 _LOGIN: Final = "api/passwordless-login.request.json"
-_FORM_FIELD: Final = "FormField"
 _STATE_BYTES: Final = 10_000
 _DECOY_OWNER: Final = "nobody "
 """Prefix of the owner of a decoy login, for a login id without a user: its code is valid but logs in nothing."""
@@ -82,7 +82,7 @@ def is_offered(client: Client) -> bool:
 
 def uses_one_time_code(client: Client) -> bool:
     """Whether the email of the application contains a code to type, rather than a link."""
-    return bool(client.application["passwordlessConfiguration"].get("emailLoginStrategy") == _FORM_FIELD)
+    return bool(client.application["passwordlessConfiguration"].get("emailLoginStrategy") == FORM_FIELD)
 
 
 async def start(services: Services, call: Call, body: Document) -> Document:
@@ -157,7 +157,7 @@ async def begin(
     configuration = client.tenant["externalIdentifierConfiguration"]
     strategy = strategy or client.application["passwordlessConfiguration"].get("emailLoginStrategy")
     one_time_code = None
-    if strategy == _FORM_FIELD:
+    if strategy == FORM_FIELD:
         one_time_code = generated_ids.generate(configuration["passwordlessLoginOneTimeCodeGenerator"])
     code = await services.tokens.one_time_tokens.issue(
         client.tenant_id,
@@ -257,7 +257,7 @@ async def _redeem(services: Services, call: Call, code: str, one_time_code: str 
 
 def _with_verified_email(client: Client, user: Document, stored: OneTimeToken, now: Instant) -> Document | None:
     """Return the user with a verified address if the code proves that the email arrived there; else None."""
-    is_enabled = client.tenant["emailConfiguration"]["implicitEmailVerificationAllowed"]
+    is_enabled = EmailVerification.of(client.tenant).implicit_email_verification_allowed
     if not is_enabled or stored.document.get("mailedTo") is None or user["verified"]:
         return None
     return user_rules.with_verified_email(user, "Implicit", now)

@@ -48,15 +48,9 @@ class Client:
         return ApplicationId(self.application["id"])
 
     @property
-    def tokens(self) -> Document:
-        """The effective jwtConfiguration: the application's if it is enabled, else the tenant's."""
-        own: Document = self.application["jwtConfiguration"]
-        return own if own["enabled"] else self.tenant["jwtConfiguration"]
-
-    @property
     def refresh_policy(self) -> RefreshTokenPolicy:
         """The effective policy of its refresh tokens."""
-        return security_profiles.refresh_policy(self.application, self.tokens)
+        return security_profiles.refresh_policy(self.tenant, self.application)
 
     @property
     def issuer(self) -> str:

@@ -10,6 +10,7 @@ from identity.call import Call, Document
 from identity.domain.clients import security_profiles
 from identity.domain.login import login_outcomes
 from identity.domain.login.login_outcomes import Authenticated
+from identity.domain.objects.owner_settings import LoginSettings
 from identity.domain.users import users as user_rules
 from identity.errors import LambdaFailed, Unavailable
 from identity.ids import TenantId, new_id
@@ -67,7 +68,7 @@ async def _issue_application_tokens(
     """Issue the tokens for an application; the refresh token is revoked if the access token fails."""
     context = TokenContext(client.tenant, client.application, user, (), (), authentication_type, call.now)
     is_registered = user_rules.find_registration(user, client.client_id) is not None
-    if not is_registered or not client.application["loginConfiguration"]["generateRefreshTokens"]:
+    if not is_registered or not LoginSettings.of(client.application).generate_refresh_tokens:
         issued = await token_lambdas.access_token(services, call, context)
         return {"token": issued.token, "tokenExpirationInstant": later(call.now, seconds=issued.expires_in)}
     record = await token_responses.issue_refresh_token(services, call, client, context, {}, pkce_verified=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.objects.owner_settings import EmailVerification
 from identity.errors import Invalid, NotFound, Unavailable
 from identity.ids import TenantId
 from identity.operations.clients.clients import Client
@@ -24,7 +25,7 @@ async def issue(services: Services, client: Client, user: Document | None) -> st
 
     Empty if the tenant verifies addresses by a link.
     """
-    if client.tenant["emailConfiguration"]["verificationStrategy"] != verification_codes.FORM_FIELD:
+    if not EmailVerification.of(client.tenant).uses_code:
         return ""
     found = None
     if user is not None:

@@ -10,6 +10,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain.authorization.authorization_request import AuthorizationRequest
 from identity.domain.objects import ip_addresses
+from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.users import families as family_rules
 from identity.domain.users import self_registration
 from identity.domain.users import users as user_rules
@@ -168,9 +169,7 @@ def require_enabled(client: Client) -> None:
 
 def hides_existing_users(client: Client, submission: Submission) -> bool:
     """Whether new users log in with an email address that they have to verify first."""
-    email = client.tenant["emailConfiguration"]
-    is_gated = email["verifyEmail"] and email["unverified"]["behavior"] == "Gated"
-    return bool(is_gated) and submission.has_email
+    return EmailVerification.of(client.tenant).is_gated and submission.has_email
 
 
 def without_email_in_use(errors: Iterable[FieldError]) -> list[FieldError]:

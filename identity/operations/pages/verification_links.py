@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from identity.call import Call, Document
+from identity.domain.objects.owner_settings import EmailVerification
 from identity.errors import Forbidden, Invalid, NotFound, Unavailable
 from identity.ids import TenantId
 from identity.operations.limits import message_limits
@@ -127,7 +128,7 @@ async def send_again(
 def may_send(tenant: Document, kind: VerificationKind, application: Document | None) -> bool:
     """Whether tenant or application send links of this kind."""
     if kind == EMAIL:
-        return bool(tenant["emailConfiguration"]["verifyEmail"])
+        return EmailVerification.of(tenant).verify_email
     return application is not None and bool(application["verifyRegistration"])
 
 

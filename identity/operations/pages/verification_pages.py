@@ -12,6 +12,7 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.login import login_outcomes
+from identity.domain.objects.owner_settings import FORM_FIELD, EmailVerification
 from identity.domain.users import users as user_rules
 from identity.errors import Invalid, NotFound, Unavailable, WebhookTransactionFailed
 from identity.operations.authorization import login_resumption
@@ -64,13 +65,14 @@ class VerificationPage:
     def uses_code(self) -> bool:
         """Whether the email contains a code to enter on the page; otherwise it contains a link."""
         client = self.transaction.client
-        settings = client.tenant["emailConfiguration"] if self.is_email else client.application
-        return bool(settings["verificationStrategy"] == verification_codes.FORM_FIELD)
+        if self.is_email:
+            return EmailVerification.of(client.tenant).uses_code
+        return bool(client.application["verificationStrategy"] == FORM_FIELD)
 
     @property
     def may_change_email(self) -> bool:
         """Whether the user may enter another address: only right after a login, not with an existing session."""
-        unverified = self.transaction.client.tenant["emailConfiguration"]["unverified"]
+        unverified = EmailVerification.of(self.transaction.client.tenant).unverified
         has_just_authenticated = not self.transaction.login.session_id
         return self.is_email and has_just_authenticated and bool(unverified["allowEmailChangeWhenGated"])
 

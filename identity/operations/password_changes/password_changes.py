@@ -16,6 +16,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain.login.login_outcomes import PasswordChangeRequired
 from identity.domain.messaging.builtin_mails import BuiltinMail
+from identity.domain.objects.owner_settings import EmailVerification, RevocationPolicy
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid, NotFound, Unavailable
@@ -346,9 +347,9 @@ async def _with_new_password(
 
 
 def _verifies_email(tenant: Document, stored: Document, change: PasswordChange) -> bool:
-    is_allowed = tenant["emailConfiguration"]["implicitEmailVerificationAllowed"]
+    is_allowed = EmailVerification.of(tenant).implicit_email_verification_allowed
     is_own_address = change.mailed_to is not None and change.mailed_to == stored.get("email")
-    return bool(is_own_address and is_allowed and not stored["verified"])
+    return is_own_address and is_allowed and not stored["verified"]
 
 
 async def _commit(
@@ -361,7 +362,7 @@ async def _commit(
     *,
     verifies: bool,
 ) -> None:
-    revokes = tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onPasswordChanged"]
+    revokes = RevocationPolicy.of(tenant).on_password_changed
     termination = await session_termination.prepare(services, call, user) if revokes else None
     await services.bus.commit(
         call,

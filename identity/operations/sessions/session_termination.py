@@ -92,10 +92,7 @@ async def _notices(services: Services, call: Call, tenant_id: TenantId, user_id:
 async def _access_token_lifetimes(services: Services, tenant_id: TenantId, application_ids: set[str]) -> dict[str, int]:
     """Return the access token lifetime of each application in seconds."""
     tenant = await services.configuration.tenants.get(None, tenant_id)
-    found = {
-        one: await services.configuration.applications.find_cached(tenant_id, one) for one in sorted(application_ids)
-    }
     return {
-        one: int(tenant["jwtConfiguration"]["timeToLiveInSeconds"]) if app is None else ttl_seconds(tenant, app)
-        for one, app in found.items()
+        one: ttl_seconds(tenant, await services.configuration.applications.find_cached(tenant_id, one))
+        for one in sorted(application_ids)
     }

@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from identity.call import Call, Document
 from identity.domain.configuration import feature_settings
+from identity.domain.objects.owner_settings import RevocationPolicy
 from identity.domain.two_factor import totp, two_factor
 from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid, NotFound, WrongCode
@@ -130,7 +131,7 @@ async def _add(
     new_codes = two_factor.new_recovery_codes() if is_first else []
     methods = [*stored["twoFactor"]["methods"], method]
     changed = _with_methods(stored, call, methods, new_codes or stored["twoFactor"]["recoveryCodes"])
-    revokes = is_first and tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onMultiFactorEnable"]
+    revokes = is_first and RevocationPolicy.of(tenant).on_multi_factor_enable
     await _commit(services, call, stored, changed, use, revokes_tokens=revokes)
     return AddedMethod(changed, method, tuple(new_codes))
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from identity.call import Call, Document
+from identity.domain.objects.owner_settings import RevocationPolicy
 from identity.domain.user_actions import action_logs as action_rules
 from identity.domain.webhooks.webhook_transactions import NONE
 from identity.events.changes import Change, Event, Write
@@ -115,7 +116,7 @@ async def _terminations(services: Services, call: Call, phase: Phase) -> Sequenc
     if phase.name != "start" or not phase.prevents_login:
         return ()
     tenant = await services.configuration.tenants.get(None, phase.tenant_id)
-    if not tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onLoginPrevented"]:
+    if not RevocationPolicy.of(tenant).on_login_prevented:
         return ()
     application_ids: Sequence[ApplicationId | None] = list(map(ApplicationId, phase.log["applicationIds"])) or [None]
     return [await session_termination.prepare(services, call, phase.user, one) for one in application_ids]

@@ -9,6 +9,7 @@ from identity.domain.clients import security_profiles
 from identity.domain.login import login_outcomes
 from identity.domain.login.login_outcomes import LoggedIn, LoginResult
 from identity.domain.objects import event_info
+from identity.domain.objects.owner_settings import LoginSettings
 from identity.domain.user_actions import action_logs
 from identity.errors import NotFound, Unavailable
 from identity.ids import TenantId
@@ -149,9 +150,7 @@ async def _logged_in(
         return LoginResponse(status, body)
     context = TokenContext(client.tenant, client.application, result.user, (), (), authentication_type, call.now)
     expires = None
-    issues_refresh_token = (
-        client.application["loginConfiguration"]["generateRefreshTokens"] and not options.no_refresh_token
-    )
+    issues_refresh_token = LoginSettings.of(client.application).generate_refresh_tokens and not options.no_refresh_token
     if result.registration is not None and issues_refresh_token:
         record = await token_responses.issue_refresh_token(
             services, call, client, context, options.device, pkce_verified=False

@@ -10,6 +10,7 @@ from typing import Literal
 from identity.call import Call, Document
 from identity.domain.groups import groups as group_rules
 from identity.domain.objects import rejected_members
+from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.users import users as user_rules
 from identity.errors import Duplicate, FieldError, Invalid
 from identity.ids import TenantId, UserId, new_id, new_secret
@@ -235,7 +236,7 @@ async def _is_free(services: Services, user: Document) -> bool:
 def _verified_reason(tenant: Document, user: Document, request: Document) -> str:
     if request["skipVerification"]:
         return "Skipped"
-    return "Pending" if tenant["emailConfiguration"]["verifyEmail"] and "email" in user else "Disabled"
+    return "Pending" if EmailVerification.of(tenant).verify_email and "email" in user else "Disabled"
 
 
 async def _password_problems(

@@ -119,8 +119,7 @@ async def _encode(services: Services, call: Call, tenant_id: TenantId, token: Do
     application = await services.configuration.applications.find_cached(tenant_id, token["applicationId"])
     if tenant is None or application is None:
         return None
-    own = application["jwtConfiguration"]
-    policy = security_profiles.refresh_policy(application, own if own["enabled"] else tenant["jwtConfiguration"])
+    policy = security_profiles.refresh_policy(tenant, application)
     return services.tokens.refresh_tokens.encode(tenant_id, record, policy.expires(inserted, started))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.objects import patch as patches
+from identity.domain.objects.owner_settings import EmailVerification, RevocationPolicy
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
 from identity.errors import Duplicate, FieldError, Invalid, NotFound
@@ -331,7 +332,7 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
     """Commit an updated user; revoke tokens and end sessions if the tenant requires it for a new password."""
     tenant_id = TenantId(tenant["id"])
     new_password = user["private"].get("password") != stored["private"].get("password")
-    revokes = new_password and tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onPasswordChanged"]
+    revokes = new_password and RevocationPolicy.of(tenant).on_password_changed
     termination = await session_termination.prepare(services, call, user) if revokes else None
     replace = functools.partial(_replace_document, services, tenant_id, stored, user)
     change = Change(
@@ -364,9 +365,9 @@ def _with_changed_email(
     """Return the user with the verification state of its new email; a first email is treated as that of a new user."""
     if is_skipped and "email" in user:
         return user_rules.with_verified_reason(user, "Skipped", call.now)
-    configuration = tenant["emailConfiguration"]
-    is_due = configuration["verifyEmailWhenChanged"] or "email" not in stored
-    if "email" in user and configuration["verifyEmail"] and is_due:
+    settings = EmailVerification.of(tenant)
+    is_due = settings.verify_email_when_changed or "email" not in stored
+    if "email" in user and settings.verify_email and is_due:
         return user_rules.with_verified_reason(user, "Pending", call.now)
     return user
 

@@ -11,6 +11,7 @@ import functools
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.users import users as user_rules
 from identity.errors import Duplicate, NotFound
 from identity.events.changes import Change
@@ -51,7 +52,7 @@ async def start(services: Services, tenant: Document, user: Document, email: str
         "previousEmail": user.get("email", ""),
         "revocations": _revocations(user),
     }
-    strategy = tenant["emailConfiguration"]["verificationStrategy"]
+    strategy = EmailVerification.of(tenant).verification_strategy
     return await verification_codes.start(services, tenant, KIND, owner_of(user["id"]), details, strategy)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.messaging.mail_messages import Address
+from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.users import users as user_rules
 from identity.errors import NotFound, Unavailable
 from identity.ids import TenantId
@@ -42,7 +43,7 @@ async def start(
     """
     if send:
         await message_limits.count_message(services, tenant, "sendEmailVerification", user["id"])
-    strategy = tenant["emailConfiguration"]["verificationStrategy"]
+    strategy = EmailVerification.of(tenant).verification_strategy
     details = {"email": user["email"]}
     open_verification = verification_codes.reuse_or_start if reuse else verification_codes.start
     started = await open_verification(services, tenant, KIND, user["id"], details, strategy)

@@ -11,6 +11,7 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.messaging.mail_messages import Address
+from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.users import users as user_rules
 from identity.errors import Forbidden, Invalid, NotFound
 from identity.events.changes import Change, Event
@@ -197,12 +198,10 @@ async def _application_id(services: Services, tenant: Document, request: Documen
 
 def _strategy(tenant: Document, kind: str) -> str:
     """Return the tenant's verification strategy for this kind of login id. Raises Forbidden without one."""
-    is_email = kind == "email"
-    if not (tenant["emailConfiguration"]["verifyEmail"] if is_email else phone_verifications.is_enabled(tenant)):
+    email, is_email = EmailVerification.of(tenant), kind == "email"
+    if not (email.verify_email if is_email else phone_verifications.is_enabled(tenant)):
         raise Forbidden(log_detail=f"the tenant does not verify the login ids of type {kind}")
-    if is_email:
-        return str(tenant["emailConfiguration"]["verificationStrategy"])
-    return phone_verifications.strategy(tenant)
+    return email.verification_strategy if is_email else phone_verifications.strategy(tenant)
 
 
 def _normalize(kind: str, login_id: str) -> str:

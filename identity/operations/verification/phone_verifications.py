@@ -9,6 +9,7 @@ import functools
 from typing import Any, Final
 
 from identity.call import Call, Document
+from identity.domain.objects.owner_settings import FORM_FIELD
 from identity.domain.users import users as user_rules
 from identity.errors import NotFound
 from identity.ids import TenantId
@@ -30,7 +31,7 @@ def is_enabled(tenant: Document) -> bool:
 def strategy(tenant: Document) -> str:
     """Return the verification strategy: ClickableLink, or FormField for a code."""
     is_link = _settings(tenant).get("verificationStrategy") == "ClickableLink"
-    return "ClickableLink" if is_link else verification_codes.FORM_FIELD
+    return "ClickableLink" if is_link else FORM_FIELD
 
 
 async def send(

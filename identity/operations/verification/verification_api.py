@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.objects import ip_addresses
+from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.users import users as user_rules
 from identity.errors import Forbidden, Invalid, NotFound, Unauthorized, Unavailable
 from identity.ids import Secret, TenantId, new_secret
@@ -80,7 +81,7 @@ async def start_email(services: Services, call: Call, request: VerificationReque
     application = await application_lookup.get_named(services, call, request.application_id)
     tenant_id = crud.require_tenant(call) if application is None else TenantId(application["tenantId"])
     tenant = await services.configuration.tenants.get(None, tenant_id)
-    if not tenant["emailConfiguration"]["verifyEmail"]:
+    if not EmailVerification.of(tenant).verify_email:
         raise Forbidden(log_detail="the tenant does not verify email addresses")
     call = call.within(tenant_id)
     if not request.is_counted:

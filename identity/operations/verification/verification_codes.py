@@ -8,10 +8,11 @@ strategy an id is useless without its code, and becomes invalid after five incor
 from __future__ import annotations
 
 import dataclasses
-from typing import Final, Literal
+from typing import Literal
 
 from identity.call import Document
 from identity.domain.objects import generated_ids
+from identity.domain.objects.owner_settings import FORM_FIELD
 from identity.errors import Invalid, NotFound, Unavailable
 from identity.ids import Secret, TenantId, fingerprint, same_secret
 from identity.operations.limits import code_attempt_limits
@@ -20,8 +21,6 @@ from identity.store.mongo import Session
 from identity.store.one_time_tokens import OneTimeToken, OneTimeTokenUse
 
 VerificationKind = Literal["emailVerification", "phoneVerification", "registrationVerification"]
-
-FORM_FIELD: Final = "FormField"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

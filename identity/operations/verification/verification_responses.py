@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.login import login_outcomes
+from identity.domain.objects.owner_settings import FORM_FIELD, EmailVerification
 from identity.ids import TenantId
 from identity.operations.clients.clients import Client, application_of
 from identity.operations.messaging import user_views
@@ -56,7 +57,7 @@ async def for_gated_user(
     body: Document = {"user": await user_views.to_response(services, result.user)}
     tenant_id = TenantId(result.user["tenantId"])
     tenant = await services.configuration.tenants.get(None, tenant_id)
-    if tenant["emailConfiguration"]["verificationStrategy"] == verification_codes.FORM_FIELD:
+    if EmailVerification.of(tenant).uses_code:
         application = application_of(client)
         started = await email_verifications.find_or_start(services, call.within(tenant_id), result.user, application)
         body |= {"emailVerificationId": started.id, "identityVerificationId": started.id}
@@ -69,7 +70,7 @@ async def for_gated_registration(
     """Return the body of a 213 response, like that of a 212. Raises as `for_gated_user` does."""
     body: Document = {"user": await user_views.to_response(services, result.user)}
     application = application_of(client)
-    if application is not None and application["verificationStrategy"] == verification_codes.FORM_FIELD:
+    if application is not None and application["verificationStrategy"] == FORM_FIELD:
         inside = call.within(TenantId(result.user["tenantId"]))
         started = await registration_verifications.find_or_start(services, inside, result.user, application)
         body |= {"registrationVerificationId": started.id}
@@ -80,7 +81,7 @@ async def _find_open_email(services: Services, user: Document) -> OpenVerificati
     """Return the open verification of a user's address. Skips the look-up, for speed, where none is required."""
     tenant_id = TenantId(user["tenantId"])
     tenant = await services.configuration.tenants.find_cached(None, tenant_id)
-    if "email" not in user or user["verified"] or tenant is None or not tenant["emailConfiguration"]["verifyEmail"]:
+    if "email" not in user or user["verified"] or tenant is None or not EmailVerification.of(tenant).verify_email:
         return None
     return await verification_codes.find_open(services, tenant_id, email_verifications.KIND, user["id"])
 

@@ -93,9 +93,9 @@ def test_redirect_uri_is_https_or_a_native_apps_own(url, rule):
 def test_refresh_tokens_are_for_one_use_unless_they_are_bound_to_a_key():
     tenant, bound = make_tenant(), make({"dpopBoundAccessTokens": True})
     for application in (make(PUBLIC), make()):
-        assert security_profiles.refresh_policy(application, tenant["jwtConfiguration"]).is_one_time
+        assert security_profiles.refresh_policy(tenant, application).is_one_time
         assert security_profiles.revokes_on_reuse(tenant, application)
-    assert not security_profiles.refresh_policy(bound, tenant["jwtConfiguration"]).is_one_time
+    assert not security_profiles.refresh_policy(tenant, bound).is_one_time
     tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onOneTimeTokenReuse"] = False
     assert security_profiles.revokes_on_reuse(tenant, make(PUBLIC))
     assert not security_profiles.revokes_on_reuse(tenant, bound)
@@ -111,7 +111,7 @@ def test_grace_period_is_at_most_a_minute():
     long = {"refreshTokenOneTimeUseConfiguration": {"gracePeriodInSeconds": 3600}}
     tenant = make_tenant(jwtConfiguration=long)
     grace = {
-        name: security_profiles.refresh_policy(application, tenant["jwtConfiguration"]).grace_seconds
+        name: security_profiles.refresh_policy(tenant, application).grace_seconds
         for name, application in (("strict", make()), ("bound", make({"dpopBoundAccessTokens": True})))
     }
     assert grace == {"strict": 60, "bound": 3600}
