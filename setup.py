@@ -97,9 +97,8 @@ setup(
         # Message catalogues of the pages and mails, and what differs between languages.
         "Babel>=2.17,<3",
         "Jinja2>=3.1.6,<4",
-        # Files of the console: forms and JSON, read in pieces.
+        # Forms with files on the console, read in pieces.
         "python-multipart>=0.0.32,<0.1",
-        "ijson>=3.4,<4",
         "MarkupSafe>=3,<4",
         "prometheus-client>=0.23,<1",
         "uvloop>=0.22,<1; platform_system != 'Windows'",

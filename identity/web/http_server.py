@@ -152,6 +152,7 @@ class _Bounded(HTTPMessageDelegate):
     def finish(self) -> None:
         if self._size > self._max_bytes:
             self._refuse({})
+            self._inner.on_connection_close()  # a handler that has received parts of the body ends
         else:
             self._inner.finish()
 

@@ -61,12 +61,32 @@ async def test_valid_users_are_imported_and_the_others_listed_with_their_lines(
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("", "no user"), ("shoeSize\n44", "no shoeSize"), ("[{}", "not valid JSON")]
+    ("text", "expected"), [("", "no user"), ("shoeSize\n44", "no shoeSize"), ("[{}", "not a JSON list")]
 )
 async def test_unreadable_file_changes_nothing(roles: dict[str, Browser], text: str, expected: str) -> None:
     answer = await upload(roles["admin"], text)
     assert answer.status_code == 400
     assert expected in Page(answer).text
+
+
+@pytest.mark.requirement("console-16")
+async def test_large_file_is_accepted_from_those_who_may_import_only(
+    roles: dict[str, Browser], api: httpx.AsyncClient
+) -> None:
+    mark = new_id()[:8]
+    users = [{"username": f"{mark}-{number:02}", "data": {"x": "y" * 100_000}} for number in range(30)]
+    answer = await upload(roles["user-manager"], json.dumps(users))
+    assert answer.status_code == 200
+    assert "30 imported, 0 not" in " ".join(Page(answer).text.split())
+    assert len(await found(api, f"{mark}*")) == 30
+    deep = [{"username": f"{mark}-deep", "data": json.loads('{"a":' * 300 + "1" + "}" * 300)}]
+    assert "nested too deeply" in Page(await upload(roles["admin"], json.dumps(deep))).text
+    file = {"file": ("users.csv", "username\n" + f"{mark}-other,\n" * 200_000)}
+    token = Page(await roles["auditor"].open("/admin")).form("/admin/sign-out")["fields"]["csrf_token"]
+    assert (await roles["auditor"].http.post(PATH, data={"csrf_token": token}, files=file)).status_code == 413
+    async with httpx.AsyncClient(base_url=roles["admin"].http.base_url, trust_env=False) as anonymous:
+        assert (await anonymous.post(PATH, files=file)).status_code == 413
+    assert await found(api, f"{mark}-other") == []
 
 
 async def test_import_needs_a_token_and_a_permission(roles: dict[str, Browser], api: httpx.AsyncClient) -> None:
@@ -79,7 +99,7 @@ async def test_import_needs_a_token_and_a_permission(roles: dict[str, Browser], 
     token = Page(shown).form("/admin/sign-out")["fields"]["csrf_token"]
     assert (await roles["auditor"].http.post(PATH, data={"csrf_token": token}, files=file)).status_code == 403
     malformed = {"Content-Type": "multipart/form-data; boundary=x"}
-    assert (await roles["admin"].http.post(PATH, content=b"--x\r\n", headers=malformed)).status_code == 400
+    assert (await roles["admin"].http.post(PATH, content=b"--x\r\n", headers=malformed)).status_code == 403
     assert (await roles["admin"].http.post("/admin/users/new", files=file)).status_code == 400
     assert await found(api, name) == []
 

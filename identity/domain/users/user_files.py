@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import dataclasses
 import io
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from identity.call import Document
+from identity.domain.users import json_files
 
 COLUMNS: Final = (
     "id", "tenantId", "email", "username", "phoneNumber", "fullName", "firstName", "middleName", "lastName",
@@ -18,6 +21,8 @@ COLUMNS: Final = (
 )  # fmt: skip
 """The columns of an exported file; an import accepts them all."""
 
+_LOOK_AHEAD_BYTES: Final = 4096
+_MAXIMUM_LINE: Final = 1_048_576
 _TRUE: Final = frozenset({"1", "true", "yes"})
 _FALSE: Final = frozenset({"0", "false", "no"})
 
@@ -34,29 +39,45 @@ class UnreadableFileError(ValueError):
     """The file, or one of its values, cannot be read; the message says where and why."""
 
 
-def read(text: str, members: Mapping[str, Any]) -> Iterator[Row]:
+def read(file: IO[bytes], members: Mapping[str, Any]) -> Iterator[Row]:
     """Yield the users of a CSV or JSON file; `members` are their JSON Schemas. Raises UnreadableFileError."""
-    return _read_json(text) if text.lstrip()[:1] in {"[", "{"} else _read_csv(text, members)
+    file.seek(0)
+    start = file.read(_LOOK_AHEAD_BYTES)
+    mark = codecs.BOM_UTF8 if start.startswith(codecs.BOM_UTF8) else b""
+    file.seek(len(mark))
+    first = start.removeprefix(mark).lstrip()[:1]
+    if first in {b"[", b"{"}:
+        return _read_json(file)
+    return _read_csv(file, members)
 
 
-def _read_json(text: str) -> Iterator[Row]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableFileError(f"The file is not valid JSON: {error}.") from error
-    users = found.get("users") if isinstance(found, dict) else found
-    if not isinstance(users, list):
-        raise UnreadableFileError("The file has no list of users.")
-    for number, user in enumerate(users, 1):
+def _read_json(file: IO[bytes]) -> Iterator[Row]:
+    users = enumerate(json_files.items(file, "users"), 1)
+    while True:
+        try:
+            number, user = next(users)
+        except StopIteration:
+            return
+        except (ValueError, RecursionError) as error:
+            raise UnreadableFileError(f"The file is not a JSON list of users: {error}.") from error
         if not isinstance(user, dict):
             raise UnreadableFileError(f"User {number} is not an object.")
         yield Row(f"User {number}", user)
 
 
-def _read_csv(text: str, members: Mapping[str, Any]) -> Iterator[Row]:
-    first = text.partition("\n")[0]
+def _lines(text: IO[str]) -> Iterator[str]:
+    while line := text.readline(_MAXIMUM_LINE):
+        if len(line) == _MAXIMUM_LINE:
+            raise UnreadableFileError(f"The file has a line of more than {_MAXIMUM_LINE} characters.")
+        yield line
+
+
+def _read_csv(file: IO[bytes], members: Mapping[str, Any]) -> Iterator[Row]:
+    text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
+    lines = _lines(text)
+    first = next(lines, "")
     delimiter = max(",;\t", key=first.count)
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True)
     try:
         names = [name.strip() for name in next(reader, [])]
         _require_known(names, members)
@@ -71,6 +92,8 @@ def _read_csv(text: str, members: Mapping[str, Any]) -> Iterator[Row]:
                 yield Row(f"Line {reader.line_num}", user)
     except csv.Error as error:
         raise UnreadableFileError(f"Line {reader.line_num} is not CSV: {error}.") from error
+    finally:
+        text.detach()
 
 
 def _require_known(names: Sequence[str], members: Mapping[str, Any]) -> None:

@@ -134,7 +134,7 @@ async def complete(services: Services, call: Call, given: Mapping[str, str], bro
     return SignedIn(secret, settings.session_seconds, pending["target"])
 
 
-async def find(services: Services, call: Call, secret: str, sso_secret: str) -> Administrator | None:
+async def find(services: Services, now: Instant, secret: str, sso_secret: str) -> Administrator | None:
     """Return the administrator of a session and record its use; None if a sign-in is required.
 
     The session ends with the SSO session that it was created from, and extends that session's idle timeout.
@@ -144,11 +144,11 @@ async def find(services: Services, call: Call, secret: str, sso_secret: str) -> 
     if session is None:
         return None
     user = await services.directory.users.find(tenant_id, session.user_id)
-    has_ended = _is_expired(session, settings, call.now) or not await _is_signed_in(services, session, sso_secret)
-    if has_ended or user is None or not _is_valid(user, session, call.now):
+    has_ended = _is_expired(session, settings, now) or not await _is_signed_in(services, session, sso_secret)
+    if has_ended or user is None or not _is_valid(user, session, now):
         await services.sessions.console_sessions.end(tenant_id, secret)
         return None
-    await services.sessions.console_sessions.touch(tenant_id, secret, call.now)
+    await services.sessions.console_sessions.touch(tenant_id, secret, now)
     authority = administrator_roles.of_user(await group_roles.with_group_roles(services, user))
     return Administrator(user, session, authority, settings)
 

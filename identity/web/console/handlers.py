@@ -55,7 +55,7 @@ class ConsoleHandler(PageHandler):
         self.declared = declared
         call = await self.open_call(declared)
         found = await console_sessions.find(
-            self.services, call, self.cookie(SESSION_COOKIE), self.cookie(sso_sessions.COOKIE)
+            self.services, call.now, self.cookie(SESSION_COOKIE), self.cookie(sso_sessions.COOKIE)
         )
         if found is None:
             return await self.sign_in(call, self.return_path())

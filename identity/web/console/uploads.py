@@ -59,7 +59,7 @@ class MultipartForm:
         self._headers: dict[bytes, bytes] = {}
         self._name = self._value = b""
         self._field_bytes = 0
-        self._is_complete = False
+        self.is_complete = False
         boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
         self._parser: MultipartParser | None = self._new_parser(boundary) if boundary else None
 
@@ -87,7 +87,7 @@ class MultipartForm:
 
     def finish(self) -> None:
         """End the form: its fields and files can be read."""
-        if not self._is_complete:
+        if not self.is_complete:
             self._reject()
         for name, content in self._received:
             self.fields.setdefault(name, []).append(content.decode("utf-8", "replace"))
@@ -106,7 +106,7 @@ class MultipartForm:
     # Callbacks of the parser
 
     def _end(self) -> None:
-        self._is_complete = True
+        self.is_complete = True
 
     def _begin_part(self) -> None:
         self._headers = {}

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from http.cookies import SimpleCookie
 from typing import Any, Final
 
-from tornado import httputil
+import orjson
+import tornado.web
+from tornado.httputil import HTTPHeaders
 
+from identity.background_tasks import CooperativeYield
 from identity.call import Call
 from identity.domain.users import user_files
 from identity.domain.users.user_files import Row, UnreadableFileError
+from identity.errors import Invalid
 from identity.ids import new_id
+from identity.operations.pages import console_sessions
+from identity.operations.sessions import sso_sessions
+from identity.services import Services
+from identity.web import json_body
 from identity.web.base_handlers import Route
-from identity.web.console import layouts, render
+from identity.web.console import layouts, navigation, render, uploads
+from identity.web.console.handlers import SESSION_COOKIE
 from identity.web.console.resources import TENANT_FIELD, TENANT_HEADER, NewHandler
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.console.uploads import MultipartForm
+from identity.web.endpoint import Access, Endpoint, Method, Reply, Tenancy, endpoint
 from identity.web.internal_requests import InternalResponse
 
 _API: Final = "/api/user/import"
@@ -23,38 +34,55 @@ _SCHEMA: Final = "api/imported-user.json"
 _BATCH: Final = 250
 """How many users one call of the API imports, all or none."""
 _MAXIMUM_SHOWN: Final = 200
-_PARTS: Final = httputil.ParseMultipartConfig(max_parts=10)
 _INDEX: Final = re.compile(r"users\[(\d+)\]")
 
 
+async def may_upload(services: Services, headers: HTTPHeaders) -> bool:
+    """Whether the session of a request belongs to an administrator who may import users."""
+    given = SimpleCookie(headers.get("Cookie", ""))
+    cookies = {name.removeprefix("__Host-"): morsel.value for name, morsel in given.items()}
+    session, sso_session = cookies.get(SESSION_COOKIE, ""), cookies.get(sso_sessions.COOKIE, "")
+    found = await console_sessions.find(services, services.clock.now(), session, sso_session)
+    return found is not None and navigation.may_call(found.authority, "POST", _API)
+
+
+@tornado.web.stream_request_body
 class UserImportHandler(NewHandler):
-    """The form, and the streamed page that reports the progress."""
+    """The form, and the streamed page that reports the progress. The file is kept on the disk meanwhile."""
 
     slug = "users"
     section = "users"
 
     def initialize(self, **arguments: Any) -> None:
-        """Read the multipart form, which the server does not parse. A malformed one is refused as any other."""
+        """Parse the multipart form, which the server does not. A malformed one has no CSRF token and is refused."""
         super().initialize(**arguments)
-        self.received: dict[str, list[bytes]] = {}
-        kind, _, boundary = self.request.headers.get("Content-Type", "").partition("boundary=")
-        if not kind.startswith("multipart/form-data"):
-            return
-        files: dict[str, list[httputil.HTTPFile]] = {}
-        try:
-            httputil.parse_multipart_form_data(
-                boundary.encode(), self.request.body, self.received, files, config=_PARTS
-            )
-        except httputil.HTTPInputError:
-            return
-        self.received |= {name: [file.body for file in found] for name, found in files.items()}
-        del self.request.headers["Content-Type"]
+        self.upload = MultipartForm(self.request.headers.get("Content-Type", ""))
+        if uploads.is_multipart(self.request):
+            del self.request.headers["Content-Type"]
+
+    def data_received(self, chunk: bytes) -> None:
+        """Parse a part of the body."""
+        self.upload.write(chunk)
+
+    def on_finish(self) -> None:
+        """Delete the file."""
+        super().on_finish()
+        self.upload.close()
+
+    def on_connection_close(self) -> None:
+        """Delete the part of a file that was not received to its end."""
+        super().on_connection_close()
+        if not self.upload.is_complete:
+            self.upload.close()
+
+    async def answer(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> Reply:
+        """See the base class."""
+        self.upload.finish()
+        return await super().answer(declared, method, path)
 
     def form_values(self) -> dict[str, list[str]]:
-        """Return the fields of the form; the file is one of them."""
-        return {
-            name: [value.decode("utf-8-sig", "replace") for value in found] for name, found in self.received.items()
-        }
+        """Return the fields of the form."""
+        return self.upload.fields
 
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
     async def get(self, call: Call) -> Reply:
@@ -63,21 +91,32 @@ class UserImportHandler(NewHandler):
 
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
     async def post(self, call: Call) -> Reply:
-        """Import the users of the file."""
+        """Import the users of the file, after it was read once to its end."""
         if not self.may("POST", _API):
             return self.forbidden()
-        members = self.services.schemas[_SCHEMA].schema["properties"]["user"]["properties"]
+        if "file" not in self.upload.files:
+            return await self.import_page("Choose a file.")
         try:
-            rows = [self.with_defaults(row) for row in user_files.read(self.field("file"), members)]
+            total = len([True async for _ in self.rows()])
         except UnreadableFileError as error:
             return await self.import_page(str(error))
-        if not rows:
+        if not total:
             return await self.import_page("The file has no user.")
         mark = new_id()
         page = self.resource_page("import_progress.html", title="Import users", mark=mark)
         assert isinstance(page.body, bytes)
         before, _, after = page.body.partition(mark.encode())
-        return Reply(pieces=self.imported(rows, before, after), headers=page.headers)
+        # nginx passes the pieces on at once.
+        return Reply(pieces=self.imported(total, before, after), headers={**page.headers, "X-Accel-Buffering": "no"})
+
+    async def rows(self) -> AsyncIterator[Row]:
+        """Yield the users of the file. Raises UnreadableFileError."""
+        members = self.services.schemas[_SCHEMA].schema["properties"]["user"]["properties"]
+        cooperative = CooperativeYield()
+        for row in user_files.read(self.upload.files["file"].content, members):
+            await cooperative.step()
+            _require_shallow(row)
+            yield self.with_defaults(row)
 
     async def import_page(self, message: str = "") -> Reply:
         """Return the form."""
@@ -90,7 +129,7 @@ class UserImportHandler(NewHandler):
             tenant_id=self.field(TENANT_FIELD),
             applications=await self.choices(layouts.load("applications")) or [],
             application_id=self.field("applicationId"),
-            maximum_bytes=self.services.config.server.max_body_bytes,
+            maximum_bytes=self.services.config.server.max_import_bytes,
             columns=user_files.COLUMNS,
         )
 
@@ -102,23 +141,26 @@ class UserImportHandler(NewHandler):
             user["registrations"] = [{"applicationId": application_id}]
         return Row(row.place, user)
 
-    async def imported(self, rows: Sequence[Row], before: bytes, after: bytes) -> AsyncGenerator[bytes, None]:
+    async def imported(self, total: int, before: bytes, after: bytes) -> AsyncGenerator[bytes, None]:
         """Yield the page while the users are imported."""
-        yield before
-        problems: list[tuple[str, str]] = []
-        for start in range(0, len(rows), _BATCH):
-            problems += await self.import_batch(rows[start : start + _BATCH])
-            done = min(start + _BATCH, len(rows))
-            yield render.fragment("import_step.html", done=done, total=len(rows))
-        places = {place for place, _ in problems}
-        yield render.fragment(
-            "import_result.html",
-            imported=len(rows) - len(places),
-            refused=len(places),
-            problems=problems[:_MAXIMUM_SHOWN],
-            hidden=max(0, len(problems) - _MAXIMUM_SHOWN),
-        )
-        yield after
+        try:
+            yield before
+            done = refused = hidden = 0
+            shown: list[tuple[str, str]] = []
+            async for rows in _batches(self.rows()):
+                problems = await self.import_batch(rows)
+                done += len(rows)
+                refused += len({place for place, _ in problems})
+                added = problems[: _MAXIMUM_SHOWN - len(shown)]
+                shown += added
+                hidden += len(problems) - len(added)
+                yield render.fragment("import_step.html", done=done, total=total)
+            yield render.fragment(
+                "import_result.html", imported=done - refused, refused=refused, problems=shown, hidden=hidden
+            )
+            yield after
+        finally:
+            self.upload.close()
 
     async def import_batch(self, rows: Sequence[Row]) -> list[tuple[str, str]]:
         """Import all valid users of a batch; return the errors of the others by place.
@@ -143,6 +185,26 @@ class UserImportHandler(NewHandler):
         return problems
 
 
+def _require_shallow(row: Row) -> None:
+    """Raise UnreadableFileError for a user that the API could not read."""
+    try:
+        json_body.require_shallow(orjson.dumps(row.user))
+    except (Invalid, TypeError) as error:
+        message = f"{row.place} is nested too deeply, or has a number that is too large."
+        raise UnreadableFileError(message) from error
+
+
+async def _batches(rows: AsyncIterator[Row]) -> AsyncIterator[list[Row]]:
+    batch: list[Row] = []
+    async for row in rows:
+        batch.append(row)
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
 def _problems(response: InternalResponse) -> list[tuple[int | None, str]]:
     """Return the errors of a response with the index of the user, or None."""
     if not response.body:
@@ -156,4 +218,7 @@ def _problems(response: InternalResponse) -> list[tuple[int | None, str]]:
     return [*found, *((None, error["message"]) for error in body.get("generalErrors", []))]
 
 
-ROUTES = [Route("/admin/users/import", UserImportHandler)]
+PATH: Final = "/admin/users/import"
+
+UPLOADS: Final = {PATH: may_upload}
+ROUTES = [Route(PATH, UserImportHandler)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tempfile
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -13,8 +16,9 @@ from identity.schemas import load
 MEMBERS = load("api/imported-user.json")["properties"]["user"]["properties"]
 
 
-def read(text: str) -> list[tuple[str, dict[str, Any]]]:
-    return [(row.place, row.user) for row in user_files.read(text, MEMBERS)]
+def read(text: str | bytes) -> list[tuple[str, dict[str, Any]]]:
+    content = text.encode() if isinstance(text, str) else text
+    return [(row.place, row.user) for row in user_files.read(io.BytesIO(content), MEMBERS)]
 
 
 @pytest.mark.parametrize(
@@ -30,12 +34,20 @@ def read(text: str) -> list[tuple[str, dict[str, Any]]]:
         ("username,active\nx,maybe", [("Line 2", {"username": "x", "active": "maybe"})]),
         ('[{"email": "a"}]', [("User 1", {"email": "a"})]),
         (' {"users": [{"email": "a"}, {}]}', [("User 1", {"email": "a"}), ("User 2", {})]),
+        ('\ufeff[{"email": "a", "data": {"b": 1.5}}]', [("User 1", {"email": "a", "data": {"b": 1.5}})]),
+        ("\ufeffemail\na", [("Line 2", {"email": "a"})]),
         ("", []),
         ("email\n", []),
-        ("{{}", "not valid JSON"),
+        ("{{}", "not a JSON list"),
+        ('[{"email": "a"} {}]', "not a JSON list"),
+        ('[{"email": "a"}] x', "not a JSON list"),
+        ('{"users": [], "total": 0', "not a JSON list"),
+        ('{"total": 1, "users": [{"email": "a"}], "next": {}} ', [("User 1", {"email": "a"})]),
+        ('[{"email": "' + "a" * 1_200_000 + '"}]', "more than 1048576"),
+        (b"[\xff]", "not a JSON list"),
         ("[1]", "User 1 is not an object"),
-        ('{"people": []}', "no list of users"),
-        ("[" * 100_000, "not valid JSON"),
+        ('{"people": []}', "not a JSON list"),
+        ("[" * 100_000, "not a JSON list"),
         ("email,shoeSize\na,b", "no shoeSize"),
         ("email,twoFactor.methods\na,b", "Only values of data"),
         ("email,email\na,b", "twice"),
@@ -43,14 +55,31 @@ def read(text: str) -> list[tuple[str, dict[str, Any]]]:
         ('email\n"a', "Line 2 is not CSV"),
         ("email,data\na,[1]", "Line 2: data must be a JSON object"),
         ("email,data\na,{", "Line 2: data is not valid JSON"),
+        ("email\n" + "a" * 1_100_000, "a line of more than"),
     ],
 )  # fmt: skip
-def test_file_is_read(text: str, expected: Any) -> None:
+def test_file_is_read(text: str | bytes, expected: Any) -> None:
     if isinstance(expected, list):
         assert read(text) == expected
         return
     with pytest.raises(user_files.UnreadableFileError, match=expected):
         read(text)
+
+
+@pytest.mark.parametrize(
+    ("start", "row", "end"),
+    [(b"username,fullName\n", b"x,%s\n", b"y,z"), (b"[", b'{"fullName": "%s"},', b"{}]")],
+    ids=["CSV", "JSON"],
+)
+def test_memory_does_not_grow_with_the_file(start: bytes, row: bytes, end: bytes) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(start + row % (b"x" * 10_000) * 1_000 + end)
+        tracemalloc.start()
+        try:
+            assert sum(1 for _ in user_files.read(file, MEMBERS)) == 1_001
+            assert tracemalloc.get_traced_memory()[1] < 2_000_000
+        finally:
+            tracemalloc.stop()
 
 
 def test_exported_row_can_be_imported() -> None:
