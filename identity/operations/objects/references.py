@@ -136,15 +136,14 @@ async def _assign_key(
 ) -> None:
     """Record the purpose of a key. Raises Invalid for a key of another tenant or purpose."""
     tenant_id = document["id"] if resource.collection == "tenants" else document.get("tenantId")
-    for member in members:
-        if not await _may_assign_key(services, resource.collection, member, tenant_id, key_id, session):
-            path = f"{resource.name}.{member}"
-            message = f"The [{path}] names a key that belongs to another tenant or serves another purpose."
-            raise Invalid.field("invalid", path, message)
+    if not await _may_assign_key(services, resource.collection, members, tenant_id, key_id, session):
+        path = f"{resource.name}.{members[0]}"
+        message = f"The [{path}] names a key that belongs to another tenant or serves another purpose."
+        raise Invalid.field("invalid", path, message)
 
 
 async def _may_assign_key(
-    services: Services, collection: str, member: str, tenant_id: str | None, key_id: str, session: Session
+    services: Services, collection: str, members: list[str], tenant_id: str | None, key_id: str, session: Session
 ) -> bool:
     """Record the purpose of a key if it may serve it; return False otherwise."""
     key = await services.configuration.keys.find(None, key_id, session)
@@ -152,9 +151,9 @@ async def _may_assign_key(
         return key is not None
     if key_usage.owner(key) not in {None, tenant_id}:
         return False
-    new_usage, old_usage = USAGES[collection], key_usage.usage(key)
-    if key_usage.only_verifies(collection, member, key):
+    if all(key_usage.only_verifies(collection, member, key) for member in members):
         return True
+    new_usage, old_usage = USAGES[collection], key_usage.usage(key)
     now = services.clock.now()
     if old_usage == new_usage and await _is_published(services, tenant_id, key_id, now, session):
         # Writing the key again would make every process read it again.
