@@ -19,7 +19,7 @@ VERSION       ?= $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' identity/__in
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fuzz screenshots bench chaos docs dist image release format clean debian-run debian-test debian-bench
+.PHONY: help run test check fuzz screenshots bench chaos docs site tutorials dist image release format clean debian-run debian-test debian-bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ docs: $(VENV)/.installed-test  ## generate docs/configuration.md and build/requi
 site: $(VENV)/.installed-run  ## build the documentation as a site in build/site
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable '.[site]'
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
+
+tutorials: debian-test $(VENV)/.installed-test  ## run the tutorials with all that they install (npm, Go, Maven), and print their times
+	@TUTORIALS=1 $(PYTHON) -m pytest -q -s tests/tutorials
 
 dist: $(VENV)/.installed-test  ## build sdist, wheel and bill of materials into dist/, twice, and compare
 	@$(PYTHON) -m release.dist

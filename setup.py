@@ -150,6 +150,9 @@ setup(
             "Authlib>=1.9,<2",
             "httpx2>=2,<3",  # what Authlib's client stands on
             "joserfc>=1.8,<2",
+            # What the tutorials of docs/tutorials are written with.
+            "Flask>=3.1,<4",
+            "Django>=5.2,<6",
             "scim2-tester[httpx2]>=0.5.2,<0.6",
             "requests-oauthlib>=2,<3",
             "types-oauthlib>=3.3,<5",

@@ -25,13 +25,20 @@ def assigned(text: str) -> set[str]:
     return set(re.findall(r"(?:^|[\s;])([A-Za-z_]\w*)=", text))
 
 
+def exported(text: str) -> set[str]:
+    return {name for line in re.findall(r"^export (.+)$", text, re.MULTILINE) for name in assigned(line)}
+
+
 @pytest.mark.requirement("audit-c2-documents")
 @pytest.mark.parametrize("document", [each for each in DOCUMENTS if BLOCKS[each]], ids=lambda each: each.name)
 def test_variables_of_examples_have_one_name_each(document):
-    """Lower case, and set in the document, in the one that it refers to, or by the reader as the text says."""
+    """Lower case, and set in the document, in the one that it refers to, or by the reader as the text says.
+
+    Those that programs read from their environment are exported, in upper case.
+    """
     text = document.read_text()
     found = variables(BLOCKS[document])
-    assert {name for name in found if not name.islower()} <= set()
+    assert {name for name in found if not name.islower()} <= exported(BLOCKS[document])
     known = assigned(BLOCKS[document])
     if FROM_OAUTH in text or document.parent.name == "oauth":
         known |= assigned(BLOCKS[ROOT / "docs" / "oauth.md"])
