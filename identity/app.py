@@ -198,6 +198,7 @@ async def _built(
     await _checked(database.check(), redis.check())
     schema = SchemaVersion(database, __version__)
     await schema.require_supported()
+    await schema.record_new_database()
     instance_store = InstanceStore(database)
     instance = await instance_store.ensure(vault)
     vault.with_fingerprint_key(instance.fingerprint_key)

@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 
 from identity.errors import StartupError
+from identity.store.instance import INSTANCE_ID
 from identity.store.mongo import Collection, Database
 from identity.store.store_circuit_breaker import time_limit
 
@@ -23,6 +24,9 @@ _log = structlog.get_logger(__name__)
 
 SCHEMA_VERSION: Final = 2
 """The newest schema that this release understands, and the one that it writes. Version 1 is that of 0.1.0."""
+
+READABLE_FROM: Final = 1
+"""The oldest schema whose processes understand what this release writes."""
 
 _ID = "schema"
 _TOO_NEW = (
@@ -60,6 +64,14 @@ class SchemaVersion:
                 )
             )
 
+    async def record_new_database(self) -> None:
+        """Record the newest version in a database without an instance, which has nothing to migrate.
+
+        This runs before the instance is stored, so that processes that start together agree.
+        """
+        if await self._collection.find_one({"_id": INSTANCE_ID}) is None:
+            await self._record(SCHEMA_VERSION, READABLE_FROM)
+
     async def migrate(self, migrations: Sequence[Migration]) -> None:
         """Run the migrations that the database lacks, in order; the version is stored after each one."""
         stored = await self._collection.find_one({"_id": _ID}) or {}
@@ -69,7 +81,10 @@ class SchemaVersion:
             _log.info("migrating the database", version=migration.version)
             with time_limit(0):
                 await migration.run()
-            reached = {"version": migration.version, "readableFrom": migration.readable_from}
-            await self._collection.update_one(
-                {"_id": _ID}, {"$max": reached, "$set": {"release": self._release}}, upsert=True
-            )
+            await self._record(migration.version, migration.readable_from)
+
+    async def _record(self, version: int, readable_from: int) -> None:
+        reached = {"version": version, "readableFrom": readable_from}
+        await self._collection.update_one(
+            {"_id": _ID}, {"$max": reached, "$set": {"release": self._release}}, upsert=True
+        )

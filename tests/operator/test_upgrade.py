@@ -137,6 +137,27 @@ async def test_interrupted_migration_is_repeated(stores):
 
 
 @pytest.mark.requirement("operate-8")
+async def test_new_database_has_nothing_to_migrate(stores):
+    database = Database(str(stores.mongodb_uri), f"test_{new_id()[:8]}")
+    schema, runs = SchemaVersion(database, "9.0.0"), []
+
+    async def step() -> None:
+        runs.append("step")
+
+    steps = [Migration(migrations.SCHEMA_VERSION, migrations.READABLE_FROM, step)]
+    await schema.record_new_database()
+    await schema.migrate(steps)
+    assert runs == []
+    await database.motor["instance"].delete_many({})
+    await database.motor["instance"].insert_one({"_id": "instance"})
+    await schema.record_new_database()
+    await schema.migrate(steps)
+    assert runs == ["step"]
+    await database.drop()
+    database.close()
+
+
+@pytest.mark.requirement("operate-8")
 async def test_older_release_refuses_data_that_it_does_not_understand(build, configured, stores, tmp_path):
     name = f"test_{new_id()[:8]}"
     database = Database(str(stores.mongodb_uri), name)
