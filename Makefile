@@ -19,7 +19,7 @@ VERSION       ?= $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' identity/__in
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fuzz screenshots bench chaos docs site tutorials dist image release format clean debian-run debian-test debian-bench
+.PHONY: help run test check fuzz clients screenshots bench chaos docs site tutorials dist image release format clean debian-run debian-test debian-bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ check: debian-test $(VENV)/.installed-test  ## run the complete gate: format, li
 
 fuzz: debian-test $(VENV)/.installed-test  ## send FUZZ_REQUESTS (20000) generated requests, with the seed FUZZ_SEED
 	@FUZZ_REQUESTS=$(FUZZ_REQUESTS) FUZZ_SEED=$(FUZZ_SEED) $(PYTHON) -m pytest -q -s tests/fuzz
+
+clients: debian-test $(VENV)/.installed-test  ## generate a client of the whole API, compile and use it
+	@ALL_CLIENTS=1 $(PYTHON) -m pytest -q tests/clients/test_generated_clients.py
 
 screenshots: debian-test $(VENV)/.installed-test  ## write screenshots of all pages to build/screenshots
 	@mkdir -p build/screenshots

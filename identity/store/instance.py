@@ -84,7 +84,9 @@ class InstanceStore:
 
     async def finish_kickstart(self, state: Literal["done", "failed"], session: Any = None) -> None:
         """Store the result of the kickstart, so that it never runs again."""
-        await self._collection.update_one({"_id": INSTANCE_ID}, {"$set": {"kickstart": {"state": state}}}, session=session)
+        await self._collection.update_one(
+            {"_id": INSTANCE_ID}, {"$set": {"kickstart": {"state": state}}}, session=session
+        )
 
     async def reseal(self, vault: Vault) -> int:
         """Reseal the fingerprint key under the current master key; returns 1 if that was necessary, otherwise 0."""

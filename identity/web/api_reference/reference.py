@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import orjson
+
 from identity.call import Document
 
 _PREFIX: Final = "#/components/schemas/"
@@ -45,6 +47,7 @@ class Reference:
         self.title = f"{document['info']['title']} {document['info']['version']}"
         self.description = document["info"]["description"]
         self._parameters: Mapping[str, Document] = document["components"]["parameters"]
+        self._shared_examples: Mapping[str, Document] = document["components"]["examples"]
         self.schemas: Mapping[str, Document] = document["components"]["schemas"]
         self.tags: dict[str, list[Operation]] = {}
         for path, methods in document["paths"].items():
@@ -56,12 +59,19 @@ class Reference:
         given = operation.document.get("parameters", [])
         return [self._parameters[one["$ref"].rpartition("/")[2]] if "$ref" in one else one for one in given]
 
-    def bodies(self, holder: Document) -> Iterator[tuple[str, str, list[Member]]]:
-        """Yield (content type, name of the schema or an empty text, members) of a request body or a response."""
+    def bodies(self, holder: Document) -> Iterator[tuple[str, str, list[Member], list[str]]]:
+        """Yield (content type, name of the schema or an empty text, members, examples) of a body."""
         for content_type, media in holder.get("content", {}).items():
             schema = media.get("schema", {})
             names = references(schema)
-            yield content_type, names[0] if "$ref" in schema else "", [] if "$ref" in schema else members(schema)
+            described = [] if "$ref" in schema else members(schema)
+            yield content_type, names[0] if "$ref" in schema else "", described, self._examples(media)
+
+    def _examples(self, media: Document) -> list[str]:
+        """Return the examples of a body as indented JSON."""
+        names = [one["$ref"].rpartition("/")[2] for one in media.get("examples", {}).values()]
+        values = [media["example"]] if "example" in media else [self._shared_examples[name]["value"] for name in names]
+        return [orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() for value in values]
 
 
 def members(schema: Document) -> list[Member]:

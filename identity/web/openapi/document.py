@@ -12,6 +12,7 @@ from identity.operations.api.discovery import JsonDocument
 from identity.web.base_handlers import Route
 from identity.web.openapi import operations, texts
 from identity.web.openapi.components import Components
+from identity.web.openapi.examples import Examples
 
 _REFERENCE: Final = "/api/docs"
 """The pages that show this document."""
@@ -26,6 +27,9 @@ def build(routes: Iterable[Route]) -> Document:
         if route.template.startswith(_PREFIXES) and not route.template.startswith(_REFERENCE):
             for path, method, operation in operations.of_route(route, components):
                 paths.setdefault(path, {})[method] = operation
+    examples = Examples(components.schemas)
+    for operation in (operation for path in paths.values() for operation in path.values()):
+        examples.add_to(operation)
     tags = sorted({tag for path in paths.values() for operation in path.values() for tag in operation["tags"]})
     return {
         "openapi": "3.1.0",
@@ -42,6 +46,7 @@ def build(routes: Iterable[Route]) -> Document:
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": dict(sorted(components.schemas.items())),
+            "examples": dict(sorted(examples.components.items())),
             "parameters": texts.HEADERS,
             "securitySchemes": texts.SECURITY_SCHEMES,
         },

@@ -29,6 +29,8 @@ _SECURITY: Final[dict[Access, list[Document]]] = {
     Access.RECOGNIZED_KEY: [{}, {"apiKey": []}],
     Access.PUBLIC: [],
 }
+_NAME_OF_THE_BODY: Final = "body"
+"""Generators name the argument of the request body so, also where there is none."""
 _WITHOUT_TENANT_HEADER = frozenset({Access.CLIENT, Access.CLIENT_OR_KEY, Access.BEARER, Access.BROWSER, Access.ENTITY})
 
 
@@ -178,7 +180,8 @@ class _Operation:
         if isinstance(response, str):
             response = response.format(**self._route.arguments)
             if ".json" not in response:
-                return {"description": "Success.", "content": {response: {"schema": {"type": "string"}}}}
+                schema = {"type": "string"} if response.startswith("text/") else texts.BINARY
+                return {"description": "Success.", "content": {response: {"schema": schema}}}
             response = self._components.body(response, Use.RESPONSE)
         return {"description": "Success.", "content": {self._handler.media_type: {"schema": response}}}
 
@@ -189,7 +192,12 @@ class _Operation:
 
 
 def _query_parameter(name: str, description: str, schema: Document) -> Document:
-    return {"name": name, "in": "query", "description": description, "schema": schema}
+    parameter = {"name": name, "in": "query", "description": description, "schema": schema}
+    if name != _NAME_OF_THE_BODY:
+        return parameter
+    # The name of an exploded object is never sent: its members are the parameters.
+    members = {"type": "object", "properties": {name: {**schema, "description": description}}}
+    return {**parameter, "name": f"{name}Criterion", "style": "form", "explode": True, "schema": members}
 
 
 def _title(step: str) -> str:

@@ -12,6 +12,7 @@ _TEXTS: Final = load_yaml(__file__, "texts.yaml")
 SECURITY_SCHEMES: Final[Document] = _TEXTS["security_schemes"]
 HEADERS: Final[Document] = _TEXTS["headers"]
 JSON_PATCH: Final[Document] = _TEXTS["json_patch"]
+BINARY: Final[Document] = _TEXTS["binary"]
 QUERY_TYPES: Final[Document] = _TEXTS["query_types"]
 EMPTY_RESPONSES: Final[dict[int, str]] = _TEXTS["empty_responses"]
 ERRORS: Final[dict[int, str]] = _TEXTS["errors"]
