@@ -72,6 +72,15 @@ def certificate_information(certificate: x509.Certificate) -> Document:
     }
 
 
+def first_expiry(text: str) -> Instant | None:
+    """Return when the first of some certificates in PEM expires; None without a readable one."""
+    try:
+        found = x509.load_pem_x509_certificates(text.encode())
+    except ValueError:
+        return None
+    return Instant(_instant(min(certificate.not_valid_after_utc for certificate in found)))
+
+
 def pem(certificate: x509.Certificate) -> str:
     """Return the PEM form, with line feeds."""
     return certificate.public_bytes(Encoding.PEM).decode().strip()

@@ -56,6 +56,9 @@ async def send(browser: Browser, path: str, files: dict[str, bytes], **fields: o
 
 @pytest.mark.requirement("console-24")
 async def test_theme_gets_its_colors_and_images_from_fields(roles: dict[str, Browser], api: httpx.AsyncClient) -> None:
+    shown = Page(await roles["developer"].open("/admin/themes/new?kind=simple"))
+    types = {given.get("name"): given.get("type") for tag, given in shown.tags if tag == "input"}
+    assert types["theme.variables.fontColor"] == types["theme.variables.fontFamily"] == "text"
     name, logo, icon = new_id(), "theme.variables.logoImageURL", "theme.variables.favicons"
     colors = {"theme.name": name, "theme.variables.fontColor": "#123456"}
     made = await send(roles["developer"], "/admin/themes/new?kind=simple", {logo: PIXEL, icon: PIXEL}, **colors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -11,7 +12,7 @@ from identity import permissions
 from identity.web.console import values
 from identity.web.console.layouts import Layout, member_of, with_member
 
-_LONG: Final = 2000
+_LONG: Final = 2048
 _FORMATS: Final = {"uri": "url", "url": "url", "email": "email", "date": "date"}
 _LABELS: Final = {"id": "Id", "insertInstant": "Created", "lastUpdateInstant": "Changed", "tenantId": "Tenant"}
 _SIMPLE: Final = {"boolean": "checkbox", "integer": "number", "number": "number"}
@@ -117,8 +118,14 @@ def _field(
         choices,
         declared.get("maxLength"),
         _errors_of(name, errors),
-        str(next(iter(declared.get("examples", ())), "")),
+        _example(declared),
     )
+
+
+def _example(declared: Mapping[str, Any]) -> str:
+    """Return the first example of the schema; empty without one."""
+    example = next(iter(declared.get("examples", ())), "")
+    return example if isinstance(example, str) else json.dumps(example, indent=2)
 
 
 def declaration(schema: Mapping[str, Any], path: str) -> tuple[Mapping[str, Any], bool]:

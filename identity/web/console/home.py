@@ -12,6 +12,7 @@ from identity import config
 from identity.call import Call, Document
 from identity.domain.configuration import tenants as tenant_rules
 from identity.instants import as_datetime, later
+from identity.tokens import certificates
 from identity.web.base_handlers import Route
 from identity.web.console import charts
 from identity.web.console.charts import Chart
@@ -27,6 +28,10 @@ _REPORTS: Final = (
     ("Active users", "/api/report/daily-active-user", "dailyActiveUsers", 24),
 )
 """Title, path, list and hours per interval of each report."""
+_WITH_CERTIFICATES: Final = (
+    ("/api/webhook/search", "webhooks", "webhooks"),
+    ("/api/identity-provider/search", "identityProviders", "identity-providers"),
+)
 _ACTIVITY: Final = "/api/report/activity"
 _TOKEN: Final = "token."  # noqa: S105 (a prefix)
 _LAG: Final = re.compile(r"^identity_webhook_(deliveries_due|oldest_due_seconds) ([0-9.e+]+)$", re.MULTILINE)
@@ -129,7 +134,7 @@ class HomeHandler(OverviewHandler):
         }
 
     async def expiring(self, call: Call) -> list[tuple[str, str, int]]:
-        """Return the keys and API keys that expire soon: name, path and instant."""
+        """Return the keys, API keys and certificates that expire soon: name, path and instant."""
         found = []
         limit = later(call.now, seconds=86_400 * _EXPIRY_DAYS)
         for path, name, screen in (("/api/key/search", "keys", "keys"), ("/api/api-key/search", "apiKeys", "api-keys")):
@@ -139,7 +144,30 @@ class HomeHandler(OverviewHandler):
                 if key.get("expirationInstant") is not None and key["expirationInstant"] < limit:
                     label = key.get("name") or key["id"]
                     found.append((label, f"/admin/{screen}/{key['id']}", key["expirationInstant"]))
+        found += [row for row in await self.certificates() if row[2] < limit]
         return sorted(found, key=lambda row: row[2])
+
+    async def certificates(self) -> list[tuple[str, str, int]]:
+        """Return the certificates that webhooks and identity providers contain: name, path and instant of expiry.
+
+        Most refer to keys instead, which expire with their certificates.
+        """
+        found: list[tuple[str, str, int]] = []
+        for path, name, screen in _WITH_CERTIFICATES:
+            if not self.may("GET", path):
+                continue
+            for row in (await self.find_json(path, {"numberOfResults": "200"})).get(name, []):
+                label = row.get("name") or row.get("description") or row.get("url")
+                expiries = map(certificates.first_expiry, await self.certificates_of(row))
+                found += [(label, f"/admin/{screen}/{row['id']}", expiry) for expiry in expiries if expiry is not None]
+        return found
+
+    async def certificates_of(self, row: Document) -> list[str]:
+        """Return the certificates of a webhook or an identity provider. The API does not return those of providers."""
+        if row.get("type") != "ExternalJWT":
+            return list(filter(None, [row.get("sslCertificate")]))
+        provider = await self.services.configuration.identity_providers.find_cached(None, row["id"])
+        return list((provider or {}).get("keys", {}).values())
 
 
 class ReportsHandler(OverviewHandler):

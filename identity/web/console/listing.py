@@ -52,20 +52,20 @@ class ListRequest:
         if not layout.has_search:
             return {}
         if layout.is_index:
-            return self._index_query()
+            return self._index_query(layout)
         order = f"{self.sort} {'DESC' if self.is_descending else 'ASC'}" if self.sort else layout.order
         text = {layout.text: self.text} if layout.text else {}
         criteria = {**text, **self.filters, "orderBy": order, **layout.fixed}
         paging = {"startRow": (self.page - 1) * PAGE_SIZE, "numberOfResults": PAGE_SIZE}
         return {name: value for name, value in {**criteria, **paging}.items() if value != ""}
 
-    def _index_query(self) -> dict[str, Any]:
+    def _index_query(self, layout: Layout) -> dict[str, Any]:
         query: dict[str, Any] = {"queryString": self.text or "*", "numberOfResults": PAGE_SIZE}
+        name, _, direction = layout.order.partition(" ")
         if self.sort:
-            query |= {
-                "sortFields[0].name": self.sort,
-                "sortFields[0].order": "desc" if self.is_descending else "asc",
-            }
+            name, direction = self.sort, "desc" if self.is_descending else "asc"
+        if name:
+            query |= {"sortFields[0].name": name, "sortFields[0].order": direction.lower()}
         return query | ({"nextResults": self.next_results} if self.next_results else {})
 
 

@@ -15,6 +15,9 @@ for (const input of document.querySelectorAll("form[data-filter] input[type=sear
   }
 }
 
+// The navigation is longer than many windows: show where in it the page is.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest" });
+
 // Copy buttons at everything that is worth copying.
 for (const source of document.querySelectorAll("[data-copy]")) {
   const button = document.createElement("button");
