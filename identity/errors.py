@@ -28,6 +28,16 @@ class FieldError:
         """Return an error with the usual code of kind and path; that of `invalidJSON` has no path."""
         return cls(path, f"[{kind}]" if kind == "invalidJSON" else f"[{kind}]{path}", message)
 
+    @classmethod
+    def invalid(cls, path: str, problem: str, kind: str = "invalid") -> FieldError:
+        """Return the error of a value that is not allowed: `problem` completes "The [path] …"."""
+        return cls.of(kind, path, f"The [{path}] {problem}.")
+
+    @classmethod
+    def missing(cls, path: str, kind: str = "missing") -> FieldError:
+        """Return the error of an absent property."""
+        return cls.of(kind, path, f"You must specify the [{path}] property.")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GeneralError:

@@ -120,4 +120,4 @@ def scheme_problems(configuration: Document, path: str) -> list[FieldError]:
         field, problem = f"{path}.encryptionSchemeFactor", f"is out of range for {scheme}"
     else:
         return []
-    return [FieldError.of("invalid", field, f"The [{field}] {problem}.")]
+    return [FieldError.invalid(field, problem)]

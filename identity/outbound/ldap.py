@@ -10,7 +10,6 @@ import asyncio
 import base64
 import contextlib
 import dataclasses
-import functools
 import ipaddress
 import socket
 import ssl
@@ -24,7 +23,7 @@ from sansldap import LDAPResultCode
 
 from identity.call import Document
 from identity.ids import Secret
-from identity.outbound import sockets
+from identity.outbound import sockets, tls
 from identity.outbound.addresses import Network
 from identity.outbound.name_resolution import NameResolver, UnknownNameError
 from identity.outbound.sockets import ForbiddenAddressError
@@ -130,7 +129,7 @@ class LdapClient:
             return await asyncio.open_connection(sock=plain)
         if directory.security == "StartTLS":
             await _start_tls(plain)
-        context = _tls_context(self._authorities_file)
+        context = tls.client_context(self._authorities_file)
         return await asyncio.open_connection(sock=plain, ssl=context, server_hostname=directory.host)
 
 
@@ -236,11 +235,3 @@ def _attributes(entry: sansldap.SearchResultEntry, requested: Sequence[str]) -> 
         if texts:
             found[name] = texts[0] if len(texts) == 1 else texts
     return found
-
-
-@functools.cache
-def _tls_context(authorities_file: Path | None) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if authorities_file is not None:
-        context.load_verify_locations(authorities_file)
-    return context

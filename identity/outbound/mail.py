@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import functools
 import socket
-import ssl
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from identity.call import Document
 from identity.config.sections import Email
 from identity.domain.objects import property_files
 from identity.ids import Secret
-from identity.outbound import sockets
+from identity.outbound import sockets, tls
 from identity.outbound.addresses import Network
 from identity.outbound.name_resolution import NameResolver, UnknownNameError
 from identity.outbound.sockets import ForbiddenAddressError
@@ -225,7 +224,7 @@ class SmtpClient:
             timeout=self._timeout_seconds,
             use_tls=server.security == "SSL",
             start_tls=server.security == "TLS",
-            tls_context=None if server.security == "NONE" else _tls_context(self._authorities_file),
+            tls_context=None if server.security == "NONE" else tls.client_context(self._authorities_file),
         )
 
 
@@ -246,11 +245,3 @@ def _without_secrets(text: str, server: MailServer) -> str:
 @functools.cache
 def _host_name() -> str:
     return socket.gethostname() or "localhost"
-
-
-@functools.cache
-def _tls_context(authorities_file: Path | None) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if authorities_file is not None:
-        context.load_verify_locations(authorities_file)
-    return context

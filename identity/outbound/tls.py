@@ -1,8 +1,10 @@
-"""Validation of X.509 certificates in PEM."""
+"""TLS contexts of clients, and validation of X.509 certificates in PEM."""
 
 from __future__ import annotations
 
 import functools
+import ssl
+from pathlib import Path
 
 from cryptography import x509
 
@@ -30,3 +32,12 @@ def is_trust_anchor(pem: str) -> bool:
         return bool(certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca)
     except (ValueError, x509.ExtensionNotFound):
         return False
+
+
+@functools.cache
+def client_context(authorities_file: Path | None) -> ssl.SSLContext:
+    """The context of connections whose certificates the system's CAs issued, or those of a file."""
+    context = ssl.create_default_context()
+    if authorities_file is not None:
+        context.load_verify_locations(authorities_file)
+    return context

@@ -55,16 +55,16 @@ def require_generable(request: Document) -> None:
     """Raise Invalid for a key that `generate` does not support."""
     algorithm, length = request.get("algorithm"), request.get("length")
     if algorithm is None:
-        raise Invalid([_missing("algorithm")])
+        raise Invalid([FieldError.missing("key.algorithm")])
     if algorithm not in TYPES:
-        raise Invalid([_invalid("algorithm", "is not one that keys are generated for")])
+        raise Invalid([FieldError.invalid("key.algorithm", "is not one that keys are generated for")])
     kind = TYPES[algorithm]
     if request.get("type", kind) != kind:
-        raise Invalid([_invalid("type", f"of an {algorithm} key is {kind}")])
+        raise Invalid([FieldError.invalid("key.type", f"of an {algorithm} key is {kind}")])
     if kind == "RSA" and length is None:
-        raise Invalid([_missing("length")])
+        raise Invalid([FieldError.missing("key.length")])
     if kind == "RSA" and length not in RSA_LENGTHS:
-        raise Invalid([_invalid("length", "of an RSA key is 2048, 3072 or 4096")])
+        raise Invalid([FieldError.invalid("key.length", "of an RSA key is 2048, 3072 or 4096")])
 
 
 async def import_material(request: Document) -> Document:
@@ -81,9 +81,11 @@ def _import(request: Document) -> Document:
     if request.get("type") == "HMAC" or request.get("secret"):
         return _imported_secret(request)
     if not any(request.get(name) for name in _MATERIAL):
-        raise Invalid([_missing("type") if "type" not in request else _missing("publicKey", "blank")])
+        raise Invalid(
+            [FieldError.missing("key.type") if "type" not in request else FieldError.missing("key.publicKey", "blank")]
+        )
     if request.get("privateKey") and "type" not in request:
-        raise Invalid([_missing("type")])
+        raise Invalid([FieldError.missing("key.type")])
     private, stated = _load(request, "privateKey", _private), _load(request, "publicKey", _public)
     certificate, certified = _load(request, "certificate", _certificate) or (None, None)
     derived = private.public_key() if private is not None else None
@@ -116,17 +118,17 @@ def _imported_secret(request: Document) -> Document:
     errors = []
     algorithm, secret = request.get("algorithm"), request.get("secret") or ""
     if "type" not in request:
-        errors.append(_missing("type"))
+        errors.append(FieldError.missing("key.type"))
     elif request["type"] != "HMAC":
         errors.append(FieldError.of("invalid", "key.type", "A [key.secret] belongs to keys of type HMAC."))
     if algorithm is None:
-        errors.append(_missing("algorithm"))
+        errors.append(FieldError.missing("key.algorithm"))
     elif algorithm not in _HMAC_BYTES:
-        errors.append(_invalid("algorithm", "of an HMAC key is HS256, HS384 or HS512"))
+        errors.append(FieldError.invalid("key.algorithm", "of an HMAC key is HS256, HS384 or HS512"))
     if not secret.strip():
-        errors.append(_missing("secret", "blank"))
+        errors.append(FieldError.missing("key.secret", "blank"))
     elif (problem := _secret_problem(secret, _HMAC_BYTES.get(str(algorithm), 32))) is not None:
-        errors.append(_invalid("secret", problem))
+        errors.append(FieldError.invalid("key.secret", problem))
     if errors:
         raise Invalid(errors)
     return _hmac(str(algorithm), secret, request.get("kid"))
@@ -136,21 +138,13 @@ def _imported_text(request: Document) -> Document:
     """A secret that neither signs nor verifies: only stored, to be presented to other services."""
     errors = []
     if request.get("algorithm", "None") != "None":
-        errors.append(_invalid("algorithm", "of a Secret key is None"))
+        errors.append(FieldError.invalid("key.algorithm", "of a Secret key is None"))
     if not (request.get("secret") or "").strip():
-        errors.append(_missing("secret", "blank"))
+        errors.append(FieldError.missing("key.secret", "blank"))
     if errors:
         raise Invalid(errors)
     kid = request.get("kid") or secrets.token_hex(5)
     return {"type": "Secret", "algorithm": "None", "kid": kid, "secret": request["secret"]}
-
-
-def _missing(member: str, kind: str = "missing") -> FieldError:
-    return FieldError.of(kind, f"key.{member}", f"You must specify the [key.{member}] property.")
-
-
-def _invalid(member: str, problem: str) -> FieldError:
-    return FieldError.of("invalid", f"key.{member}", f"The [key.{member}] {problem}.")
 
 
 def _secret_problem(secret: str, octets: int) -> str | None:
@@ -173,7 +167,7 @@ def _load(request: Document, name: str, parse: Callable[[bytes], T]) -> T | None
     try:
         return parse(text.encode())
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise Invalid([_invalid(name, "is not a PEM of a key that can be used here")]) from error
+        raise Invalid([FieldError.invalid(f"key.{name}", "is not a PEM of a key that can be used here")]) from error
 
 
 def _private(pem: bytes) -> PrivateKey:
@@ -202,7 +196,7 @@ def _require_one(found: list[tuple[str, PublicKey]]) -> PublicKey:
     """Return the public key that all given parts share. Raises Invalid."""
     for name, public in found[1:]:
         if public != found[0][1]:
-            raise Invalid([_invalid(name, f"does not belong to the [key.{found[0][0]}]")])
+            raise Invalid([FieldError.invalid(f"key.{name}", f"does not belong to the [key.{found[0][0]}]")])
     return found[0][1]
 
 
@@ -213,10 +207,10 @@ def _algorithm_of(public: PublicKey, request: Document) -> str:
         problem = "The curve of the [key.publicKey] is none of P-256, P-384 and P-521."
         raise Invalid.field("invalid", "key.publicKey", problem)
     if request.get("type", TYPES[fitting[0]]) != TYPES[fitting[0]]:
-        raise Invalid([_invalid("type", f"of this material is {TYPES[fitting[0]]}")])
+        raise Invalid([FieldError.invalid("key.type", f"of this material is {TYPES[fitting[0]]}")])
     algorithm = request.get("algorithm", fitting[0])
     if algorithm not in fitting:
-        raise Invalid([_invalid("algorithm", f"of this material is {' or '.join(fitting)}")])
+        raise Invalid([FieldError.invalid("key.algorithm", f"of this material is {' or '.join(fitting)}")])
     return str(algorithm)
 
 
@@ -233,7 +227,7 @@ def _require_strength(public: PublicKey, *, verify_only: bool) -> None:
         return
     allowed = (*RSA_LENGTHS, _VERIFY_ONLY_LENGTH) if verify_only else RSA_LENGTHS
     if public.key_size not in allowed or public.public_numbers().e < 3:
-        raise Invalid([_invalid("length", f"of this RSA key is {public.key_size} and may not be used")])
+        raise Invalid([FieldError.invalid("key.length", f"of this RSA key is {public.key_size} and may not be used")])
 
 
 def _described(

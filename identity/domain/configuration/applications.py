@@ -42,9 +42,9 @@ def problems(application: Document) -> list[FieldError]:
     oauth = application["oauthConfiguration"]
     errors = list(_url_problems(oauth)) + tenant_rules.base_url_problems(application, "application")
     if DEVICE_GRANT in oauth["enabledGrants"] and "deviceVerificationURL" not in oauth:
-        errors.append(_missing("application.oauthConfiguration.deviceVerificationURL"))
+        errors.append(FieldError.missing("application.oauthConfiguration.deviceVerificationURL"))
     if application["verifyRegistration"] and "verificationEmailTemplateId" not in application:
-        errors.append(_missing("application.verificationEmailTemplateId"))
+        errors.append(FieldError.missing("application.verificationEmailTemplateId"))
     if application["jwtConfiguration"]["enabled"]:
         errors += tenant_rules.token_problems(application["jwtConfiguration"], "application.jwtConfiguration")
     if security_profiles.is_strict(application):
@@ -94,22 +94,18 @@ def _url_problems(oauth: Document) -> Iterable[FieldError]:
             reason = redirect_uris.registration_problem(url, policy)
             if reason is not None:
                 path = f"application.oauthConfiguration.{name}[{index}]"
-                yield FieldError.of("invalid", path, f"The [{path}] cannot be registered: {reason}.")
+                yield FieldError.invalid(path, f"cannot be registered: {reason}")
     for index, url in enumerate(oauth["authorizedResourceUris"]):
         if not resource_indicators.is_absolute(url):
             path = f"application.oauthConfiguration.authorizedResourceUris[{index}]"
-            yield FieldError.of("invalid", path, f"The [{path}] must be an absolute URI without a fragment.")
+            yield FieldError.invalid(path, "must be an absolute URI without a fragment")
     for name in ("logoutURL", "deviceVerificationURL"):
         if name in oauth and redirect_uris.registration_problem(oauth[name], "ExactMatch") is not None:
             path = f"application.oauthConfiguration.{name}"
-            yield FieldError.of("invalid", path, f"The [{path}] must be an absolute URL.")
+            yield FieldError.invalid(path, "must be an absolute URL")
 
 
 def contradiction_error(found: security_profiles.Shortcoming) -> FieldError:
     """Return the error of a setting that contradicts the profile strict."""
     message = f"Under the profile strict the [{found.path}] {found.problem} ({found.rule})."
     return FieldError.of("invalid", found.path, message)
-
-
-def _missing(path: str) -> FieldError:
-    return FieldError.of("missing", path, f"You must specify the [{path}] property.")

@@ -95,7 +95,7 @@ def render(environment: PageEnvironment, name: str, values: Mapping[str, Any]) -
     budget = Budget(steps=_MAXIMUM_STEPS)
     token = template_budget.current_budget.set(budget)
     try:
-        return "".join(_metered(environment.get_template(name).generate(values), budget))
+        return "".join(budget.metered(environment.get_template(name).generate(values)))
     except _FAILURES as error:
         raise RenderError(str(error)[:300] or type(error).__name__) from error
     finally:
@@ -120,7 +120,7 @@ def problems(theme: Document) -> Iterator[FieldError]:
             yield FieldError.of("invalid", path, f"Line {error.lineno} of [{path}]: {error.message}")
         except (RecursionError, MemoryError, SyntaxError, ValueError, OverflowError):
             path = f"theme.pageTemplates.{name}"
-            yield FieldError.of("invalid", path, f"The [{path}] is nested too deeply, or has a value that is too long.")
+            yield FieldError.invalid(path, "is nested too deeply, or has a value that is too long")
 
 
 def notices(theme: Document) -> Iterator[str]:
@@ -163,10 +163,3 @@ def _require_valid(text: str) -> None:
             # A list built from values could multiply its size with each use.
             raise jinja2.TemplateSyntaxError("a list or map may hold only texts and numbers", node.lineno)
     environment.compile(text)
-
-
-def _metered(chunks: Iterator[str], budget: Budget) -> Iterator[str]:
-    for chunk in chunks:
-        budget.charge()
-        budget.write(len(chunk))
-        yield chunk

@@ -89,7 +89,7 @@ def problems(theme: Document) -> Iterator[FieldError]:
     for name, value in theme.get("variables", {}).items():
         if name not in _UNCHECKED and not _rule(name)(value):
             path = f"theme.variables.{name}"
-            yield FieldError.of("invalid", path, f"The [{path}] is not a CSS value of its kind.")
+            yield FieldError.invalid(path, "is not a CSS value of its kind")
 
 
 def stylesheet(theme: Document) -> str:

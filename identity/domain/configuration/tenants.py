@@ -67,7 +67,7 @@ def base_url_problems(document: Document, path: str) -> list[FieldError]:
     url = document.get("baseURL")
     if url is None or (url.startswith(("http://", "https://")) and not _is_invalid_url(url)):
         return []
-    return [_invalid(f"{path}.baseURL", "must be an absolute http or https URL")]
+    return [FieldError.invalid(f"{path}.baseURL", "must be an absolute http or https URL")]
 
 
 def _is_invalid_url(url: str) -> bool:
@@ -77,27 +77,27 @@ def _is_invalid_url(url: str) -> bool:
 def _url_problems(tenant: Document) -> Iterator[FieldError]:
     yield from base_url_problems(tenant, "tenant")
     if "logoutURL" in tenant and _is_invalid_url(tenant["logoutURL"]):
-        yield _invalid("tenant.logoutURL", "must be an absolute URL")
+        yield FieldError.invalid("tenant.logoutURL", "must be an absolute URL")
 
 
 def _password_problems(tenant: Document) -> Iterator[FieldError]:
     path = "tenant.passwordValidationRules"
     rules = tenant["passwordValidationRules"]
     if rules["minLength"] > rules["maxLength"]:
-        yield _invalid(f"{path}.maxLength", "must not be less than the minimum length")
+        yield FieldError.invalid(f"{path}.maxLength", "must not be less than the minimum length")
     detection = rules["breachDetection"]
     if detection["enabled"] and detection["onLogin"] == "NotifyUser" and "notifyUserEmailTemplateId" not in detection:
-        yield _missing(f"{path}.breachDetection.notifyUserEmailTemplateId")
+        yield FieldError.missing(f"{path}.breachDetection.notifyUserEmailTemplateId")
 
 
 def _email_problems(tenant: Document) -> Iterator[FieldError]:
     path, email = "tenant.emailConfiguration", tenant["emailConfiguration"]
     if email["verifyEmail"] and "verificationEmailTemplateId" not in email:
-        yield _missing(f"{path}.verificationEmailTemplateId")
+        yield FieldError.missing(f"{path}.verificationEmailTemplateId")
     yield from mail_messages.address_problems(email["defaultFromEmail"], f"{path}.defaultFromEmail")
     yield from mail_messages.header_problems(email["additionalHeaders"], f"{path}.additionalHeaders")
     if email["verificationStrategy"] == "FormField" and email["unverified"]["behavior"] != "Gated":
-        yield _invalid(f"{path}.verificationStrategy", "FormField requires unverified.behavior Gated")
+        yield FieldError.invalid(f"{path}.verificationStrategy", "FormField requires unverified.behavior Gated")
 
 
 def _multi_factor_problems(tenant: Document) -> Iterator[FieldError]:
@@ -105,18 +105,10 @@ def _multi_factor_problems(tenant: Document) -> Iterator[FieldError]:
         settings = tenant["multiFactorConfiguration"][method]
         if settings["enabled"]:
             yield from (
-                _missing(f"tenant.multiFactorConfiguration.{method}.{name}")
+                FieldError.missing(f"tenant.multiFactorConfiguration.{method}.{name}")
                 for name in required
                 if name not in settings
             )
-
-
-def _invalid(path: str, what: str) -> FieldError:
-    return FieldError.of("invalid", path, f"The [{path}] {what}.")
-
-
-def _missing(path: str) -> FieldError:
-    return FieldError.of("missing", path, f"You must specify the [{path}] property.")
 
 
 def token_problems(jwt_configuration: Document, path: str) -> list[FieldError]:
@@ -127,6 +119,4 @@ def token_problems(jwt_configuration: Document, path: str) -> list[FieldError]:
     if maximum >= jwt_configuration["refreshTokenTimeToLiveInMinutes"]:
         return []
     field = f"{path}.refreshTokenSlidingWindowConfiguration.maximumTimeToLiveInMinutes"
-    return [
-        FieldError.of("invalid", field, f"The [{field}] must not be less than the time to live of a refresh token.")
-    ]
+    return [FieldError.invalid(field, "must not be less than the time to live of a refresh token")]

@@ -67,4 +67,4 @@ def _scheme_problems(connector: Document) -> Iterator[FieldError]:
     url = connector.get("authenticationURL", "").lower()
     if connector["type"] == LDAP and url.startswith("ldaps:") and connector.get("securityMethod") != "LDAPS":
         path = "connector.securityMethod"
-        yield FieldError.of("invalid", path, f"The [{path}] of an ldaps URL must be LDAPS.")
+        yield FieldError.invalid(path, "of an ldaps URL must be LDAPS")

@@ -39,7 +39,7 @@ def _position_problems(form: Document, fields: Mapping[str, Document]) -> Iterat
         for index, field_id in enumerate(step["fields"]):
             path = f"{_PATH}[{step_index}].fields[{index}]"
             if field_id not in fields:
-                yield FieldError.of("invalid", path, f"The [{path}] must name an existing form field.")
+                yield FieldError.invalid(path, "must name an existing form field")
             elif not _fits(form["type"], fields[field_id]["key"]):
                 message = f"A form of type [{form['type']}] cannot have a field for [{fields[field_id]['key']}]."
                 yield FieldError.of("invalid", path, message)

@@ -30,7 +30,9 @@ def problems(messenger: Document) -> list[FieldError]:
     """Return the errors of members that a type requires."""
     if messenger.get("type") == TWILIO:
         return _twilio_problems(messenger)
-    return [_missing("missing", name) for name in ("connectTimeout", "readTimeout") if name not in messenger]
+    return [
+        FieldError.missing(f"messenger.{name}") for name in ("connectTimeout", "readTimeout") if name not in messenger
+    ]
 
 
 def twilio_url(messenger: Document) -> str:
@@ -50,15 +52,10 @@ def _twilio_problems(messenger: Document) -> list[FieldError]:
     errors = []
     account = messenger.get("accountSID")
     if account is None:
-        errors.append(_missing("blank", "accountSID"))
+        errors.append(FieldError.missing("messenger.accountSID", "blank"))
     elif not re.fullmatch(r"[A-Za-z0-9]+", account):
         path = "messenger.accountSID"
-        errors.append(FieldError.of("invalid", path, f"The [{path}] may have letters and digits only."))
+        errors.append(FieldError.invalid(path, "may have letters and digits only"))
     if "fromPhoneNumber" not in messenger and "messagingServiceSid" not in messenger:
-        errors.append(_missing("blank", "fromPhoneNumber"))
+        errors.append(FieldError.missing("messenger.fromPhoneNumber", "blank"))
     return errors
-
-
-def _missing(kind: str, member: str) -> FieldError:
-    path = f"messenger.{member}"
-    return FieldError.of(kind, path, f"You must specify the [{path}] property.")

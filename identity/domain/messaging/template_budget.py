@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import dataclasses
+from collections.abc import Iterator
 
 MAX_STEPS = 100_000
 MAX_OUTPUT_CHARACTERS = 524_288
@@ -45,6 +46,13 @@ class Budget:
         self.characters -= characters
         if self.characters < 0:
             raise RenderError("the result is too long")
+
+    def metered(self, chunks: Iterator[str]) -> Iterator[str]:
+        """Yield the output of a template, and charge it."""
+        for chunk in chunks:
+            self.charge()
+            self.write(len(chunk))
+            yield chunk
 
 
 current_budget: contextvars.ContextVar[Budget] = contextvars.ContextVar("template_budget")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import traceback
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jinja2
@@ -147,7 +147,7 @@ def render(text: str, values: Mapping[str, Any], *, html: bool, preview: bool = 
     token = current_budget.set(budget)
     try:
         assigned = _Variables(now=values[NOW]) if NOW in values else _Variables()
-        return "".join(_metered_output(template.generate({**values, NAMESPACE: assigned}), budget))
+        return "".join(budget.metered(template.generate({**values, NAMESPACE: assigned})))
     except RenderError as error:
         raise RenderError(error.message, _line_of(error)) from error
     except jinja2.TemplateError as error:
@@ -166,13 +166,6 @@ def _line_of(error: BaseException) -> int:
 
 def _is_template(frame: types.FrameType) -> bool:
     return frame.f_code.co_filename == "<template>"
-
-
-def _metered_output(chunks: Iterator[str], budget: Budget) -> Iterator[str]:
-    for chunk in chunks:
-        budget.charge()
-        budget.write(len(chunk))
-        yield chunk
 
 
 @functools.lru_cache(maxsize=32)

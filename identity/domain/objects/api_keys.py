@@ -23,8 +23,7 @@ def value_problems(value: str, minimum_length: int) -> list[FieldError]:
     """Return the problems of a value that a caller chose."""
     if len(value) >= minimum_length:
         return []
-    message = f"The [apiKey.key] must have at least {minimum_length} characters."
-    return [FieldError.of("tooShort", "apiKey.key", message)]
+    return [FieldError.invalid("apiKey.key", f"must have at least {minimum_length} characters", "tooShort")]
 
 
 def tidied_permissions(wanted: Document) -> Document:

@@ -36,4 +36,4 @@ def too_many(many: str) -> FieldError:
 
 def empty(many: str) -> FieldError:
     """Return the error of an empty list."""
-    return FieldError.of("empty", many, f"You must specify the [{many}] property.")
+    return FieldError.missing(many, "empty")

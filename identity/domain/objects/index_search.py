@@ -88,7 +88,7 @@ def read(fields: Fields, criteria: Document, prefix: str) -> IndexQuery:
             raise Invalid(errors)
         return IndexQuery(ids=ids, number_of_results=len(ids))
     if criteria.get("query"):
-        errors.append(_error(f"{prefix}query", "is for an index engine; use [queryString]"))
+        errors.append(FieldError.invalid(f"{prefix}query", "is for an index engine; use [queryString]"))
     term = _term(fields, criteria.get("queryString"), f"{prefix}queryString", errors)
     sort = _sort(fields, criteria.get("sortFields"), f"{prefix}sortFields", errors)
     start_row = _whole(criteria, "startRow", 0, prefix, errors)
@@ -116,7 +116,7 @@ def _continued(criteria: Document, prefix: str) -> Document:
     except (ValueError, RecursionError):
         again = None
     if not isinstance(again, dict) or "nextResults" in again or "ids" in again:
-        raise Invalid([_error(f"{prefix}nextResults", "is not a token of an earlier answer")])
+        raise Invalid([FieldError.invalid(f"{prefix}nextResults", "is not a token of an earlier answer")])
     return again
 
 
@@ -142,18 +142,18 @@ def _term(fields: Fields, value: Any, path: str, errors: list[FieldError]) -> Te
     if value is None or value == "":
         return None
     if not isinstance(value, str) or len(value) > _MAXIMUM_QUERY:
-        errors.append(_error(path, f"must be a text of at most {_MAXIMUM_QUERY} characters"))
+        errors.append(FieldError.invalid(path, f"must be a text of at most {_MAXIMUM_QUERY} characters"))
         return None
     # A token can be forged, and can hold values that no request body can have.
     if _UNSEARCHABLE.search(value):
-        errors.append(_error(path, "holds what no text can hold"))
+        errors.append(FieldError.invalid(path, "holds what no text can hold"))
         return None
     text = value.strip()
     match = re.fullmatch(r"([A-Za-z]+(?:\.[A-Za-z]+)?):(.*)", text, re.DOTALL)
     field = match[1] if match else None
     text = (match[2] if match else text).strip().strip('"').lower()
     if field is not None and field not in {*fields.texts, *fields.ids, *fields.flags}:
-        errors.append(_error(path, f"names the field [{field}], which cannot be searched"))
+        errors.append(FieldError.invalid(path, f"names the field [{field}], which cannot be searched"))
         return None
     if field is None and text.strip("*") == "":
         return None
@@ -165,13 +165,13 @@ def _sort(fields: Fields, value: Any, path: str, errors: list[FieldError]) -> tu
     if value is None:
         return ()
     if not isinstance(value, list) or len(value) > len(fields.sort):
-        errors.append(_error(path, "must be a list of fields"))
+        errors.append(FieldError.invalid(path, "must be a list of fields"))
         return ()
     found = []
     for index, item in enumerate(value):
         field = _sort_field(fields, item)
         if field is None:
-            errors.append(_error(f"{path}[{index}]", "cannot be sorted by"))
+            errors.append(FieldError.invalid(f"{path}[{index}]", "cannot be sorted by"))
         else:
             found.append(field)
     return tuple(found)
@@ -191,10 +191,6 @@ def _whole(criteria: Document, name: str, default: int, prefix: str, errors: lis
     value = criteria.get(name)
     number = default if value is None else whole_number(value)
     if number is None or not 0 <= number <= 2**31:
-        errors.append(_error(f"{prefix}{name}", "must be a whole number"))
+        errors.append(FieldError.invalid(f"{prefix}{name}", "must be a whole number"))
         return default
     return number
-
-
-def _error(path: str, what: str) -> FieldError:
-    return FieldError.of("invalid", path, f"The [{path}] {what}.")

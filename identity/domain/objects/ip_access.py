@@ -57,9 +57,7 @@ def _entry_problems(index: int, entry: Document) -> list[FieldError]:
     if start is None:
         errors.append(FieldError.of("invalid", f"{path}.startIPAddress", "The start must be an IPv4 address or [*]."))
     if not entry.get("endIPAddress"):
-        errors.append(
-            FieldError.of("blank", f"{path}.endIPAddress", f"You must specify the [{path}.endIPAddress] property.")
-        )
+        errors.append(FieldError.missing(f"{path}.endIPAddress", "blank"))
     elif end is None or (start is not None and end < start):
         errors.append(
             FieldError.of("invalid", f"{path}.endIPAddress", "The end must be an IPv4 address, not before the start.")

@@ -112,9 +112,7 @@ def _criterion(
     if kind in _LIMITS:
         return _limit(member, kind, value, path, errors)
     if not isinstance(value, str) or len(value) > MAXIMUM_PATTERN or "\x00" in value:
-        errors.append(
-            FieldError.of("invalid", path, f"The [{path}] criterion must be a text of at most 191 characters.")
-        )
+        errors.append(FieldError.invalid(path, "criterion must be a text of at most 191 characters"))
         return None
     if is_id(name) and parse_id(value) is None:
         errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] criterion must be a UUID."))
@@ -146,8 +144,7 @@ def _order(rules: SearchRules, text: object, path: str, errors: list[FieldError]
     for item in text.split(",") if isinstance(text, str) else [str(text)]:
         field, _, direction = " ".join(item.split()).partition(" ")
         if field not in rules.order_by or direction.upper() not in {"", "ASC", "DESC"}:
-            message = f"The [{path}] value [{item.strip()[:100]}] cannot be sorted by."
-            errors.append(FieldError.of("invalid", path, message))
+            errors.append(FieldError.invalid(path, f"value [{item.strip()[:100]}] cannot be sorted by"))
             return ()
         order.setdefault(rules.order_by[field], -1 if direction.upper() == "DESC" else 1)
     order.setdefault("_id", list(order.values())[-1])
@@ -158,9 +155,7 @@ def _whole(request: Mapping[str, Any], name: str, default: int, prefix: str, err
     value = request.get(name)
     number = default if value is None else whole_number(value)
     if number is None or number < 0 or number > 2**31:
-        errors.append(
-            FieldError.of("invalid", f"{prefix}{name}", f"The [{prefix}{name}] value must be a whole number.")
-        )
+        errors.append(FieldError.invalid(f"{prefix}{name}", "value must be a whole number"))
         return default
     return number
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.objects.secret_masking import MASK as MASK
-from identity.errors import Invalid
+from identity.errors import FieldError, Invalid
 
 _EACH: Final = "*"
 _OR: Final = "|"
@@ -67,8 +67,7 @@ def _require_stored(name: str, credential: Credential, document: Document, store
     for path in _paths(document, credential.member):
         if _get(document, path) == MASK and _get(stored, path) is None:
             field = ".".join((name, *path))
-            message = f"The [{field}] is masked, but no value is stored for it. State the value."
-            raise Invalid.field("invalid", field, message)
+            raise Invalid([FieldError.invalid(field, "is masked, but no value is stored for it. State the value")])
 
 
 def _stored_value(credential: Credential, path: Path, document: Document, stored: Document | None) -> Any:

@@ -41,7 +41,7 @@ def problems(
 ) -> list[FieldError]:
     """Return every violation of the policy, reported on `path`; `login_ids` matter if the policy disallows them."""
     if not password.strip():
-        return [FieldError.of("blank", path, f"You must specify the [{path}] property.")]
+        return [FieldError.missing(path, "blank")]
     errors = [FieldError.of(kind, path, message) for kind, message in _violations(password, rules, scheme)]
     if rules.disallow_user_login_id:
         errors += _contained_login_ids(password, path, login_ids)

@@ -16,10 +16,10 @@ def problems(action: Document) -> list[FieldError]:
     errors = []
     if action["preventLogin"] and not action["temporal"]:
         path = "userAction.preventLogin"
-        errors.append(FieldError.of("invalid", path, f"The [{path}] requires an action that is temporal."))
+        errors.append(FieldError.invalid(path, "requires an action that is temporal"))
     if action["temporal"] and action["userEmailingEnabled"]:
         paths = (f"userAction.{member}" for member in TEMPLATE_MEMBERS if member not in action)
-        errors += [FieldError.of("missing", path, f"You must specify the [{path}] property.") for path in paths]
+        errors += [FieldError.missing(path) for path in paths]
     return errors + _option_problems(action["options"])
 
 

@@ -141,12 +141,10 @@ def problems(user: Document) -> list[FieldError]:
             FieldError.of("invalidPhone", "user.phoneNumber", "The [user.phoneNumber] must be an E.164 number.")
         )
     if not is_dialable_number(user.get("mobilePhone")):
-        errors.append(FieldError.of("invalid", "user.mobilePhone", "The [user.mobilePhone] is not a phone number."))
+        errors.append(FieldError.invalid("user.mobilePhone", "is not a phone number"))
     for field in ("username", *SEARCH_FIELDS[:3], "middleName"):
         if re.search(r"[\x00-\x1f\x7f]", user.get(field, "")):
-            errors.append(
-                FieldError.of("invalid", f"user.{field}", f"The [user.{field}] contains a control character.")
-            )
+            errors.append(FieldError.invalid(f"user.{field}", "contains a control character"))
     return errors + _method_problems(user["twoFactor"]["methods"])
 
 
@@ -364,15 +362,9 @@ def _method_problems(methods: list[Document]) -> list[FieldError]:
         path = f"user.twoFactor.methods[{index}]"
         required_member = _REQUIRED_BY_METHOD[method["method"]]
         if not method.get(required_member):
-            errors.append(
-                FieldError.of(
-                    "blank", f"{path}.{required_member}", f"You must specify the [{path}.{required_member}] property."
-                )
-            )
+            errors.append(FieldError.missing(f"{path}.{required_member}", "blank"))
         elif required_member == "secret" and not is_totp_secret(method["secret"]):
-            errors.append(
-                FieldError.of("invalid", f"{path}.secret", f"The [{path}.secret] must be base64 of 16 to 128 bytes.")
-            )
+            errors.append(FieldError.invalid(f"{path}.secret", "must be base64 of 16 to 128 bytes"))
         if method.get("id") in seen:
             errors.append(FieldError.of("duplicate", f"{path}.id", f"The [{path}.id] is used twice."))
         seen.add(method.get("id"))

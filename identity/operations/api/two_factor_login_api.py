@@ -8,7 +8,7 @@ from identity.call import Call, Document
 from identity.domain.login import login_outcomes
 from identity.domain.login.login_outcomes import LoginResult
 from identity.domain.users.users import LOGIN_ID_TYPES
-from identity.errors import Invalid, NotFound
+from identity.errors import FieldError, Invalid, NotFound
 from identity.ids import TenantId
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
@@ -101,8 +101,7 @@ async def _find_client(
     """
     started = challenge.login_state.get("applicationId")
     if application_id not in {None, started} and not (started is None and challenge.login_state.get("isStarted")):
-        message = "The [applicationId] must be the application of the login that was started."
-        raise Invalid.field("invalid", "applicationId", message)
+        raise Invalid([FieldError.invalid("applicationId", "must be the application of the login that was started")])
     return await clients.find_by_application_id(services, challenge.token.tenant_id, application_id or started)
 
 

@@ -70,7 +70,10 @@ from identity.operations.login_transactions.authorization_steps import (
     Step,
     VerifiedClient,
 )
-from identity.operations.login_transactions.login_transactions import AuthenticatedLogin, InterruptedLogin
+from identity.operations.login_transactions.login_transactions import (
+    AuthenticatedTransaction,
+    InterruptedLogin,
+)
 from identity.operations.objects import features
 from identity.operations.providers import authorization_redirect
 from identity.operations.sessions import sso_sessions
@@ -303,14 +306,14 @@ async def respond(
 
 
 async def restore_login(
-    services: Services, call: Call, verified_client: VerifiedClient, login: AuthenticatedLogin, browser: Browser
+    services: Services, call: Call, transaction: AuthenticatedTransaction, browser: Browser
 ) -> tuple[AuthorizationRequest, CurrentLogin] | None:
     """Return the request and the login of a transaction; None if the user logged out or was deleted meanwhile.
 
     Raises OAuth2Error for a request that the application's current settings do not allow.
     """
-    request = validate(call, verified_client)
-    current = await current_logins.restore(services, call, verified_client.client, login, browser)
+    request = validate(call, transaction.verified_client)
+    current = await current_logins.restore(services, call, transaction.client, transaction.login, browser)
     return None if current is None else (request, current)
 
 

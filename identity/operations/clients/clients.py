@@ -10,7 +10,7 @@ from identity.call import Document
 from identity.domain.clients import security_profiles
 from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.domain.clients.refresh_tokens import RefreshTokenPolicy
-from identity.errors import Invalid, InvalidRequest, OAuth2Error
+from identity.errors import FieldError, Invalid, InvalidRequest, OAuth2Error
 from identity.ids import ApplicationId, TenantId, parse_id
 from identity.services import Services
 from identity.tokens.issuer import FindClient
@@ -95,8 +95,7 @@ async def get_by_application_id(services: Services, tenant_id: TenantId | None, 
     try:
         return await get_client(services, TenantHints(header=tenant_id), application_id)
     except InvalidRequest as error:
-        message = "The [applicationId] must name an active application of the tenant."
-        raise Invalid.field("invalid", "applicationId", message) from error
+        raise Invalid([FieldError.invalid("applicationId", "must name an active application of the tenant")]) from error
 
 
 async def find_by_application_id(

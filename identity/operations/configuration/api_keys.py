@@ -208,16 +208,14 @@ async def _tenant_problem(services: Services, api_key: Document) -> FieldError |
     tenant_id = api_key.get("tenantId")
     if tenant_id is None or await services.configuration.tenants.find_cached(None, tenant_id) is not None:
         return None
-    return FieldError.of("invalid", "apiKey.tenantId", "The [apiKey.tenantId] must name an existing tenant.")
+    return FieldError.invalid("apiKey.tenantId", "must name an existing tenant")
 
 
 async def _access_list_problem(services: Services, api_key: Document) -> FieldError | None:
     acl_id = api_key.get("ipAccessControlListId")
     if acl_id is None or await services.limits.ip_access_control_lists.find_cached(None, acl_id) is not None:
         return None
-    return FieldError.of(
-        "invalid", "apiKey.ipAccessControlListId", "The [apiKey.ipAccessControlListId] must name an existing list."
-    )
+    return FieldError.invalid("apiKey.ipAccessControlListId", "must name an existing list")
 
 
 def _caller(call: Call) -> Document:

@@ -21,7 +21,7 @@ async def prepare(_services: Services, _call: Call, document: Document, _stored:
     for name, member in _REQUIRED:
         if document[name]["enabled"] and not document[name].get(member):
             path = f"integrations.{name}.{member}"
-            errors.append(FieldError.of("blank", path, f"You must specify the [{path}] property."))
+            errors.append(FieldError.missing(path, "blank"))
     crud.require_no_errors(errors)
     return document
 

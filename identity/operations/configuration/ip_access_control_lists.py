@@ -26,4 +26,4 @@ async def reference_problems(services: Services, document: Document, path: str) 
     if list_id is None or await services.limits.ip_access_control_lists.find_cached(None, list_id) is not None:
         return []
     field = f"{path}.{_REFERENCE}"
-    return [FieldError.of("invalid", field, f"The [{field}] must name an existing list.")]
+    return [FieldError.invalid(field, "must name an existing list")]

@@ -83,7 +83,7 @@ async def _connector_problems(services: Services, tenant: Document) -> list[Fiel
     for index, policy in enumerate(tenant["connectorPolicies"]):
         if await connectors.find(services, policy["connectorId"]) is None:
             path = f"tenant.connectorPolicies[{index}].connectorId"
-            errors.append(FieldError.of("invalid", path, f"The [{path}] must name an existing connector."))
+            errors.append(FieldError.invalid(path, "must name an existing connector"))
     return errors
 
 

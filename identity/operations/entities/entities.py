@@ -29,11 +29,11 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     errors = []
     type_id = entity["type"].get("id")
     if type_id is None:
-        errors.append(FieldError.of("missing", "entity.type.id", "You must specify the [entity.type.id] property."))
+        errors.append(FieldError.missing("entity.type.id"))
     elif await services.directory.entity_types.find_cached(None, type_id) is None:
-        errors.append(_invalid("type.id", "must name an existing entity type"))
+        errors.append(FieldError.invalid("entity.type.id", "must name an existing entity type"))
     if not await _has_valid_ancestors(services, entity):
-        errors.append(_invalid("parentId", _VALID_PARENT))
+        errors.append(FieldError.invalid("entity.parentId", _VALID_PARENT))
     errors += await client_ids.problems(services, entity, stored)
     crud.require_no_errors(errors)
     return entity
@@ -112,7 +112,7 @@ async def _require_no_cycle(services: Services, entity: Document, session: Sessi
     while parent_id is not None:
         parent = await services.directory.entities.find(TenantId(entity["tenantId"]), parent_id, session)
         if parent is None or parent_id in seen:
-            crud.require_no_errors([_invalid("parentId", _VALID_PARENT)])
+            crud.require_no_errors([FieldError.invalid("entity.parentId", _VALID_PARENT)])
         seen.add(parent_id)
         parent_id = None if parent is None else parent.get("parentId")
 
@@ -149,7 +149,3 @@ async def _has_valid_ancestors(services: Services, entity: Document) -> bool:
         seen.append(parent_id)
         parent_id = parent.get("parentId")
     return True
-
-
-def _invalid(member: str, what: str) -> FieldError:
-    return FieldError.of("invalid", f"entity.{member}", f"The [entity.{member}] {what}.")

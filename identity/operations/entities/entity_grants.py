@@ -151,4 +151,4 @@ async def _recipient_problems(services: Services, tenant_id: TenantId, grant: Do
 
 
 def _unknown(member: str) -> FieldError:
-    return FieldError.of("invalid", f"grant.{member}", f"The [grant.{member}] must name one of the same tenant.")
+    return FieldError.invalid(f"grant.{member}", "must name one of the same tenant")

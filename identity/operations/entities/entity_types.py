@@ -101,7 +101,7 @@ def _token_problems(jwt_configuration: Document) -> list[FieldError]:
     if not jwt_configuration["enabled"]:
         return []
     return [
-        FieldError.of("missing", f"{_JWT}.{name}", f"You must specify the [{_JWT}.{name}] property.")
+        FieldError.missing(f"{_JWT}.{name}")
         for name in ("accessTokenKeyId", "timeToLiveInSeconds")
         if not jwt_configuration.get(name)
     ]

@@ -61,6 +61,5 @@ async def reference_problems(
             continue
         form = await find(services, form_id)
         if form is None or form["type"] != form_type:
-            message = f"The [{path}] must name an existing form of type [{form_type}]."
-            errors.append(FieldError.of("invalid", path, message))
+            errors.append(FieldError.invalid(path, f"must name an existing form of type [{form_type}]"))
     return errors

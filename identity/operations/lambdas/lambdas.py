@@ -77,7 +77,7 @@ async def reference_problems(services: Services, resource: str, document: Docume
         lambda_id = document.get(section, {}).get(name)
         if lambda_id is not None and not await is_of_type(services, lambda_id, kind):
             path = f"{resource}.{member}"
-            errors.append(FieldError.of("invalid", path, f"The [{path}] must name a lambda of type {kind}."))
+            errors.append(FieldError.invalid(path, f"must name a lambda of type {kind}"))
     return errors
 
 

@@ -129,7 +129,6 @@ async def to_response(services: Services, record: Document) -> Document:
 def _number(name: str, value: object, default: int, errors: list[FieldError]) -> int:
     number = default if value in {None, ""} else searches.whole_number(value)
     if number is None or not 0 <= number <= searches.MAXIMUM_RESULTS:
-        message = f"The [{name}] value must be a whole number of at most {searches.MAXIMUM_RESULTS}."
-        errors.append(FieldError.of("invalid", name, message))
+        errors.append(FieldError.invalid(name, f"value must be a whole number of at most {searches.MAXIMUM_RESULTS}"))
         return default
     return number

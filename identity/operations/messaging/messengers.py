@@ -12,7 +12,7 @@ from identity.domain.objects.stored_credentials import Credential
 from identity.domain.webhooks import webhook_headers
 from identity.errors import FieldError
 from identity.ids import parse_id
-from identity.operations.objects import crud
+from identity.operations.objects import crud, key_references
 from identity.outbound import tls
 from identity.outbound.addresses import check_url
 from identity.services import Services
@@ -64,15 +64,10 @@ async def _certificate_errors(services: Services, messenger: Document) -> list[F
     errors = []
     if pem is not None and not tls.is_certificate(pem):
         errors.append(_error("sslCertificate", "The [messenger.sslCertificate] must be a PEM certificate."))
-    if key_id is not None and not await _has_certificate(services, key_id):
+    if key_id is not None and not await key_references.has_certificate(services, key_id):
         message = "The [messenger.sslCertificateId] must name a key with a certificate and a private key."
         errors.append(_error("sslCertificateId", message))
     return errors
-
-
-async def _has_certificate(services: Services, key_id: str) -> bool:
-    key = await services.configuration.keys.find_cached(None, key_id)
-    return key is not None and "certificate" in key and "privateKey" in key
 
 
 def _error(member: str, message: str) -> FieldError:

@@ -129,5 +129,5 @@ async def _tenant_of_row(
         return call.tenant_id, []
     is_foreign = call.tenant_id is not None and named != call.tenant_id
     if is_foreign or await services.configuration.tenants.find_cached(None, named) is None:
-        return None, [FieldError.of("invalid", path, f"The [{path}] must be the id of a tenant that you may use.")]
+        return None, [FieldError.invalid(path, "must be the id of a tenant that you may use")]
     return TenantId(named), []

@@ -131,7 +131,7 @@ def _pattern(pattern: object, errors: list[FieldError]) -> date_patterns.Write |
         return date_patterns.compiled(str(pattern))
     except ValueError as error:
         name = "dateTimeSecondsFormat"
-        errors.append(FieldError.of("invalid", name, f"The [{name}] value is not a date pattern: {error}."))
+        errors.append(FieldError.invalid(name, f"value is not a date pattern: {error}"))
         return None
 
 
@@ -139,5 +139,5 @@ def _zone(name: object, errors: list[FieldError]) -> zoneinfo.ZoneInfo | None:
     try:
         return zoneinfo.ZoneInfo(str(name))
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        errors.append(FieldError.of("invalid", "zoneId", "The [zoneId] value is not the name of a time zone."))
+        errors.append(FieldError.invalid("zoneId", "value is not the name of a time zone"))
         return None

@@ -56,7 +56,7 @@ async def problems(
     if foreign:
         return list(_assignment_problems(jwt_configuration, foreign, path))
     errors = [
-        FieldError.of("invalid", f"{path}.{name}", f"The [{path}.{name}] must name a key that can sign.")
+        FieldError.invalid(f"{path}.{name}", "must name a key that can sign")
         for name in KEY_MEMBERS
         if name in jwt_configuration and not await _may_sign(services, name, jwt_configuration[name])
     ]
@@ -64,7 +64,7 @@ async def problems(
         for index, key_id in enumerate(jwt_configuration.get(name, [])):
             if await services.configuration.keys.find_cached(None, key_id) is None:
                 field = f"{path}.{name}[{index}]"
-                errors.append(FieldError.of("invalid", field, f"The [{field}] must name an existing key."))
+                errors.append(FieldError.invalid(field, "must name an existing key"))
     return errors
 
 
@@ -98,7 +98,7 @@ def _assignment_problems(jwt_configuration: Document, foreign: set[str], path: s
         named |= {f"{path}.{name}[{index}]": key_id for index, key_id in enumerate(jwt_configuration.get(name, []))}
     for field, key_id in named.items():
         if key_id in foreign:
-            yield FieldError.of("invalid", field, f"The [{field}] must name a key that is assigned to the tenant.")
+            yield FieldError.invalid(field, "must name a key that is assigned to the tenant")
 
 
 async def can_sign(services: Services, key_id: str) -> bool:
@@ -243,3 +243,9 @@ def _configured(tenant: Document, application: Document | None, member: str) -> 
 def _change_event(application_ids: list[str]) -> Event:
     """Return `jwt.public-key.update`: these applications sign with other keys from now on."""
     return Event("jwt.public-key.update", {"applicationIds": sorted(application_ids)})
+
+
+async def has_certificate(services: Services, key_id: str) -> bool:
+    """Whether a key has a certificate and its private key, which a TLS client needs."""
+    key = await services.configuration.keys.find_cached(None, key_id)
+    return key is not None and "certificate" in key and "privateKey" in key

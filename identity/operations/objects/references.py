@@ -205,4 +205,4 @@ def _referring_to(row: Reference, object_id: str, now: Instant) -> Document:
 
 
 def _missing(path: str) -> FieldError:
-    return FieldError.of("invalid", path, f"The [{path}] must name an existing object.")
+    return FieldError.invalid(path, "must name an existing object")

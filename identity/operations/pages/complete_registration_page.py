@@ -35,7 +35,7 @@ async def show(
 ) -> MissingFields | Step:
     """Return the page, or the next step if nothing is missing any more. Raises OAuth2Error."""
     verified_client, client = transaction.verified_client, transaction.client
-    restored = await authorization.restore_login(services, call, verified_client, transaction.login, browser)
+    restored = await authorization.restore_login(services, call, transaction, browser)
     if restored is None:
         return LoginPage(client)
     request, current = restored
@@ -51,7 +51,7 @@ async def answer(
 ) -> Step | FormRejected:
     """Store the answers, register the user and continue. Raises OAuth2Error and LambdaFailed."""
     verified_client, client = transaction.verified_client, transaction.client
-    restored = await authorization.restore_login(services, call, verified_client, transaction.login, browser)
+    restored = await authorization.restore_login(services, call, transaction, browser)
     if restored is None:
         return LoginPage(client)
     request, current = restored

@@ -35,9 +35,7 @@ async def show(
 ) -> ConsentPage | Step:
     """Return the page, or the next step if no consent is required any more. Raises OAuth2Error."""
     client = transaction.client
-    restored = await authorization.restore_login(
-        services, call, transaction.verified_client, transaction.login, browser
-    )
+    restored = await authorization.restore_login(services, call, transaction, browser)
     if restored is None:
         return LoginPage(client)
     request, current = restored
@@ -63,7 +61,7 @@ async def answer(
     if approved is None:
         raise AccessDenied("consent_canceled", "The user did not consent.")
     verified_client, client = transaction.verified_client, transaction.client
-    restored = await authorization.restore_login(services, call, verified_client, transaction.login, browser)
+    restored = await authorization.restore_login(services, call, transaction, browser)
     if restored is None:
         return LoginPage(client)
     request, current = restored

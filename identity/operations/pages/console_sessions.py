@@ -29,6 +29,7 @@ from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.groups import group_roles
 from identity.operations.limits import anonymous_request_limits
+from identity.operations.pages.hosted_backend import LoginRedirect
 from identity.operations.sessions import sso_sessions
 from identity.services import Services
 from identity.store.console_sessions import ConsoleSession
@@ -37,15 +38,6 @@ from identity.tokens.jws import Rejection
 HOME: Final = "/admin"
 _TARGET: Final = re.compile(r"/admin(/[A-Za-z0-9_.~/-]*)?(\?[A-Za-z0-9_.~/?&=%+:*,@!$'()-]*)?")
 _TARGET_CHARACTERS: Final = 1024
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LoginRedirect:
-    """The URL of the login page, the browser's secret for the callback, and the lifetime of the login."""
-
-    location: str
-    browser_secret: str
-    ttl_seconds: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ async def show(
 ) -> DevicePage | Step:
     """Return the approval page, or the next step if the user logged out or may not log in. Raises OAuth2Error."""
     verified_client, client = transaction.verified_client, transaction.client
-    restored = await authorization.restore_login(services, call, verified_client, transaction.login, browser)
+    restored = await authorization.restore_login(services, call, transaction, browser)
     if restored is None:
         return LoginPage(client)
     request, current = restored

@@ -87,12 +87,11 @@ async def _continue(
     cookie: BrowserCookie,
 ) -> Step:
     """Continue with the login in a browser that has the cookie, after the transaction was consumed."""
-    verified_client = transaction.verified_client
-    restored = await authorization.restore_login(services, call, verified_client, transaction.login, browser)
+    restored = await authorization.restore_login(services, call, transaction, browser)
     if restored is None:
         return LoginPage(transaction.client)
     call = dataclasses.replace(call, devices={**(call.devices or {}), cookie.name: cookie.value})
-    return await authorization.proceed(services, call, verified_client, *restored)
+    return await authorization.proceed(services, call, transaction.verified_client, *restored)
 
 
 async def _find_account(
@@ -100,9 +99,7 @@ async def _find_account(
 ) -> Account | None:
     """Return the account of a login that meets all requirements."""
     client = transaction.client
-    restored = await authorization.restore_login(
-        services, call, transaction.verified_client, transaction.login, browser
-    )
+    restored = await authorization.restore_login(services, call, transaction, browser)
     if restored is None or authorization.unmet_requirement(call, client, restored[1]) is not None:
         return None
     return Account(client, restored[1].user, restored[1])

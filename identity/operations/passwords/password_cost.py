@@ -25,9 +25,7 @@ def problems(services: Services, call: Call, document: Document, stored: Documen
     if maximum is None or configuration["encryptionSchemeFactor"] <= maximum:
         return []
     path = f"{_PATH}.encryptionSchemeFactor"
-    return [
-        FieldError.of("invalid", path, f"The [{path}] exceeds {maximum}, the maximum for tenants of this instance.")
-    ]
+    return [FieldError.invalid(path, f"exceeds {maximum}, the maximum for tenants of this instance")]
 
 
 def _cost(tenant: Document | None) -> tuple[str, int] | None:

@@ -57,8 +57,7 @@ def default_factor(scheme: str) -> int:
 def policy_problems(tenant: Document, user: Document, password: NewPassword, path: str = PATH) -> list[FieldError]:
     """Return the violations of the tenant's policy, apart from those of earlier passwords, reported on `path`."""
     if not password_hashing.is_known(password.scheme):
-        message = "The [user.encryptionScheme] is not known."
-        return [FieldError.of("invalid", "user.encryptionScheme", message)]
+        return [FieldError.invalid("user.encryptionScheme", "is not known")]
     errors = password_policy.problems(
         password.password,
         PasswordRules.of(tenant),
@@ -67,8 +66,7 @@ def policy_problems(tenant: Document, user: Document, password: NewPassword, pat
         login_ids=users.login_ids(user).values(),
     )
     if not password_hashing.is_acceptable_factor(password.scheme, password.factor):
-        message = f"The [user.factor] is out of range for {password.scheme}."
-        errors.append(FieldError.of("invalid", "user.factor", message))
+        errors.append(FieldError.invalid("user.factor", f"is out of range for {password.scheme}"))
     return errors
 
 

@@ -33,7 +33,7 @@ async def start(services: Services, call: Call, body: Document) -> Document:
     provider = await services.configuration.identity_providers.find_cached(None, request["identityProviderId"])
     if tenant is None or provider is None or not provider_rules.is_available_to(provider, tenant_id):
         name = "tenantId" if tenant is None else "identityProviderId"
-        crud.require_no_errors([FieldError.of("invalid", name, f"The [{name}] must name one that the tenant can use.")])
+        crud.require_no_errors([FieldError.invalid(name, "must name one that the tenant can use")])
     assert tenant is not None
     test = {"identityProviderId": request["identityProviderId"], "startInstant": call.now, "steps": []}
     ttl_seconds = tenant["externalIdentifierConfiguration"][_TTL]

@@ -35,13 +35,7 @@ async def fetch_claims(
     Raises Invalid for missing data or an unusable response, Unauthorized for claims that cannot be stored.
     """
     names = ("oauth_token", "oauth_token_secret")
-    crud.require_no_errors(
-        [
-            FieldError.of("blank", f"data.{n}", f"You must specify the [data.{n}] property.")
-            for n in names
-            if not data.get(n)
-        ]
-    )
+    crud.require_no_errors([FieldError.missing(f"data.{n}", "blank") for n in names if not data.get(n)])
     token, secret = data["oauth_token"], data["oauth_token_secret"]
     if data.get("oauth_verifier"):
         client = _client(call, oauth2, token=token, secret=secret, verifier=data["oauth_verifier"])

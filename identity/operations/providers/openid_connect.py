@@ -56,9 +56,7 @@ async def identify(
     Raises Invalid for an unusable response of the provider, Unauthorized for one that cannot be trusted.
     """
     missing = [name for name in ("code", "redirect_uri") if not data.get(name)]
-    crud.require_no_errors(
-        [FieldError.of("blank", f"data.{n}", f"You must specify the [data.{n}] property.") for n in missing]
-    )
+    crud.require_no_errors([FieldError.missing(f"data.{n}", "blank") for n in missing])
     endpoints = await resolve_endpoints(services, call, effective_oauth2(provider, application_id))
     tokens = await exchange_code(services, endpoints, data)
     return await identify_by_tokens(services, call, endpoints, tokens, data.get("nonce"), trace)

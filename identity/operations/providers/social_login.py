@@ -198,4 +198,4 @@ def _is_native(data: Mapping[str, str]) -> bool:
 
 
 def _blank(name: str) -> FieldError:
-    return FieldError.of("blank", f"data.{name}", f"You must specify the [data.{name}] property.")
+    return FieldError.missing(f"data.{name}", "blank")

@@ -96,7 +96,7 @@ def url_problems(services: Services, application: Document) -> list[FieldError]:
     if reason is None and not _is_protected(url) and check_url(url, ()) is None:
         reason = "it must be an https URL, except in the networks of webhooks.allowed_networks"
     path = f"application.oauthConfiguration.{_URL}"
-    return [] if reason is None else [FieldError.of("invalid", path, f"The [{path}] cannot be used: {reason}.")]
+    return [] if reason is None else [FieldError.invalid(path, f"cannot be used: {reason}")]
 
 
 def _is_protected(url: str) -> bool:

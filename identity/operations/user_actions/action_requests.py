@@ -25,7 +25,11 @@ class NamedObjects:
 
 async def validate(services: Services, call: Call, requested: Document) -> NamedObjects:
     """Return the objects that a request to take an action names. Raises Invalid with all its errors."""
-    errors = [_missing(name) for name in ("actioneeUserId", "actionerUserId", "userActionId") if name not in requested]
+    errors = [
+        FieldError.missing(f"action.{name}")
+        for name in ("actioneeUserId", "actionerUserId", "userActionId")
+        if name not in requested
+    ]
     user = await _find_actionee(services, call, requested, errors)
     definition = await _find_definition(services, requested, errors)
     reason = await _find_reason(services, requested, errors)
@@ -49,7 +53,7 @@ async def change_problems(
         return [FieldError.of("invalid", "actionId", "An action that is not temporal cannot be changed.")]
     if not action_rules.is_live(log, call.now):
         return [FieldError.of("invalid", "actionId", "The action has ended.")]
-    errors = [] if "actionerUserId" in requested else [_missing("actionerUserId")]
+    errors = [] if "actionerUserId" in requested else [FieldError.missing("action.actionerUserId")]
     errors += await actioner_problems(services, call, TenantId(log["tenantId"]), requested)
     if not is_cancelled and requested.get("expiry", action_rules.INDEFINITE) <= call.now:
         errors.append(_past())
@@ -66,7 +70,7 @@ async def actioner_problems(
     found = await services.directory.users.find_cached_across_tenants(user_id)
     if found is not None and (found["tenantId"] == tenant_id or call.caller.tenant_id is None):
         return []
-    return [FieldError.of("invalid", path, f"The [{path}] must name an existing user.")]
+    return [FieldError.invalid(path, "must name an existing user")]
 
 
 async def _find_actionee(services: Services, call: Call, requested: Document, errors: Problems) -> Document | None:
@@ -76,7 +80,7 @@ async def _find_actionee(services: Services, call: Call, requested: Document, er
     try:
         return await user_lookup.retrieve(services, call, user_id)
     except NotFound:
-        errors.append(_invalid("actioneeUserId", "must name an existing user"))
+        errors.append(FieldError.invalid("action.actioneeUserId", "must name an existing user"))
         return None
 
 
@@ -86,7 +90,7 @@ async def _find_definition(services: Services, requested: Document, errors: Prob
         return None
     found = await services.configuration.user_actions.find_cached(None, action_id)
     if found is None or not found["active"]:
-        errors.append(_invalid("userActionId", "must name an existing user action that is active"))
+        errors.append(FieldError.invalid("action.userActionId", "must name an existing user action that is active"))
         return None
     return found
 
@@ -97,13 +101,13 @@ async def _find_reason(services: Services, requested: Document, errors: Problems
         return None
     found = await services.configuration.user_action_reasons.find_cached(None, reason_id)
     if found is None:
-        errors.append(_invalid("reasonId", "must name an existing user action reason"))
+        errors.append(FieldError.invalid("action.reasonId", "must name an existing user action reason"))
     return found
 
 
 async def _application_problems(services: Services, tenant_id: TenantId, requested: Document) -> Problems:
     return [
-        _invalid(f"applicationIds[{at}]", "must name an application of the user's tenant")
+        FieldError.invalid(f"action.applicationIds[{at}]", "must name an application of the user's tenant")
         for at, one in enumerate(requested["applicationIds"])
         if await services.configuration.applications.find_cached(tenant_id, one) is None
     ]
@@ -112,24 +116,16 @@ async def _application_problems(services: Services, tenant_id: TenantId, request
 def _option_problems(definition: Document, requested: Document) -> Problems:
     names = {one["name"] for one in definition["options"]}
     is_known = "option" not in requested or requested["option"] in names
-    return [] if is_known else [_invalid("option", "must be one of the options of the user action")]
+    return [] if is_known else [FieldError.invalid("action.option", "must be one of the options of the user action")]
 
 
 def _expiry_problems(definition: Document, call: Call, requested: Document) -> Problems:
     if not definition["temporal"]:
         return []
     if "expiry" not in requested:
-        return [_missing("expiry")]
+        return [FieldError.missing("action.expiry")]
     return [_past()] if requested["expiry"] <= call.now else []
 
 
-def _missing(member: str) -> FieldError:
-    return FieldError.of("missing", f"action.{member}", f"You must specify the [action.{member}] property.")
-
-
 def _past() -> FieldError:
-    return _invalid("expiry", "must be in the future")
-
-
-def _invalid(member: str, what: str) -> FieldError:
-    return FieldError.of("invalid", f"action.{member}", f"The [action.{member}] {what}.")
+    return FieldError.invalid("action.expiry", "must be in the future")

@@ -59,7 +59,7 @@ async def reference_problems(services: Services, tenant: Document) -> list[Field
     if action is not None and user_action_rules.can_lock_out(action):
         return []
     path = f"tenant.{_REFERENCE}"
-    return [FieldError.of("invalid", path, f"The [{path}] must name an active, temporal action that prevents login.")]
+    return [FieldError.invalid(path, "must name an active, temporal action that prevents login")]
 
 
 @crud.retry_on_conflict

@@ -69,6 +69,6 @@ async def _tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
     found = await services.directory.users.find_cached_across_tenants(user_id)
     if found is None or call.tenant_id not in {None, found["tenantId"]}:
         path = "userComment.userId"
-        crud.require_no_errors([FieldError.of("invalid", path, f"The [{path}] must name an existing user.")])
+        crud.require_no_errors([FieldError.invalid(path, "must name an existing user")])
     assert found is not None, "a missing user is an error"
     return TenantId(found["tenantId"])

@@ -45,8 +45,8 @@ def _email_plus_problems(email_plus: Document) -> list[FieldError]:
     errors, path = [], "consent.emailPlus"
     if email_plus["enabled"] and "emailTemplateId" not in email_plus:
         field = f"{path}.emailTemplateId"
-        errors.append(FieldError.of("missing", field, f"You must specify the [{field}] property."))
+        errors.append(FieldError.missing(field))
     if email_plus["maximumTimeToSendEmailInHours"] < email_plus["minimumTimeToSendEmailInHours"]:
         field = f"{path}.maximumTimeToSendEmailInHours"
-        errors.append(FieldError.of("invalid", field, f"The [{field}] must not be less than the minimum time."))
+        errors.append(FieldError.invalid(field, "must not be less than the minimum time"))
     return errors

@@ -263,9 +263,9 @@ def _problems(requested: Document, found: Document, prefix: str, required: Seque
         path = f"{prefix}{name}"
         if name not in requested:
             kind = "blank" if name == "identityProviderUserId" else "missing"
-            errors.append(FieldError.of(kind, path, f"You must specify the [{path}] property."))
+            errors.append(FieldError.missing(path, kind))
         elif found.get(name, name) is None:
-            errors.append(FieldError.of("invalid", path, f"The [{path}] must name one that exists in the tenant."))
+            errors.append(FieldError.invalid(path, "must name one that exists in the tenant"))
     return errors
 
 

@@ -160,7 +160,7 @@ async def application_problems(services: Services, tenant_id: TenantId, request:
     application_id = request.get("applicationId")
     if application_id is None or await application_lookup.find(services, tenant_id, application_id) is not None:
         return []
-    return [FieldError.of("invalid", "applicationId", "The [applicationId] must name an existing application.")]
+    return [FieldError.invalid("applicationId", "must name an existing application")]
 
 
 async def assign_unique_username(services: Services, tenant: Document, user: Document) -> Document:
@@ -221,7 +221,7 @@ async def _membership_problems(services: Services, tenant_id: TenantId, requeste
     for index, one in enumerate(requested):
         path = f"user.memberships[{index}].groupId"
         if one["groupId"] not in found:
-            errors.append(FieldError.of("invalid", path, f"The [{path}] must name an existing group."))
+            errors.append(FieldError.invalid(path, "must name an existing group"))
         if one["groupId"] in seen:
             errors.append(FieldError.of("duplicate", path, f"The [{path}] names a group for the second time."))
         seen.add(one["groupId"])
@@ -244,6 +244,6 @@ async def _password_problems(
 ) -> list[FieldError]:
     path = user_passwords.PATH
     if password is None:
-        return [FieldError.of("blank", path, f"You must specify the [{path}] property.")]
+        return [FieldError.missing(path, "blank")]
     errors = user_passwords.policy_problems(tenant, user, password)
     return errors or await breach_detection.problems(services, tenant, user, password.password, path)

@@ -193,10 +193,10 @@ async def _problems(
     application_id = requested.get("applicationId")
     path = "registration.applicationId"
     if application_id is None:
-        return [FieldError.of("missing", path, f"You must specify the [{path}] property.")], None
+        return [FieldError.missing(path)], None
     application = await services.configuration.applications.find_cached(tenant_id, application_id)
     if application is None:
-        return [FieldError.of("invalid", path, f"The [{path}] must name an existing application.")], None
+        return [FieldError.invalid(path, "must name an existing application")], None
     return registration_rules.role_problems(requested["roles"], application), application
 
 

@@ -382,7 +382,7 @@ async def _stored_problems(services: Services, first: int, unique_values: Sequen
 def _scheme_problems(request: Document, referenced: Iterable[import_rules.ReferencedObjects]) -> list[FieldError]:
     """Return the errors of the hash scheme for plain-text passwords."""
     if "encryptionScheme" in request and not password_hashing.is_known(request["encryptionScheme"]):
-        return [FieldError.of("invalid", "encryptionScheme", "The [encryptionScheme] is not known.")]
+        return [FieldError.invalid("encryptionScheme", "is not known")]
     for objects in referenced:
         password = user_passwords.requested_password(objects.tenant, {"password": "", **_hashing(request)})
         assert password is not None

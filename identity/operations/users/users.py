@@ -378,4 +378,4 @@ async def _current_password_problems(
     current = request.get("currentPassword")
     if current is None or await user_passwords.is_correct(services, tenant, stored, current):
         return []
-    return [FieldError.of("invalid", "currentPassword", "The [currentPassword] is not the user's password.")]
+    return [FieldError.invalid("currentPassword", "is not the user's password")]

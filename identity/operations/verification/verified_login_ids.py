@@ -60,5 +60,5 @@ async def apply_verifications(
             uses.append(services.tokens.one_time_tokens.use(tenant_id, _KIND, verification_id))
         else:
             path = f"verificationIds[{index}]"
-            errors.append(FieldError.of("invalid", path, f"The [{path}] verifies no login id of this user."))
+            errors.append(FieldError.invalid(path, "verifies no login id of this user"))
     return AppliedVerifications(user, uses, errors)

@@ -114,16 +114,16 @@ def _problems(at: int, credential: Document, known_users: frozenset[str]) -> Ite
     path = f"credentials[{at}]"
     if credential["algorithm"] not in public_keys.ALGORITHMS:
         names = ", ".join(map(str, public_keys.ALGORITHMS))
-        yield _invalid(f"{path}.algorithm", f"must be one of {names}")
+        yield FieldError.invalid(f"{path}.algorithm", f"must be one of {names}")
     else:
         try:
             public_keys.to_cose(credential["publicKey"], credential["algorithm"])
         except ValueError as error:
-            yield _invalid(f"{path}.publicKey", f"must be a PEM public key that fits the algorithm: {error}")
+            yield FieldError.invalid(f"{path}.publicKey", f"must be a PEM public key that fits the algorithm: {error}")
     if not relying_party.is_domain(credential["relyingPartyId"]):
-        yield _invalid(f"{path}.relyingPartyId", "must be a domain")
+        yield FieldError.invalid(f"{path}.relyingPartyId", "must be a domain")
     if credential["userId"] not in known_users:
-        yield _invalid(f"{path}.userId", "must name a user of the tenant")
+        yield FieldError.invalid(f"{path}.userId", "must name a user of the tenant")
 
 
 def _duplicates(imported: Sequence[Document]) -> list[FieldError]:
@@ -137,7 +137,3 @@ def _duplicates(imported: Sequence[Document]) -> list[FieldError]:
                 errors.append(FieldError.of("duplicate", path, f"The [{path}] occurs twice."))
             seen.add(credential[name])
     return errors
-
-
-def _invalid(path: str, what: str) -> FieldError:
-    return FieldError.of("invalid", path, f"The [{path}] {what}.")

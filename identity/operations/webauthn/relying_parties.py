@@ -17,15 +17,15 @@ def require(tenant: Document, request: Document) -> None:
     expected = relying_party.configured_id(tenant) or relying_party.host_of(origin)
     errors = []
     if expected is None or not relying_party.includes(expected, origin):
-        errors.append(_invalid("origin", "must be an origin of the relying party, with https or on localhost"))
+        errors.append(
+            FieldError.invalid("origin", "must be an origin of the relying party, with https or on localhost")
+        )
     elif stated != expected:
         errors.append(
-            _invalid("rpId", "must be the relying party id of the tenant, by default the domain of the origin")
+            FieldError.invalid(
+                "rpId", "must be the relying party id of the tenant, by default the domain of the origin"
+            )
         )
     if request["credential"].get("rpId") not in {None, stated}:
-        errors.append(_invalid("credential.rpId", "must equal the [rpId]"))
+        errors.append(FieldError.invalid("credential.rpId", "must equal the [rpId]"))
     crud.require_no_errors(errors)
-
-
-def _invalid(path: str, what: str) -> FieldError:
-    return FieldError.of("invalid", path, f"The [{path}] {what}.")

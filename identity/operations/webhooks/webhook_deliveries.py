@@ -198,10 +198,9 @@ def _covers(webhook: Document, tenant_id: str | None) -> bool:
 def _require_period(now: Instant, start: Instant, end: Instant | None) -> None:
     problems = []
     if start < later(now, seconds=-RECOVERY_DAYS * 86_400):
-        message = f"The [startInstant] must be within the last {RECOVERY_DAYS} days."
-        problems.append(FieldError.of("invalid", "startInstant", message))
+        problems.append(FieldError.invalid("startInstant", f"must be within the last {RECOVERY_DAYS} days"))
     if end is not None and end < start:
-        problems.append(FieldError.of("invalid", "endInstant", "The [endInstant] must not be before [startInstant]."))
+        problems.append(FieldError.invalid("endInstant", "must not be before [startInstant]"))
     if problems:
         raise Invalid(problems)
 

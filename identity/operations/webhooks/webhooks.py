@@ -84,15 +84,10 @@ async def _certificates(services: Services, webhook: Document) -> Errors:
         errors.append(_error("notAllowed", "sslCertificate", message))
     if pem is not None and not tls.is_certificate(pem):
         errors.append(_error("invalid", "sslCertificate", "The [webhook.sslCertificate] must be a PEM certificate."))
-    if key_id is not None and not await _has_certificate(services, key_id):
+    if key_id is not None and not await key_references.has_certificate(services, key_id):
         message = "The [webhook.sslCertificateKeyId] must name a key with a certificate and a private key."
         errors.append(_error("invalid", "sslCertificateKeyId", message))
     return errors
-
-
-async def _has_certificate(services: Services, key_id: str) -> bool:
-    key = await services.configuration.keys.find_cached(None, key_id)
-    return key is not None and "certificate" in key and "privateKey" in key
 
 
 async def _headers(_services: Services, webhook: Document) -> Errors:
