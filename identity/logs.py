@@ -15,9 +15,13 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 import orjson
-import structlog
 
 from identity.ids import Secret
+from identity.optional_packages import withheld
+
+# structlog would load rich for tracebacks in colors, which `_formatter` does not use.
+with withheld("rich"):
+    import structlog
 
 _Entry = MutableMapping[str, Any]
 

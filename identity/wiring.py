@@ -35,7 +35,6 @@ from identity.outbound.connector_clients import ConnectorClients
 from identity.outbound.federation import FederationClient
 from identity.outbound.geoip import GeoIpDatabase
 from identity.outbound.http import HttpClient
-from identity.outbound.ldap import LdapClient
 from identity.password_pool import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
@@ -266,9 +265,7 @@ def _federation(config: Config) -> FederationClient:
 
 
 def _connector_clients(config: Config) -> ConnectorClients:
-    settings = config.connectors
-    ldap = LdapClient(allowed_networks=settings.allowed_networks, authorities_file=settings.authorities_file)
-    return ConnectorClients(_client_for(config, settings), ldap, max_concurrency=settings.max_concurrency)
+    return ConnectorClients(_client_for(config, config.connectors), config.connectors)
 
 
 def _client_keys(config: Config) -> ClientKeys:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from identity.bulkhead import Bulkhead
+from identity.config.sections import Connectors
 from identity.outbound.http import HttpClient, OutboundError
-from identity.outbound.ldap import LdapClient
+
+if TYPE_CHECKING:
+    from identity.outbound.ldap import LdapClient
 
 _QUEUE_FACTOR: Final = 4
 
@@ -16,10 +20,20 @@ _QUEUE_FACTOR: Final = 4
 class ConnectorClients:
     """The HTTP and LDAP clients; at most a quarter of the concurrent requests belong to one connector."""
 
-    def __init__(self, http: HttpClient, ldap: LdapClient, *, max_concurrency: int) -> None:
-        self.http, self.ldap = http, ldap
-        self._max_per_connector = max(1, max_concurrency // 4)
-        self._requests = Bulkhead(max_concurrency, self._max_per_connector)
+    def __init__(self, http: HttpClient, settings: Connectors) -> None:
+        self.http = http
+        self._settings = settings
+        self._max_per_connector = max(1, settings.max_concurrency // 4)
+        self._requests = Bulkhead(settings.max_concurrency, self._max_per_connector)
+
+    @functools.cached_property
+    def ldap(self) -> LdapClient:
+        """The client for directories."""
+        # Few instances have a directory, and the classes of LDAP messages take a twentieth of the start.
+        from identity.outbound.ldap import LdapClient  # noqa: PLC0415
+
+        networks, authorities = self._settings.allowed_networks, self._settings.authorities_file
+        return LdapClient(allowed_networks=networks, authorities_file=authorities)
 
     @contextlib.asynccontextmanager
     async def held(self, connector_id: str) -> AsyncIterator[None]:
@@ -32,4 +46,5 @@ class ConnectorClients:
     async def close(self) -> None:
         """Close every connection."""
         await self.http.close()
-        await self.ldap.close()
+        if "ldap" in vars(self):
+            await self.ldap.close()

@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import dataclasses
 import ipaddress
 import socket
 import ssl
-import urllib.parse
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -22,9 +20,9 @@ import sansldap
 from sansldap import LDAPResultCode
 
 from identity.call import Document
-from identity.ids import Secret
 from identity.outbound import sockets, tls
 from identity.outbound.addresses import Network
+from identity.outbound.directories import Directory, LdapError
 from identity.outbound.name_resolution import NameResolver, UnknownNameError
 from identity.outbound.sockets import ForbiddenAddressError
 
@@ -36,37 +34,6 @@ _WRONG_PASSWORD: Final = frozenset(
     {LDAPResultCode.INVALID_CREDENTIALS, LDAPResultCode.INAPPROPRIATE_AUTHENTICATION, LDAPResultCode.NO_SUCH_OBJECT}
 )
 _BINARY: Final = ";binary"
-_DEFAULT_PORTS: Final = {"LDAPS": 636, "None": 389, "StartTLS": 389}
-
-
-class LdapError(Exception):
-    """A directory could not be asked, or its answer is not usable. The message contains no secrets."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Directory:
-    """A directory, and how the entries of users are found; `security` is None, StartTLS or LDAPS."""
-
-    url: str
-    security: str
-    system_account_dn: str
-    system_account_password: Secret
-    base: str
-    login_id_attribute: str
-    identifying_attribute: str
-    attributes: tuple[str, ...]
-    connect_timeout_ms: int
-    read_timeout_ms: int
-
-    @property
-    def host(self) -> str:
-        """The host of the URL."""
-        return urllib.parse.urlsplit(self.url).hostname or ""
-
-    @property
-    def port(self) -> int:
-        """The port of the URL, or that of the security method."""
-        return urllib.parse.urlsplit(self.url).port or _DEFAULT_PORTS[self.security]
 
 
 class LdapClient:

@@ -7,13 +7,14 @@ import contextlib
 
 import pytest
 
+from identity.config.sections import Connectors
 from identity.outbound.connector_clients import ConnectorClients
 from identity.outbound.http import OutboundError
 
 
 @pytest.mark.requirement("connectors-7")
 async def test_slow_connector_leaves_room_for_others_and_has_a_short_queue() -> None:
-    clients = ConnectorClients(None, None, max_concurrency=8)  # type: ignore[arg-type]
+    clients = ConnectorClients(None, Connectors(8, None, ()))  # type: ignore[arg-type]
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(2):
             await stack.enter_async_context(clients.held("slow"))

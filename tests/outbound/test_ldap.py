@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from identity.ids import Secret
-from identity.outbound.ldap import Directory, LdapClient, LdapError
+from identity.outbound.directories import Directory, LdapError
+from identity.outbound.ldap import LdapClient
 from tests import directory
 from tests.directory import BASE, PASSWORD, READER, READER_PASSWORD, DirectoryServer
 

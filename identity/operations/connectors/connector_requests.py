@@ -16,8 +16,8 @@ from identity.errors import ServiceError
 from identity.ids import Secret
 from identity.operations.lambdas import lambdas
 from identity.operations.messaging.webhook_keys import WebhookKeys
+from identity.outbound.directories import Directory, LdapError
 from identity.outbound.http import OutboundError, Request
-from identity.outbound.ldap import Directory, LdapError
 from identity.outbound.tls import is_trust_anchor
 from identity.services import Services
 
