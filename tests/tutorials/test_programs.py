@@ -32,6 +32,7 @@ async def test_native_application(
         await visitor.open(found[1])
         assert "Signed in" in await visitor.log_in()
         assert f"Signed in as {user['email']}" in await program.until_ended()
+        program.report_login("native-app")
         folder = tmp_path / "examples" / "tutorials" / "native-app"
         assert (folder / "token.json").stat().st_mode & 0o777 == 0o600
         sections = Tutorial("native-app").sections
@@ -79,6 +80,7 @@ async def test_device(start: Start, visitor: Visitor, user: dict[str, Any]) -> N
         await visitor.open(html.unescape(found[1]))
         await allow(visitor)
         printed = await program.until_ended()
+        program.report_login("device")
     assert f"Signed in as {user['email']}\nSigned out\n" in printed
 
 
@@ -123,6 +125,7 @@ async def test_single_page_application(
         await browser.type("#password", PASSWORD)
         await browser.click("button[type=submit]")
         await shows(f"Signed in as {user['email']}")
+        program.report_login("spa")
         assert await browser.url() == f"{program.url}/"
         await browser.click("#refresh")
         await shows(f"Refreshed for {user['email']}")

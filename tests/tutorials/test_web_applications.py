@@ -49,6 +49,7 @@ async def test_user_signs_in_and_out(name: str, start: Start, visitor: Visitor, 
     async with start(name) as program:
         await program.until_ready()
         assert f"Signed in as {user['email']}" in await sign_in(visitor, program.url)
+        program.report_login(name)
         assert f"Signed in as {user['email']}" in await visitor.open(program.url)
         await visitor.submit()
         assert await is_signed_out(visitor, program.url)

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import time
 import urllib.parse
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +25,9 @@ PAGES = ROOT / "docs" / "tutorials"
 EXAMPLES = ROOT / "examples" / "tutorials"
 
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
-_DOWNLOAD = re.compile(r"^(python3 -m venv|pip install|npm ci|go mod download|mvn .*package)\b.*\n", re.MULTILINE)
+_DOWNLOAD = re.compile(
+    r"^(python3 -m venv|pip install|npm ci|npm install|go mod download|mvn .*package)\b.*\n", re.MULTILINE
+)
 _PORT = re.compile(r"APP_URL=http://localhost:([0-9]+)")
 
 
@@ -74,6 +77,11 @@ class Program:
         self.process = process
         self.url = url
         self.log = log
+        self._started = time.monotonic()
+
+    def report_login(self, tutorial: str) -> None:
+        """Print the time from the first command of the page to the login, which ends now."""
+        print(f"{tutorial}: first login after {time.monotonic() - self._started:.0f} s", flush=True)
 
     async def until_printed(self, pattern: str) -> re.Match[str]:
         """The first match of what the program prints."""
