@@ -13,7 +13,7 @@ from identity.web.base_handlers import Route
 from identity.web.console import layouts, values
 from identity.web.console.forms import Field
 from identity.web.console.layouts import Action, Input, member_of
-from identity.web.console.resources import TENANT_HEADER, FormHandler
+from identity.web.console.resource_handlers import TENANT_HEADER, FormHandler
 from identity.web.console.snippets import ApiCall
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 

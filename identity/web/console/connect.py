@@ -11,7 +11,7 @@ import jinja2
 
 from identity.call import Call, Document
 from identity.web.base_handlers import Route
-from identity.web.console.resources import ResourceHandler
+from identity.web.console.resource_handlers import ResourceHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
 _FOLDER: Final = Path(__file__).resolve().parent / "examples"

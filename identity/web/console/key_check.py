@@ -8,7 +8,7 @@ from identity import permissions
 from identity.call import Call, Document
 from identity.permissions import KEY_MANAGER_ENDPOINT, endpoint_of
 from identity.web.base_handlers import Route
-from identity.web.console.resources import ResourceHandler
+from identity.web.console.resource_handlers import ResourceHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")

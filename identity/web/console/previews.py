@@ -19,7 +19,7 @@ from identity.ids import parse_id
 from identity.operations.lambdas import lambdas
 from identity.web.base_handlers import Route
 from identity.web.console import render
-from identity.web.console.resources import FormHandler
+from identity.web.console.resource_handlers import FormHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import render as hosted_render
 from identity.web.hosted.page_theme import PageTheme

@@ -14,7 +14,7 @@ from identity.operations.pages import refusals
 from identity.operations.pages.refusals import Diagnosis
 from identity.web.base_handlers import Route
 from identity.web.console.handlers import ConsoleHandler
-from identity.web.console.resources import ResourceHandler
+from identity.web.console.resource_handlers import ResourceHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
 _CHARACTERS: Final = 16_384

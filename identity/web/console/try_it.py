@@ -18,7 +18,7 @@ from identity.web import internal_requests
 from identity.web.base_handlers import Route
 from identity.web.console import trial_grants
 from identity.web.console.handlers import LOGIN_COOKIE
-from identity.web.console.resources import ResourceHandler
+from identity.web.console.resource_handlers import ResourceHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.oauth2.oauth_handlers import error_body
 

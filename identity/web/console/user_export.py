@@ -14,7 +14,7 @@ from identity.domain.users import user_files
 from identity.operations.objects import csv_exports
 from identity.web.base_handlers import Route
 from identity.web.console.listing import ListRequest
-from identity.web.console.resources import TENANT_HEADER, ResourceHandler
+from identity.web.console.resource_handlers import TENANT_HEADER, ResourceHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
 _PAGE: Final = 500

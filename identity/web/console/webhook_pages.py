@@ -12,7 +12,7 @@ from identity.ids import parse_id
 from identity.operations.webhooks import webhook_deliveries, webhook_gates
 from identity.operations.webhooks.webhook_gates import Gate
 from identity.web.base_handlers import Route
-from identity.web.console.resources import ResourceHandler
+from identity.web.console.resource_handlers import ResourceHandler
 from identity.web.console.snippets import ApiCall
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
