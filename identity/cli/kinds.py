@@ -12,6 +12,7 @@ from identity.cli.api import Api, Json, NotFoundError
 from identity.collections import STORED_RESOURCES
 from identity.domain.objects.resource_definition import Resource
 from identity.operations.configuration import api_keys
+from identity.operations.entities import entities
 
 
 def kebab(name: str) -> str:
@@ -20,15 +21,15 @@ def kebab(name: str) -> str:
 
 
 _LISTED: Final = tuple(row for row in STORED_RESOURCES if row.verbs & {"retrieve_all", "search"})
-KINDS: Final[Mapping[str, Resource]] = {kebab(row.name): row for row in (*_LISTED, api_keys.RESOURCE)}
+KINDS: Final[Mapping[str, Resource]] = {
+    kebab(row.name): row for row in (*_LISTED, entities.RESOURCE, api_keys.RESOURCE)
+}
 """The kinds of the resource table, by the name that commands use."""
 
 USER: Final = "user"
 _USERS: Final = "/api/user"
 
 NAMES: Final = (*sorted(KINDS), USER)
-LISTED_NAMES: Final = (*sorted(kebab(row.name) for row in _LISTED), USER)
-"""The kinds that the API lists; API keys are found by id only."""
 
 
 def find_all(api: Api, kind: str, text: str | None, limit: int) -> list[Json]:
@@ -38,7 +39,12 @@ def find_all(api: Api, kind: str, text: str | None, limit: int) -> list[Json]:
         found: list[Json] = api.send("POST", "/api/user/search", {"search": criteria}).get("users", [])
         return found
     row = KINDS[kind]
-    path = row.path if "retrieve_all" in row.verbs else f"{row.path}/search"
+    if row is entities.RESOURCE:
+        listed: list[Json] = api.get(f"{row.path}/search", queryString=text or "*", numberOfResults=limit)[row.plural]
+        return listed
+    # The list of API keys, for key managers, is a search in the published API.
+    is_listed = "retrieve_all" in row.verbs and row is not api_keys.RESOURCE
+    path = row.path if is_listed else f"{row.path}/search"
     objects: list[Json] = api.get(path).get(row.plural, [])
     return [one for one in objects if text is None or text.lower() in str(one.get("name", "")).lower()][:limit]
 
@@ -52,7 +58,8 @@ def get(api: Api, kind: str, wanted: str) -> Json:
     if found is not None:
         document: Json = found[row.name]
         return document
-    listed = find_all(api, kind, None, 1_000_000) if kind in LISTED_NAMES else []
+    is_entity = row is entities.RESOURCE
+    listed = find_all(api, kind, f'name:"{wanted}"' if is_entity else None, 100 if is_entity else 1_000_000)
     matches = [one for one in listed if one.get("name") == wanted]
     if not matches:
         raise NotFoundError(f"there is no {kind} with the id or name [{wanted}]")

@@ -48,6 +48,10 @@ class Output:
         else:
             click.echo(text)
 
+    def warning(self, text: str) -> None:
+        """Print a warning to standard error."""
+        click.echo(f"Warning: {text}", err=True)
+
     @contextlib.contextmanager
     def progress(self, label: str, total: int) -> Iterator[Progress]:
         """Show a bar on a terminal; the block advances the only task."""

@@ -15,7 +15,7 @@ from identity.cli.admin import log_tails
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.ids import new_id
 from tests import relying_party
-from tests.conftest import SUPER_KEY, UNKNOWN_ID
+from tests.conftest import MANAGER_KEY, SUPER_KEY, UNKNOWN_ID
 from tests.relying_party import PASSWORD
 
 
@@ -113,6 +113,9 @@ async def test_objects_are_listed_and_shown_by_name_and_id(identity, tenant, rp)
     by_name = (await identity("admin", "show", "application", rp.application["name"], "--json")).json
     assert by_name == (await identity("admin", "show", "application", rp.client_id, "--json")).json
     assert rp.client_id in (await identity("admin", "show", "application", rp.client_id)).out
+    keys = (await identity("admin", "list", "api-key", "--json")).json
+    assert MANAGER_KEY not in str(keys)
+    assert (await identity("admin", "show", "api-key", keys[0]["id"], "--json")).json["id"] == keys[0]["id"]
     user = (await identity("admin", "show", "user", rp.user["id"], "--json")).json
     assert user["email"] == rp.user["email"]
     found = await identity("admin", "list", "user", rp.user["email"])

@@ -27,6 +27,10 @@ from tests.conftest import (
 SHOP = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0101"
 BUYER = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0102"
 KEY = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0103"
+DEVICE = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0104"
+GATEWAY = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0105"
+SENSOR = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0106"
+CI_KEY = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0107"
 SECRET = "a client secret of the shop, 'quoted'"
 BLOCKED = {"startIPAddress": "*", "action": "Block"}
 ALLOWED = {"startIPAddress": "10.0.0.1", "endIPAddress": "10.0.0.9", "action": "Allow"}
@@ -71,7 +75,25 @@ OBJECTS = (
             }
         },
     ),
-    ("/api/entity/type", {"entityType": {"name": "Device", "permissions": [{"name": "read"}, {"name": "write"}]}}),
+    (
+        f"/api/entity/type/{DEVICE}",
+        {"entityType": {"name": "Device", "permissions": [{"name": "read"}, {"name": "write"}]}},
+    ),
+    (
+        f"/api/entity/{GATEWAY}",
+        {"entity": {"name": "Gateway", "type": {"id": DEVICE}, "clientSecret": "a secret of the gateway"}},
+    ),
+    (f"/api/entity/{SENSOR}", {"entity": {"name": "Sensor", "type": {"id": DEVICE}, "parentId": GATEWAY}}),
+    (f"/api/entity/{SENSOR}/grant", {"grant": {"recipientEntityId": GATEWAY, "permissions": ["read"]}}),
+    (
+        f"/api/api-key/{CI_KEY}",
+        {
+            "apiKey": {
+                "name": "CI", "key": "a value of the key of CI", "permissions": {"endpoints": {"/api/user": ["GET"]}},
+                "metaData": {"attributes": {"description": "For builds"}},
+            }
+        },
+    ),
     (
         "/api/consent",
         {"consent": {"name": "News", "consentEmailTemplateId": EMAIL_TEMPLATE, "defaultMinimumAgeForSelfConsent": 18}},
@@ -102,10 +124,11 @@ OBJECTS = (
 async def configured_instance(build):
     """A service with one object of every kind."""
     async with build() as running:
-        headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
+        headers = {"Authorization": MANAGER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
         async with checking_client(running.base_url, headers=headers) as client:
             for path, body in OBJECTS:
-                made = {"headers": {"X-FusionAuth-TenantId": ""}} if "/webhook" in path else {}
+                is_global = path.startswith(("/api/webhook", "/api/api-key"))
+                made = {"headers": {"X-FusionAuth-TenantId": ""}} if is_global else {}
                 answer = await client.post(path, json=body, **made)
                 assert answer.status_code == 200, answer.text
         yield running
@@ -148,7 +171,8 @@ async def test_export_is_complete_has_no_secret_and_plans_no_change(at, configur
     rows = {kind.folder: kind.row.path.removeprefix("/api/").split("/")[0] for kind in KINDS}
     assert {folder for folder, path in rows.items() if path in made} <= folders
     text = "".join(file.read_text() for file in exported.rglob("*.yaml"))
-    for secret in (SECRET, "a token of the receiver", "a secret of the partner", "PRIVATE KEY"):
+    secrets = (SECRET, "a token of the receiver", "a secret of the partner", "a secret of the gateway")
+    for secret in (*secrets, "a value of the key of CI", "PRIVATE KEY"):
         assert secret not in text
     assert "${env:IDENTITY_SECRET_APPLICATION_SHOP_OAUTHCONFIGURATION_CLIENTSECRET}" in text
     done = await at(configured_instance, "plan", "--dir", str(exported), "--check")
@@ -187,8 +211,9 @@ async def test_second_instance_becomes_equal_by_apply(at, build, exported):
         assert SECRET not in planned.out
         applied = await at(second, "apply", "--dir", str(exported), "--yes")
         assert applied.code == 0, applied.err
-        again = await at(second, "plan", "--dir", str(exported), "--check", "--prune-data")
-        assert again.code == 0, again.out
+        again = await at(second, "plan", "--dir", str(exported), "--prune-data", "--json")
+        # Its own first key is in no file.
+        assert [(one["action"], one["kind"]) for one in again.json["changes"]] == [("delete", "api-key")], again.out
         async with checking_client(second.base_url, headers={"Authorization": SUPER_KEY}) as client:
             shop = (await client.get(f"/api/application/{SHOP}")).json()["application"]
             assert shop["oauthConfiguration"]["clientSecret"] == SECRET
@@ -197,6 +222,51 @@ async def test_second_instance_becomes_equal_by_apply(at, build, exported):
             (webhook,) = (await client.get("/api/webhook")).json()["webhooks"]
             assert webhook["headers"] == {"X-Token": "a token of the receiver"}
             assert webhook["tenantIds"] == [shop["tenantId"]] != [DEFAULT_TENANT]
+
+
+@pytest.mark.requirement("ship-9")
+async def test_entities_grants_and_api_keys_are_applied_changed_and_pruned(at, build, exported, tmp_path):
+    async with build() as second, checking_client(second.base_url, headers={"Authorization": MANAGER_KEY}) as client:
+        (exported / "api-keys" / "ci.yaml").write_text(
+            (exported / "api-keys" / "ci.yaml").read_text() + "key: ${env:CI_KEY}\n"
+        )
+        refused = await at(second, "apply", "--dir", str(exported), "--yes")
+        assert "api-key 'CI': key is a reference without a value here" in refused.err
+        value = {"CI_KEY": "a value from the environment"}
+        applied = await at(second, "apply", "--dir", str(exported), "--yes", **value)
+        assert applied.code == 0, applied.err
+        assert value["CI_KEY"] not in applied.out
+        entity = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
+        by_key = {**entity, "Authorization": value["CI_KEY"]}
+        assert (await client.get("/api/user?loginId=none@example.com", headers=by_key)).status_code == 404
+        gateway = (await client.get(f"/api/entity/{GATEWAY}", headers=entity)).json()["entity"]
+        assert gateway["clientSecret"] == "a secret of the gateway"
+        (grant,) = (await client.get(f"/api/entity/{SENSOR}/grant", headers=entity)).json()["grants"]
+        assert (grant["recipientEntityId"], grant["permissions"]) == (GATEWAY, ["read"])
+        (file,) = (exported / "grants").iterdir()
+        edit(file, "read", "write")
+        edit(exported / "api-keys" / "ci.yaml", "GET", "POST")
+        assert "2 to change" in (await at(second, "apply", "--dir", str(exported), "--yes")).out
+        (grant,) = (await client.get(f"/api/entity/{SENSOR}/grant", headers=entity)).json()["grants"]
+        assert grant["permissions"] == ["write"]
+        assert (await client.get("/api/user?loginId=none@example.com", headers=by_key)).status_code == 401
+        file.unlink()
+        (exported / "api-keys" / "ci.yaml").unlink()
+        planned = (await at(second, "plan", "--dir", str(exported), "--prune", "--json")).json
+        assert [(one["action"], one["kind"]) for one in planned["changes"]] == [("delete", "grant")]
+        assert "api-key" in {one["kind"] for one in planned["unmanaged"]}
+        assert (await at(second, "apply", "--dir", str(exported), "--prune-data", "--yes")).code == 0
+        assert (await client.get(f"/api/entity/{SENSOR}/grant", headers=entity)).json()["grants"] == []
+        assert (await client.get(f"/api/api-key/{CI_KEY}")).status_code == 404
+
+
+@pytest.mark.requirement("ship-7")
+async def test_key_that_manages_no_keys_leaves_their_files_alone(identity, configured_instance, exported):
+    before = (exported / "api-keys" / "ci.yaml").read_text()
+    own = {"IDENTITY_URL": configured_instance.base_url, "IDENTITY_API_KEY": SUPER_KEY}
+    done = await identity("export", "--dir", str(exported), **own)
+    assert (done.code, "API keys are not exported" in done.err) == (0, True), done.err
+    assert (exported / "api-keys" / "ci.yaml").read_text() == before
 
 
 @pytest.mark.requirement("ship-10")
@@ -326,7 +396,7 @@ def test_files_of_one_name_and_long_texts_are_readable(tmp_path):
         documents.of_response(kind, {"id": new_id(), "name": name, "type": "JWTPopulate", "body": body})
         for name in ("Same", "same")
     ]
-    files.write(tmp_path, objects, full=False)
+    files.write(tmp_path, objects, KINDS, full=False)
     written = sorted((tmp_path / "lambdas").iterdir())
     assert len(written) == 2
     assert "body: |-\n  function populate(jwt) {\n" in written[0].read_text()

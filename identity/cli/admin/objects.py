@@ -14,7 +14,7 @@ _USER_COLUMNS = ("id", "email", "username", "tenantId", "active", "lastLoginInst
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(kinds.LISTED_NAMES))
+@click.argument("kind", type=click.Choice(kinds.NAMES))
 @click.argument("text", required=False)
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Print at most this many.")
 @with_api

@@ -55,14 +55,24 @@ def apply(api: Api, plan: Plan, report: Report) -> None:
 def _create(api: Api, wanted: Object) -> None:
     body = documents.creation_body(wanted)
     row = wanted.kind.row
-    path = row.path
+    path = f"{row.path}/{wanted.id}"
     if wanted.kind.is_key:
         is_import = {"publicKey", "certificate", "privateKey", "secret"} & body["key"].keys()
-        path = f"{row.path}/{'import' if is_import else 'generate'}"
-    api.send("POST", f"{path}/{wanted.id}", body, tenant_id=wanted.tenant_id)
+        path = f"{row.path}/{'import' if is_import else 'generate'}/{wanted.id}"
+    elif wanted.kind.is_grant:
+        path = grant_path(wanted)
+    api.send("POST", path, body, tenant_id=wanted.tenant_id)
+
+
+def grant_path(grant: Object) -> str:
+    """Return the path of the grants on the entity of a grant."""
+    return f"/api/entity/{grant.content['entityId']}/grant"
 
 
 def _update(api: Api, before: Object, after: Object) -> None:
+    if after.kind.is_grant:
+        _create(api, after)  # replaces the grant of the recipient
+        return
     row = after.kind.row
     path = row.path if after.kind.is_singleton else f"{row.path}/{after.id}"
     if after.kind.is_key and any(before.content.get(name) != after.content.get(name) for name in ("algorithm", "type")):
@@ -89,6 +99,10 @@ def _update_parts(
 
 
 def _delete(api: Api, one: Object) -> None:
+    if one.kind.is_grant:
+        recipient = {"recipientEntityId": one.content["recipientEntityId"]}
+        api.send("DELETE", grant_path(one), query=recipient, tenant_id=one.tenant_id)
+        return
     # Applications and user actions are only deactivated without it; other kinds ignore it.
     query = {"hardDelete": "true"} if one.kind.row.name in {"application", "userAction"} else None
     api.send("DELETE", f"{one.kind.row.path}/{one.id}", query=query, tenant_id=one.tenant_id)

@@ -13,8 +13,9 @@ from identity.cli.api import Api
 from identity.cli.connection import with_api
 from identity.cli.declarative import apply as application
 from identity.cli.declarative import diff, files, kickstart_export
+from identity.cli.declarative.instance_objects import fetch, readable_kinds
 from identity.cli.declarative.kinds import KINDS
-from identity.cli.declarative.plan import Change, Plan, compute, fetch
+from identity.cli.declarative.plan import Change, Plan, compute
 from identity.cli.output import Output
 
 _folder = click.option(
@@ -36,11 +37,14 @@ _prune_data = click.option(
 @with_api
 def export(api: Api, output: Output, folder: Path, secrets: Path | None, *, full: bool, kickstart: bool) -> None:
     """Write the configuration of an instance as YAML files. Secrets are written as references."""
-    objects = fetch(api)
-    found = kickstart_export.write(folder, objects) if kickstart else files.write(folder, objects, full=full)
+    kinds = readable_kinds(api)
+    if len(kinds) < len(KINDS):
+        output.warning("API keys are not exported: that requires the API key of a key manager")
+    objects = fetch(api, {kind.name for kind in kinds})
+    found = kickstart_export.write(folder, objects) if kickstart else files.write(folder, objects, kinds, full=full)
     if secrets is not None:
         files.write_secrets(secrets, found)
-    counts = {kind.name: sum(one.kind is kind for one in objects) for kind in KINDS}
+    counts = {kind.name: sum(one.kind is kind for one in objects) for kind in kinds}
     output.message(f"{len(objects)} objects exported to {folder}.", folder=str(folder), objects=counts)
 
 
@@ -86,7 +90,8 @@ def _plan(api: Api, folder: Path, *, prune: bool, prune_data: bool) -> Plan:
     wanted = files.read(folder)
     managed = files.managed_kinds(folder)
     # Ids of default objects are resolved by name, so that all kinds that others refer to are needed.
-    current = [one for one in fetch(api) if one.kind.name in managed or not one.kind.is_singleton]
+    needed = {kind.name for kind in KINDS if kind.name in managed or not (kind.is_singleton or kind.is_leaf)}
+    current = fetch(api, needed)
     found = compute(wanted, current, prune=prune or prune_data, prune_data=prune_data)
     changes = tuple(change for change in found.changes if change.subject.kind.name in managed)
     kept = tuple(one for one in found.kept if one.kind.name in managed)

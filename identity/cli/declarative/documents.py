@@ -47,7 +47,14 @@ class Object:
     @property
     def name(self) -> str:
         """The name in messages."""
-        return str(self.content.get("name") or self.content.get("code") or self.content.get("url") or self.id)
+        return str(self.content.get("name") or self.content.get("code") or self.content.get("url") or self._described)
+
+    @property
+    def _described(self) -> str:
+        if self.kind.is_grant:
+            return f"{self.content['recipientEntityId']} on {self.content['entityId']}"
+        attributes = self.content.get("metaData", {}).get("attributes", {}) if self.kind.is_api_key else {}
+        return str(attributes.get("description") or self.id)
 
     @property
     def address(self) -> tuple[str, str]:
@@ -63,8 +70,10 @@ def of_response(kind: Kind, document: Json) -> Object:
     if "roleIds" in kind.siblings:
         granted = (role for roles in content.pop("roles", {}).values() for role in roles)
         content["roleIds"] = sorted(role["id"] for role in granted)
+    if kind.is_grant:
+        content["entityId"] = document["entity"]["id"]
     tenant_id = content.pop("tenantId", None) if kind.row.tenant_scoped else None
-    object_id = kind.name if kind.is_singleton else document["id"]
+    object_id = kind.name if kind.is_singleton else grant_id(content) if kind.is_grant else document["id"]
     tidy, _ = _examined(kind, content)
     return Object(kind, object_id, tenant_id, _ordered(kind, tidy))
 
@@ -89,11 +98,20 @@ def of_file(
     problems += [f"unknown member {name}" for name in content if name not in known and not problems]
     tidy, errors = _examined(kind, content)
     problems += [f"{_member(kind, error)}: {error.message}" for error in errors]
-    name = f"{kind.name}/{tenant_id}/{content.get('name', '')}"
-    object_id = kind.name if kind.is_singleton else str(document.get("id") or uuid.uuid5(_NAMESPACE, name))
+    if kind.is_grant:
+        problems += [f"{name} is missing" for name in ("entityId", "recipientEntityId") if not content.get(name)]
+        object_id = grant_id(content)
+    else:
+        name = f"{kind.name}/{tenant_id}/{content.get('name', '')}"
+        object_id = kind.name if kind.is_singleton else str(document.get("id") or uuid.uuid5(_NAMESPACE, name))
     for path in _nulls(content):
         put(tidy, path, None)
     return Object(kind, object_id, tenant_id, _ordered(kind, tidy), references, unresolved), problems
+
+
+def grant_id(content: Document) -> str:
+    """Return an id of a grant that every instance derives: a request cannot choose one."""
+    return str(uuid.uuid5(_NAMESPACE, f"grant/{content.get('entityId')}/{content.get('recipientEntityId')}"))
 
 
 def _member(kind: Kind, error: FieldError) -> str:
@@ -103,7 +121,7 @@ def _member(kind: Kind, error: FieldError) -> str:
 def body(kind: Kind, content: Document) -> Document:
     """Return the request body of an object."""
     siblings = {name: content[name] for name in kind.siblings if name in content}
-    inner = {name: value for name, value in content.items() if name not in kind.siblings}
+    inner = {name: value for name, value in content.items() if name not in {*kind.siblings, *kind.addresses}}
     return {kind.row.name: inner, **siblings}
 
 
@@ -133,7 +151,8 @@ def _examined(kind: Kind, content: Document) -> tuple[Document, list[FieldError]
     tidy, errors = kind.shape.examine(copy.deepcopy(body(kind, content)))
     inner = tidy.get(kind.row.name) if isinstance(tidy, dict) else None
     siblings = {name: tidy[name] for name in kind.siblings if name in tidy}
-    return {**(inner if isinstance(inner, dict) else {}), **siblings}, errors
+    addresses = {name: content[name] for name in kind.addresses if name in content}
+    return {**(inner if isinstance(inner, dict) else {}), **siblings, **addresses}, errors
 
 
 def _ordered(kind: Kind, content: Document) -> Document:
@@ -148,6 +167,8 @@ def _ordered(kind: Kind, content: Document) -> Document:
 def merged(wanted: Object, current: Object) -> Object:
     """Return the object as it is to become: with the current value of every member that the file leaves alone."""
     content = _merged(wanted.kind.node, wanted.content, current.content)
+    if wanted.kind.is_api_key:
+        content.pop("key", None)
     for path in wanted.unresolved:
         known = at(current.content, path)
         put(content, path, known)
@@ -173,6 +194,7 @@ def comparable(one: Object) -> Document:
     """Return the content without what responses never contain, and without nulls."""
     shown: Document = one.kind.shape.show(body(one.kind, without_nulls(one.content)))
     siblings = {name: one.content.get(name, []) for name in one.kind.siblings}
+    siblings |= {name: one.content[name] for name in one.kind.addresses}
     content = {**shown[one.kind.row.name], **siblings}
     for part in one.kind.parts:
         if not any("id" in each for each in one.content.get(part.member, [])):
@@ -207,6 +229,8 @@ def _concise(node: Mapping[str, Any], value: Any) -> Any:
 
 def secret_paths(kind: Kind, content: Document) -> list[Path]:
     """Return the paths of the stored credentials in the content."""
+    if kind.is_api_key:
+        return [("key",)] if "key" in content else []
     masked = stored_credentials.masked(kind.row.credentials, content)
     return [path for path, value in secret_references.leaves(content) if at(masked, path) != value]
 

@@ -40,11 +40,11 @@ class FaultyFilesError(click.ClickException):
     exit_code = 1
 
 
-def write(folder: Path, objects: Iterable[Object], *, full: bool) -> dict[str, str]:
-    """Replace the files of all kinds by those of the objects; return the values of their secrets by variable."""
+def write(folder: Path, objects: Iterable[Object], kinds: Iterable[Kind], *, full: bool) -> dict[str, str]:
+    """Replace the files of `kinds` by those of the objects; return the values of their secrets by variable."""
     found = list(objects)
     secrets: dict[str, str] = {}
-    for kind in KINDS:
+    for kind in kinds:
         mine = [one for one in found if one.kind is kind]
         written = {_file(folder, one, mine) for one in mine}
         for stale in _files(folder, kind):
@@ -62,7 +62,7 @@ def _write(file: Path, one: Object, *, full: bool) -> dict[str, str]:
         name = secret_references.variable(one.kind.name, file.stem, path)
         secrets[name] = str(documents.at(content, path))
         documents.put(content, path, secret_references.reference(name))
-    own: Document = {} if one.kind.is_singleton else {"id": one.id}
+    own: Document = {} if one.kind.is_singleton or one.kind.is_grant else {"id": one.id}
     if one.tenant_id is not None:
         own["tenantId"] = one.tenant_id
     shown = content if full else documents.concise(one.kind, content)

@@ -11,6 +11,7 @@ import yaml
 
 from identity.call import Document
 from identity.cli.declarative import documents, secret_references
+from identity.cli.declarative.apply import grant_path
 from identity.cli.declarative.documents import Object
 from identity.cli.declarative.plan import default_tenant_id, in_order, is_default
 from identity.domain.lambdas import default_lambdas
@@ -65,6 +66,8 @@ def _request(
     if one.kind.is_key:
         is_public = "publicKey" in one.content or "certificate" in one.content
         path = f"{row.path}/{'import' if is_public else 'generate'}/{one.id}"
+    if one.kind.is_grant:
+        path = grant_path(one)
     request = {"method": "PUT" if is_changed else "POST", "url": path}
     tenant = {} if one.tenant_id is None else {"tenantId": one.tenant_id}
     return {**request, **tenant, "body": _body(one, ids, secrets)}

@@ -10,16 +10,18 @@ from identity.cli.kinds import kebab
 from identity.collections import STORED_RESOURCES
 from identity.domain.objects.resource_definition import Resource
 from identity.domain.objects.subresources import Subresource
-from identity.operations.configuration import applications, integrations, keys, system_configuration
-from identity.operations.entities import entity_types
+from identity.operations.configuration import api_keys, applications, integrations, keys, system_configuration
+from identity.operations.entities import entities, entity_grants, entity_types
 from identity.operations.groups import groups
 from identity.schemas import Schemas, Shape
 
-_DATA: Final = frozenset({"entities", "entity_grants", "families", "group_members", "user_comments", "user_consents"})
-"""Collections whose objects belong to users or devices rather than to the configuration."""
+_DATA: Final = frozenset({"families", "group_members", "user_comments", "user_consents"})
+"""Collections whose objects belong to users rather than to the configuration."""
 
-_HOLDS_DATA: Final = frozenset({"applications", "consents", "entity_types", "groups", "tenants"})
-"""Collections whose objects cannot be deleted without data of users."""
+_HOLDS_DATA: Final = frozenset(
+    {"api_keys", "applications", "consents", "entities", "entity_types", "groups", "tenants"}
+)
+"""Collections whose objects cannot be deleted without data that no file has: that of users, or secrets."""
 
 _PARTS: Final = (applications.ROLE, applications.SCOPE, entity_types.PERMISSION)
 _SCHEMAS: Final = Schemas()
@@ -53,6 +55,26 @@ class Kind:
         return self.row is keys.RESOURCE
 
     @property
+    def is_api_key(self) -> bool:
+        """Whether the objects are API keys, whose values never change and are not compared."""
+        return self.row is api_keys.RESOURCE
+
+    @property
+    def is_grant(self) -> bool:
+        """Whether the objects are grants, which entity and recipient identify."""
+        return self.row is entity_grants.RESOURCE
+
+    @property
+    def is_entity(self) -> bool:
+        """Whether the objects are entities, which the API lists by search."""
+        return self.row is entities.RESOURCE
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no object of another kind refers to the objects, which may be many."""
+        return self.is_api_key or self.is_entity or self.is_grant
+
+    @property
     def holds_data(self) -> bool:
         """Whether the deletion of an object also deletes data of users."""
         return self.row.collection in _HOLDS_DATA
@@ -68,12 +90,17 @@ class Kind:
         properties = self.shape.schema["properties"]
         inner = properties[self.row.name]
         siblings = {name: properties[name] for name in self.siblings}
-        return {**inner, "properties": {**inner["properties"], **siblings}}
+        return {**inner, "properties": {**inner["properties"], **siblings, **{name: {} for name in self.addresses}}}
 
     @property
     def siblings(self) -> tuple[str, ...]:
         """Members that a request has next to the object, and a file inside it."""
         return ("roleIds",) if self.row is groups.RESOURCE else ()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Members of a file that a request has in its path: the entity of a grant."""
+        return ("entityId",) if self.is_grant else ()
 
     @property
     def parts(self) -> tuple[Subresource, ...]:
@@ -83,7 +110,9 @@ class Kind:
 
 KINDS: Final = tuple(
     Kind(row, position)
-    for position, row in enumerate(sorted(STORED_RESOURCES, key=lambda row: row is not keys.RESOURCE))
+    for position, row in enumerate(
+        sorted((*STORED_RESOURCES, api_keys.RESOURCE), key=lambda row: row is not keys.RESOURCE)
+    )
     if row.collection not in _DATA
 )
 """All kinds; keys come first."""

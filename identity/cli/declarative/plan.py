@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal
 
-from identity.cli.api import Api
 from identity.cli.declarative import documents
 from identity.cli.declarative.documents import Object
-from identity.cli.declarative.kinds import KINDS, Kind
+from identity.cli.declarative.kinds import KINDS
 from identity.domain.configuration import themes as theme_rules
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.forms.default_forms import FIELD_IDS, FORM_IDS
@@ -57,17 +56,6 @@ class Plan:
     kept: tuple[Object, ...] = ()
 
 
-def fetch(api: Api, kinds: Collection[str] | None = None) -> list[Object]:
-    """Return all objects of an instance, or those of some kinds. Raises ApiError."""
-    return [one for kind in KINDS if kinds is None or kind.name in kinds for one in _fetch(api, kind)]
-
-
-def _fetch(api: Api, kind: Kind) -> Iterable[Object]:
-    answer = api.get(kind.row.path)
-    found = [answer[kind.row.name]] if kind.is_singleton else answer.get(kind.row.plural, [])
-    return [documents.of_response(kind, document) for document in found]
-
-
 def compute(wanted: Sequence[Object], current: Sequence[Object], *, prune: bool, prune_data: bool) -> Plan:
     """Compare the objects of the files with those of an instance."""
     wanted = _with_ids_of_instance(wanted, current)
@@ -113,7 +101,8 @@ def _with_ids_of_instance(wanted: Sequence[Object], current: Sequence[Object]) -
 def _renamed(one: Object, ids: dict[str, str]) -> Object:
     tenant_id = None if one.tenant_id is None else ids.get(one.tenant_id, one.tenant_id)
     content = documents.with_ids(one.content, ids)
-    return dataclasses.replace(one, id=ids.get(one.id, one.id), tenant_id=tenant_id, content=content)
+    own_id = documents.grant_id(content) if one.kind.is_grant else ids.get(one.id, one.id)
+    return dataclasses.replace(one, id=own_id, tenant_id=tenant_id, content=content)
 
 
 def _part_ids(wanted: Sequence[Object], current: Sequence[Object]) -> dict[str, str]:
