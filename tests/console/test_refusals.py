@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import time
 import urllib.parse
 from typing import Any
 
 import httpx
 import pytest
+from joserfc.jwk import Key
 
+from identity.domain.clients.client_assertions import JWT_BEARER
 from identity.ids import new_id
-from identity.web.console.refusals import client_of, read
+from identity.operations.pages.refusals import ClientRequest, named_client
+from identity.web.console.pasted_requests import read
+from tests import client_signer
 from tests.conftest import DEFAULT_TENANT
 from tests.console.administrator import Browser, Page
+from tests.dpop import ClientKey
 from tests.receiver import until
 
 HEADERS = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
+KEY = client_signer.new_key()
 REDIRECT_URI = "https://app.example.com/callback"
 
 
@@ -71,6 +78,79 @@ async def test_token_request_is_explained(roles: dict[str, Browser], client: dic
     assert "Enable the grant" in refused
 
 
+@pytest.fixture
+async def signing_client(api: httpx.AsyncClient) -> dict[str, Any]:
+    """An application that signs its requests and binds its tokens to keys."""
+    oauth = {
+        "authorizedRedirectURLs": [REDIRECT_URI], "enabledGrants": ["authorization_code"],
+        "clientAuthenticationMethods": ["private_key_jwt"], "jwks": client_signer.public(KEY),
+        "dpopBoundAccessTokens": True,
+    }  # fmt: skip
+    body = {"application": {"name": new_id(), "oauthConfiguration": oauth}}
+    answer = await api.post("/api/application", json=body, headers=HEADERS)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["application"])
+
+
+def signed_form(client: dict[str, Any], issuer: str, key: Key = KEY, **form: str) -> str:
+    """A form with an assertion of the client."""
+    now = int(time.time())
+    claims = {"iss": client["id"], "sub": client["id"], "aud": issuer, "iat": now, "exp": now + 60, "jti": new_id()}
+    credentials = {"client_assertion_type": JWT_BEARER, "client_assertion": client_signer.signed(key, claims)}
+    return urllib.parse.urlencode({**credentials, **form})
+
+
+@pytest.fixture
+async def issuer(api: httpx.AsyncClient) -> str:
+    return str((await api.get(f"/api/tenant/{DEFAULT_TENANT}")).json()["tenant"]["issuer"])
+
+
+@pytest.mark.requirement("console-14")
+async def test_assertion_and_proof_are_checked_and_not_consumed(
+    roles: dict[str, Browser], http: httpx.AsyncClient, signing_client: dict[str, Any], issuer: str
+) -> None:
+    url, developer = str(http.base_url.join("/oauth2/token")), roles["developer"]
+    form = signed_form(signing_client, issuer, grant_type="authorization_code", code="x", redirect_uri=REDIRECT_URI)
+    request = f"POST {url} HTTP/1.1\nDPoP: PROOF\n\n{form}"
+    assert "A DPoP proof is required" in await check(developer, form)
+    assert "does not match the request" in await check(
+        developer, request.replace("PROOF", ClientKey().proof("GET", url))
+    )
+    proof = ClientKey().proof("POST", url)
+    for _ in range(2):
+        assert "All checks before the grant" in await check(developer, request.replace("PROOF", proof))
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "DPoP": proof}
+    answer = await http.post("/oauth2/token", content=form, headers=headers)
+    assert answer.json()["error"] == "invalid_grant"
+    other = signed_form(signing_client, issuer, client_signer.new_key(), grant_type="authorization_code", code="x")
+    assert "Client authentication" in await check(developer, other)
+
+
+@pytest.mark.requirement("console-14")
+async def test_pushed_and_signed_requests_are_explained(
+    roles: dict[str, Browser], http: httpx.AsyncClient, signing_client: dict[str, Any], issuer: str
+) -> None:
+    developer, client_id = roles["developer"], signing_client["id"]
+    request = {"redirect_uri": REDIRECT_URI, "response_type": "code", "scope": "openid", **PKCE}
+    par = "POST /oauth2/par HTTP/1.1\n\n"
+    form = signed_form(signing_client, issuer, **request)
+    assert "All checks of a pushed request pass" in await check(developer, par + form)
+    assert "redirect_uri" in await check(
+        developer, par + signed_form(signing_client, issuer, **{**request, "redirect_uri": "https://x"})
+    )
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    pushed = (await http.post("/oauth2/par", content=form, headers=headers)).json()["request_uri"]
+    uri = f"/oauth2/authorize?client_id={client_id}&request_uri="
+    for _ in range(2):
+        assert "All checks before the login pass" in await check(developer, uri + pushed)
+    assert "request_uri is unknown" in await check(developer, f"{uri}{pushed}x")
+    claims = {"iss": client_id, "aud": issuer, "exp": int(time.time()) + 60, "client_id": client_id, **request}
+    jar = f"/oauth2/authorize?client_id={client_id}&request="
+    assert "All checks before the login pass" in await check(developer, jar + client_signer.signed(KEY, claims))
+    forged = client_signer.signed(client_signer.new_key(), claims)
+    assert "is not signed by the client" in await check(developer, jar + forged)
+
+
 async def test_application_of_another_tenant_is_not_explained(
     as_role: Any, every_tenant: httpx.AsyncClient, client: dict[str, Any]
 ) -> None:
@@ -94,13 +174,20 @@ async def test_anything_may_be_pasted(roles: dict[str, Browser], text: str) -> N
     ],
 )
 def test_pasted_requests_are_read(text: str, expected: dict[str, str]) -> None:
-    assert read(text)[0] == expected
+    assert read(text).parameters == expected
 
 
 def test_credentials_of_curl_become_a_header() -> None:
-    assert client_of(read("curl -u id:secret https://x")[1]) == "id"
-    assert client_of("Basic ?") == ""
-    assert client_of("Bearer x") == ""
+    header = read("curl -u id:secret https://x").headers["authorization"]
+    assert named_client(ClientRequest({}, header)) == "id"
+    assert named_client(ClientRequest({}, "Basic ?")) == ""
+    assert named_client(ClientRequest({"client_assertion": "x"}, "Bearer x")) == ""
+
+
+def test_headers_and_body_of_an_http_request_are_read() -> None:
+    pasted = read("POST /oauth2/par HTTP/1.1\r\nHost: x\r\nDPoP: a.b.c\r\nAuthorization: Basic eA==\r\n\r\na=1&b=2\r\n")
+    assert (pasted.url, pasted.parameters) == ("/oauth2/par", {"a": "1", "b": "2"})
+    assert pasted.headers == {"authorization": "Basic eA==", "dpop": "a.b.c"}
 
 
 async def refused(browser: Browser, client: dict[str, Any], expected: str) -> str:

@@ -47,12 +47,14 @@ async def resolve(
     given: Mapping[str, Any],
     *,
     browser: str = "",
+    consumes: bool = True,
 ) -> Document:
     """Return the parameters of a request: the pushed or signed ones that it refers to, else its own.
 
     A request that names a pushed one keeps its client_id, its tenantId and what is no authorization parameter.
-    `browser` is the secret of the browser. Raises InvalidRequestUri and what `clients.get_client` raises, which are
-    shown on an error page because no redirect URI is verified yet; and InvalidRequestObject.
+    `browser` is the secret of the browser; without `consumes` nothing is changed. Raises InvalidRequestUri and what
+    `clients.get_client` raises, which are shown on an error page because no redirect URI is verified yet; and
+    InvalidRequestObject.
     """
     uri = str(given.get("request_uri", ""))
     if not uri.startswith(PREFIX):
@@ -63,7 +65,7 @@ async def resolve(
     client = await clients.get_client(services, hints, given.get("client_id"))
     found = await _find_opened(services, client, uri, browser) if uri.startswith(_OPENED) else None
     if found is None:
-        found = await _get_pushed(services, client, uri)
+        found = await _get_pushed(services, client, uri, consumes=consumes)
     declared = services.schemas[PARAMETERS].schema["properties"]
     kept = {name: value for name, value in given.items() if name in ROUTING or name not in declared}
     return {**kept, **found}
@@ -125,13 +127,13 @@ async def consume(services: Services, client: Client, request: AuthorizationRequ
     await services.tokens.pushed_requests.delete(client.tenant_id, client.client_id, request.one_use)
 
 
-async def _get_pushed(services: Services, client: Client, uri: str) -> Document:
+async def _get_pushed(services: Services, client: Client, uri: str, *, consumes: bool) -> Document:
     """Return a pushed request; with `prompt=none`, which shows no page, it is consumed. Raises InvalidRequestUri."""
     secret = uri.removeprefix(PREFIX)
     named, found = (client.tenant_id, client.client_id, secret), None
     if _SECRET.fullmatch(secret):
         found = await services.tokens.pushed_requests.find(*named)
-    if found is not None and NONE in found.get("prompt", "").split(" "):
+    if consumes and found is not None and NONE in found.get("prompt", "").split(" "):
         found = await services.tokens.pushed_requests.consume(*named)
     if found is None:
         raise _unknown()

@@ -84,6 +84,12 @@ def parse(authorization: str, form: Document) -> Assertion:
 
 async def verify(services: Services, signer: Signer, assertion: Assertion, base_url: str) -> None:
     """Verify an assertion and consume its `jti`. Raises InvalidClient."""
+    claims = await check(services, signer, assertion, base_url)
+    await _consume(services, signer, claims, numeric_date(services.clock.now()))
+
+
+async def check(services: Services, signer: Signer, assertion: Assertion, base_url: str) -> Document:
+    """Verify an assertion without consuming it, and return its claims. Raises InvalidClient."""
     client_authentication.require_method(assertion.method, signer.methods)
     key = await signing_key(services, signer, assertion.token)
     verified = await assertion.token.verified(key)
@@ -96,7 +102,7 @@ async def verify(services: Services, signer: Signer, assertion: Assertion, base_
     )
     if problem is not None:
         raise _invalid(f"The client_assertion {problem}.")
-    await _consume(services, signer, verified.claims, now)
+    return verified.claims
 
 
 async def signing_key(services: Services, signer: Signer, token: UnverifiedJwt) -> SigningKey | None:

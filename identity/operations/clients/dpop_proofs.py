@@ -101,6 +101,22 @@ async def _verify(
     oauth: OAuthSettings,
     access_token: str | None = None,
 ) -> str:
+    dpop_proof = await check(services, call, tenant_id, presented, oauth, access_token)
+    one_time_id = ("dpop", dpop_proof.thumbprint, dpop_proof.claims["jti"])
+    if not await services.tokens.one_time_ids.mark_used(tenant_id, *one_time_id, dpop_proof_rules.REMEMBERED_SECONDS):
+        raise InvalidDpopProof(None, "The DPoP proof was used before.")
+    return dpop_proof.thumbprint
+
+
+async def check(
+    services: Services,
+    call: Call,
+    tenant_id: TenantId,
+    presented: PresentedDpopProof,
+    oauth: OAuthSettings,
+    access_token: str | None = None,
+) -> dpop.DpopProof:
+    """Verify a proof without consuming it. Raises InvalidDpopProof and UseDpopNonce."""
     features.require(services, feature_settings.DPOP)
     if len(presented.headers) != 1:
         raise InvalidDpopProof(None, "There must be one DPoP header.") if presented.headers else proof_required()
@@ -120,10 +136,7 @@ async def _verify(
         raise InvalidDpopProof(None, f"The DPoP proof does not match the request: {problem}.")
     if oauth.dpop_nonce_required:
         _require_nonce(services, call, tenant_id, dpop_proof.claims.get("nonce"))
-    one_time_id = ("dpop", dpop_proof.thumbprint, dpop_proof.claims["jti"])
-    if not await services.tokens.one_time_ids.mark_used(tenant_id, *one_time_id, dpop_proof_rules.REMEMBERED_SECONDS):
-        raise InvalidDpopProof(None, "The DPoP proof was used before.")
-    return dpop_proof.thumbprint
+    return dpop_proof
 
 
 def _require_nonce(services: Services, call: Call, tenant_id: TenantId, nonce: object) -> None:

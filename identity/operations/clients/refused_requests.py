@@ -17,8 +17,9 @@ from identity.services import Services
 
 _STORED: Final = frozenset(
     {
-        "client_assertion_type", "client_id", "code_challenge_method", "grant_type", "idp_hint", "locale", "max_age",
-        "prompt", "redirect_uri", "resource", "response_mode", "response_type", "scope", "tenantId", "ui_locales",
+        "client_assertion_type", "client_id", "code_challenge", "code_challenge_method", "grant_type", "idp_hint",
+        "locale", "max_age", "prompt", "redirect_uri", "resource", "response_mode", "response_type", "scope",
+        "tenantId", "ui_locales",
     }
 )  # fmt: skip
 _ROUTINE: Final = frozenset({"authorization_pending", "interaction_required", "login_required", "slow_down"})

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import base64
-import re
-import shlex
 import urllib.parse
 from typing import Final
 
-from identity.call import Call
+from identity.call import Call, Document
 from identity.ids import TenantId, parse_id
+from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.operations.pages import refusals
-from identity.operations.pages.refusals import Diagnosis
+from identity.operations.pages.refusals import ClientRequest, Diagnosis
 from identity.web.base_handlers import Route
+from identity.web.console import pasted_requests
 from identity.web.console.handlers import ConsoleHandler
+from identity.web.console.pasted_requests import PastedRequest
 from identity.web.console.resource_handlers import ResourceHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
 _CHARACTERS: Final = 16_384
+_CREDENTIALS: Final = frozenset({"client_secret", "client_assertion"})
 _ADVICE: Final = {
     "invalid_redirect_uri": "Add exactly this URL to the redirect URLs of the application, or correct the request.",
     "missing_redirect_uri": "Send the redirect_uri that is registered.",
@@ -39,23 +40,33 @@ class RefusalsHandler(ConsoleHandler):
 
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
     async def get(self, call: Call) -> Reply:
-        """Show the form."""
-        return self.refusals_page("", None)
+        """Show the form, with the request of a link."""
+        return self.refusals_page(self.parameter("request")[:_CHARACTERS], None)
 
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
     async def post(self, call: Call) -> Reply:
         """Check the request. It is not stored."""
         text = self.field("request").strip()[:_CHARACTERS]
-        parameters, header = read(text)
-        client_id = parse_id(parameters.get("client_id", "")) or parse_id(client_of(header))
+        pasted = pasted_requests.read(text)
+        request = self.client_request(pasted)
+        client_id = parse_id(refusals.named_client(request))
         application = await self.find_json(f"/api/application/{client_id}") if client_id else {}
         if not application:
             return self.refusals_page(text, None, "No application that you may see has this client_id.")
-        if "grant_type" in parameters:
-            found = await refusals.of_token_request(self.services, call, header, parameters)
+        if "grant_type" in request.form or pasted.url.endswith("/token"):
+            found = await refusals.of_token_request(self.services, call, request)
+        elif pasted.url.endswith("/par") or request.authorization or _CREDENTIALS & request.form.keys():
+            found = await refusals.of_pushed_request(self.services, call, request)
         else:
-            found = await refusals.of_authorization_request(self.services, call, parameters)
+            found = await refusals.of_authorization_request(self.services, call, request.form)
         return self.refusals_page(text, found, application_path=f"/admin/applications/{client_id}")
+
+    def client_request(self, pasted: PastedRequest) -> ClientRequest:
+        """Return the request with its DPoP proof, which is for the URL that was pasted."""
+        proof, url = pasted.headers.get("dpop"), pasted.url or "/oauth2/token"
+        url = url if "://" in url else f"{self.origin().base_url}{url}"
+        presented = None if proof is None else PresentedDpopProof((proof,), "POST", url)
+        return ClientRequest(pasted.parameters, pasted.headers.get("authorization", ""), presented)
 
     def refusals_page(
         self, text: str, diagnosis: Diagnosis | None, message: str = "", application_path: str = ""
@@ -82,57 +93,18 @@ class RecentRefusalsHandler(ResourceHandler):
 
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="text/html")
     async def get(self, call: Call, object_id: str) -> Reply:
-        """Show them, newest first, with advice."""
+        """Show them, newest first, with advice and the rows of the debug log."""
         document = await self.load(object_id)
         found = await self.services.logs.refused_requests.find(TenantId(document["tenantId"]), document["id"])
-        refused = [{**entry, "advice": _ADVICE.get(entry["reason"], "")} for entry in found]
-        return self.object_page("refused.html", document, "Refusals", refused=refused)
+        refused = [{**entry, "advice": _ADVICE.get(entry["reason"], ""), "text": _text(entry)} for entry in found]
+        search = {"type": "Debug", "message": document["id"], "numberOfResults": "10", "orderBy": "insertInstant DESC"}
+        debug = (await self.find_json("/api/system/event-log/search", search)).get("eventLogs", [])
+        return self.object_page("refused.html", document, "Refusals", refused=refused, debug=debug)
 
 
-def read(text: str) -> tuple[dict[str, str], str]:
-    """Return the parameters of a pasted request, and its Authorization header.
-
-    The request is a URL, a query or form, or a curl command.
-    """
-    if text.startswith("curl "):
-        return _of_curl(text)
-    query = text.partition("?")[2] if re.match(r"(GET |POST )?(https?:|/)", text) else text
-    query = query.partition("#")[0].partition(" ")[0]
-    return dict(urllib.parse.parse_qsl("&".join(query.split()))), ""
-
-
-def _of_curl(text: str) -> tuple[dict[str, str], str]:
-    try:
-        words = shlex.split(text.replace("\\\n", " "))
-    except ValueError:
-        return {}, ""
-    parameters: dict[str, str] = {}
-    header = ""
-    for option, value in zip(words, [*words[1:], ""], strict=True):
-        if option in {"-d", "--data", "--data-urlencode", "--data-raw"}:
-            parameters |= dict(urllib.parse.parse_qsl(value))
-        elif option in {"-H", "--header"} and value.lower().startswith("authorization:"):
-            header = value.partition(":")[2].strip()
-        elif option in {"-u", "--user"}:
-            header = _basic(value)
-        elif option.startswith(("http://", "https://")) and "?" in option:
-            parameters |= dict(urllib.parse.parse_qsl(option.partition("?")[2]))
-    return parameters, header
-
-
-def _basic(credentials: str) -> str:
-    return f"Basic {base64.b64encode(credentials.encode()).decode()}"
-
-
-def client_of(header: str) -> str:
-    """Return the client id of a Basic header; empty without one."""
-    scheme, _, value = header.partition(" ")
-    if scheme.lower() != "basic":
-        return ""
-    try:
-        return urllib.parse.unquote(base64.b64decode(value, validate=True).decode().partition(":")[0])
-    except ValueError:
-        return ""
+def _text(entry: Document) -> str:
+    """Return the stored part of a refused request, as it can be pasted."""
+    return f"{entry['path']}?{urllib.parse.urlencode(entry['parameters'])}"
 
 
 ROUTES = [
