@@ -24,7 +24,7 @@ from identity.domain.objects.data_files import load_yaml
 from identity.errors import FieldError
 
 VALUES: Final[Mapping[str, list[str]]] = load_yaml(__file__, "page_values.yaml")["pages"]
-COMMON: Final = frozenset({"asset", "languages", "range", "texts"})
+COMMON: Final = frozenset({"asset", "captcha", "languages", "range", "texts"})
 """The values that every page has."""
 BUILTIN: Final = "builtin"
 """The prefix of the names of built-in templates."""

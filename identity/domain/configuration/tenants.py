@@ -57,7 +57,7 @@ def _normalize_events(tenant: Document, transactional: frozenset[str], instance_
 
 def problems(tenant: Document) -> list[FieldError]:
     """Return the errors of a tenant that do not depend on other objects."""
-    checks = (_url_problems, _password_problems, _email_problems, _multi_factor_problems)
+    checks = (_captcha_problems, _url_problems, _password_problems, _email_problems, _multi_factor_problems)
     errors = [error for check in checks for error in check(tenant)]
     return token_problems(tenant["jwtConfiguration"], _PATH) + errors
 
@@ -78,6 +78,13 @@ def _url_problems(tenant: Document) -> Iterator[FieldError]:
     yield from base_url_problems(tenant, "tenant")
     if "logoutURL" in tenant and _is_invalid_url(tenant["logoutURL"]):
         yield FieldError.invalid("tenant.logoutURL", "must be an absolute URL")
+
+
+def _captcha_problems(tenant: Document) -> Iterator[FieldError]:
+    settings = tenant["captchaConfiguration"]
+    for name in ("siteKey", "secretKey"):
+        if settings["enabled"] and not settings.get(name):
+            yield FieldError.missing(f"tenant.captchaConfiguration.{name}")
 
 
 def _password_problems(tenant: Document) -> Iterator[FieldError]:

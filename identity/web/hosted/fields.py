@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from identity.call import Document
+from identity.domain.captcha.captchas import Widget
 from identity.domain.passwords.password_policy import PasswordRules
 from identity.errors import FieldError, GeneralError
 from identity.web.endpoint import Reply
@@ -66,6 +67,7 @@ class Form:
     buttons: Sequence[tuple[str, str, str]] = ()
     is_dangerous: bool = False
     progress: str = ""
+    captcha: Widget | None = None
 
 
 def with_errors(fields: Iterable[Field], errors: Iterable[FieldError], theme: PageTheme) -> list[Field]:

@@ -6,6 +6,7 @@ import urllib.parse
 from collections.abc import Collection, Iterable, Mapping
 from http.cookies import Morsel
 
+from identity.domain.captcha import captchas
 from identity.domain.login import login_outcomes as steps
 from identity.domain.users import self_registration as rules
 from identity.operations.authorization import passwordless, request_sources
@@ -80,6 +81,7 @@ async def reply(
         asks_password=bool(page.login_id) or not offer.manages_domains,
         offer=offer,
         passwordless=url_with_request(handler, "passwordless", given, names) if is_by_mail else "",
+        captcha=captchas.find_widget(page.client.tenant),
         passkey=f"{base_path(handler)}/webauthn" if has_passkeys else "",
         forgot=_forgot_url(page.client, given, names),
         register=url_with_request(handler, "register", given, names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from identity.domain.captcha import captchas
 from identity.domain.forms import field_values
 from identity.domain.users import self_registration
 from identity.domain.users import users as user_rules
@@ -45,6 +46,7 @@ async def reply(
         lead=theme.fill("register.lead", name, strong=True),
         submit=theme["register.submit"],
         remember=given.get("rememberDevice") == "true",
+        captcha=captchas.find_widget(client.tenant),
         links=[(theme["register.login"], login.url_with_request(handler, "authorize", given, names))],
     )
     form = _with_errors(form, _fields(client, given, theme), refused or FormRejected(), theme)

@@ -7,6 +7,7 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from identity.domain.captcha import captchas
 from identity.domain.forms import field_values
 from identity.operations.authorization import request_sources
 from identity.operations.clients.clients import Client
@@ -121,6 +122,7 @@ def _reply(
         message=" ".join(messages),
         remember=remember,
         links=links,
+        captcha=captchas.find_widget(page.client.tenant) if remember is not None else None,
         progress=theme.fill("form.step", f"{page.number} / {total}") if total > 1 else "",
     )
     return fields.page(form, theme, message=page.message, redirect_uri=redirect_uri, cookies=[cookie])

@@ -15,6 +15,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
+from identity.domain.captcha.captchas import Widget
 from identity.domain.providers.identity_providers import NO_OPTIONS, ProviderOptions
 from identity.operations.authorization import hosted_backend_callback
 from identity.web import page_templates, static_files
@@ -52,6 +53,7 @@ class LoginForm:
     forgot: str = ""
     register: str = ""
     passwordless: str = ""
+    captcha: Widget | None = None
     passkey: str = ""
     """The URL that passkeys are submitted to; empty if the page does not offer them."""
 
@@ -108,7 +110,7 @@ def login(form: LoginForm, theme: PageTheme, cookies: Cookies = ()) -> Reply:
     images = tuple(sorted({_origin(button.image_url) for button in form.offer.buttons if button.image_url}))
     plain = (_origin(url) for url in form.offer.plain_urls)
     targets = (*_form_targets(form.redirect_uri), *plain)
-    policy = _policy(form_action=targets, image=images, connects=bool(form.passkey))
+    policy = _policy(form_action=targets, image=images, connects=bool(form.passkey), captcha=form.captcha)
     return _page("login.html", policy, _fields(form), theme, cookies)
 
 
@@ -143,7 +145,8 @@ def form(
 ) -> Reply:
     """Return a page with a form; `redirect_uri` is where its response may lead."""
     form_action = ("'self'",) if redirect_uri is None else _form_targets(redirect_uri)
-    return _page(template, _policy(form_action=form_action), values, theme, cookies)
+    policy = _policy(form_action=form_action, captcha=values.get("captcha"))
+    return _page(template, policy, values, theme, cookies)
 
 
 def error(body: Mapping[str, Any], status: int, advice: str, theme: PageTheme) -> Reply:
@@ -220,7 +223,7 @@ def _page(template: str, policy: str, values: Mapping[str, Any], theme: PageThem
     }
     hidden = values.get("hidden")
     languages = theme.language_choices(hidden) if template not in _TRANSIENT else []
-    given = {**values, "texts": theme, "languages": languages}
+    given = {"captcha": None, **values, "texts": theme, "languages": languages}
     page = themed_pages.render(template, given, theme.theme_id, theme.templates) if theme.templates else None
     body = page if page is not None else _templates().get_template(template).render(given)
     return Reply(body.encode(), headers=headers, cookies=[*cookies, *theme.cookies])
@@ -247,8 +250,9 @@ def _policy(
     image: tuple[str, ...] = (),
     *,
     connects: bool = False,
+    captcha: Widget | None = None,
 ) -> str:
-    """Return a Content-Security-Policy that allows our static files, and the named frames and images.
+    """Return a Content-Security-Policy that allows our static files, the named frames and images, and a CAPTCHA.
 
     `connects`: the script sends requests to our own origin.
 
@@ -265,6 +269,9 @@ def _policy(
         "frame-ancestors": "'none'",
         "base-uri": "'none'",
     }
+    for name, sources in ({} if captcha is None else captcha.provider.sources).items():
+        own = directives.get(name, "'none'")
+        directives[name] = " ".join((*(() if own == "'none'" else (own,)), *sources))
     return "; ".join(f"{name} {value}" for name, value in directives.items())
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.errors import InvalidToken
 from identity.operations.authorization import authorization, sso_bootstrap
+from identity.operations.captcha import verification
 from identity.operations.login.password_login import Credentials
 from identity.operations.login_transactions.authorization_steps import LoginPage
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -61,6 +62,9 @@ class AuthorizeHandler(LoginFlowHandler):
                 self.services, call, verified_client, browser, form["identityProviderId"], is_persistent=is_persistent
             )
         else:
+            client = verified_client.client
+            if problem := await verification.find_problem(self.services, call, client.tenant, form):
+                return await self.login_page(LoginPage(client, form.get("loginId", "")), form, message=problem)
             credentials = Credentials(form.get("loginId", ""), form.get("password", ""), trust_id=browser.trust_id)
             step = await authorization.log_in(
                 self.services, call, verified_client, browser, credentials, is_persistent=is_persistent

@@ -6,10 +6,12 @@ import dataclasses
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.captcha import captchas
 from identity.domain.login import login_outcomes
 from identity.errors import Unavailable
 from identity.ids import fingerprint, same_secret
 from identity.operations.authorization import passwordless, request_sources
+from identity.operations.captcha import verification
 from identity.operations.login_transactions.authorization_steps import LoginPage, StepFailed, VerifiedClient
 from identity.operations.pages import passwordless_pages
 from identity.operations.pages.passwordless_pages import MessageSent
@@ -99,6 +101,8 @@ class PasswordlessHandler(_PasswordlessHandler):
         login_id, is_persistent = form.get("loginId", "").strip(), form.get("rememberDevice") == "true"
         if not login_id:
             return await self.request_page(verified_client, form)
+        if problem := await verification.find_problem(self.services, call, verified_client.client.tenant, form):
+            return await self.request_page(verified_client, form, message=problem)
         mark = self.browser_mark(self.cookie(csrf.COOKIE))
         step = await passwordless_pages.send_message(
             self.services, call, verified_client, self.browser(), login_id, mark, is_persistent=is_persistent
@@ -129,6 +133,7 @@ class PasswordlessHandler(_PasswordlessHandler):
             fields=[Field("loginId", theme["login.loginId"], "text", "username", login_id, is_focused=True)],
             message=theme[message] if message else "",
             remember=remember == "true",
+            captcha=captchas.find_widget(client.tenant),
             links=[
                 (
                     theme["passwordless.login"],

@@ -9,6 +9,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain.users import self_registration
 from identity.operations.authorization import request_sources
+from identity.operations.captcha import verification
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions.authorization_steps import Step, VerifiedClient
 from identity.operations.pages import registration_form_page, registration_page
@@ -49,6 +50,8 @@ class RegisterHandler(LoginFlowHandler):
             return await self.registration_page(verified_client.client, form, message=csrf.INVALID_TOKEN)
         is_persistent = form.get("rememberDevice") == "true"
         client = verified_client.client
+        if problem := await verification.find_problem(self.services, call, client.tenant, form):
+            return await self.registration_page(client, form, message=problem)
         uses_form = self_registration.uses_form(client.application)
         submit = registration_form_page.submit_first if uses_form else registration_page.register
         outcome = await submit(self.services, call, verified_client, self.browser(), form, is_persistent=is_persistent)

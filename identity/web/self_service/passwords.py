@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.captcha import captchas
 from identity.domain.two_factor import two_factor
 from identity.errors import FieldError, Invalid, InvalidRequest, NotFound, Unavailable, WebhookTransactionFailed
 from identity.operations.authorization import login_resumption
+from identity.operations.captcha import verification
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.login_transactions import InterruptedTransaction
 from identity.operations.messaging import user_notifications
@@ -52,6 +54,8 @@ class ForgotHandler(SelfServiceHandler):
             raise InvalidRequest("unknown", "Password reset emails are not enabled.")
         if not login_id:
             return self.forgot_page(context, login_id, "forgot.blank")
+        if problem := await verification.find_problem(self.services, call, context.tenant, form):
+            return self.forgot_page(context, login_id, problem)
         state = {name: value for name, value in context.parameters.items() if name not in {"client_id", "tenantId"}}
         try:
             await password_changes.request_reset(
@@ -76,6 +80,7 @@ class ForgotHandler(SelfServiceHandler):
             submit=theme["forgot.submit"],
             fields=[Field("loginId", label, "text", "username", value, is_focused=True)],
             links=links,
+            captcha=captchas.find_widget(context.tenant),
         )
         return self.form_page(context, form, message)
 

@@ -1,0 +1,1 @@
+"""CAPTCHAs: the providers, and the evaluation of their responses."""

@@ -1,0 +1,1 @@
+"""Verification of CAPTCHAs at their providers."""
