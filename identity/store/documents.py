@@ -8,10 +8,9 @@ the tenant first; it is None for objects of the instance (webhooks, keys, API ke
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from bson.dbref import DBRef
@@ -38,8 +37,9 @@ from identity.store.mongo import (
     duplicates,
     id_chunks,
 )
+from identity.store.sealed_members import SealedMembers
 from identity.store.store_circuit_breaker import time_limit
-from identity.store.vault import Vault, is_sealed
+from identity.store.vault import Vault
 
 Tenant = TenantId | None
 
@@ -83,7 +83,7 @@ class Documents:
         self._vault = vault
         self._stream_status = stream_status
         self._tenant_scoped = tenant_scoped
-        self._sealed = tuple(tuple(path.split(".")) for path in sealed)
+        self._sealed = SealedMembers(name, sealed, vault)
         self._cache: Cache[Document] = Cache(self.cache_size, stream_status, keeps_stale=self.keeps_stale)
         self._ids_by_members: LRUCache[tuple[tuple[str, str], ...], str] = LRUCache(max(1, self.cache_size))
         self._has_suffixes = search_indexes.has_name_suffixes(searches)
@@ -199,10 +199,6 @@ class Documents:
         """
         load = functools.partial(self.find_all, tenant_id, where, members, limit)
         return await self._lists.get(f"{tenant_id}:{key}", load) or []
-
-    async def list_cached_across_tenants(self, key: str, where: Mapping[str, Any]) -> list[Document]:
-        """As `list_cached` for all tenants."""
-        return await self._lists.get(f"*:{key}", functools.partial(self.find_all_across_tenants, where)) or []
 
     async def distinct_cached(
         self, tenant_id: Tenant, key: str, where: Mapping[str, Any], members: Sequence[str]
@@ -388,48 +384,16 @@ class Documents:
 
     async def reseal(self) -> int:
         """Reseal values that are sealed under an older master key; returns the number of changed documents."""
-        return await self._exchange_all(self._is_outdated, self._vault.reseal)
+        return await self._exchanged(self._sealed.reseal(self._collection))
 
     async def seal_plaintext(self) -> int:
         """Seal values that an earlier version stored in plaintext; returns the number of changed documents."""
-        return await self._exchange_all(_is_plaintext, self._vault.seal)
+        return await self._exchanged(self._sealed.seal_plaintext(self._collection))
 
-    async def _exchange_all(self, is_wanted: Callable[[object], bool], seal: Callable[[str, str], str]) -> int:
-        changed = 0
-        async for stored in self._collection.find({}):
-            changed += await self._exchange(stored, self._sealed_values(stored, is_wanted), seal)
+    async def _exchanged(self, exchange: Awaitable[int]) -> int:
+        changed = await exchange
         self.invalidate_all()
         return changed
-
-    def _sealed_values(
-        self, stored: Document, is_wanted: Callable[[object], bool]
-    ) -> Iterator[tuple[_Member, str, str]]:
-        """(member, text, context) of each wanted value of the sealed members."""
-        for path in self._sealed:
-            for holder, step, parent in _resolve(stored, path):
-                if is_wanted(holder[step]):
-                    yield _Member(parent, str(step)), holder[step], self._context(stored, path)
-
-    def _is_outdated(self, value: object) -> bool:
-        return isinstance(value, str) and is_sealed(value) and not self._vault.is_current(value)
-
-    async def _exchange(
-        self, stored: Document, values: Iterable[tuple[_Member, str, str]], seal: Callable[[str, str], str]
-    ) -> bool:
-        """Replace each text with its sealed form, unless it was changed since it was read."""
-        old, fresh, is_changed = {}, {}, False
-        for member, text, context in values:
-            sealed = seal(text, context)
-            if member.has_plain_path:
-                old[member.path], fresh[member.path] = text, sealed
-            else:
-                result = await self._collection.update_one(*member.exchange(stored["_id"], text, sealed))
-                is_changed |= result.modified_count > 0
-        if fresh:
-            # Only these members: the rest may contain names that look like operators, or may change concurrently.
-            result = await self._collection.update_one({"_id": stored["_id"], **old}, {"$set": fresh})
-            is_changed |= result.modified_count > 0
-        return is_changed
 
     async def _search(self, query: SearchQuery, scope: Mapping[str, Any]) -> tuple[int, list[Document]]:
         where = {"$and": [dict(scope), *map(condition, query.criteria), *self._index_conditions(query)]}
@@ -491,8 +455,7 @@ class Documents:
         stored["_id"] = stored.pop("id")
         if self._has_suffixes:
             stored["private"] = {**stored.get("private", {}), "endings": name_suffixes.of(stored.get("name", ""))}
-        for path in self._sealed:
-            self._rewrite(stored, path, self._vault.seal, sealed=False)
+        self._sealed.seal(stored)
         return stored
 
     def _decode(self, found: Mapping[str, Any]) -> Document:
@@ -501,20 +464,9 @@ class Documents:
             stored["private"].pop("endings", None)
             if not stored["private"]:
                 del stored["private"]
-        for path in self._sealed:
-            self._rewrite(stored, path, self._vault.unseal, sealed=True)
+        self._sealed.unseal(stored)
         stored["id"] = stored.pop("_id")
         return stored
-
-    def _context(self, stored: Document, path: tuple[str, ...]) -> str:
-        return f"{self.name}.{stored['_id']}.{'.'.join(path)}"
-
-    def _rewrite(self, stored: Document, path: tuple[str, ...], rewrite: Any, *, sealed: bool) -> None:
-        context = self._context(stored, path)
-        for holder, step, _ in _resolve(stored, path):
-            # Text is sealed whatever it contains, so that a caller cannot pass off a forged sealed text.
-            if isinstance(holder[step], str) and (not sealed or is_sealed(holder[step])):
-                holder[step] = rewrite(holder[step], context)
 
 
 class TenantDocuments(Documents):
@@ -541,49 +493,6 @@ class ExpiringDocuments(TenantDocuments):
         document = super()._decode(found)
         document["expiresAt"] = from_datetime(document["expiresAt"])
         return document
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Member:
-    """A member of a stored document; `parent` is the dotted path of the object that contains it."""
-
-    parent: str
-    name: str
-
-    @property
-    def path(self) -> str:
-        """The dotted path of the member."""
-        return f"{self.parent}.{self.name}" if self.parent else self.name
-
-    @property
-    def has_plain_path(self) -> bool:
-        """Whether the dotted path is unambiguous: a name chosen by a caller may contain a dot or begin with `$`."""
-        return bool(self.name) and "." not in self.name and not self.name.startswith("$")
-
-    def exchange(self, document_id: str, old: str, new: str) -> tuple[Document, list[Document]]:
-        """The filter and the update that replace a text in a member of any name."""
-        field = {"field": {"$literal": self.name}, "input": f"${self.parent}"}
-        where = {"_id": document_id, "$expr": {"$eq": [{"$getField": field}, {"$literal": old}]}}
-        return where, [{"$set": {self.parent: {"$setField": {**field, "value": {"$literal": new}}}}}]
-
-
-def _resolve(value: Any, path: tuple[str, ...], parent: str = "") -> Iterator[tuple[Any, Any, str]]:
-    """The values at a path as (object, member, path of the object); `*` matches all items of a list or a map."""
-    first, rest = path[0], path[1:]
-    steps: Iterable[Any] = ()
-    if first == "*":
-        steps = range(len(value)) if isinstance(value, list) else tuple(value) if isinstance(value, dict) else ()
-    elif isinstance(value, dict) and first in value:
-        steps = (first,)
-    for step in steps:
-        if rest:
-            yield from _resolve(value[step], rest, f"{parent}.{step}" if parent else str(step))
-        else:
-            yield value, step, parent
-
-
-def _is_plaintext(value: object) -> bool:
-    return isinstance(value, str) and not is_sealed(value)
 
 
 def plain(value: Any) -> Any:

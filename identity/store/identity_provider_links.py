@@ -56,7 +56,7 @@ class IdentityProviderLinks(TenantDocuments):
         """Store the current display name and token and the time of a login; False if the link no longer exists."""
         change: dict[str, Any] = {"displayName": display_name, "lastLoginInstant": login}
         if token is not None:
-            change["token"] = self._vault.seal(token, self._context({"_id": link["id"]}, ("token",)))
+            change["token"] = self._vault.seal(token, self._sealed.context(link["id"], "token"))
         where = {**self._scope(tenant_id), "_id": link["id"]}
         # Update the link even if nothing changed, to detect that it was removed.
         known = {"userId": link["userId"]} | {name: value for name, value in change.items() if value is not None}
