@@ -231,7 +231,7 @@ async def test_actions_are_listed_newest_first_and_filtered_by_state(scenario: S
 async def test_list_requires_user_and_at_most_one_filter(scenario: Scenario) -> None:
     path = "/api/user/action"
     assert errors(await scenario.api.get(path)) == {"[missing]userId"}
-    assert errors(await scenario.api.get(path, params={"userId": "nobody"})) == {"[couldNotConvert]userId"}
+    assert errors(await scenario.api.get(path, params={"userId": "unknown"})) == {"[couldNotConvert]userId"}
     both = {"userId": scenario.user["id"], "active": "true", "preventingLogin": "true"}
     assert errors(await scenario.api.get(path, params=both)) == {"[notAllowed]preventingLogin"}
     assert (await scenario.api.get(path, params={"userId": new_id()})).status_code == 404

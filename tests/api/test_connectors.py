@@ -65,7 +65,7 @@ async def test_full_cycle_of_a_generic_connector(api) -> None:
         "debug": True,
         "headers": {"X-Which": "one"},
         "httpAuthenticationPassword": "secret",
-        "httpAuthenticationUsername": "somebody",
+        "httpAuthenticationUsername": "someone",
     }
     wanted = {**GENERIC, "name": new_id(), **members}
     connector = (await api.post("/api/connector", json={"connector": wanted})).json()["connector"]

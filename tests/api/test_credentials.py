@@ -107,7 +107,7 @@ def own_of(provider: Document) -> Document:
 
 @pytest.mark.requirement("audit-a3-credentials")
 @pytest.mark.parametrize(
-    "change", [{"host": "smtp.attacker.example"}, {"port": 2525}, {"security": "SSL"}, {"username": "somebody-else"}]
+    "change", [{"host": "smtp.attacker.example"}, {"port": 2525}, {"security": "SSL"}, {"username": "other-user"}]
 )
 @pytest.mark.parametrize("verb", ["PUT", "PATCH", "merge", "JSON Patch"])
 async def test_password_is_dropped_when_its_mail_server_or_account_changes(mail_tenant, change, verb) -> None:
@@ -180,7 +180,7 @@ async def test_password_and_headers_are_dropped_when_the_url_changes(receivers, 
 @pytest.mark.parametrize("receiver", ["webhook", "messenger"])
 async def test_password_is_dropped_when_the_user_name_changes_and_headers_stay(receivers, receiver) -> None:
     target = receivers[receiver]
-    after = await target.patch({"httpAuthenticationUsername": "somebody-else"})
+    after = await target.patch({"httpAuthenticationUsername": "other-user"})
     assert "httpAuthenticationPassword" not in after
     assert after["headers"] == WEBHOOK["headers"]
 
@@ -225,7 +225,7 @@ async def test_credentials_are_not_sent_to_another_receiver(api) -> None:
     [
         {"issuer": "https://attacker.example"},
         {"token_endpoint": "https://attacker.example/token"},
-        {"client_id": "somebody-else"},
+        {"client_id": "other-user"},
     ],
 )
 @pytest.mark.parametrize("secret", [None, MASK])
@@ -248,9 +248,9 @@ async def test_client_secret_is_not_sent_to_another_address_or_account(provider,
 @pytest.mark.requirement("audit-a3-credentials")
 async def test_client_secret_of_application_is_dropped_with_client_id(provider) -> None:
     (application_id,) = (await provider.now())["applicationConfiguration"]
-    change = {"applicationConfiguration": {application_id: {"oauth2": {"client_id": "somebody-else"}}}}
+    change = {"applicationConfiguration": {application_id: {"oauth2": {"client_id": "other-user"}}}}
     after = await provider.patch(change)
-    assert own_of(after) == {"client_id": "somebody-else"}
+    assert own_of(after) == {"client_id": "other-user"}
     assert after["oauth2"]["client_secret"] == "the-secret"
 
 

@@ -114,7 +114,7 @@ async def test_all_errors_of_empty_template_are_reported_together(api) -> None:
         ({"localizedSubjects": {"not a locale": "a"}}, "[invalid]localizedSubjects", ""),
         ({"localizedSubjects": {"de": [5]}}, "[invalidJSON]", ""),
         ({"localizedSubjects": []}, "[invalidJSON]", ""),
-        ({"fromEmail": "nobody"}, "[notEmail]fromEmail", ""),
+        ({"fromEmail": "unknown"}, "[notEmail]fromEmail", ""),
         ({"fromEmail": "ä@example.com"}, "[notEmail]fromEmail", "The [emailTemplate.fromEmail] cannot be used: [ä@exa"),
         ({"fromEmail": "a@b.c\r\nBcc: x@y.z"}, "[notEmail]fromEmail", ""),
         ({"name": "x" * 192}, "[tooLong]name", ""),

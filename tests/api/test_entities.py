@@ -232,7 +232,7 @@ async def search(api: httpx.AsyncClient, **criteria: Any) -> Document:
         ("{mark}-ann", {"Ann"}),
         ("name:{mark}-ann", set()),
         ("typeId:{type}", {"Ann", "Bob", "Bobby"}),
-        ("type.id:{nobody}", set()),
+        ("type.id:{unknown}", set()),
         ("parentId:{parent}", {"Bob", "Bobby"}),
         ("id:{parent}", {"Ann"}),
         ("b.b", set()),
@@ -243,7 +243,7 @@ async def test_term_matches_whole_values(tenant_api, kind, query, expected) -> N
     ann = await make(tenant_api, kind, name="Ann", clientId=f"{mark}-ann")
     for name in ("Bob", "Bobby"):
         await make(tenant_api, kind, name=name, parentId=ann["id"])
-    text = query.format(mark=mark, type=kind["id"], parent=ann["id"], nobody=new_id())
+    text = query.format(mark=mark, type=kind["id"], parent=ann["id"], unknown=new_id())
     found = await search(tenant_api, queryString=text)
     assert {entity["name"] for entity in found["entities"]} == expected
     assert found["total"] == len(expected)

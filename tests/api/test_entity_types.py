@@ -256,7 +256,7 @@ async def test_search(api) -> None:
 )
 async def test_disabled_feature_hides_every_endpoint(without_entities, method, path) -> None:
     assert codes(await without_entities.request(method, path, json={})) == {"[NotLicensed]"}
-    stranger = await without_entities.request(method, path, json={}, headers={"Authorization": "nobody"})
+    stranger = await without_entities.request(method, path, json={}, headers={"Authorization": "unknown"})
     assert stranger.status_code == 401
 
 

@@ -68,7 +68,7 @@ async def test_family_is_created_joined_read_and_left(families) -> None:
     assert (await families.delete(f"{path}/{child['id']}")).status_code == 200
     assert (await families.delete(f"{path}/{child['id']}")).status_code == 404
     assert (await families.delete(f"{path}/{owner['id']}")).status_code == 200
-    assert (await families.get(path)).status_code == 404, "nobody is left"
+    assert (await families.get(path)).status_code == 404, "no member is left"
 
 
 @pytest.mark.requirement("users-2.1-12")
@@ -89,7 +89,7 @@ async def test_roles_depend_on_age(families) -> None:
     }  # fmt: skip
     assert (await put(families, family, teen, role="Teen")).status_code == 200
     assert (await put(families, family, child, role="Child")).status_code == 200
-    assert (await put(families, family, unknown, role="Child")).status_code == 200, "nobody knows better"
+    assert (await put(families, family, unknown, role="Child")).status_code == 200, "no other source contradicts it"
 
 
 async def test_user_owns_one_family_and_ids_are_unique(families) -> None:

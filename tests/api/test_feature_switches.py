@@ -150,7 +150,7 @@ def _client_credentials(instance: Instance) -> Request:
 def _two_factor(path: str, **body: Any) -> Callable[[Instance], Request]:
     def request(instance: Instance) -> Request:
         user_id = instance.plain.user["id"]
-        sent = {"method": "email", "email": "somebody@example.com", **body}
+        sent = {"method": "email", "email": "unknown@example.com", **body}
         sent |= {} if "{" in path else {"userId": user_id}
         return "POST", path.format(user_id=user_id), {"headers": _inside(instance.plain), "json": sent}
 

@@ -230,7 +230,7 @@ async def test_link_is_retrieved_by_account_or_user(tenant_api, provider, user, 
     other = await relying_party.make_user(tenant_api, tenant["id"])
     for query in (
         {**by_account, "userId": other["id"]},
-        {**by_account, "identityProviderUserId": "nobody"},
+        {**by_account, "identityProviderUserId": "unknown"},
         {"userId": new_id()},
     ):
         assert (await tenant_api.get(PATH, params=query)).status_code == 404

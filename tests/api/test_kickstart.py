@@ -74,7 +74,7 @@ async def test_every_expression_is_substituted(build: Build, tmp_path: Path, mon
     kickstart = f"""
 variables:
   defaultTenantId: "{TENANT}"
-  who: somebody
+  who: someone
   greeting: "hello #{{who}}"
   environment: "#{{ENV.KICKSTART_TEST}}"
   second: "#{{UUID()}}"
@@ -112,13 +112,13 @@ announce: {{Secret: "#{{secret}}"}}
         kept = (data_dir / app.SECRETS_FILE).read_text()
         assert (data_dir / app.SECRETS_FILE).stat().st_mode & 0o777 == 0o600
         signing_keys = await internals.store(service, "keys").find_all(None, {"privateKey": {"$exists": True}})
-    assert data["greeting"] == "hello somebody, somebody"
+    assert data["greeting"] == "hello someone, someone"
     assert data["environment"] == "from the environment"
     assert data["same"][0] == data["same"][1] == second["id"]
     assert data["same"][2] == data["same"][3] == service.announcement["Secret"]
     assert len(data["same"][2]) >= 43
     assert kept == f"Secret: {data['same'][2]}\n"
-    assert data["note"] == 'Two "lines"\nof somebody'
+    assert data["note"] == 'Two "lines"\nof someone'
     assert data["escaped"] == "#{who} @{note.txt} &{data.yaml}"
     assert data["flag"] == "true"
     assert data["base"] == service.base_url
@@ -126,7 +126,7 @@ announce: {{Secret: "#{{secret}}"}}
     assert data["predefined"][1] == signing_keys[0]["id"]
     assert len(set(data["predefined"])) == 6
     assert second["tenantId"] == TENANT
-    assert second["data"] == {"from": "somebody", "list": [1, True, "2024-01-31"]}
+    assert second["data"] == {"from": "someone", "list": [1, True, "2024-01-31"]}
 
 
 @pytest.mark.requirement("core-13-5", "core-13-6")
@@ -190,7 +190,7 @@ requests:
 @pytest.mark.requirement("core-13-4")
 async def test_invalid_file_changes_nothing_and_can_be_corrected(build: Build, tmp_path: Path) -> None:
     settings = lasting(tmp_path)
-    for wrong in ("apiKeys: [", "apiKeys: [{key: '#{nobody}'}]"):
+    for wrong in ("apiKeys: [", "apiKeys: [{key: '#{unknown}'}]"):
         with pytest.raises(StartupError):
             async with build(**settings, kickstart=wrong):
                 pass

@@ -196,7 +196,7 @@ async def test_many_failures_limit_guessing_networks_but_not_owner(backend, anon
     monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 500)
     monkeypatch.setattr(failed_login_limits, "ACCOUNT_FAILURES", 2)
     monkeypatch.setattr(failed_login_limits, "NETWORK_FAILURES", 3)
-    for account in (rp.login_id, "nobody@example.com"):
+    for account in (rp.login_id, "unknown@example.com"):
         await fail(anonymous, rp, 5, loginId=account)
         assert (await rp.log_in_by_api(anonymous, loginId=account, password="wrong")).status_code == 503
     assert (await rp.log_in_by_api(anonymous)).status_code == 503

@@ -35,7 +35,7 @@ async def test_full_cycle_of_a_messenger(api) -> None:
         "debug": True,
         "headers": {"X-Which": "one"},
         "httpAuthenticationPassword": "secret",
-        "httpAuthenticationUsername": "somebody",
+        "httpAuthenticationUsername": "someone",
         "transport": "sms",
     }
     messenger = await made(api, "/api/messenger", "messenger", **GENERIC, **members)

@@ -52,7 +52,7 @@ async def test_api_key_receives_or_chooses_change_id(scenario: PasswordReset) ->
     assert codes(answer) == {"changePasswordId": ["duplicate"]}
     found = await scenario.key.get("/api/user", params={"changePasswordId": chosen})
     assert found.json()["user"]["id"] == scenario.rp.user["id"]
-    assert (await scenario.key.get("/api/user", params={"changePasswordId": "nobody's"})).status_code == 404
+    assert (await scenario.key.get("/api/user", params={"changePasswordId": "unknown"})).status_code == 404
     sent = await scenario.key.post("/api/user/forgot-password", json={"loginId": scenario.rp.login_id})
     (mail,) = await scenario.mailbox.wait_for(1)
     assert id_in(mail.part("plain")) == sent.json()["changePasswordId"]
@@ -76,7 +76,7 @@ async def test_attack_44_only_api_key_learns_whether_user_exists(scenario: Passw
     await scenario.user(email=None, username=without_address)
     gone = await scenario.user()
     await scenario.key.delete(f"/api/user/{gone['id']}")
-    for login_id, status in ((without_address, 422), (gone["email"], 404), ("nobody@example.com", 404)):
+    for login_id, status in ((without_address, 422), (gone["email"], 404), ("unknown@example.com", 404)):
         body = {"loginId": login_id}
         answer = await scenario.key.post("/api/user/forgot-password", json=body)
         assert (answer.status_code, answer.content) == (status, b""), login_id
@@ -141,7 +141,7 @@ async def test_invalid_forgot_password_requests_are_refused(scenario: PasswordRe
 async def test_forgot_password_requests_are_limited_by_tenant(scenario: PasswordReset) -> None:
     limit = {"forgotPassword": {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}}
     await scenario.rp.configure_tenant(rateLimitConfiguration=limit)
-    for login_id in (scenario.rp.login_id, "nobody@example.com"):
+    for login_id in (scenario.rp.login_id, "unknown@example.com"):
         answers = [
             await scenario.anonymous.post("/api/user/forgot-password", json={"loginId": login_id}) for _ in range(3)
         ]
@@ -155,7 +155,7 @@ async def test_forgot_password_requests_are_limited_by_tenant(scenario: Password
 @pytest.mark.requirement("users-7-8")
 async def test_mails_per_network_address_are_limited(scenario: PasswordReset, monkeypatch) -> None:
     monkeypatch.setattr(message_limits, "ADDRESS_MESSAGES", 3)
-    logins = [f"nobody-{index}@example.com" for index in range(4)]
+    logins = [f"unknown-{index}@example.com" for index in range(4)]
     answers = [await scenario.anonymous.post("/api/user/forgot-password", json={"loginId": one}) for one in logins]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 503]
 
@@ -418,7 +418,7 @@ async def test_api_key_changes_password_by_login_id(scenario: PasswordReset) -> 
 
     login_id = scenario.rp.login_id
     assert codes(await change()) == {"loginId": ["missing"]}
-    assert codes(await change(loginId="nobody@example.com")) == {"loginId": ["invalid"]}
+    assert codes(await change(loginId="unknown@example.com")) == {"loginId": ["invalid"]}
     assert codes(await change(loginId=login_id, loginIdTypes=["username"])) == {"loginId": ["invalid"]}
     assert codes(await change(loginId=login_id, currentPassword="wrong")) == {"currentPassword": ["invalid"]}
     done = await change(loginId=login_id, currentPassword=PASSWORD)

@@ -61,7 +61,7 @@ async def test_logins_are_counted_hourly_and_filtered(service, key, rp, in_utc) 
         ({"userId": other["id"]}, 1),
         ({"loginId": rp.login_id, "applicationId": rp.client_id}, 3),
         ({"loginId": rp.login_id, "loginIdTypes": "username"}, 0),
-        ({"loginId": "nobody@example.com"}, 0),
+        ({"loginId": "unknown@example.com"}, 0),
         ({"userId": UNKNOWN_ID}, 0),
     ):
         assert (await report(key, "login", day, day, **query))["total"] == total, query

@@ -21,7 +21,7 @@ from tests.members import codes
 Document = dict[str, Any]
 
 SIGNING = ("accessTokenKeyId", "idTokenKeyId")
-OTHERS_KEYS = ["another tenant's", "another tenant's own", "a webhook's", "an identity provider's", "nobody's"]
+OTHERS_KEYS = ["another tenant's", "another tenant's own", "a webhook's", "an identity provider's", "unknown"]
 
 
 async def make(api: httpx.AsyncClient, **members: Any) -> Document:
@@ -400,7 +400,7 @@ async def test_vend_refuses_foreign_key(service, scoped, tenant, foreign, whose)
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
     async with checking_client(service.base_url, headers=headers) as instance_wide:
         answer = await instance_wide.post("/api/jwt/vend", json=wanted)
-        if whose == "nobody's":
+        if whose == "unknown":
             assert answer.status_code == 200
         else:
             assert codes(answer) == {"[invalid]keyId"}

@@ -274,7 +274,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("emailConfiguration.port", 0, "invalid"),
     ("emailConfiguration.port", 65536, "invalid"),
     ("emailConfiguration.security", "tls", "invalid"),
-    ("emailConfiguration.defaultFromEmail", "nobody", "notEmail"),
+    ("emailConfiguration.defaultFromEmail", "unknown", "notEmail"),
     ("emailConfiguration.verificationStrategy", "FormField", "invalid"),
     ("failedAuthenticationConfiguration.tooManyAttempts", 0, "invalid"),
     ("failedAuthenticationConfiguration.actionDurationUnit", "SECONDS", "invalid"),

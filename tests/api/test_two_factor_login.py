@@ -471,7 +471,7 @@ async def test_started_challenge_uses_given_or_generated_code_and_returns_state(
 async def test_start_requires_existing_user(key, rp, api) -> None:
     other = await relying_party.make(api)
     assert codes(await key.post("/api/two-factor/start", json={})) == {"[blank]loginId"}
-    for body in ({"userId": UNKNOWN_ID}, {"loginId": "nobody@example.com"}, {"userId": other.user["id"]}):
+    for body in ({"userId": UNKNOWN_ID}, {"loginId": "unknown@example.com"}, {"userId": other.user["id"]}):
         assert (await key.post("/api/two-factor/start", json=body)).status_code == 404
     wrong = {"userId": rp.user["id"], "applicationId": other.client_id}
     assert codes(await key.post("/api/two-factor/start", json=wrong)) == {"[invalid]applicationId"}

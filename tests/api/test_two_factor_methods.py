@@ -197,7 +197,7 @@ WRONG: dict[str, tuple[Document, str]] = {
     "no number": ({"method": "sms"}, "[blank]mobilePhone"),
     "bad number": ({"method": "sms", "mobilePhone": "call me"}, "[invalid]mobilePhone"),
     "email is off": ({"method": "email", "email": "a@example.com"}, "[disabled]method"),
-    "challenge of nobody": ({"twoFactorId": "none"}, "[invalid]twoFactorId"),
+    "challenge that does not exist": ({"twoFactorId": "none"}, "[invalid]twoFactorId"),
     "unknown application": ({"applicationId": UNKNOWN_ID}, "[invalid]applicationId"),
 }
 

@@ -104,7 +104,7 @@ async def test_query_string_selects_users_and_ids_take_precedence(tenant_api) ->
     [
         ({}, "[missing]userIds"),
         ({"userIds": []}, "[missing]userIds"),
-        ({"userIds": ["nobody"]}, "[couldNotConvert]userIds[0]"),
+        ({"userIds": ["unknown"]}, "[couldNotConvert]userIds[0]"),
         ({"query": "{}"}, "[invalid]query"),
         ({"query": "{}", "queryString": "*"}, "[invalid]query"),
         ({"queryString": "shoeSize:9"}, "[invalid]queryString"),

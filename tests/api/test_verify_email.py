@@ -341,12 +341,12 @@ async def test_invalid_requests_are_refused(scenario: Verification, http) -> Non
     for wrong in ("no id", UNKNOWN_ID):
         asked = await scenario.api.put(PATH, params={"email": "a@example.com", "applicationId": wrong})
         assert codes(asked) == {"applicationId": ["invalid"]}
-    assert (await scenario.api.put(PATH, params={"email": "nobody@example.com"})).status_code == 404
-    nowhere = await http.put(PATH, params={"email": "nobody@example.com"})
+    assert (await scenario.api.put(PATH, params={"email": "unknown@example.com"})).status_code == 404
+    nowhere = await http.put(PATH, params={"email": "unknown@example.com"})
     assert nowhere.json()["generalErrors"][0]["code"] == "[TenantIdRequired]"
     await scenario.configure(verifyEmail=False)
     for client, more in ((scenario.api, {}), (http, headers)):
-        assert (await client.put(PATH, params={"email": "nobody@example.com"}, headers=more)).status_code == 403
+        assert (await client.put(PATH, params={"email": "unknown@example.com"}, headers=more)).status_code == 403
 
 
 @pytest.mark.requirement("users-8-13")

@@ -165,7 +165,7 @@ async def test_anonymous_resend_reveals_nothing(scenario: RegistrationVerificati
 
 
 async def test_invalid_requests_are_refused(scenario: RegistrationVerification, http) -> None:
-    query = {"email": "nobody@example.com", "applicationId": scenario.application_id}
+    query = {"email": "unknown@example.com", "applicationId": scenario.application_id}
     assert codes(await scenario.api.put(PATH, params={"applicationId": scenario.application_id})) == {
         "email": ["blank"]
     }

@@ -160,7 +160,7 @@ async def test_ipv6_guesses_count_by_network(http) -> None:
 async def test_public_routes_do_not_bypass_limit_and_stay_public(manager, http) -> None:
     key = await made(manager, key=weak())
     headers = {"X-Forwarded-For": "203.0.113.94"}
-    body = {"loginId": "nobody@example.com", "applicationId": new_id()}
+    body = {"loginId": "unknown@example.com", "applicationId": new_id()}
     for _ in range(4):
         answer = await http.post("/api/passwordless/send", json=body, headers={"Authorization": new_id(), **headers})
         assert answer.status_code == 400

@@ -82,7 +82,7 @@ async def test_instance_event_reaches_all_subscribed_active_webhooks(build):
         tenants = (await api.get("/api/tenant")).json()["tenants"]
         other = await make_tenant(api)
         made = await make_hooks(api, receiver.url, tenants[0]["id"], other, "audit-log.create")
-        row = {"auditLog": {"insertUser": "somebody", "message": "something happened"}}
+        row = {"auditLog": {"insertUser": "someone", "message": "something happened"}}
         assert (await api.post("/api/system/audit-log", json=row)).status_code == 200
         expected = {
             path for path, (is_global, named, switch) in made.items() if switch and (is_global or named != "none")

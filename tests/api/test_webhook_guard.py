@@ -86,7 +86,7 @@ async def test_blocked_transactional_webhook_vetoes_without_details(service, api
     assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=change)).status_code == 200
     webhook = await make_webhook(api, tenant, "https://example.com/", eventsEnabled={"user.create": True})
     await move(service, webhook, "http://10.1.2.3/hook")
-    answer = await tenant_api.post("/api/user", json={"user": {"username": "somebody", "password": "password"}})
+    answer = await tenant_api.post("/api/user", json={"user": {"username": "someone", "password": "password"}})
     assert answer.status_code == 504
     assert "10.1.2.3" not in answer.text
     (row,) = await event_log_messages(service, webhook)

@@ -43,7 +43,7 @@ async def test_device_is_begun_looked_at_and_approved(service, rp, client, http)
     def work() -> list[str]:
         first = successful(client.device_authorize(rp.client_id, rp.secret, "openid email"))
         second = successful(client.device_authorize_with_request(SimpleNamespace(**named, scope="openid")))
-        refused(client.device_authorize("nobody"), 400, "invalid_client_id")
+        refused(client.device_authorize("unknown"), 400, "invalid_client_id")
         token = successful(
             client.exchange_user_credentials_for_access_token(rp.login_id, PASSWORD, rp.client_id, rp.secret, "openid")
         )["access_token"]

@@ -48,7 +48,7 @@ async def test_the_client_resets_a_password_by_an_id(scenario: PasswordReset) ->
         last = successful(client.forgot_password(request))["changePasswordId"]
         successful(client.change_password(None, {"changePasswordId": last, "password": "a third battery"}))
         assert client.change_password(last, {"password": "a fourth battery"}).status == 404
-        assert client.forgot_password({"loginId": "nobody@example.com"}).status == 404
+        assert client.forgot_password({"loginId": "unknown@example.com"}).status == 404
 
     await with_client(scenario, work)
 

@@ -42,7 +42,7 @@ async def test_valid_users_are_imported_and_the_others_listed_with_their_lines(
     lines = [f"{mark}-{number:03},User {number},{number}" for number in range(300)]
     lines[7] = f"{mark}-007,<b>x</b>,{'9' * 20_000}"
     lines[9] = f"{mark}-003,again,9"
-    lines[260] = ",nobody,1"
+    lines[260] = ",unknown,1"
     text = "\n".join(["username,fullName,data.number", *lines])
     answer = await upload(roles["user-manager"], text, applicationId=application_id)
     assert answer.status_code == 200

@@ -384,7 +384,7 @@ def _encrypted() -> list[Fault]:
     alone = certificates.make("alone")
     bad = {
         "self-signed": certificates.server_context(alone),
-        "of an authority that nobody trusts": certificates.server_context(certificates.make("server", other)),
+        "of an authority that is not trusted": certificates.server_context(certificates.make("server", other)),
         "expired": certificates.server_context(certificates.make("server", authority, days=(-5, -1))),
         "not valid yet": certificates.server_context(certificates.make("server", authority, days=(1, 5))),
         "for another host": certificates.server_context(certificates.make("server", authority, address="127.0.0.2")),

@@ -318,7 +318,7 @@ async def test_a_veto_of_a_phase_leaves_everything_as_it_was(service, tenant_api
         clock.advance(seconds=3601)
         await action_scenario.sweep()
         (event,) = await action_scenario.subscriber.received("user.action")
-        assert event["phase"] == "end", "nobody waits for the end, and nobody can veto it"
+        assert event["phase"] == "end", "no request waits for the end, and no webhook can veto it"
         assert (await tenant_api.post("/api/login", json=login)).status_code == 200
 
 
@@ -379,6 +379,6 @@ async def test_the_stores_know_their_tenant(action_scenario: ActionScenario) -> 
     assert await locks.count(tenant_id, user_id, 60) == 2
     await locks.discount(tenant_id, user_id)
     assert await locks.count(tenant_id, user_id, 60) == 2
-    await locks.lock_unknown_login_id(tenant_id, "nobody", action_scenario.now + HOUR, action_scenario.now)
-    assert await locks.is_unknown_login_id_locked(tenant_id, "nobody")
-    assert not await locks.is_unknown_login_id_locked(other, "nobody")
+    await locks.lock_unknown_login_id(tenant_id, "unknown", action_scenario.now + HOUR, action_scenario.now)
+    assert await locks.is_unknown_login_id_locked(tenant_id, "unknown")
+    assert not await locks.is_unknown_login_id_locked(other, "unknown")

@@ -183,7 +183,7 @@ async def test_failed_delivery_of_log_events_is_not_logged(first, log_type):
     async with client_of(first) as api, receiving(answers(500)) as receiver:
         webhook = await subscribe(api, receiver.url, "user.create.complete", log_type)
         if log_type == "audit-log.create":
-            entry = {"auditLog": {"insertUser": "somebody", "message": f"about {webhook}"}}
+            entry = {"auditLog": {"insertUser": "someone", "message": f"about {webhook}"}}
             assert (await api.post("/api/system/audit-log", json=entry)).status_code == 200
         await make_user(api)
         await until(lambda: has_given_up(api, receiver, log_type))

@@ -163,7 +163,7 @@ async def test_secrets_and_keys_of_both_kinds_sign_in_one_header(api):
             with pytest.raises(WebhookVerificationError):
                 verifier.verify(request.body, moved)
     with pytest.raises(WebhookVerificationError):
-        standard("a secret that somebody guesses, and a wrong one").verify(request.body, request.headers)
+        standard("a guessed secret, and a wrong one").verify(request.body, request.headers)
     public = load_pem_public_key(edwards["publicKey"].encode())
     assert isinstance(public, Ed25519PublicKey)
     (edwards_signature,) = [base64.b64decode(each[4:]) for each in signatures if each.startswith("v1a,")]

@@ -88,7 +88,7 @@ async def test_provider_without_issuer_uses_configured_endpoints_and_ignores_id_
     endpoints = {name: f"{fake.issuer}/{name.partition('_')[0]}" for name in ("token_endpoint", "userinfo_endpoint")}
     endpoints["authorization_endpoint"] = "https://provider.example.com/authorize"
     await federated.change(oauth2={"issuer": None, "client_secret": "the secret", **endpoints})
-    fake.id_claims = {"sub": "somebody else", "email": "evil@example.com", "email_verified": True}
+    fake.id_claims = {"sub": "another user", "email": "evil@example.com", "email_verified": True}
     user = (await federated.logged_in())["user"]
     assert user["email"] == fake.userinfo["email"]
     assert fake.requests_to("/.well-known/openid-configuration") == []

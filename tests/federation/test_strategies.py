@@ -26,7 +26,7 @@ def set_claims(fake: Any, **claims: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 async def test_linked_user_logs_in_with_every_strategy(federated, fake, strategy) -> None:
     user = await federated.make_user(email=f"{new_id()}@example.com")
-    person = set_claims(fake, email="somebody@else.example.com", email_verified=False)
+    person = set_claims(fake, email="user@other.example.com", email_verified=False)
     link = {
         "identityProviderId": federated.provider["id"],
         "identityProviderUserId": person["sub"],
@@ -37,7 +37,7 @@ async def test_linked_user_logs_in_with_every_strategy(federated, fake, strategy
     found = (await federated.logged_in(noLink=True))["user"]
     assert (found["id"], found["email"]) == (user["id"], user["email"])
     (stored,) = await federated.links(user["id"])
-    assert stored["displayName"] == "somebody@else.example.com"
+    assert stored["displayName"] == "user@other.example.com"
 
 
 @pytest.mark.requirement("core-11-8")

@@ -167,7 +167,7 @@ async def test_attack_13_login_is_answered_so_that_no_password_is_posted_on(rp, 
 @pytest.mark.requirement("attack-44")
 async def test_unknown_user_and_wrong_password_look_alike(rp, browser):
     texts = set()
-    for fields in ({"loginId": "nobody@example.com"}, {"password": "wrong"}):
+    for fields in ({"loginId": "unknown@example.com"}, {"password": "wrong"}):
         shown = await rp.submit(browser, await rp.authorize(browser), **fields)
         assert shown.status_code == 200
         texts.add(page(shown).text)

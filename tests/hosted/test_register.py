@@ -173,7 +173,7 @@ async def test_login_id_is_of_the_type_that_the_application_wants(rp, browser, k
     ("fields", "path", "message"),
     [
         ({"email": ""}, "user.email", "Please enter your email address."),
-        ({"email": "nobody"}, "user.email", "Please enter a valid email address."),
+        ({"email": "unknown"}, "user.email", "Please enter a valid email address."),
         ({"email": "me@blocked.example"}, "user.email", "cannot be used here"),
         ({"password": "short"}, "user.password", "too short"),
         ({"password": ""}, "user.password", "Please choose a password."),
@@ -396,7 +396,7 @@ async def discreet(rp, api):
     template_id = await make_template(api, "${verificationId}")
     async with mailbox_of() as mailbox:
         gated = {"verifyEmail": True, "verificationEmailTemplateId": template_id, "unverified": {"behavior": "Gated"}}
-        in_use = {"loginIdInUseOnCreateEmailTemplateId": await make_template(api, "Somebody wanted your address")}
+        in_use = {"loginIdInUseOnCreateEmailTemplateId": await make_template(api, "A new user entered your address")}
         await rp.configure_tenant(emailConfiguration={**mailbox.configuration(), **gated, **in_use})
         yield mailbox
 
@@ -413,7 +413,7 @@ async def test_attack_44_existing_address_gets_the_response_of_a_new_one_if_veri
     mails = await discreet.wait_for(2)
     result = {mail.recipients[0]: mail.part("plain").strip() for mail in mails}
     assert result.keys() == {email, rp.login_id}
-    assert result[rp.login_id] == "Somebody wanted your address"
+    assert result[rp.login_id] == "A new user entered your address"
     weak = [await send(browser, shown, email=one, password="short") for one in (an_email(), rp.login_id)]
     for answer in weak:
         assert "This password is too short." in page(answer).text
@@ -505,7 +505,7 @@ async def test_a_child_names_a_parent_where_that_is_required_and_the_parent_is_a
     answer = await send(browser, await open_page(rp, browser), **child)
     assert "Please enter the email address of a parent." in answer.text
     assert await found(rp, email=child["email"]) is None
-    answer = await send(browser, answer, password=PASSWORD, parentEmail="nobody")
+    answer = await send(browser, answer, password=PASSWORD, parentEmail="unknown")
     assert "Please enter a valid email address." in answer.text
     parent = an_email()
     async with mailbox_of() as mailbox:

@@ -102,7 +102,7 @@ async def test_step_shows_all_its_errors_and_keeps_the_answers(rp, browser):
         await make_field(rp.api, key="user.data.day", type="date"),
     ]
     await offer_form(rp, [EMAIL, SECRET, *(field["id"] for field in fields)])
-    wrong = {"user.email": "nobody", "user.password": "short", "confirm.user.password": "other"}
+    wrong = {"user.email": "unknown", "user.password": "short", "confirm.user.password": "other"}
     wrong |= {"user.data.zip": "123456", "user.data.age": "1e9", "user.data.mail": "a@example.com"}
     wrong |= {"confirm.user.data.mail": "b@example.com", "user.data.day": "2024-02-30"}
     shown = await press(browser, await open_form(rp, browser), **wrong)

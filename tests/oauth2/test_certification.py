@@ -151,7 +151,7 @@ async def test_login_form_of_a_posted_request_has_the_complete_request(rp, brows
 async def test_hints_are_accepted_with_and_without_session(rp, browser):
     hints = {"display": "touch", "ui_locales": "xx-XX", "claims_locales": "xx", "acr_values": "a b", "foo": "bar"}
     assert "code" in await rp.log_in(browser, **hints)
-    assert "code" in response(await rp.authorize(browser, **hints, login_hint="nobody@example.com"))
+    assert "code" in response(await rp.authorize(browser, **hints, login_hint="unknown@example.com"))
     assert "code" in response(await rp.authorize(browser, **hints, prompt="none"))
 
 

@@ -149,7 +149,7 @@ async def test_redirect_uri_with_a_query_keeps_it(rp, browser):
 async def test_unknown_parameters_and_hints_are_never_an_error(rp, browser):
     extra = {
         "foo": "bar", "display": "popup", "ui_locales": "se", "claims_locales": "se", "acr_values": "1 2",
-        "login_hint": "somebody@example.com", "id_token_hint": "not-a-token", "claims": "{}",
+        "login_hint": "unknown@example.com", "id_token_hint": "not-a-token", "claims": "{}",
     }  # fmt: skip
     assert "code" in await rp.log_in(browser, **extra)
 

@@ -120,7 +120,7 @@ async def test_steam_accepts_an_application_id_and_a_session_ticket(rp, http, co
 @pytest.mark.requirement("audit-d3")
 async def test_nintendo_token_must_be_a_live_access_token_signed_by_nintendo(rp, http, consoles):
     provider = await provider_of(rp, "Nintendo")
-    for changes in ({"exp": 1}, {"iss": "https://evil.example.com"}, {"typ": "id_token"}, {"sub": "somebody else"}):
+    for changes in ({"exp": 1}, {"iss": "https://evil.example.com"}, {"typ": "id_token"}, {"sub": "another user"}):
         token = await consoles.issue_jwt(new_id(), **changes)
         refused(await begin(rp, http, f"idp-link:{provider['id']}:{token}"), "cannot be trusted")
     good = await consoles.issue_jwt(new_id())

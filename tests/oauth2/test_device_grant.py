@@ -105,7 +105,7 @@ async def test_exhausted_user_codes_are_reported(rp, http, monkeypatch):
     ("form", "error", "reason"),
     [
         ({"client_id": ""}, "invalid_request", "missing_client_id"),
-        ({"client_id": "nobody"}, "invalid_client", "invalid_client_id"),
+        ({"client_id": "unknown"}, "invalid_client", "invalid_client_id"),
         ({"client_secret": "wrong"}, "invalid_client", "invalid_client_authentication"),
         ({"client_secret": ""}, "invalid_client", "missing_client_secret"),
         ({"scope": "openid unheard-of"}, "invalid_scope", "unknown_scope"),
@@ -474,7 +474,7 @@ async def test_api_key_can_describe_devices_of_its_tenant(rp, http, api, manager
     refused(await validate_with(own, user_code=""), "invalid_request", "missing_user_code")
     for answer in (
         await validate_with(elsewhere),
-        await validate_with("nobody's key"),
+        await validate_with("unknown key"),
         await validate_with(own, tenantId=other.tenant["id"]),
     ):
         assert (answer.status_code, answer.content) == (401, b"")
@@ -485,7 +485,7 @@ async def test_api_key_can_describe_devices_of_its_tenant(rp, http, api, manager
     ("form", "error", "reason", "status"),
     [
         ({"client_id": ""}, "invalid_request", "missing_client_id", 400),
-        ({"client_id": "nobody"}, "invalid_client", "invalid_client_id", 401),
+        ({"client_id": "unknown"}, "invalid_client", "invalid_client_id", 401),
         ({"client_secret": "wrong"}, "invalid_client", "invalid_client_authentication", 401),
         ({"user_code": ""}, "invalid_request", "missing_user_code", 400),
         ({"user_code": "XXXXXX"}, "invalid_request", "invalid_user_code", 400),
@@ -522,7 +522,7 @@ async def test_user_code_is_validated(rp, http, api, clock):
     assert (answer.status_code, answer.content) == (200, b"")
     sibling = await device_client(api, tenant=rp.tenant)
     refused(await validate(client_id=""), "invalid_request", "missing_client_id")
-    refused(await validate(client_id="nobody"), "invalid_request", "invalid_client_id")
+    refused(await validate(client_id="unknown"), "invalid_request", "invalid_client_id")
     refused(await validate(user_code=""), "invalid_request", "missing_user_code")
     refused(await validate(user_code="XXXXXX"), "invalid_request", "invalid_user_code")
     refused(await validate(client_id=sibling.client_id), "invalid_request", "invalid_user_code")

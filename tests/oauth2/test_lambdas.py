@@ -284,7 +284,7 @@ async def test_busy_sandbox_rejects_requests(rp, http, service, monkeypatch):
 @pytest.mark.requirement("core-18-lambdas-28")
 async def test_tokens_without_lambda_do_not_use_the_sandbox(rp, http, service, monkeypatch):
     def never(*_given: Any) -> Any:
-        raise AssertionError("nobody wants a lambda")
+        raise AssertionError("no lambda is expected")
 
     monkeypatch.setattr(internals.store(service, "sandbox"), "call", never)
     tokens = await token_response(rp, http, scope="openid")
@@ -414,7 +414,7 @@ async def test_password_grant_returns_the_error_of_the_lambda(rp, http):
         "error_description": "Closed <b>today</b>. Not you.",
     }
     wrong = await token_request(rp, http, password="wrong")
-    assert wrong.json()["error_reason"] == "invalid_user_credentials", "nobody learns it without the password"
+    assert wrong.json()["error_reason"] == "invalid_user_credentials", "not revealed without the password"
 
 
 @pytest.mark.requirement("core-18-lambdas-17")

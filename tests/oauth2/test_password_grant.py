@@ -125,7 +125,7 @@ async def test_user_is_found_by_email_and_username_under_either_parameter(rp, ht
         assert (await token_response(rp, http, username=login_id))["userId"] == rp.user["id"]
         assert (await token_response(rp, http, username=None, loginId=login_id))["userId"] == rp.user["id"]
     assert (await token_response(rp, http, loginId=rp.login_id))["userId"] == rp.user["id"]
-    refused(await token_request(rp, http, loginId="somebody@example.com"), "invalid_request", "unknown")
+    refused(await token_request(rp, http, loginId="unknown@example.com"), "invalid_request", "unknown")
 
 
 async def test_password_is_not_trimmed(rp, http, api):
@@ -177,7 +177,7 @@ async def test_refresh_token_of_a_password_does_not_authenticate_the_client(rp, 
 @pytest.mark.requirement("oauth-2.2-10", "reason-invalid_user_credentials")
 async def test_attack_44_unknown_user_and_wrong_password_get_the_same_response(rp, http, api):
     responses = []
-    for form in ({"password": "wrong"}, {"username": "nobody@example.com"}, {"username": f"{new_id()}"}):
+    for form in ({"password": "wrong"}, {"username": "unknown@example.com"}, {"username": f"{new_id()}"}):
         answer = await token_request(rp, http, **form)
         refused(answer, "invalid_grant", "invalid_user_credentials")
         responses.append((answer.content, sorted(answer.headers.items())))
@@ -200,7 +200,7 @@ async def test_attack_44_unknown_user_takes_the_time_of_a_wrong_password(rp, htt
 
     monkeypatch.setattr(PasswordPool, "verify", noted)
     await token_request(rp, http, password="wrong")
-    await token_request(rp, http, username="nobody@example.com")
+    await token_request(rp, http, username="unknown@example.com")
     assert len(compared) == 2
     assert compared[0] == compared[1]
 
@@ -439,7 +439,7 @@ async def test_attack_48_pages_and_grant_share_the_limit(rp, http, browser):
 async def test_attacks_44_and_48_unknown_users_are_limited_like_known_ones(rp, http):
     await closes_after(rp, 1)
     descriptions = set()
-    for login_id in (rp.login_id, "nobody@example.com"):
+    for login_id in (rp.login_id, "unknown@example.com"):
         refused(
             await token_request(rp, http, username=login_id, password="x"), "invalid_grant", "invalid_user_credentials"
         )
@@ -481,7 +481,7 @@ async def test_login_events_have_the_device_and_no_password(rp, http, api):
     named = {f"metaData.device.{name}": value for name, value in device.items()}
     async with receiving() as receiver:
         await subscribe(api, rp.tenant, receiver.url, LOGIN_EVENTS)
-        await token_request(rp, http, username="nobody@example.com")
+        await token_request(rp, http, username="unknown@example.com")
         await token_request(rp, http, password="a wrong one", **named)
         await token_response(rp, http, **named)
         requests = await receiver.wait_for(2)

@@ -161,10 +161,10 @@ async def test_registration_may_be_required(rp, browser, api):
 
 @pytest.mark.requirement("attack-41")
 async def test_attack_41_session_id_changes_at_login(rp, browser):
-    browser.cookies.set(COOKIE, "planted-by-somebody", domain="localhost.local", path="/")
+    browser.cookies.set(COOKIE, "planted-by-attacker", domain="localhost.local", path="/")
     await rp.log_in(browser)
     first = browser.cookies[COOKIE]
-    assert first != "planted-by-somebody"
+    assert first != "planted-by-attacker"
     await rp.submit(browser, await rp.authorize(browser, prompt="login"))
     second = browser.cookies[COOKIE]
     assert second != first

@@ -147,7 +147,7 @@ async def test_a_wrong_password_is_named(stores, tmp_path, store, expected):
 )
 async def test_certificate_of_another_host_is_refused(stores, tmp_path, store, trust, expected):
     other = tmp_path / "other.pem"
-    other.write_text(certificates.make("somebody else", is_authority=True).pem)
+    other.write_text(certificates.make("another authority", is_authority=True).pem)
     settings = stores.settings()
     settings[store] = f"{settings[store].partition(trust)[0]}{trust}={other}"
     message = failure(await asyncio.to_thread(run, tmp_path / "var", **settings))

@@ -69,7 +69,7 @@ async def test_correct_password_returns_the_attributes(server, client, security)
         ("ada", "wrong"),
         ("ada", ""),
         ("", PASSWORD),
-        ("nobody", PASSWORD),
+        ("unknown", PASSWORD),
         ("printer", PASSWORD),  # its name starts with another attribute than those of users
         ("passwordless", PASSWORD),
         ("*", PASSWORD),
@@ -102,7 +102,7 @@ async def test_login_id_with_the_characters_of_filters_is_found(server, client) 
         ({"login_id_attribute": "objectClass", "login_id": "inetOrgPerson"}, "several entries"),
     ],
 )
-async def test_wrong_settings_find_nobody(server, client, change, reason) -> None:
+async def test_wrong_settings_find_no_user(server, client, change, reason) -> None:
     login_id = change.pop("login_id", "ada") if "login_id" in change else "ada"
     if reason is None:
         assert await client.authenticate(settings(server, **change), login_id, PASSWORD) is None

@@ -102,7 +102,7 @@ async def test_silent_name_server_is_a_timeout_and_unknown_name_is_an_error(serv
     client = HttpClient(allowed_networks=LOOPBACK)
     for host, kind, words in (
         ("silent.example.com", "timeout", "Resolving timed out after 50 milliseconds"),
-        ("nobody.example.com", "dns", "Could not resolve host: nobody.example.com"),
+        ("unknown.example.com", "dns", "Could not resolve host: unknown.example.com"),
     ):
         with pytest.raises(OutboundError) as caught:
             await client.request(post(f"https://{host}/", 50))

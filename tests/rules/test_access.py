@@ -91,7 +91,7 @@ async def keys(service: app.Service, tenants: tuple[str, str]) -> dict[str, str 
     return {
         "none": None,
         "empty": "",
-        "unknown": "nobody has this key",
+        "unknown": "an unknown key",
         "expired": await add_key(service, expirationInstant=later(now, seconds=-1)),
         "super": SUPER_KEY,
         "limited": await add_key(service, permissions=elsewhere),
@@ -254,7 +254,7 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
         member = {"members": {group["id"]: [{"userId": made["user"]["id"]}]}}
         added = (await api.post("/api/group/member", json=member)).json()["members"][group["id"]]
         ids |= {"group": group["id"], "member": added[0]["id"]}
-        row = {"insertUser": "somebody", "message": ids["message"]}
+        row = {"insertUser": "someone", "message": ids["message"]}
         ids["auditLog"] = str(
             (await api.post("/api/system/audit-log", json={"auditLog": row})).json()["auditLog"]["id"]
         )

@@ -52,7 +52,7 @@ def test_a_package_is_used_in_its_room_only(package):
         for file in [ROOT / "run.py", *(ROOT / "identity").rglob("*.py")]
         if any(name.split(".")[0] == package for name in imports(file))
     ]
-    assert users, f"nobody uses {package}: take it off the list"
+    assert users, f"no module uses {package}: take it off the list"
     assert [user for user in users if not user.startswith(ROOMS[package])] == []
 
 

@@ -63,7 +63,7 @@ async def secrets(service: app.Service) -> dict[str, str]:
             "/api/webhook",
             "webhook",
             **hook,
-            httpAuthenticationUsername="somebody",
+            httpAuthenticationUsername="someone",
             httpAuthenticationPassword=secret("basic"),
             headers={"Authorization": f"Bearer {secret('header')}", "X.Api.Key": secret("header with stops")},
         )
@@ -74,7 +74,7 @@ async def secrets(service: app.Service) -> dict[str, str]:
             name=mark,
             type="Generic",
             **hook,
-            httpAuthenticationUsername="somebody",
+            httpAuthenticationUsername="someone",
             httpAuthenticationPassword=secret("messenger"),
             headers={"X-Api-Key": secret("header of a messenger")},
         )

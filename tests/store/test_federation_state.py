@@ -61,8 +61,8 @@ async def test_two_tenants_keep_their_own(detours, tenant_id, detour_id):
 
 
 async def test_unknown_id_is_not_found(detours):
-    assert await detours.find_across_tenants("nobody made this", "") is None
-    assert await detours.consume_across_tenants("nobody made this", "") is None
+    assert await detours.find_across_tenants("unknown", "") is None
+    assert await detours.consume_across_tenants("unknown", "") is None
 
 
 async def test_neither_id_nor_content_is_stored_in_plaintext_and_the_value_expires(detours, detour_id, redis):

@@ -36,7 +36,7 @@ async def test_providers_are_cached_until_one_changes(providers):
     assert await providers.of_application_across_tenants(application_id) == []
     one = provider(application_id)
     await providers._collection.insert_one({**one, "_id": one["id"]})
-    assert await providers.of_application_across_tenants(application_id) == [], "nobody told of it"
+    assert await providers.of_application_across_tenants(application_id) == [], "not invalidated"
     providers.invalidate(one["id"])
     assert len(await providers.of_application_across_tenants(application_id)) == 1
     await providers._collection.delete_one({"_id": one["id"]})

@@ -73,7 +73,7 @@ async def test_outcome_after_an_expired_lease_changes_nothing(mails) -> None:
     assert await mails.lease(Instant(NOW + 29_000), 30, UNKNOWN_ID, 5, 10) == []
     (lease,) = await mails.lease(Instant(NOW + 30_000), 30, UNKNOWN_ID, 5, 10)
     assert lease.job == late.job
-    await mails.retry(late, dataclasses.replace(late.job, recipients=("nobody@example.com",)), NOW)
+    await mails.retry(late, dataclasses.replace(late.job, recipients=("unknown@example.com",)), NOW)
     await mails.release(late, NOW)
     assert await mails.lease(Instant(NOW + 31_000), 30, UNKNOWN_ID, 5, 10) == []
     (again,) = await mails.lease(Instant(NOW + 60_000), 30, UNKNOWN_ID, 5, 10)

@@ -621,7 +621,7 @@ async def test_backlog_counts_deliveries_waiting_for_their_predecessor(
 ) -> None:
     await record_ordered(outbox, 5)
     await record(outbox, 3, ["w"])
-    assert (await outbox.backlog(NOW)).waiting == 0, "nobody has looked at them"
+    assert (await outbox.backlog(NOW)).waiting == 0, "none was leased"
     leases = await lease_due(outbox)
     assert (await outbox.backlog(NOW)).waiting == 4
     monkeypatch.setattr(outbox_module, "_MAX_COUNTED", 2)

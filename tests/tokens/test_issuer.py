@@ -272,7 +272,7 @@ async def test_id_token_signed_with_the_client_secret_comes_back(setup):
     assert isinstance(await setup.issuer.verify_id_token(issued.token, setup.find_client, NOW), VerifiedToken)
     assert isinstance(await setup.issuer.verify_id_token_hint(issued.token, setup.find_client), VerifiedToken)
     assert await setup.issuer.verify_access_token(issued.token, setup.find_client, NOW) is Rejection.INVALID
-    setup.application["oauthConfiguration"]["clientSecret"] = "of-somebody-else-43-characters-long-xxxxxxxx"
+    setup.application["oauthConfiguration"]["clientSecret"] = "of-another-client-43-characters-long-xxxxxxx"
     assert await setup.issuer.verify_id_token(issued.token, setup.find_client, NOW) is Rejection.INVALID
 
 

@@ -37,7 +37,7 @@ def test_targets_and_permissions_are_parsed(text, wanted):
         "openid",
         "target-entity",
         "target-entity:",
-        "target-entity:nobody",
+        "target-entity:unknown",
         f"target-entity:{ONE}:",
         f"target-entity:{ONE}:,",
         f"target-entity:{ONE}:read,",

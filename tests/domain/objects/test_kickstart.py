@@ -51,7 +51,7 @@ def evaluated(text: str, **environ: str) -> Kickstart:
         ),
         ("apiKeys: [{key: abc}]\nrequests: [{method: POST, url: /a, body: .nan}]", "cannot be written as JSON"),
         ("apiKeys: [{key: abc}]\nsettings: {readTimeout: soon}", "settings.readTimeout must be a number"),
-        ("apiKeys: [{key: '#{nobody}'}]", "there is no variable [nobody]"),
+        ("apiKeys: [{key: '#{unknown}'}]", "there is no variable [unknown]"),
         ("apiKeys: [{key: '#{ENV.NO_SUCH_NAME}'}]", "there is no variable [ENV.NO_SUCH_NAME]"),
         ("apiKeys: [{key: '@{nothing.txt}'}]", "the included file [nothing.txt] cannot be read"),
         ("apiKeys: [{key: '@{loop.txt}'}]", "included in itself"),

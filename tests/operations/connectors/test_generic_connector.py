@@ -309,6 +309,6 @@ async def test_page_refuses_what_the_connector_refuses(key, rp, receiver, browse
     receiver.behaviour = UserServer()
     await connect(key, receiver.url)
     shown = await rp.authorize(browser)
-    answer = await rp.submit(browser, shown, loginId="nobody@example.com", password=PASSWORD)
+    answer = await rp.submit(browser, shown, loginId="unknown@example.com", password=PASSWORD)
     assert answer.status_code == 200
     assert page(answer).forms

@@ -121,7 +121,7 @@ async def test_any_other_password_is_wrong(logins: Logins, password: str) -> Non
 async def test_unknown_user_wrong_type_and_other_tenant_are_wrong_credentials(
     logins: Logins, service: app.Service, api: httpx.AsyncClient
 ) -> None:
-    assert await logins.log_in("nobody@example.com") == login_outcomes.WrongCredentials()
+    assert await logins.log_in("unknown@example.com") == login_outcomes.WrongCredentials()
     assert await logins.log_in("ann", types=("email",)) == login_outcomes.WrongCredentials()
     elsewhere = Logins(service, api)
     assert await elsewhere.log_in(logins.user["email"]) == login_outcomes.WrongCredentials()
@@ -219,8 +219,8 @@ async def test_unknown_users_are_counted_like_known_ones(logins: Logins) -> None
     await logins.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
     )
-    assert await logins.log_in("nobody", "wrong") == login_outcomes.WrongCredentials()
-    assert isinstance(await logins.log_in("NOBODY", "wrong"), login_outcomes.TooManyAttempts)
+    assert await logins.log_in("unknown", "wrong") == login_outcomes.WrongCredentials()
+    assert isinstance(await logins.log_in("UNKNOWN", "wrong"), login_outcomes.TooManyAttempts)
 
 
 @pytest.mark.requirement("attack-48")
@@ -307,7 +307,7 @@ async def test_attack_44_wrong_password_of_a_cheaper_scheme_takes_the_same_time(
 async def test_unknown_user_takes_the_time_of_a_wrong_password(logins: Logins) -> None:
     calls = watch(logins)
     await logins.log_in(password="wrong")
-    await logins.log_in("nobody", "wrong")
+    await logins.log_in("unknown", "wrong")
     await logins.api.delete(f"/api/user/{logins.user['id']}")
     await logins.log_in(password="wrong")
     assert calls == ["verify", "verify_decoy", "verify"]
@@ -326,7 +326,7 @@ async def test_events_are_sent_for_known_users_only(logins: Logins) -> None:
     assert logins.application is not None
     async with receiving() as receiver:
         await subscribe(logins, receiver.url, "None", "user.login.success", "user.login.failed")
-        await logins.log_in("nobody", "wrong")
+        await logins.log_in("unknown", "wrong")
         await logins.log_in(password="wrong", address="192.0.2.7")
         await receiver.wait_for(1)
         await logins.log_in(address="192.0.2.7")
